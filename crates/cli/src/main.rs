@@ -1,0 +1,2 @@
+//! The `inkstone` binary: one file per verb.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The road of a command: propose, append, flush, apply, answer.

@@ -1,0 +1,1 @@
+//! etcd's wire contract: messages, services and the error table; no logic.

@@ -1,0 +1,1 @@
+//! The store to embed: open, get, put, delete, batch, range, watch.

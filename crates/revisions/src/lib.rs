@@ -1,0 +1,1 @@
+//! etcd's state machine: revisions, transactions, leases, watches, compaction.

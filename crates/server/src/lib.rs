@@ -1,0 +1,1 @@
+//! etcd's v3 API over gRPC and HTTP on one port.

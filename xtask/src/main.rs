@@ -1,0 +1,2 @@
+//! Every chore of the repository: a bare call lists the verbs.
+fn main() {}
