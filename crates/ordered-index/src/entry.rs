@@ -1,0 +1,10 @@
+//! What a key leads to.
+
+/// The 16 bytes stored with a key; both words are opaque to the index.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// Where the value lies (the engine: log position and size class).
+    pub value: u64,
+    /// When it was written (the engine: main revision).
+    pub stamp: u64,
+}
