@@ -13,4 +13,4 @@ pub mod simulated;
 pub mod threads;
 
 pub use clock::{Clock, Instant};
-pub use disk::{Disk, DirectoryLock, File, OpenMode, Space};
+pub use disk::{DirectoryLock, Disk, File, OpenMode, Space};

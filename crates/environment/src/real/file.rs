@@ -1,0 +1,187 @@
+//! A file behind the page cache, and the one system call that a durable
+//! group costs.
+//!
+//! ```text
+//!   write_at          pwritev                       survives the process
+//!   write_durable_at  pwritev2(.., RWF_DSYNC)       survives the machine
+//!                     pwritev + fdatasync           where that is refused
+//! ```
+//!
+//! `RWF_DSYNC` costs the device one write and one flush when the blocks have
+//! been written before; on a hole or past the end the file system adds a
+//! journal commit. It also reports *this* write's error, where `fdatasync`
+//! reports whatever failed since someone last asked.
+
+use std::io::{self, IoSlice};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{Advice, OFlags};
+use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
+
+use super::disk::open_with;
+use super::error::on_path;
+use crate::disk::{File, OpenMode};
+
+/// A file read and written through the page cache.
+#[derive(Debug)]
+pub(super) struct CachedFile {
+    descriptor: OwnedFd,
+    /// Where it was when opened; only for messages.
+    path: PathBuf,
+    /// The file system refused `RWF_DSYNC`. Set once and for good: a refusal
+    /// comes before any byte is written, so falling back loses nothing.
+    without_dsync: AtomicBool,
+}
+
+/// Linux takes this many parts in one call (`IOV_MAX`).
+const PARTS_MAX: usize = 1024;
+
+impl CachedFile {
+    pub(super) fn open(path: &Path, mode: OpenMode) -> io::Result<CachedFile> {
+        let (what, flags) = match mode {
+            OpenMode::Read | OpenMode::ReadDevice => ("open", OFlags::RDONLY),
+            OpenMode::ReadWrite => ("open for writing", OFlags::RDWR),
+            OpenMode::CreateNew => ("create", OFlags::RDWR | OFlags::CREATE | OFlags::EXCL),
+        };
+        let descriptor = open_with(path, flags).map_err(|error| on_path(what, path, error))?;
+        // Records are read one by one, wherever they lie: read-ahead would
+        // multiply the bytes read. Advice only, so a refusal is no matter.
+        let _ = rustix::fs::fadvise(&descriptor, 0, None, Advice::Random);
+        Ok(CachedFile {
+            descriptor,
+            path: path.to_path_buf(),
+            without_dsync: AtomicBool::new(false),
+        })
+    }
+
+    /// Writes all of `parts`, each system call with `flags`; a short write's
+    /// remainder goes out in another.
+    fn write_all(
+        &self,
+        parts: &[&[u8]],
+        offset: u64,
+        flags: ReadWriteFlags,
+    ) -> rustix::io::Result<()> {
+        if parts.len() > PARTS_MAX {
+            return self.write_all(&[&parts.concat()], offset, flags);
+        }
+        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let (mut rest, mut at) = (&mut slices[..], offset);
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            let written =
+                retry_on_intr(|| rustix::io::pwritev2(&self.descriptor, rest, at, flags))?;
+            if written == 0 {
+                return Err(Errno::IO);
+            }
+            at += written as u64;
+            IoSlice::advance_slices(&mut rest, written);
+        }
+        Ok(())
+    }
+
+    fn write_durable(&self, parts: &[&[u8]], offset: u64) -> rustix::io::Result<()> {
+        if !self.without_dsync.load(Ordering::Relaxed) {
+            match self.write_all(parts, offset, ReadWriteFlags::DSYNC) {
+                Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => {
+                    self.without_dsync.store(true, Ordering::Relaxed);
+                }
+                answer => return answer,
+            }
+        }
+        self.write_all(parts, offset, ReadWriteFlags::empty())?;
+        retry_on_intr(|| rustix::fs::fdatasync(&self.descriptor))
+    }
+
+    fn named(&self, what: &'static str) -> impl FnOnce(Errno) -> io::Error {
+        move |error| on_path(what, &self.path, error)
+    }
+}
+
+impl File for CachedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let at = offset + filled as u64;
+            let read =
+                retry_on_intr(|| rustix::io::pread(&self.descriptor, &mut buffer[filled..], at))
+                    .map_err(self.named("read"))?;
+            if read == 0 {
+                break;
+            }
+            filled += read;
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.write_all(parts, offset, ReadWriteFlags::empty())
+            .map_err(self.named("write"))
+    }
+
+    fn write_durable_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.write_durable(parts, offset)
+            .map_err(self.named("write durably to"))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        retry_on_intr(|| rustix::fs::fdatasync(&self.descriptor)).map_err(self.named("sync"))
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        let status = rustix::fs::fstat(&self.descriptor).map_err(self.named("ask the size of"))?;
+        Ok(u64::try_from(status.st_size).expect("the kernel gives no negative size"))
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        retry_on_intr(|| rustix::fs::ftruncate(&self.descriptor, size))
+            .map_err(self.named("set the size of"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new_file(directory: &tempfile::TempDir) -> CachedFile {
+        CachedFile::open(&directory.path().join("file"), OpenMode::CreateNew).unwrap()
+    }
+
+    #[test]
+    fn where_dsync_is_refused_a_durable_write_still_writes() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = new_file(&directory);
+        file.without_dsync.store(true, Ordering::Relaxed);
+        file.write_durable_at(&[b"ab", b"", b"cd"], 3).unwrap();
+        let mut buffer = [9; 7];
+        assert_eq!(file.read_at(&mut buffer, 0).unwrap(), 7);
+        assert_eq!(&buffer, b"\0\0\0abcd");
+    }
+
+    #[test]
+    fn more_parts_than_one_call_takes_arrive_in_order() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = new_file(&directory);
+        let bytes: Vec<u8> = (0..3_000_u32).map(|at| (at % 251) as u8).collect();
+        let parts: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert!(parts.len() > PARTS_MAX);
+        file.write_durable_at(&parts, 0).unwrap();
+        let mut buffer = vec![0; bytes.len()];
+        assert_eq!(file.read_at(&mut buffer, 0).unwrap(), bytes.len());
+        assert_eq!(buffer, bytes);
+    }
+
+    #[test]
+    fn a_write_that_the_kernel_refuses_names_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        drop(new_file(&directory));
+        let reader = CachedFile::open(&directory.path().join("file"), OpenMode::Read).unwrap();
+        let message = reader.write_at(&[b"x"], 0).unwrap_err().to_string();
+        assert!(
+            message.contains(directory.path().to_str().unwrap()),
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! One owner per data directory.
+//!
+//! `flock` on a file `LOCK`: the kernel lets go when the owner dies, however
+//! it dies, so there is no stale lock to clear. The lock belongs to the open
+//! file, not to the process, so a second open in the same process is refused
+//! too. The process id inside is only for the message.
+
+use std::io;
+use std::path::Path;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, OFlags};
+use rustix::io::Errno;
+
+use super::disk::open_with;
+use super::error::on_path;
+use crate::disk::DirectoryLock;
+
+/// The file that carries the lock, in the directory it guards.
+const LOCK_FILE: &str = "LOCK";
+
+/// Holds the lock; closing the descriptor lets go.
+#[derive(Debug)]
+pub(super) struct HeldLock {
+    _descriptor: OwnedFd,
+}
+
+impl DirectoryLock for HeldLock {}
+
+/// Takes the lock or says who has it.
+pub(super) fn take_lock(directory: &Path) -> io::Result<HeldLock> {
+    let path = directory.join(LOCK_FILE);
+    let named = |error: Errno| on_path("lock", &path, error);
+    let descriptor = open_with(&path, OFlags::RDWR | OFlags::CREATE).map_err(named)?;
+    match rustix::fs::flock(&descriptor, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Err(held_by_other(directory, &descriptor)),
+        Err(error) => return Err(named(error)),
+    }
+    write_owner(&descriptor).map_err(named)?;
+    Ok(HeldLock {
+        _descriptor: descriptor,
+    })
+}
+
+fn write_owner(descriptor: &OwnedFd) -> rustix::io::Result<()> {
+    rustix::fs::ftruncate(descriptor, 0)?;
+    let owner = format!("{}\n", std::process::id());
+    rustix::io::pwrite(descriptor, owner.as_bytes(), 0).map(|_| ())
+}
+
+fn held_by_other(directory: &Path, descriptor: &OwnedFd) -> io::Error {
+    let mut buffer = [0; 20];
+    let read = rustix::io::pread(descriptor, &mut buffer, 0).unwrap_or(0);
+    let text = String::from_utf8_lossy(&buffer[..read]);
+    let owner = text.trim();
+    let holder = match owner {
+        "" => "another process".to_owned(),
+        id if id == std::process::id().to_string() => format!("this process ({id})"),
+        id => format!("process {id}"),
+    };
+    let message = format!(
+        "directory {} is in use by {holder}; stop that one first or choose another directory",
+        directory.display()
+    );
+    io::Error::new(io::ErrorKind::WouldBlock, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_lock_in_this_process_is_refused_and_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let held = take_lock(directory.path()).unwrap();
+        let error = take_lock(directory.path()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(
+            error.to_string().contains(&std::process::id().to_string()),
+            "{error}"
+        );
+        drop(held);
+        take_lock(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn a_message_about_another_process_names_its_id() {
+        let directory = tempfile::tempdir().unwrap();
+        let _held = take_lock(directory.path()).unwrap();
+        let path = directory.path().join(LOCK_FILE);
+        let descriptor = open_with(&path, OFlags::RDWR).unwrap();
+        rustix::fs::ftruncate(&descriptor, 0).unwrap();
+        rustix::io::pwrite(&descriptor, b"4711\n", 0).unwrap();
+        let error = take_lock(directory.path()).unwrap_err();
+        assert!(error.to_string().contains("process 4711;"), "{error}");
+    }
+}

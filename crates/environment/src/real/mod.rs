@@ -1,0 +1,11 @@
+//! The doors that open on the real world.
+
+mod clock;
+mod device_file;
+mod disk;
+mod error;
+mod file;
+mod lock;
+
+pub use clock::RealClock;
+pub use disk::RealDisk;
