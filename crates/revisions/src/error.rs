@@ -1,0 +1,36 @@
+//! Why a request was refused.
+//!
+//! Two kinds that callers treat differently: what etcd's contract says about
+//! the request ([`Error::Etcd`], the same on every node for the same state),
+//! and what went wrong underneath ([`Error::Storage`], about this node only).
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+/// A refused request. Nothing changed, with one exception: a write over the
+/// quota raises the NOSPACE alarm.
+#[derive(Clone, Debug, Error)]
+pub enum Error {
+    /// One of the errors that etcd's clients know; deterministic.
+    #[error(transparent)]
+    Etcd(#[from] etcd_api::Error),
+    /// The engine could not read or write; its message says what to do.
+    #[error("storage: {0}")]
+    Storage(Arc<engine::Error>),
+    /// A state record or the checkpoint's state does not decode: the directory
+    /// was written by a newer release or is damaged.
+    #[error("state record of kind {kind} cannot be read ({reason}); start the release that wrote this directory, or restore from a backup")]
+    State {
+        /// First byte of the record; 0 for the checkpoint's state.
+        kind: u8,
+        /// What did not fit.
+        reason: &'static str,
+    },
+}
+
+impl From<engine::Error> for Error {
+    fn from(error: engine::Error) -> Error {
+        Error::Storage(Arc::new(error))
+    }
+}
