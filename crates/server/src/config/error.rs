@@ -1,0 +1,74 @@
+//! What can be wrong with a configuration: each message says what to write
+//! instead.
+
+use std::path::PathBuf;
+
+/// A configuration that cannot be served.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A flag nobody knows.
+    #[error("unknown flag --{name}{}; `inkstone serve --help` lists them", hint(suggestion))]
+    UnknownFlag {
+        /// The flag as written, without dashes.
+        name: String,
+        /// The nearest flag there is.
+        suggestion: Option<&'static str>,
+    },
+    /// A word that is not a flag.
+    #[error("\"{word}\" is not a valid flag; a boolean takes its value as --flag=false")]
+    NotAFlag {
+        /// The word.
+        word: String,
+    },
+    /// The line ended where a value was due.
+    #[error("flag --{flag} needs a value: --{flag}=VALUE")]
+    MissingValue {
+        /// The flag.
+        flag: &'static str,
+    },
+    /// A value that cannot be read or served.
+    #[error("--{flag}={text}: {remedy}")]
+    BadValue {
+        /// The flag.
+        flag: &'static str,
+        /// Its value.
+        text: String,
+        /// What to write instead.
+        remedy: String,
+    },
+    /// Something etcd does and Inkstone does not do yet.
+    #[error("--{flag}={text} asks for {what}, which is not supported yet; leave the flag out")]
+    NotYet {
+        /// The flag.
+        flag: &'static str,
+        /// Its value.
+        text: String,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// The configuration file cannot be read.
+    #[error("configuration file {}: {message}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// Two flags contradict each other, or one misses its companion.
+    #[error("{0}")]
+    Conflict(String),
+}
+
+impl Error {
+    /// A value that cannot be read.
+    pub(super) fn bad(flag: &'static str, text: &str, remedy: impl Into<String>) -> Error {
+        Error::BadValue { flag, text: text.to_owned(), remedy: remedy.into() }
+    }
+}
+
+fn hint(suggestion: &Option<&'static str>) -> String {
+    match suggestion {
+        Some(name) => format!(", did you mean --{name}?"),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,127 @@
+//! From the three sources to one text per flag.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::flags::{Flag, Support};
+use super::{Config, Error, Request, arguments, file, help, settings};
+
+/// What a configuration may look at besides the command line.
+pub struct Surroundings<'a> {
+    /// The environment's variables.
+    pub variables: &'a [(String, String)],
+    /// Reads a whole file; the text of the error says why not.
+    pub read_file: &'a dyn Fn(&Path) -> Result<String, String>,
+}
+
+/// One text per flag, and what to say about how it came.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Only what somebody said; all else holds its default.
+    given: BTreeMap<&'static str, String>,
+    /// Said in the log once there is one.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Reads a command line (without program and verb) and what goes with it.
+pub fn resolve(words: &[String], surroundings: &Surroundings<'_>) -> Result<Request, Error> {
+    let arguments = arguments::parse(words)?;
+    if arguments.help {
+        return Ok(Request::Help(help::text()));
+    }
+    if arguments.version {
+        return Ok(Request::Version);
+    }
+    let gathered = gather(arguments, surroundings)?;
+    let config: Config = settings::read(gathered)?;
+    Ok(Request::Serve(Box::new(config)))
+}
+
+fn gather(
+    arguments: arguments::Arguments,
+    surroundings: &Surroundings<'_>,
+) -> Result<Gathered, Error> {
+    let mut gathered = Gathered::default();
+    for name in &arguments.experimental {
+        let plain = name.trim_start_matches("experimental-");
+        gathered.warn(format!("--{name} is called --{plain} since etcd 3.6"));
+    }
+    gathered.take_variables(surroundings.variables);
+    for (name, text) in arguments.given {
+        gathered.given.insert(name, text);
+    }
+    if let Some(path) = gathered.given.get("config-file").filter(|path| !path.is_empty()) {
+        let path = Path::new(path).to_owned();
+        gathered = from_file(&path, surroundings)?;
+    }
+    gathered.judge()?;
+    Ok(gathered)
+}
+
+fn from_file(path: &Path, surroundings: &Surroundings<'_>) -> Result<Gathered, Error> {
+    let text = (surroundings.read_file)(path)
+        .map_err(|message| Error::File { path: path.to_owned(), message })?;
+    let contents = file::parse(path, &text)?;
+    let mut gathered = Gathered::default();
+    gathered.given.extend(contents.given);
+    gathered.warn(format!(
+        "settings come from {} alone; flags and variables are ignored",
+        path.display()
+    ));
+    for key in contents.unknown {
+        gathered.warn(format!("{}: no setting is called {key}", path.display()));
+    }
+    Ok(gathered)
+}
+
+impl Gathered {
+    /// The text of a flag.
+    pub(super) fn text(&self, name: &'static str) -> &str {
+        match self.given.get(name) {
+            Some(text) => text,
+            None => Flag::named(name).expect("settings ask for flags of the table").default,
+        }
+    }
+
+    /// Whether somebody said something about a flag.
+    pub(super) fn is_given(&self, name: &'static str) -> bool {
+        self.given.contains_key(name)
+    }
+
+    /// Keeps something to say in the log.
+    pub(super) fn warn(&mut self, text: String) {
+        self.warnings.push(text);
+    }
+
+    fn take_variables(&mut self, variables: &[(String, String)]) {
+        for (variable, text) in variables.iter().filter(|(name, _)| name.starts_with("ETCD_")) {
+            match Flag::all().iter().find(|flag| flag.variable() == *variable) {
+                Some(flag) if flag.name == "version" => {}
+                // An empty variable says nothing, as in etcd.
+                Some(_) if text.is_empty() => {}
+                Some(flag) => drop(self.given.insert(flag.name, text.clone())),
+                None => self.warn(format!("unrecognized environment variable {variable}={text}")),
+            }
+        }
+    }
+
+    /// Refuses what cannot be served, and says what has no effect.
+    fn judge(&mut self) -> Result<(), Error> {
+        let mut idle = Vec::new();
+        for (name, text) in &self.given {
+            let flag = Flag::named(name).expect("only flags of the table are gathered");
+            if settings::same(flag, text)? {
+                continue;
+            }
+            match flag.support {
+                Support::Served => {}
+                Support::Idle(why) => idle.push(format!("--{name}={text} has no effect: {why}")),
+                Support::Later(what) => {
+                    return Err(Error::NotYet { flag: flag.name, text: text.clone(), what });
+                }
+            }
+        }
+        self.warnings.append(&mut idle);
+        Ok(())
+    }
+}

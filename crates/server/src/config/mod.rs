@@ -1,0 +1,175 @@
+//! What the server is told: flags, variables, a file.
+//!
+//! ```text
+//!   default  <  ETCD_* variable  <  flag          without a file
+//!   default  <  key in the file                   with --config-file
+//! ```
+//!
+//! Everything is first gathered as text by name ([`gather`]), then read and
+//! checked in one place ([`settings`]); a [`Config`] that exists can be
+//! served.
+
+mod arguments;
+mod error;
+mod file;
+mod flags;
+mod gather;
+mod help;
+mod settings;
+mod suggest;
+mod urls;
+mod values;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use error::Error;
+pub use gather::{Surroundings, resolve};
+pub use urls::{Place, Url};
+
+/// What a command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    /// Serve.
+    Serve(Box<Config>),
+    /// Print this text and leave.
+    Help(String),
+    /// Print the versions and leave.
+    Version,
+}
+
+/// A configuration that has been checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Human-readable name of this member.
+    pub name: String,
+    /// Where the data lives.
+    pub data_directory: PathBuf,
+    /// Where clients reach gRPC, and HTTP unless `listen_client_http` is set.
+    pub listen_client: Vec<Url>,
+    /// Where clients reach HTTP apart from gRPC; empty for the same port.
+    pub listen_client_http: Vec<Url>,
+    /// Further addresses for metrics and health.
+    pub listen_metrics: Vec<Url>,
+    /// Client URLs shown in the member list.
+    pub advertise_client: Vec<Url>,
+    /// Peer URLs shown in the member list; part of the identity.
+    pub advertise_peer: Vec<Url>,
+    /// Token of the cluster; part of the identity.
+    pub cluster_token: String,
+    /// Time between heartbeats.
+    pub heartbeat: Duration,
+    /// Time without a leader before an election.
+    pub election_timeout: Duration,
+    /// Bytes the store may use before the alarm; `None` for no limit.
+    pub quota_bytes: Option<u64>,
+    /// Operations allowed in one transaction.
+    pub txn_operations_max: usize,
+    /// Bytes allowed in one request.
+    pub request_bytes_max: usize,
+    /// Requests one connection may have open.
+    pub concurrent_streams_max: u32,
+    /// Time between the server's pings; `None` for no pings.
+    pub keepalive_interval: Option<Duration>,
+    /// Time an answer to a ping may take.
+    pub keepalive_timeout: Duration,
+    /// Whether another process may listen on the same port.
+    pub share_port: bool,
+    /// Time between progress notices to quiet watches.
+    pub watch_progress_interval: Duration,
+    /// Requests that take longer are logged.
+    pub slow_request: Duration,
+    /// Automatic compaction.
+    pub auto_compaction: Option<AutoCompaction>,
+    /// When a write counts as done.
+    pub durability: Durability,
+    /// Origins that browsers may call from; empty for all.
+    pub origins: Vec<String>,
+    /// Host names that HTTP clients may ask for; empty for all.
+    pub hosts: Vec<String>,
+    /// Where and how to log.
+    pub log: LogConfig,
+    /// What to say in the log about the configuration itself.
+    pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// How long a request may wait for its answer: room for two elections.
+    pub fn request_timeout(&self) -> Duration {
+        Duration::from_secs(5) + 2 * self.election_timeout
+    }
+
+    /// Largest message that is read off the wire.
+    pub fn message_bytes_max(&self) -> usize {
+        self.request_bytes_max.saturating_add(512 * 1024)
+    }
+}
+
+/// History that automatic compaction keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AutoCompaction {
+    /// What happened within this time.
+    Periodic(Duration),
+    /// This many revisions.
+    Revision(i64),
+}
+
+/// When a write counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// On stable storage.
+    Durable,
+    /// In the kernel's page cache: survives the process, not the machine.
+    Os,
+}
+
+/// Where and how to log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// Least severe level that is written.
+    pub level: tracing::Level,
+    /// Shape of a line.
+    pub format: LogFormat,
+    /// Every line goes to each of them.
+    pub outputs: Vec<LogOutput>,
+}
+
+/// Shape of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object.
+    Json,
+    /// Columns separated by tabs.
+    Console,
+}
+
+/// Where log lines go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogOutput {
+    /// Standard error.
+    Stderr,
+    /// Standard output.
+    Stdout,
+    /// Appended to a file.
+    File(PathBuf),
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! Configurations for the tests of this crate.
+
+    use super::{Config, Request, Surroundings, resolve};
+
+    /// What these words ask for.
+    pub(crate) fn config(words: &[&str]) -> Config {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        let read_file = |_: &std::path::Path| Err("no files here".to_owned());
+        match resolve(&words, &Surroundings { variables: &[], read_file: &read_file }) {
+            Ok(Request::Serve(config)) => *config,
+            other => panic!("expected a configuration, got {other:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

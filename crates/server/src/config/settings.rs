@@ -1,0 +1,267 @@
+//! From one text per flag to a [`Config`] that can be served.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::flags::{Flag, Kind};
+use super::gather::Gathered;
+use super::{
+    AutoCompaction, Config, Durability, Error, LogConfig, LogFormat, LogOutput, Place, Url, urls,
+    values,
+};
+
+/// etcd's default quota.
+const QUOTA_BYTES: u64 = 2 << 30;
+/// A longer election timeout is surely a mistake of units.
+const ELECTION_MILLISECONDS_MAX: u64 = 50_000;
+/// Shorter intervals would send nothing but notices.
+const WATCH_PROGRESS_MIN: Duration = Duration::from_millis(100);
+
+/// Reads and checks everything.
+pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
+    let (heartbeat, election_timeout) = times(&gathered)?;
+    let name = gathered.text("name").to_owned();
+    let advertise_peer = hosts(&gathered, "initial-advertise-peer-urls")?;
+    check_cluster(&gathered, &name, &advertise_peer)?;
+    bind(&gathered, "listen-peer-urls")?;
+    let listen_client = bind(&gathered, "listen-client-urls")?;
+    if listen_client.is_empty() {
+        return Err(Error::bad("listen-client-urls", "", "write at least one URL"));
+    }
+    let keepalive_interval = duration(&gathered, "grpc-keepalive-interval")?;
+    Ok(Config {
+        data_directory: data_directory(&gathered, &name),
+        listen_client,
+        listen_client_http: bind(&gathered, "listen-client-http-urls")?,
+        listen_metrics: bind(&gathered, "listen-metrics-urls")?,
+        advertise_client: advertise_client(&gathered)?,
+        cluster_token: gathered.text("initial-cluster-token").to_owned(),
+        quota_bytes: quota(&gathered)?,
+        txn_operations_max: bounded(&gathered, "max-txn-ops", u64::from(u32::MAX))? as usize,
+        request_bytes_max: bounded(&gathered, "max-request-bytes", 1 << 30)? as usize,
+        concurrent_streams_max: bounded(&gathered, "max-concurrent-streams", u64::from(u32::MAX))?
+            as u32,
+        keepalive_interval: Some(keepalive_interval).filter(|interval| !interval.is_zero()),
+        keepalive_timeout: duration(&gathered, "grpc-keepalive-timeout")?,
+        share_port: boolean(&gathered, "socket-reuse-port")?,
+        watch_progress_interval: duration(&gathered, "watch-progress-notify-interval")?
+            .max(WATCH_PROGRESS_MIN),
+        slow_request: duration(&gathered, "warning-unary-request-duration")?,
+        auto_compaction: auto_compaction(&gathered)?,
+        durability: durability(&mut gathered)?,
+        origins: names(&gathered, "cors"),
+        hosts: names(&gathered, "host-whitelist"),
+        log: log(&gathered)?,
+        warnings: warnings(&mut gathered)?,
+        name,
+        advertise_peer,
+        heartbeat,
+        election_timeout,
+    })
+}
+
+/// Whether `text` says what the flag says by itself.
+pub(super) fn same(flag: &Flag, text: &str) -> Result<bool, Error> {
+    if text == flag.default {
+        return Ok(true);
+    }
+    let (name, default) = (flag.name, flag.default);
+    Ok(match flag.kind {
+        Kind::Boolean => values::boolean(name, text)? == values::boolean(name, default)?,
+        Kind::Unsigned => values::unsigned(name, text)? == values::unsigned(name, default)?,
+        Kind::Signed => values::signed(name, text)? == values::signed(name, default)?,
+        Kind::Duration => values::duration(name, text)? == values::duration(name, default)?,
+        Kind::Text | Kind::Urls => text.is_empty(),
+    })
+}
+
+fn boolean(gathered: &Gathered, name: &'static str) -> Result<bool, Error> {
+    values::boolean(name, gathered.text(name))
+}
+
+fn duration(gathered: &Gathered, name: &'static str) -> Result<Duration, Error> {
+    values::duration(name, gathered.text(name))
+}
+
+fn bounded(gathered: &Gathered, name: &'static str, max: u64) -> Result<u64, Error> {
+    let text = gathered.text(name);
+    match values::unsigned(name, text)? {
+        number if number <= max => Ok(number),
+        _ => Err(Error::bad(name, text, format!("at most {max}"))),
+    }
+}
+
+fn bind(gathered: &Gathered, name: &'static str) -> Result<Vec<Url>, Error> {
+    let urls = urls::list(name, gathered.text(name))?;
+    urls::check_bind(name, &urls)?;
+    Ok(urls)
+}
+
+fn hosts(gathered: &Gathered, name: &'static str) -> Result<Vec<Url>, Error> {
+    let urls = urls::list(name, gathered.text(name))?;
+    urls::check_host(name, &urls)?;
+    Ok(urls)
+}
+
+/// A comma-separated list of names; `*` means all, which is the empty list.
+fn names(gathered: &Gathered, name: &'static str) -> Vec<String> {
+    let listed = gathered.text(name).split(',').map(str::trim);
+    let listed: Vec<_> = listed.filter(|part| !part.is_empty()).map(str::to_owned).collect();
+    if listed.iter().any(|part| part == "*") { Vec::new() } else { listed }
+}
+
+fn data_directory(gathered: &Gathered, name: &str) -> PathBuf {
+    match gathered.text("data-dir") {
+        "" => PathBuf::from(format!("{name}.inkstone")),
+        path => PathBuf::from(path),
+    }
+}
+
+fn times(gathered: &Gathered) -> Result<(Duration, Duration), Error> {
+    let heartbeat = bounded(gathered, "heartbeat-interval", ELECTION_MILLISECONDS_MAX)?;
+    let election = bounded(gathered, "election-timeout", ELECTION_MILLISECONDS_MAX)?;
+    if heartbeat == 0 {
+        return Err(Error::bad("heartbeat-interval", "0", "at least 1 millisecond"));
+    }
+    if 5 * heartbeat > election {
+        return Err(Error::Conflict(format!(
+            "--election-timeout[{election}ms] should be at least as 5 times as \
+             --heartbeat-interval[{heartbeat}ms]"
+        )));
+    }
+    Ok((Duration::from_millis(heartbeat), Duration::from_millis(election)))
+}
+
+/// Who listens somewhere of their own has to say how clients get there.
+fn advertise_client(gathered: &Gathered) -> Result<Vec<Url>, Error> {
+    let listens = gathered.is_given("listen-client-urls");
+    if listens && !gathered.is_given("advertise-client-urls") {
+        return Err(Error::Conflict(
+            "--advertise-client-urls is required when --listen-client-urls is set explicitly"
+                .into(),
+        ));
+    }
+    hosts(gathered, "advertise-client-urls")
+}
+
+/// The one member that a cluster has so far must be this one.
+fn check_cluster(gathered: &Gathered, name: &str, peers: &[Url]) -> Result<(), Error> {
+    const FLAG: &str = "initial-cluster";
+    let state = gathered.text("initial-cluster-state");
+    if !matches!(state, "new" | "existing") {
+        return Err(Error::bad("initial-cluster-state", state, "write new or existing"));
+    }
+    let text = gathered.text(FLAG);
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mut urls = Vec::new();
+    for part in text.split(',') {
+        let Some((member, url)) = part.trim().split_once('=') else {
+            return Err(Error::bad(FLAG, text, "write name=http://host:port"));
+        };
+        if member != name {
+            let what = "a cluster of several members (or a member of another name: see --name)";
+            return Err(Error::NotYet { flag: FLAG, text: text.to_owned(), what });
+        }
+        urls.push(url);
+    }
+    if urls::list(FLAG, &urls.join(","))? != peers {
+        return Err(Error::Conflict(format!(
+            "--initial-cluster={text} must name the same URLs as --initial-advertise-peer-urls"
+        )));
+    }
+    Ok(())
+}
+
+fn quota(gathered: &Gathered) -> Result<Option<u64>, Error> {
+    const FLAG: &str = "quota-backend-bytes";
+    Ok(match values::signed(FLAG, gathered.text(FLAG))? {
+        0 => Some(QUOTA_BYTES),
+        bytes => u64::try_from(bytes).ok(),
+    })
+}
+
+fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error> {
+    const RETENTION: &str = "auto-compaction-retention";
+    let text = gathered.text(RETENTION);
+    let number = text.parse::<i64>().ok().filter(|number| *number >= 0);
+    let compaction = match (gathered.text("auto-compaction-mode"), number) {
+        (_, Some(0)) => return Ok(None),
+        ("periodic", Some(hours)) => {
+            let hours = u32::try_from(hours).unwrap_or(u32::MAX);
+            AutoCompaction::Periodic(Duration::from_secs(3600) * hours)
+        }
+        ("periodic", None) => AutoCompaction::Periodic(values::duration(RETENTION, text)?),
+        ("revision", Some(revisions)) => AutoCompaction::Revision(revisions),
+        ("revision", None) => {
+            return Err(Error::bad(RETENTION, text, "write a number of revisions"));
+        }
+        (mode, _) => {
+            return Err(Error::bad("auto-compaction-mode", mode, "write periodic or revision"));
+        }
+    };
+    Ok(Some(compaction).filter(|kept| *kept != AutoCompaction::Periodic(Duration::ZERO)))
+}
+
+fn durability(gathered: &mut Gathered) -> Result<Durability, Error> {
+    let asked = match gathered.text("durability") {
+        "durable" => Durability::Durable,
+        "os" => Durability::Os,
+        text => return Err(Error::bad("durability", text, "write durable or os")),
+    };
+    if boolean(gathered, "unsafe-no-fsync")? || asked == Durability::Os {
+        gathered.warn("writes are answered before they are on the device: a power cut loses them".into());
+        return Ok(Durability::Os);
+    }
+    Ok(asked)
+}
+
+fn log(gathered: &Gathered) -> Result<LogConfig, Error> {
+    let level = match gathered.text("log-level") {
+        "debug" => tracing::Level::DEBUG,
+        "info" => tracing::Level::INFO,
+        "warn" => tracing::Level::WARN,
+        "error" | "dpanic" | "panic" | "fatal" => tracing::Level::ERROR,
+        text => return Err(Error::bad("log-level", text, "write debug, info, warn or error")),
+    };
+    let format = match gathered.text("log-format") {
+        "json" => LogFormat::Json,
+        "console" => LogFormat::Console,
+        text => return Err(Error::bad("log-format", text, "write json or console")),
+    };
+    let mut outputs = Vec::new();
+    for name in gathered.text("log-outputs").split(',').map(str::trim) {
+        let output = match name {
+            "" | "default" | "stderr" => LogOutput::Stderr,
+            "stdout" => LogOutput::Stdout,
+            "systemd/journal" => {
+                return Err(Error::bad("log-outputs", name, "write stderr: systemd collects it"));
+            }
+            path => LogOutput::File(PathBuf::from(path)),
+        };
+        if !outputs.contains(&output) {
+            outputs.push(output);
+        }
+    }
+    Ok(LogConfig { level, format, outputs })
+}
+
+fn warnings(gathered: &mut Gathered) -> Result<Vec<String>, Error> {
+    let metrics = gathered.text("metrics");
+    if !matches!(metrics, "basic" | "extensive") {
+        return Err(Error::bad("metrics", metrics, "write basic or extensive"));
+    }
+    let listens = gathered.text("listen-client-urls");
+    let open = urls::list("listen-client-urls", listens)?.iter().any(|url| {
+        matches!(url.place(), Place::Tcp { host, .. } if host != "localhost" && !is_loopback(host))
+    });
+    if open {
+        gathered.warn("clients are served without TLS and without users on an open address".into());
+    }
+    Ok(std::mem::take(&mut gathered.warnings))
+}
+
+fn is_loopback(host: &str) -> bool {
+    host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}

@@ -1,0 +1,203 @@
+//! Whole command lines, from words to a configuration.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::*;
+
+fn resolve_with(
+    words: &[&str],
+    variables: &[(&str, &str)],
+    file: Option<&str>,
+) -> Result<Request, Error> {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    let variables: Vec<_> =
+        variables.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    let read_file = |_: &Path| file.map(str::to_owned).ok_or_else(|| "no such file".to_owned());
+    resolve(&words, &Surroundings { variables: &variables, read_file: &read_file })
+}
+
+fn served(request: Result<Request, Error>) -> Config {
+    match request.unwrap() {
+        Request::Serve(config) => *config,
+        other => panic!("expected a configuration, got {other:?}"),
+    }
+}
+
+fn config(words: &[&str]) -> Config {
+    served(resolve_with(words, &[], None))
+}
+
+fn refusal(words: &[&str]) -> String {
+    resolve_with(words, &[], None).unwrap_err().to_string()
+}
+
+#[test]
+fn without_a_word_it_is_etcd_s_defaults() {
+    let config = config(&[]);
+    assert_eq!(config.name, "default");
+    assert_eq!(config.data_directory, Path::new("default.inkstone"));
+    assert_eq!(config.listen_client[0].as_str(), "http://localhost:2379");
+    assert_eq!(config.advertise_peer[0].as_str(), "http://localhost:2380");
+    assert_eq!(config.quota_bytes, Some(2 << 30));
+    assert_eq!(config.txn_operations_max, 128);
+    assert_eq!(config.request_bytes_max, 1_572_864);
+    assert_eq!(config.message_bytes_max(), 1_572_864 + 524_288);
+    assert_eq!(config.request_timeout(), Duration::from_secs(7));
+    assert_eq!(config.keepalive_interval, Some(Duration::from_secs(7200)));
+    assert_eq!(config.durability, Durability::Durable);
+    assert_eq!(config.auto_compaction, None);
+    assert_eq!(config.log.outputs, [LogOutput::Stderr]);
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+}
+
+#[test]
+fn the_harness_of_etcd_s_own_tests_is_understood() {
+    let config = config(&[
+        "--name=TestKVPutNoTLS-test-0",
+        "--listen-client-urls=http://localhost:20000",
+        "--advertise-client-urls=http://localhost:20000",
+        "--listen-peer-urls=http://localhost:20001",
+        "--initial-advertise-peer-urls=http://localhost:20001",
+        "--initial-cluster-token=new",
+        "--data-dir=/tmp/x",
+        "--snapshot-count=10000",
+        "--quota-backend-bytes=53248",
+        "--strict-reconfig-check=false",
+        "--initial-cluster=TestKVPutNoTLS-test-0=http://localhost:20001",
+        "--initial-cluster-state=new",
+        "--initial-cluster-token=new",
+        "--quota-backend-bytes=53248",
+        "--snapshot-count=10000",
+    ]);
+    assert_eq!(config.quota_bytes, Some(53_248));
+    assert_eq!(config.cluster_token, "new");
+    assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+}
+
+#[test]
+fn a_flag_beats_its_variable_and_the_last_flag_wins() {
+    let variables = [("ETCD_NAME", "from-variable"), ("ETCD_DATA_DIR", "d"), ("ETCD_FROB", "1")];
+    let config = served(resolve_with(&["--name=a", "--name=b"], &variables, None));
+    assert_eq!(config.name, "b");
+    assert_eq!(config.data_directory, Path::new("d"));
+    assert!(config.warnings[0].contains("ETCD_FROB"), "{:?}", config.warnings);
+}
+
+#[test]
+fn a_file_silences_flags_and_variables() {
+    let file = "name: n1\nelection-timeout: 2000\nfrob: 1\n";
+    let words = ["--config-file=x.yaml", "--name=ignored"];
+    let config = served(resolve_with(&words, &[("ETCD_DATA_DIR", "ignored")], Some(file)));
+    assert_eq!(config.name, "n1");
+    assert_eq!(config.data_directory, Path::new("n1.inkstone"));
+    assert_eq!(config.election_timeout, Duration::from_secs(2));
+    assert!(config.warnings.iter().any(|text| text.contains("frob")));
+    let variable = [("ETCD_CONFIG_FILE", "x.yaml")];
+    assert_eq!(served(resolve_with(&[], &variable, Some(file))).name, "n1");
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let text = refusal(&["--config-file=x.yaml"]);
+    assert!(text.contains("x.yaml") && text.contains("no such file"), "{text}");
+}
+
+#[test]
+fn promises_that_cannot_be_kept_yet_are_refused() {
+    for word in [
+        "--cert-file=a",
+        "--auto-tls",
+        "--peer-auto-tls=true",
+        "--auth-token=jwt,pub-key=a",
+        "--discovery-token=a",
+        "--wal-dir=w",
+        "--enable-pprof",
+        "--initial-cluster=default=http://localhost:2380,b=http://localhost:3380",
+        "--listen-client-urls=https://localhost:2379",
+    ] {
+        let text = refusal(&[word, "--advertise-client-urls=http://localhost:2379"]);
+        assert!(text.contains("not supported yet"), "{word}: {text}");
+    }
+}
+
+#[test]
+fn etcd_s_defaults_of_the_same_flags_pass() {
+    let config = config(&[
+        "--cert-file=",
+        "--auto-tls=false",
+        "--auth-token=simple",
+        "--enable-pprof=false",
+        "--tls-min-version=TLS1.2",
+        "--discovery-dial-timeout=2000ms",
+    ]);
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+}
+
+#[test]
+fn impossible_values_are_refused_with_a_remedy() {
+    let table: &[(&[&str], &str)] = &[
+        (&["--heartbeat-interval=0"], "at least 1"),
+        (&["--heartbeat-interval=300"], "5 times"),
+        (&["--election-timeout=60000"], "at most 50000"),
+        (&["--election-timeout=x"], "whole number"),
+        (&["--max-txn-ops=-1"], "whole number"),
+        (&["--grpc-keepalive-timeout=5"], "duration"),
+        (&["--pre-vote=maybe"], "true or false"),
+        (&["--listen-client-urls=http://localhost:1"], "--advertise-client-urls is required"),
+        (&["--listen-client-urls="], "advertise-client-urls"),
+        (&["--initial-cluster-state=old"], "new or existing"),
+        (&["--initial-cluster=default=http://localhost:1"], "initial-advertise-peer-urls"),
+        (&["--initial-cluster=default"], "name=http"),
+        (&["--auto-compaction-mode=hourly", "--auto-compaction-retention=1"], "periodic"),
+        (&["--auto-compaction-mode=revision", "--auto-compaction-retention=1h"], "revisions"),
+        (&["--log-level=loud"], "write debug"),
+        (&["--log-format=xml"], "json or console"),
+        (&["--metrics=all"], "basic or extensive"),
+        (&["--durability=maybe"], "durable or os"),
+    ];
+    for (words, remedy) in table {
+        let text = refusal(words);
+        assert!(text.contains(remedy), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn retention_is_hours_durations_or_revisions() {
+    let kept = |mode: &str, retention: &str| {
+        config(&["--auto-compaction-mode", mode, "--auto-compaction-retention", retention])
+            .auto_compaction
+    };
+    assert_eq!(kept("periodic", "2"), Some(AutoCompaction::Periodic(Duration::from_secs(7200))));
+    assert_eq!(kept("periodic", "5m"), Some(AutoCompaction::Periodic(Duration::from_secs(300))));
+    assert_eq!(kept("revision", "1000"), Some(AutoCompaction::Revision(1000)));
+    assert_eq!(kept("revision", "0"), None);
+    assert_eq!(kept("periodic", "0"), None);
+}
+
+#[test]
+fn a_negative_quota_is_no_limit() {
+    assert_eq!(config(&["--quota-backend-bytes=-1"]).quota_bytes, None);
+    assert_eq!(config(&["--quota-backend-bytes", "0"]).quota_bytes, Some(2 << 30));
+}
+
+#[test]
+fn the_weaker_promise_is_named_in_a_warning() {
+    for word in ["--durability=os", "--unsafe-no-fsync"] {
+        let config = config(&[word]);
+        assert_eq!(config.durability, Durability::Os);
+        assert!(config.warnings.iter().any(|text| text.contains("power cut")), "{word}");
+    }
+}
+
+#[test]
+fn an_open_address_is_worth_a_warning() {
+    let open = ["--listen-client-urls=http://0.0.0.0:1", "--advertise-client-urls=http://a:1"];
+    assert!(config(&open).warnings[0].contains("without TLS"));
+}
+
+#[test]
+fn help_and_version_need_no_valid_rest() {
+    assert!(matches!(resolve_with(&["--help"], &[], None), Ok(Request::Help(_))));
+    assert!(matches!(resolve_with(&["-version"], &[], None), Ok(Request::Version)));
+}

@@ -1,0 +1,165 @@
+//! Lists of URLs: where to listen and what to advertise.
+//!
+//! Only what etcd accepts: `http://host:port` without a path, and
+//! `unix://path`. The list is sorted and free of doubles, because the
+//! member's identity is computed from it.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use super::Error;
+
+/// One URL, checked.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Url {
+    /// As it was written, without surrounding blanks: hashed and advertised.
+    text: String,
+    place: Place,
+}
+
+/// What a URL points at.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// `http://host:port`.
+    Tcp {
+        /// Name or address, without the brackets of an IPv6 address.
+        host: String,
+        /// Port; 0 lets the system choose when listening.
+        port: u16,
+    },
+    /// `unix://path`.
+    Unix {
+        /// The socket's file.
+        path: PathBuf,
+    },
+}
+
+impl Url {
+    /// The URL as text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// What it points at.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+/// Reads a comma-separated list; an empty text is an empty list.
+pub(super) fn list(flag: &'static str, text: &str) -> Result<Vec<Url>, Error> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut urls =
+        text.split(',').map(|part| one(flag, part.trim())).collect::<Result<Vec<_>, _>>()?;
+    urls.sort();
+    urls.dedup();
+    Ok(urls)
+}
+
+fn one(flag: &'static str, text: &str) -> Result<Url, Error> {
+    let place = match text.split_once("://") {
+        Some(("http", address)) => tcp(flag, text, address)?,
+        Some(("unix", path)) if !path.is_empty() => Place::Unix { path: PathBuf::from(path) },
+        Some(("https" | "unixs", _)) => {
+            return Err(Error::NotYet { flag, text: text.to_owned(), what: super::flags::TLS });
+        }
+        _ => return Err(Error::bad(flag, text, "write http://host:port or unix://path")),
+    };
+    Ok(Url { text: text.to_owned(), place })
+}
+
+fn tcp(flag: &'static str, text: &str, address: &str) -> Result<Place, Error> {
+    let refuse = |why| Err(Error::bad(flag, text, why));
+    if address.contains('/') {
+        return refuse("a URL must not contain a path");
+    }
+    let Some((host, port)) = address.rsplit_once(':') else {
+        return refuse("a URL needs a port: http://host:port");
+    };
+    let Ok(port) = port.parse() else {
+        return refuse("the port is a number from 0 to 65535");
+    };
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    if bare.is_none() && host.contains(':') {
+        return refuse("write an IPv6 address in brackets: http://[::1]:2379");
+    }
+    Ok(Place::Tcp { host: bare.unwrap_or(host).to_owned(), port })
+}
+
+/// Listening needs an address, not a name that somebody else decides about.
+pub(super) fn check_bind(flag: &'static str, urls: &[Url]) -> Result<(), Error> {
+    for url in urls {
+        if let Place::Tcp { host, .. } = &url.place
+            && host != "localhost"
+            && host.parse::<IpAddr>().is_err()
+        {
+            let why = "listening needs an IP address or localhost, not a name";
+            return Err(Error::bad(flag, url.as_str(), why));
+        }
+    }
+    Ok(())
+}
+
+/// Advertising needs a host.
+pub(super) fn check_host(flag: &'static str, urls: &[Url]) -> Result<(), Error> {
+    for url in urls {
+        if matches!(&url.place, Place::Tcp { host, .. } if host.is_empty()) {
+            return Err(Error::bad(flag, url.as_str(), "the URL has no host"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<String> {
+        list("f", text).unwrap().iter().map(|url| url.as_str().to_owned()).collect()
+    }
+
+    #[test]
+    fn a_list_is_sorted_and_free_of_doubles() {
+        assert_eq!(
+            texts("http://b:2, http://a:1,http://b:2"),
+            ["http://a:1".to_owned(), "http://b:2".to_owned()]
+        );
+        assert!(texts("").is_empty());
+    }
+
+    #[test]
+    fn places_are_told_apart() {
+        let urls = list("f", "http://[::1]:2379,unix:///run/x.sock,unix://localhost:20000").unwrap();
+        assert_eq!(urls[0].place(), &Place::Tcp { host: "::1".into(), port: 2379 });
+        assert_eq!(urls[1].place(), &Place::Unix { path: "/run/x.sock".into() });
+        assert_eq!(urls[2].place(), &Place::Unix { path: "localhost:20000".into() });
+    }
+
+    #[test]
+    fn malformed_urls_are_refused() {
+        for text in [
+            "localhost:2379",
+            "http://localhost",
+            "http://localhost:2379/",
+            "http://localhost:99999",
+            "http://::1:2379",
+            "ftp://a:1",
+            "unix://",
+            "http://a:1,",
+        ] {
+            assert!(list("f", text).is_err(), "{text}");
+        }
+        let later = list("f", "https://a:1").unwrap_err().to_string();
+        assert!(later.contains("not supported yet"), "{later}");
+    }
+
+    #[test]
+    fn a_listener_takes_addresses_only() {
+        let check = |text| check_bind("f", &list("f", text).unwrap());
+        assert!(check("http://localhost:1,http://0.0.0.0:1,http://[::]:1,unix://x").is_ok());
+        assert!(check("http://example.com:1").is_err());
+        assert!(check_host("f", &list("f", "http://:1").unwrap()).is_err());
+    }
+}
