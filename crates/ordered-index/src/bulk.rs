@@ -1,44 +1,176 @@
-//! Building a tree from sorted keys.
-use crate::Entry;
+//! Building a tree from ascending keys: leaves first, then level by level up.
+//!
+//! Nodes are filled to 95 %, so that the first inserts after a restart do not
+//! split every one of them. The leaves are built without the writer: the trees
+//! of an index can be loaded in parallel.
 
-/// A key that was not greater than the one before it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+use crate::Entry;
+use crate::fanout::Fanout;
+use crate::keys::{self, Keys};
+use crate::link::{Batch, Link};
+use crate::node::{Body, Inner, Leaf};
+use crate::tree::Tree;
+use std::fmt;
+use std::mem;
+
+/// A key that was not greater than the one before it. Whoever made the input must repair it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfOrder {
     /// How many keys had been accepted before it.
     pub accepted: u64,
 }
 
-impl std::fmt::Display for OutOfOrder {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for OutOfOrder {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let accepted = self.accepted;
         write!(
             out,
-            "key number {} is not greater than the key before it",
-            self.accepted
+            "bulk load: the key after the first {accepted} is not greater than the last"
         )
     }
 }
 
 impl std::error::Error for OutOfOrder {}
 
-/// A tree under construction from ascending keys; needs no writer, so several can be built in parallel.
-#[derive(Debug, Default)]
-pub struct BulkLoad {}
+/// A tree under construction from ascending keys.
+#[derive(Debug)]
+pub struct BulkLoad {
+    fanout: Fanout,
+    /// The key pushed last; meaningless before the first.
+    last: Vec<u8>,
+    accepted: u64,
+    /// Takes keys until it is as full as a bulk load fills a leaf.
+    open: Leaf,
+    /// Separator on the left of `open`; empty for the first leaf.
+    open_separator: Vec<u8>,
+    leaves: Vec<(Vec<u8>, Leaf)>,
+}
+
+/// A finished node, the separator on its left and the keys below it.
+struct Placed {
+    separator: Vec<u8>,
+    link: Link,
+    len: u64,
+}
+
+impl Default for BulkLoad {
+    fn default() -> BulkLoad {
+        BulkLoad::new()
+    }
+}
 
 impl BulkLoad {
     /// An empty tree.
     pub fn new() -> BulkLoad {
-        panic!("not built yet")
+        BulkLoad::with_fanout(Fanout::default())
     }
-    /// Adds a key greater than all before.
-    pub fn push(&mut self, _key: &[u8], _entry: Entry) -> Result<(), OutOfOrder> {
-        panic!("not built yet")
+
+    /// An empty tree with nodes of this width; the writer's should be the same.
+    pub fn with_fanout(fanout: Fanout) -> BulkLoad {
+        BulkLoad {
+            fanout,
+            last: Vec::new(),
+            accepted: 0,
+            open: Leaf::default(),
+            open_separator: Vec::new(),
+            leaves: Vec::new(),
+        }
     }
+
+    /// Adds a key greater than all before. A refused key changes nothing.
+    pub fn push(&mut self, key: &[u8], entry: Entry) -> Result<(), OutOfOrder> {
+        if self.accepted > 0 && key <= self.last.as_slice() {
+            return Err(OutOfOrder {
+                accepted: self.accepted,
+            });
+        }
+        if self.open.entries.len() == Fanout::loaded(self.fanout.leaf) {
+            self.close_leaf();
+            self.open_separator = keys::separator(&self.last, key);
+        }
+        self.open.keys.push(key);
+        self.open.entries.push(entry);
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        self.accepted += 1;
+        Ok(())
+    }
+
     /// Keys accepted so far.
     pub fn len(&self) -> u64 {
-        panic!("not built yet")
+        self.accepted
     }
+
     /// True before the first key.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.accepted == 0
+    }
+
+    fn close_leaf(&mut self) {
+        let open = mem::take(&mut self.open);
+        let mut entries = open.entries;
+        entries.shrink_to_fit();
+        let keys = Keys::gather(&[(&open.keys, 0..entries.len())]);
+        self.leaves
+            .push((mem::take(&mut self.open_separator), Leaf { keys, entries }));
+    }
+
+    pub(crate) fn finish(mut self, batch: &mut Batch) -> Tree {
+        self.close_leaf();
+        let place = |(separator, leaf): (Vec<u8>, Leaf)| {
+            let len = leaf.entries.len() as u64;
+            Placed {
+                separator,
+                link: batch.link(Body::Leaf(leaf)),
+                len,
+            }
+        };
+        let mut level: Vec<Placed> = self.leaves.into_iter().map(place).collect();
+        while level.len() > 1 {
+            level = level_above(level, batch);
+        }
+        let root = level
+            .pop()
+            .expect("the open leaf was closed above, so there is a node");
+        assert_eq!(root.len, self.accepted, "keys were lost on the way up");
+        Tree {
+            root: root.link,
+            len: root.len,
+        }
+    }
+}
+
+fn level_above(below: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
+    let width = Fanout::loaded(batch.fanout.inner);
+    let mut above = Vec::with_capacity(below.len() / width + 1);
+    let mut below = below.into_iter().peekable();
+    while let Some(first) = below.next() {
+        above.push(parent(first, below.by_ref().take(width - 1), batch));
+    }
+    above
+}
+
+/// The first child's separator goes up, the others' stay between the children.
+fn parent(first: Placed, others: impl Iterator<Item = Placed>, batch: &mut Batch) -> Placed {
+    let mut separators = Keys::default();
+    let mut inner = Inner {
+        children: vec![first.link],
+        counts: vec![first.len],
+        ..Inner::default()
+    };
+    for child in others {
+        separators.push(&child.separator);
+        inner.children.push(child.link);
+        inner.counts.push(child.len);
+    }
+    inner.separators = Keys::gather(&[(&separators, 0..separators.len())]);
+    inner.children.shrink_to_fit();
+    inner.counts.shrink_to_fit();
+    inner.assert_aligned();
+    let len = inner.counts.iter().sum();
+    Placed {
+        separator: first.separator,
+        link: batch.link(Body::Inner(inner)),
+        len,
     }
 }

@@ -1,18 +1,68 @@
 //! A prefix-truncated B+-tree in memory: one writer, readers that never wait, counts in O(log n).
+//!
+//! ```text
+//!   Writer                                     Reader (any number, any thread)
+//!     insert / remove / replace_value            pin() -> Snapshot
+//!       change the working trees: a node's         get, count, rank, nth,
+//!       first change in a batch copies it          cursor from both ends
+//!     publish(mark) ---- one pointer store ----> all trees and the mark, together
+//! ```
+//!
+//! An index holds several trees (the engine: current keys and history). Their
+//! roots are published by one store, so a snapshot never sees one tree ahead of
+//! another. What a publish replaces is freed once no snapshot can reach it.
+//!
+//! Trade-offs: a batch of one change copies a path (about three nodes, 10 KB);
+//! a snapshot that is held for long keeps replaced nodes on the heap; there is
+//! one writer, and that is enough because the log orders all writes anyway.
+//!
+//! Where to read on: `keys` (how keys are packed), `link` (who owns a node and
+//! when it goes: all `unsafe`), `insert` and `remove`, `cursor`.
+//!
+//! ```
+//! use ordered_index::Entry;
+//! use std::ops::Bound;
+//!
+//! let (mut writer, reader) = ordered_index::new(1);
+//! writer.insert(0, b"a", Entry { value: 1, stamp: 10 });
+//! assert_eq!(reader.pin().len(0), 0, "not published yet");
+//! writer.publish(10);
+//!
+//! let snapshot = reader.pin();
+//! assert_eq!(snapshot.mark(), 10);
+//! let mut cursor = snapshot.cursor(0, Bound::Unbounded, Bound::Unbounded);
+//! while let Some((key, entry)) = cursor.next() {
+//!     println!("{key:?} -> {entry:?}");
+//! }
+//! ```
 
 mod bulk;
 mod cursor;
 mod entry;
+mod fanout;
+mod insert;
+mod keys;
+mod link;
+mod node;
 mod reader;
+mod remove;
+mod tree;
 mod writer;
 
 pub use bulk::{BulkLoad, OutOfOrder};
 pub use cursor::Cursor;
 pub use entry::Entry;
+pub use fanout::Fanout;
 pub use reader::{Reader, Snapshot};
 pub use writer::Writer;
 
 /// An index of `trees` empty trees at mark 0: the one writer, and readers to clone.
 pub fn new(trees: usize) -> (Writer, Reader) {
-    panic!("not built yet: {trees} trees")
+    with_fanout(trees, Fanout::default())
+}
+
+/// The same with nodes of another width.
+pub fn with_fanout(trees: usize, fanout: Fanout) -> (Writer, Reader) {
+    let (writer, current) = Writer::new(trees, fanout);
+    (writer, Reader::new(current))
 }

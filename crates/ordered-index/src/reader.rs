@@ -1,57 +1,101 @@
-//! The readers' side.
-use crate::{Cursor, Entry};
-use std::marker::PhantomData;
+//! The readers' side: pin a state, look, let go.
+//!
+//! A pin is two stores, a fence and a load. It takes no lock, does not loop
+//! and never waits for the writer, wherever the writer has been descheduled.
+//! The price is paid in memory: what is replaced while a snapshot lives stays
+//! on the heap (`Writer::garbage_bytes`). A long walk should therefore drop its
+//! snapshot every few thousand keys, pin again and go on after the last key.
+
+use crate::cursor::Cursor;
+use crate::entry::Entry;
+use crate::link::{Current, Pinned};
+use crate::tree::Tree;
+use std::fmt;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// A handle that pins snapshots: cheap to clone, shared between threads.
 #[derive(Clone, Debug)]
-pub struct Reader {}
+pub struct Reader {
+    current: Arc<Current>,
+}
 
 impl Reader {
-    /// The newest published state, kept alive until the snapshot is dropped. Never waits.
+    pub(crate) fn new(current: Arc<Current>) -> Reader {
+        Reader { current }
+    }
+
+    /// The newest published state, kept until the snapshot is dropped.
+    #[inline]
     pub fn pin(&self) -> Snapshot {
-        panic!("not built yet")
+        Snapshot {
+            state: self.current.pin(),
+        }
     }
 }
 
-/// All trees as of one publish. Bound to its thread; holds back reclamation, so drop it soon.
-#[derive(Debug)]
+/// All trees as one publish left them. Bound to its thread; may outlive writer and readers.
+///
+/// A thread that holds one snapshot while it pins another still holds back
+/// everything that the first one may see.
 pub struct Snapshot {
-    not_send: PhantomData<*const ()>,
+    state: Pinned,
 }
 
 impl Snapshot {
     /// The mark given to the publish that made this state.
     pub fn mark(&self) -> u64 {
-        let _ = self.not_send;
-        panic!("not built yet")
+        self.state.mark
     }
+
+    fn tree(&self, tree: usize) -> &Tree {
+        &self.state.trees[tree]
+    }
+
     /// The entry of `key`.
-    pub fn get(&self, _tree: usize, _key: &[u8]) -> Option<Entry> {
-        panic!("not built yet")
+    #[inline]
+    pub fn get(&self, tree: usize, key: &[u8]) -> Option<Entry> {
+        self.tree(tree).get(key)
     }
+
     /// Keys in the tree.
-    pub fn len(&self, _tree: usize) -> u64 {
-        panic!("not built yet")
+    pub fn len(&self, tree: usize) -> u64 {
+        self.tree(tree).len
     }
+
     /// True when the tree has no keys.
     pub fn is_empty(&self, tree: usize) -> bool {
         self.len(tree) == 0
     }
+
     /// Keys k with start <= k < end (no end: to the last key), in O(log n).
-    pub fn count(&self, _tree: usize, _start: &[u8], _end: Option<&[u8]>) -> u64 {
-        panic!("not built yet")
+    pub fn count(&self, tree: usize, start: &[u8], end: Option<&[u8]>) -> u64 {
+        self.tree(tree).count(start, end)
     }
+
     /// Keys smaller than `key`, in O(log n).
-    pub fn rank(&self, _tree: usize, _key: &[u8]) -> u64 {
-        panic!("not built yet")
+    pub fn rank(&self, tree: usize, key: &[u8]) -> u64 {
+        self.tree(tree).rank(key).before
     }
+
     /// The key with exactly `n` smaller keys, in O(log n).
-    pub fn nth(&self, _tree: usize, _n: u64) -> Option<(Vec<u8>, Entry)> {
-        panic!("not built yet")
+    pub fn nth(&self, tree: usize, n: u64) -> Option<(Vec<u8>, Entry)> {
+        self.tree(tree).nth(n)
     }
-    /// A walk over the keys within the bounds.
-    pub fn cursor(&self, _tree: usize, _start: Bound<&[u8]>, _end: Bound<&[u8]>) -> Cursor<'_> {
-        panic!("not built yet")
+
+    /// A walk over the keys within the bounds; a start beyond the end is an empty walk.
+    pub fn cursor(&self, tree: usize, start: Bound<&[u8]>, end: Bound<&[u8]>) -> Cursor<'_> {
+        Cursor::new(self.tree(tree), start, end)
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "Snapshot(mark {}, {} trees)",
+            self.state.mark,
+            self.state.trees.len()
+        )
     }
 }

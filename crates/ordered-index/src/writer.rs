@@ -1,62 +1,145 @@
-//! The writer's side.
-use crate::{BulkLoad, Cursor, Entry, OutOfOrder};
+//! The writer's side: change, change, publish.
+
+use crate::bulk::{BulkLoad, OutOfOrder};
+use crate::cursor::Cursor;
+use crate::entry::Entry;
+use crate::fanout::Fanout;
+use crate::link::{Batch, Current};
+use crate::tree::Tree;
+use std::fmt;
+use std::mem;
 use std::ops::Bound;
+use std::sync::Arc;
 
 /// The only one who changes the trees; readers see nothing before `publish`.
-#[derive(Debug)]
-pub struct Writer {}
+///
+/// The first change of a node in a batch copies it, later ones do not: the more
+/// changes a batch holds, the less each one costs. Dropping a writer forgets
+/// its unpublished changes; readers keep the last published state.
+pub struct Writer {
+    current: Arc<Current>,
+    /// The working state: what the next publish will show.
+    trees: Vec<Tree>,
+    batch: Batch,
+}
 
 impl Writer {
+    pub(crate) fn new(trees: usize, fanout: Fanout) -> (Writer, Arc<Current>) {
+        assert!(
+            fanout.leaf >= 4 && fanout.inner >= 4,
+            "{fanout:?} is too narrow to split"
+        );
+        let mut batch = Batch::new(fanout);
+        let trees: Vec<Tree> = (0..trees).map(|_| Tree::empty(&mut batch)).collect();
+        let current = Arc::new(Current::new(&trees, &mut batch));
+        (
+            Writer {
+                current: Arc::clone(&current),
+                trees,
+                batch,
+            },
+            current,
+        )
+    }
+
     /// Sets the entry of `key`; returns the one it replaced.
-    pub fn insert(&mut self, _tree: usize, _key: &[u8], _entry: Entry) -> Option<Entry> {
-        panic!("not built yet")
+    pub fn insert(&mut self, tree: usize, key: &[u8], entry: Entry) -> Option<Entry> {
+        self.trees[tree].insert(key, entry, &mut self.batch)
     }
+
     /// Removes `key`; returns its entry.
-    pub fn remove(&mut self, _tree: usize, _key: &[u8]) -> Option<Entry> {
-        panic!("not built yet")
+    pub fn remove(&mut self, tree: usize, key: &[u8]) -> Option<Entry> {
+        self.trees[tree].remove(key, &mut self.batch)
     }
+
     /// The entry of `key`, unpublished changes included.
-    pub fn get(&self, _tree: usize, _key: &[u8]) -> Option<Entry> {
-        panic!("not built yet")
+    pub fn get(&self, tree: usize, key: &[u8]) -> Option<Entry> {
+        self.trees[tree].get(key)
     }
+
     /// Sets `new` only where `old` still stands; false (and no change) otherwise.
-    pub fn replace_value(&mut self, _tree: usize, _key: &[u8], _old: Entry, _new: Entry) -> bool {
-        panic!("not built yet")
+    pub fn replace_value(&mut self, tree: usize, key: &[u8], old: Entry, new: Entry) -> bool {
+        let stands = self.get(tree, key) == Some(old);
+        if stands {
+            self.insert(tree, key, new);
+        }
+        stands
     }
+
     /// Keys in the tree, unpublished changes included.
-    pub fn len(&self, _tree: usize) -> u64 {
-        panic!("not built yet")
+    pub fn len(&self, tree: usize) -> u64 {
+        self.trees[tree].len
     }
+
     /// True when the tree has no keys.
     pub fn is_empty(&self, tree: usize) -> bool {
         self.len(tree) == 0
     }
-    /// A walk over the keys within the bounds, unpublished changes included.
-    pub fn cursor(&self, _tree: usize, _start: Bound<&[u8]>, _end: Bound<&[u8]>) -> Cursor<'_> {
-        panic!("not built yet")
+
+    /// Keys k with start <= k < end, unpublished changes included, in O(log n).
+    pub fn count(&self, tree: usize, start: &[u8], end: Option<&[u8]>) -> u64 {
+        self.trees[tree].count(start, end)
     }
-    /// Replaces a whole tree by ascending keys; returns how many.
+
+    /// A walk over the keys within the bounds, unpublished changes included.
+    pub fn cursor(&self, tree: usize, start: Bound<&[u8]>, end: Bound<&[u8]>) -> Cursor<'_> {
+        Cursor::new(&self.trees[tree], start, end)
+    }
+
+    /// Replaces a whole tree by strictly ascending keys; returns how many. An
+    /// error leaves the tree as it was.
     pub fn bulk_load<K: AsRef<[u8]>>(
         &mut self,
-        _tree: usize,
-        _sorted: impl IntoIterator<Item = (K, Entry)>,
+        tree: usize,
+        sorted: impl IntoIterator<Item = (K, Entry)>,
     ) -> Result<u64, OutOfOrder> {
-        panic!("not built yet")
+        let mut load = BulkLoad::with_fanout(self.batch.fanout);
+        for (key, entry) in sorted {
+            load.push(key.as_ref(), entry)?;
+        }
+        let keys = load.len();
+        self.install(tree, load);
+        Ok(keys)
     }
+
     /// Replaces a whole tree by one that was built aside.
-    pub fn install(&mut self, _tree: usize, _load: BulkLoad) {
-        panic!("not built yet")
+    pub fn install(&mut self, tree: usize, load: BulkLoad) {
+        let built = load.finish(&mut self.batch);
+        let replaced = mem::replace(&mut self.trees[tree], built);
+        replaced.root.discard_all(&mut self.batch);
     }
+
     /// Makes all changes since the last publish visible at once, in every tree, under `mark`.
-    pub fn publish(&mut self, _mark: u64) {
-        panic!("not built yet")
+    pub fn publish(&mut self, mark: u64) {
+        self.current.publish(mark, &self.trees, &mut self.batch);
     }
-    /// Heap bytes of all nodes the working state consists of.
+
+    /// Heap bytes of all nodes of the working state, as they were asked from the
+    /// allocator (its own overhead is not known here).
     pub fn memory_bytes(&self) -> u64 {
-        panic!("not built yet")
+        self.batch.live_bytes
     }
-    /// Heap bytes of replaced nodes that a reader may still be looking at.
+
+    /// Heap bytes of replaced nodes that are published as gone but not freed
+    /// yet, because a reader may still look at them.
     pub fn garbage_bytes(&self) -> u64 {
-        panic!("not built yet")
+        self.current.garbage_bytes()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.batch.abandon(mem::take(&mut self.trees));
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "Writer({} trees, {} bytes)",
+            self.trees.len(),
+            self.memory_bytes()
+        )
     }
 }

@@ -1,0 +1,150 @@
+//! Putting a key in, and splitting a node that has become too wide.
+//!
+//! A node splits in the middle, except when the key that filled it is its last
+//! one: then it keeps all the others. Ascending keys, which is how revisions
+//! and most generated names arrive, so leave full nodes behind instead of half
+//! empty ones.
+
+use crate::Entry;
+use crate::keys::Keys;
+use crate::link::{Batch, Link};
+use crate::node::{Body, Inner, Leaf};
+use crate::tree::Tree;
+use std::mem;
+
+/// Room in a copied leaf, so that the insert it was copied for does not grow it again.
+const SPARE_SLOTS: usize = 4;
+
+enum Inserted {
+    Replaced(Entry),
+    Added,
+    /// Added, and the node gave its upper part away.
+    Split(Sibling),
+}
+
+/// The upper part of a node that has been split.
+struct Sibling {
+    /// Not greater than any key below `link`, greater than all that stayed.
+    separator: Vec<u8>,
+    link: Link,
+    /// Keys below `link`.
+    len: u64,
+}
+
+impl Tree {
+    pub(crate) fn empty(batch: &mut Batch) -> Tree {
+        Tree {
+            root: batch.link(Body::Leaf(Leaf::default())),
+            len: 0,
+        }
+    }
+
+    pub(crate) fn insert(&mut self, key: &[u8], entry: Entry, batch: &mut Batch) -> Option<Entry> {
+        let inserted = insert_below(&mut self.root, key, entry, batch);
+        if let Inserted::Replaced(old) = inserted {
+            return Some(old);
+        }
+        self.len += 1;
+        if let Inserted::Split(sibling) = inserted {
+            self.grow(sibling, batch);
+        }
+        None
+    }
+
+    /// The root has split: a new root above both halves.
+    fn grow(&mut self, sibling: Sibling, batch: &mut Batch) {
+        let mut above = Inner::default();
+        let new_root = batch.link(Body::Inner(Inner::default()));
+        above.children.push(mem::replace(&mut self.root, new_root));
+        above.counts.push(self.len - sibling.len);
+        above.insert_child(1, &sibling.separator, sibling.link, sibling.len);
+        self.root
+            .edit(batch, 0, |root, _| root.body = Body::Inner(above));
+    }
+}
+
+fn insert_below(link: &mut Link, key: &[u8], entry: Entry, batch: &mut Batch) -> Inserted {
+    link.edit(batch, SPARE_SLOTS, |node, batch| match &mut node.body {
+        Body::Leaf(leaf) => insert_in_leaf(leaf, key, entry, batch),
+        Body::Inner(inner) => insert_in_child(inner, key, entry, batch),
+    })
+}
+
+fn insert_in_leaf(leaf: &mut Leaf, key: &[u8], entry: Entry, batch: &mut Batch) -> Inserted {
+    match leaf.keys.search(key) {
+        Ok(slot) => Inserted::Replaced(mem::replace(&mut leaf.entries[slot], entry)),
+        Err(slot) => {
+            leaf.insert(slot, key, entry);
+            if leaf.entries.len() <= batch.fanout.leaf {
+                return Inserted::Added;
+            }
+            Inserted::Split(split_leaf(leaf, slot, batch))
+        }
+    }
+}
+
+fn insert_in_child(inner: &mut Inner, key: &[u8], entry: Entry, batch: &mut Batch) -> Inserted {
+    let child = inner.child_of(key);
+    match insert_below(&mut inner.children[child], key, entry, batch) {
+        Inserted::Replaced(old) => return Inserted::Replaced(old),
+        Inserted::Added => inner.counts[child] += 1,
+        Inserted::Split(sibling) => {
+            inner.counts[child] = inner.counts[child] + 1 - sibling.len;
+            inner.insert_child(child + 1, &sibling.separator, sibling.link, sibling.len);
+        }
+    }
+    if inner.children.len() <= batch.fanout.inner {
+        return Inserted::Added;
+    }
+    Inserted::Split(split_inner(inner, child + 1, batch))
+}
+
+/// The slot from which on a full node gives its slots away.
+fn split_point(slots: usize, inserted: usize) -> usize {
+    if inserted + 1 == slots {
+        inserted
+    } else {
+        slots / 2
+    }
+}
+
+fn split_leaf(leaf: &mut Leaf, inserted: usize, batch: &mut Batch) -> Sibling {
+    let slots = leaf.entries.len();
+    let at = split_point(slots, inserted);
+    let separator = leaf.keys.separator_before(at);
+    let upper = Leaf {
+        keys: Keys::gather(&[(&leaf.keys, at..slots)]),
+        entries: leaf.entries.split_off(at),
+    };
+    leaf.keys = Keys::gather(&[(&leaf.keys, 0..at)]);
+    leaf.entries.shrink_to_fit();
+    let len = upper.entries.len() as u64;
+    Sibling {
+        separator,
+        link: batch.link(Body::Leaf(upper)),
+        len,
+    }
+}
+
+/// The separator at the split goes up: it is in neither half.
+fn split_inner(inner: &mut Inner, inserted: usize, batch: &mut Batch) -> Sibling {
+    let slots = inner.children.len();
+    let at = split_point(slots, inserted);
+    let separator = inner.separators.key(at - 1);
+    let upper = Inner {
+        separators: Keys::gather(&[(&inner.separators, at..slots - 1)]),
+        children: inner.children.split_off(at),
+        counts: inner.counts.split_off(at),
+    };
+    inner.separators = Keys::gather(&[(&inner.separators, 0..at - 1)]);
+    inner.children.shrink_to_fit();
+    inner.counts.shrink_to_fit();
+    inner.assert_aligned();
+    upper.assert_aligned();
+    let len = upper.counts.iter().sum();
+    Sibling {
+        separator,
+        link: batch.link(Body::Inner(upper)),
+        len,
+    }
+}

@@ -1,0 +1,350 @@
+//! The sorted keys of one node, without what they share.
+//!
+//! ```text
+//!   /registry/pods/blue/web-1      prefix  "/registry/pods/"   once per node
+//!   /registry/pods/blue/web-2      heads   "blue/web" "blue/web" "green/db"
+//!   /registry/pods/green/db                8 bytes each, big-endian: one integer compare
+//!                                  tails   "-1" "-2" (none)    behind 4-byte places
+//! ```
+//!
+//! A search is a binary search over an array of integers and looks at a tail
+//! only where heads are equal. New tails are appended wherever there is room,
+//! so an insert moves 12 bytes per later key and no tail; a removal leaves a
+//! hole, which the next rebuild closes.
+//!
+//! Trade-off: a key that does not share the prefix forces a rebuild of the
+//! node. It happens when a node's range widens, which is rare and costs about
+//! what the copy of a node costs.
+//!
+//! Invariant: keys ascend strictly; every key begins with the prefix; a head
+//! is the first eight bytes after the prefix, padded with zeros; order is
+//! (head, tail, length), which equals byte order of the whole keys.
+
+mod place;
+
+use place::{Place, Rest};
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes of a key that are compared as one integer.
+pub(crate) const HEAD_BYTES: usize = 8;
+/// Longer tails get an allocation of their own, shared by all copies of the node.
+const INLINE_TAIL_BYTES_MAX: usize = 256;
+/// What keys share beyond this stays in their tails: a copy of a node must stay cheap.
+const PREFIX_BYTES_MAX: usize = 4096;
+/// Holes below this are not worth a rebuild.
+const HOLE_BYTES_TOLERATED: usize = 512;
+/// Two reference counts in front of a shared tail.
+const SHARED_HEADER_BYTES: usize = 16;
+
+/// A run of one block's slots.
+pub(crate) type Part<'a> = (&'a Keys, Range<usize>);
+
+#[derive(Debug, Default)]
+pub(crate) struct Keys {
+    /// First eight bytes after the prefix; ascending.
+    heads: Vec<u64>,
+    /// Where each key goes on after its head; same slots as `heads`.
+    places: Vec<Place>,
+    /// The prefix, then length byte + tail of the keys that need one, in order of arrival.
+    bytes: Vec<u8>,
+    /// Leading part of `bytes` that all keys share.
+    prefix_bytes: usize,
+    /// Bytes of removed tails; they stay in `bytes` until a rebuild.
+    hole_bytes: usize,
+    /// Tails too long for `bytes`, in no order.
+    long: Vec<Arc<[u8]>>,
+}
+
+impl Keys {
+    pub(crate) fn len(&self) -> usize {
+        self.heads.len()
+    }
+
+    fn prefix(&self) -> &[u8] {
+        &self.bytes[..self.prefix_bytes]
+    }
+
+    /// The slot of `key`, or the slot where it belongs.
+    #[inline]
+    pub(crate) fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        let Some(suffix) = key.strip_prefix(self.prefix()) else {
+            return Err(if key < self.prefix() { 0 } else { self.len() });
+        };
+        let head = head_of(suffix);
+        let low = self.heads.partition_point(|&other| other < head);
+        let equal = self.heads[low..]
+            .iter()
+            .take_while(|&&other| other == head)
+            .count();
+        self.places[low..low + equal]
+            .binary_search_by(|&place| self.compare_rest(place, suffix))
+            .map(|slot| low + slot)
+            .map_err(|slot| low + slot)
+    }
+
+    fn compare_rest(&self, place: Place, suffix: &[u8]) -> Ordering {
+        let tail = self.tail(place);
+        tail.cmp(tail_of(suffix))
+            .then_with(|| self.suffix_bytes(place).cmp(&suffix.len()))
+    }
+
+    #[inline]
+    fn tail(&self, place: Place) -> &[u8] {
+        match place.rest() {
+            Rest::InHead(_) => &[],
+            Rest::Inline(offset) => {
+                let bytes = usize::from(self.bytes[offset]) + 1;
+                &self.bytes[offset + 1..offset + 1 + bytes]
+            }
+            Rest::Long(number) => &self.long[number],
+        }
+    }
+
+    fn suffix_bytes(&self, place: Place) -> usize {
+        match place.rest() {
+            Rest::InHead(bytes) => bytes,
+            _ => HEAD_BYTES + self.tail(place).len(),
+        }
+    }
+
+    /// Replaces the content of `out` by the whole key of `slot`.
+    #[inline]
+    pub(crate) fn write_key(&self, slot: usize, out: &mut Vec<u8>) {
+        let place = self.places[slot];
+        let head = self.heads[slot].to_be_bytes();
+        out.clear();
+        out.extend_from_slice(self.prefix());
+        match place.rest() {
+            Rest::InHead(bytes) => out.extend_from_slice(&head[..bytes]),
+            _ => {
+                out.extend_from_slice(&head);
+                out.extend_from_slice(self.tail(place));
+            }
+        }
+    }
+
+    pub(crate) fn key(&self, slot: usize) -> Vec<u8> {
+        let mut key = Vec::new();
+        self.write_key(slot, &mut key);
+        key
+    }
+
+    /// Puts `key` at `slot`, which `search` has named.
+    pub(crate) fn insert(&mut self, slot: usize, key: &[u8]) {
+        if !key.starts_with(self.prefix()) {
+            let prefix = common(self.prefix(), key).to_vec();
+            *self = Keys::gather_under(&prefix, &[(self, 0..self.len())]);
+        }
+        let suffix = &key[self.prefix_bytes..];
+        make_room(&mut self.heads);
+        make_room(&mut self.places);
+        let place = self.store_tail(suffix);
+        self.heads.insert(slot, head_of(suffix));
+        self.places.insert(slot, place);
+    }
+
+    pub(crate) fn push(&mut self, key: &[u8]) {
+        self.insert(self.len(), key);
+    }
+
+    fn store_tail(&mut self, suffix: &[u8]) -> Place {
+        let tail = tail_of(suffix);
+        Place::new(match tail.len() {
+            0 => Rest::InHead(suffix.len()),
+            1..=INLINE_TAIL_BYTES_MAX => self.store_inline(tail),
+            _ => self.store_long(tail.into()),
+        })
+    }
+
+    fn store_inline(&mut self, tail: &[u8]) -> Rest {
+        let offset = self.bytes.len();
+        let need = 1 + tail.len();
+        if self.bytes.capacity() - offset < need {
+            self.bytes.reserve_exact(need.max(offset / 16 + need));
+        }
+        self.bytes.push((tail.len() - 1) as u8);
+        self.bytes.extend_from_slice(tail);
+        Rest::Inline(offset)
+    }
+
+    fn store_long(&mut self, tail: Arc<[u8]>) -> Rest {
+        self.long.reserve_exact(1);
+        self.long.push(tail);
+        Rest::Long(self.long.len() - 1)
+    }
+
+    pub(crate) fn remove(&mut self, slot: usize) {
+        self.heads.remove(slot);
+        match self.places.remove(slot).rest() {
+            Rest::InHead(_) => {}
+            Rest::Inline(offset) => self.hole_bytes += 2 + usize::from(self.bytes[offset]),
+            Rest::Long(number) => self.remove_long(number),
+        }
+        if self.hole_bytes > HOLE_BYTES_TOLERATED.max(self.bytes.len() / 2) {
+            *self = Keys::gather_under(self.prefix(), &[(self, 0..self.len())]);
+        }
+    }
+
+    /// The last long tail moves to the freed number; its one place must follow.
+    fn remove_long(&mut self, number: usize) {
+        self.long.swap_remove(number);
+        let moved = self.long.len();
+        for place in &mut self.places {
+            if place.rest() == Rest::Long(moved) {
+                *place = Place::new(Rest::Long(number));
+            }
+        }
+    }
+
+    /// A tight block of all keys of `parts`, in order, under their own common prefix.
+    pub(crate) fn gather(parts: &[Part<'_>]) -> Keys {
+        Keys::gather_under(&prefix_of(parts), parts)
+    }
+
+    fn gather_under(prefix: &[u8], parts: &[Part<'_>]) -> Keys {
+        let slots = parts.iter().map(|(_, slots)| slots.len()).sum();
+        let tails: usize = parts
+            .iter()
+            .map(|part| inline_bytes(part, prefix.len()))
+            .sum();
+        let mut gathered = Keys {
+            heads: Vec::with_capacity(slots),
+            places: Vec::with_capacity(slots),
+            bytes: Vec::with_capacity(prefix.len() + tails),
+            prefix_bytes: prefix.len(),
+            ..Keys::default()
+        };
+        gathered.bytes.extend_from_slice(prefix);
+        let mut key = Vec::new();
+        for (keys, slots) in parts {
+            slots
+                .clone()
+                .for_each(|slot| gathered.push_from(keys, slot, &mut key));
+        }
+        gathered
+    }
+
+    /// Under an unchanged prefix a key keeps its head, and a long tail is shared, not copied.
+    fn push_from(&mut self, other: &Keys, slot: usize, key: &mut Vec<u8>) {
+        if other.prefix_bytes != self.prefix_bytes {
+            other.write_key(slot, key);
+            return self.push(key);
+        }
+        let place = match other.places[slot].rest() {
+            Rest::InHead(bytes) => Rest::InHead(bytes),
+            Rest::Inline(_) => self.store_inline(other.tail(other.places[slot])),
+            Rest::Long(number) => self.store_long(Arc::clone(&other.long[number])),
+        };
+        self.heads.push(other.heads[slot]);
+        self.places.push(Place::new(place));
+    }
+
+    /// A copy with room for a few more keys.
+    pub(crate) fn copy(&self, spare: usize) -> Keys {
+        let has_tails = self.bytes.len() > self.prefix_bytes;
+        let spare_bytes = if has_tails { spare * HEAD_BYTES } else { 0 };
+        Keys {
+            heads: copy_with_room(&self.heads, spare),
+            places: copy_with_room(&self.places, spare),
+            bytes: copy_with_room(&self.bytes, spare_bytes),
+            prefix_bytes: self.prefix_bytes,
+            hole_bytes: self.hole_bytes,
+            long: self.long.clone(),
+        }
+    }
+
+    /// The shortest key that separates `slot` from the slot before it.
+    pub(crate) fn separator_before(&self, slot: usize) -> Vec<u8> {
+        separator(&self.key(slot - 1), &self.key(slot))
+    }
+
+    /// Bytes on the heap, spare capacity and long tails included.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let long: usize = self
+            .long
+            .iter()
+            .map(|tail| tail.len() + SHARED_HEADER_BYTES)
+            .sum();
+        self.heads.capacity() * size_of::<u64>()
+            + self.places.capacity() * size_of::<Place>()
+            + self.bytes.capacity()
+            + self.long.capacity() * size_of::<Arc<[u8]>>()
+            + long
+    }
+}
+
+/// The shortest key greater than `left` and not greater than `right`.
+pub(crate) fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
+    assert!(left < right, "no key separates {left:?} from {right:?}");
+    right[..common(left, right).len() + 1].to_vec()
+}
+
+/// Adds capacity in small steps: doubling would leave a third of all memory unused.
+pub(crate) fn make_room<T>(items: &mut Vec<T>) {
+    if items.len() == items.capacity() {
+        items.reserve_exact((items.len() / 16).max(4));
+    }
+}
+
+pub(crate) fn copy_with_room<T: Copy>(items: &[T], spare: usize) -> Vec<T> {
+    let mut copy = Vec::with_capacity(items.len() + spare);
+    copy.extend_from_slice(items);
+    copy
+}
+
+#[inline]
+fn head_of(suffix: &[u8]) -> u64 {
+    let mut head = [0; HEAD_BYTES];
+    match suffix.first_chunk::<HEAD_BYTES>() {
+        Some(chunk) => head = *chunk,
+        None => head[..suffix.len()].copy_from_slice(suffix),
+    }
+    u64::from_be_bytes(head)
+}
+
+#[inline]
+fn tail_of(suffix: &[u8]) -> &[u8] {
+    suffix.get(HEAD_BYTES..).unwrap_or_default()
+}
+
+fn common<'a>(left: &'a [u8], right: &[u8]) -> &'a [u8] {
+    let bytes = left
+        .iter()
+        .zip(right)
+        .take_while(|(left, right)| left == right)
+        .count();
+    &left[..bytes]
+}
+
+/// Room that a part's inline tails need under a prefix of `prefix_bytes`.
+fn inline_bytes((keys, slots): &Part<'_>, prefix_bytes: usize) -> usize {
+    let tail_bytes = |place: &Place| {
+        (keys.prefix_bytes + keys.suffix_bytes(*place)).saturating_sub(prefix_bytes + HEAD_BYTES)
+    };
+    let inline = keys.places[slots.clone()].iter().map(tail_bytes);
+    inline
+        .filter(|&bytes| (1..=INLINE_TAIL_BYTES_MAX).contains(&bytes))
+        .map(|bytes| 1 + bytes)
+        .sum()
+}
+
+/// What all keys of `parts` share. One key alone keeps the prefix it had: the
+/// neighbours it is going to get are rarely closer to it than its old ones.
+fn prefix_of(parts: &[Part<'_>]) -> Vec<u8> {
+    let mut filled = parts.iter().filter(|(_, slots)| !slots.is_empty());
+    let Some(opening @ (first, first_slots)) = filled.next() else {
+        return Vec::new();
+    };
+    let (last, last_slots) = filled.next_back().unwrap_or(opening);
+    if parts.iter().map(|(_, slots)| slots.len()).sum::<usize>() == 1 {
+        return first.prefix().to_vec();
+    }
+    let key = first.key(first_slots.start);
+    let shared = common(&key, &last.key(last_slots.end - 1));
+    shared[..shared.len().min(PREFIX_BYTES_MAX)].to_vec()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use super::*;
+
+fn block(keys: &[&[u8]]) -> Keys {
+    let mut block = Keys::default();
+    keys.iter().for_each(|key| block.push(key));
+    block
+}
+
+fn all(block: &Keys) -> Vec<Vec<u8>> {
+    (0..block.len()).map(|slot| block.key(slot)).collect()
+}
+
+#[test]
+fn zero_bytes_at_the_end_of_a_head_are_told_from_padding() {
+    let keys: [&[u8]; 6] = [
+        b"",
+        b"\0",
+        b"\0\0",
+        b"\0\0\0\0\0\0\0\0",
+        b"\0\0\0\0\0\0\0\0\0",
+        b"\x01",
+    ];
+    let block = block(&keys);
+    for (slot, key) in keys.iter().enumerate() {
+        assert_eq!(block.search(key), Ok(slot), "{key:?}");
+    }
+    assert_eq!(block.search(b"\0\0\0"), Err(3));
+    assert_eq!(all(&block), keys.map(<[u8]>::to_vec));
+}
+
+#[test]
+fn gathering_finds_the_common_prefix_and_keeps_every_key() {
+    let keys: [&[u8]; 3] = [
+        b"/registry/pods/a",
+        b"/registry/pods/b-and-a-long-name",
+        b"/registry/q",
+    ];
+    let gathered = Keys::gather(&[(&block(&keys), 0..3)]);
+    assert_eq!(gathered.prefix(), b"/registry/");
+    assert_eq!(all(&gathered), keys.map(<[u8]>::to_vec));
+}
+
+#[test]
+fn a_key_outside_the_prefix_shortens_it() {
+    let mut tight = Keys::gather(&[(&block(&[b"pods/one", b"pods/two"]), 0..2)]);
+    assert_eq!(tight.prefix(), b"pods/");
+    assert_eq!(tight.search(b"pods"), Err(0));
+    assert_eq!(tight.search(b"poets"), Err(2));
+    tight.insert(2, b"poets");
+    assert_eq!(tight.prefix(), b"po");
+    assert_eq!(
+        all(&tight),
+        [
+            b"pods/one".to_vec(),
+            b"pods/two".to_vec(),
+            b"poets".to_vec()
+        ]
+    );
+}
+
+#[test]
+fn a_long_tail_is_shared_by_copies_and_survives_the_removal_of_another() {
+    let long = |last: u8| [vec![7; 100_000], vec![last]].concat();
+    let (one, two, three) = (long(1), long(2), long(3));
+    let mut block = block(&[&one, &two, &three]);
+    let copy = block.copy(0);
+    block.remove(0);
+    assert_eq!(all(&block), [two.clone(), three.clone()]);
+    assert_eq!(all(&copy), [one, two, three]);
+    assert!(
+        Arc::ptr_eq(&copy.long[2], &block.long[0]),
+        "the copy has its own long tail"
+    );
+}
+
+#[test]
+fn the_prefix_is_bounded_so_that_a_node_stays_cheap_to_copy() {
+    let long = |last: u8| [vec![7; 100_000], vec![last]].concat();
+    let gathered = Keys::gather(&[(&block(&[&long(1), &long(2)]), 0..2)]);
+    assert_eq!(gathered.prefix_bytes, PREFIX_BYTES_MAX);
+    assert_eq!(all(&gathered), [long(1), long(2)]);
+}
+
+#[test]
+fn tails_at_the_inline_limit_keep_their_length() {
+    for bytes in [255, 256, 257] {
+        let key = vec![b'k'; HEAD_BYTES + bytes];
+        let block = block(&[b"a", &key]);
+        assert_eq!(block.search(&key), Ok(1));
+        assert_eq!(block.key(1), key);
+        assert_eq!(block.long.len(), usize::from(bytes > INLINE_TAIL_BYTES_MAX));
+    }
+}
+
+#[test]
+fn holes_of_removed_tails_are_closed() {
+    let mut block = Keys::default();
+    for round in 0..1_000u32 {
+        let key = [&round.to_be_bytes()[..], &[b'x'; 60]].concat();
+        block.push(&key);
+        if block.len() > 4 {
+            block.remove(0);
+        }
+    }
+    assert_eq!(block.len(), 4);
+    assert!(
+        block.bytes.len() < 4_000,
+        "{} bytes for four keys",
+        block.bytes.len()
+    );
+}
+
+#[test]
+fn the_separator_is_the_shortest_one() {
+    assert_eq!(separator(b"pods/a", b"pods/c-long-name"), b"pods/c");
+    assert_eq!(separator(b"pods", b"pods/a"), b"pods/");
+}

@@ -1,0 +1,135 @@
+//! Taking a key out, and keeping the tree narrow afterwards.
+//!
+//! An empty node leaves at once. One below a quarter of its width merges with a
+//! neighbour when both together stay below three quarters, so that a tree
+//! under inserts and removals does not split and merge in turns.
+
+use crate::Entry;
+use crate::fanout::Fanout;
+use crate::keys::Keys;
+use crate::link::{Batch, Link};
+use crate::node::{Body, Inner, Leaf};
+use crate::tree::Tree;
+use std::mem;
+
+impl Tree {
+    pub(crate) fn remove(&mut self, key: &[u8], batch: &mut Batch) -> Option<Entry> {
+        // A key that is not there must not cost the copy of a path.
+        self.get(key)?;
+        let removed = remove_below(&mut self.root, key, batch);
+        self.len -= 1;
+        self.shrink(batch);
+        Some(removed)
+    }
+
+    /// A root with one child is a level too many.
+    fn shrink(&mut self, batch: &mut Batch) {
+        while matches!(&self.root.body, Body::Inner(inner) if inner.children.len() == 1) {
+            let placeholder = batch.link(Body::Leaf(Leaf::default()));
+            let root = mem::replace(&mut self.root, placeholder);
+            let Body::Inner(mut inner) = root.take(batch) else {
+                panic!("a root with one child is an inner node");
+            };
+            let (child, len) = inner.remove_child(0);
+            assert_eq!(
+                len, self.len,
+                "the only child counts other keys than the tree"
+            );
+            mem::replace(&mut self.root, child).discard(batch);
+        }
+        assert!(
+            self.root.body.slots() > 0 || self.len == 0,
+            "{} keys, empty root",
+            self.len
+        );
+    }
+}
+
+fn remove_below(link: &mut Link, key: &[u8], batch: &mut Batch) -> Entry {
+    link.edit(batch, 0, |node, batch| match &mut node.body {
+        Body::Leaf(leaf) => {
+            let slot = leaf
+                .keys
+                .search(key)
+                .expect("the key was found before the path was copied");
+            leaf.remove(slot)
+        }
+        Body::Inner(inner) => {
+            let child = inner.child_of(key);
+            let removed = remove_below(&mut inner.children[child], key, batch);
+            inner.counts[child] -= 1;
+            mend(inner, child, batch);
+            removed
+        }
+    })
+}
+
+/// Drops a child that has become empty, merges one that has become narrow.
+fn mend(inner: &mut Inner, child: usize, batch: &mut Batch) {
+    let (slots, slots_max) = width(inner, child, batch);
+    if slots == 0 {
+        let (empty, keys) = inner.remove_child(child);
+        assert_eq!(keys, 0, "an empty child counts keys");
+        return empty.discard(batch);
+    }
+    if slots >= Fanout::underfull(slots_max).max(1) {
+        return;
+    }
+    let fits = |left: usize| {
+        let together = width(inner, left, batch).0 + width(inner, left + 1, batch).0;
+        together <= Fanout::merged(slots_max)
+    };
+    if child > 0 && fits(child - 1) {
+        merge(inner, child - 1, batch);
+    } else if child + 1 < inner.children.len() && fits(child) {
+        merge(inner, child, batch);
+    }
+}
+
+/// Slots of a child, and how many it may have.
+fn width(inner: &Inner, child: usize, batch: &Batch) -> (usize, usize) {
+    let body = &inner.children[child].body;
+    let slots_max = match body {
+        Body::Leaf(_) => batch.fanout.leaf,
+        Body::Inner(_) => batch.fanout.inner,
+    };
+    (body.slots(), slots_max)
+}
+
+/// Child `left + 1` moves into child `left`.
+fn merge(inner: &mut Inner, left: usize, batch: &mut Batch) {
+    let separator = inner.separators.key(left);
+    let (right, keys) = inner.remove_child(left + 1);
+    inner.counts[left] += keys;
+    let right = right.take(batch);
+    inner.children[left].edit(batch, 0, |node, _| match (&mut node.body, right) {
+        (Body::Leaf(left), Body::Leaf(right)) => absorb_leaf(left, right),
+        (Body::Inner(left), Body::Inner(right)) => absorb_inner(left, right, &separator),
+        (left, right) => panic!("siblings of different kinds: {left:?} and {right:?}"),
+    });
+}
+
+fn absorb_leaf(left: &mut Leaf, right: Leaf) {
+    let parts = [
+        (&left.keys, 0..left.keys.len()),
+        (&right.keys, 0..right.keys.len()),
+    ];
+    left.keys = Keys::gather(&parts);
+    left.entries.reserve_exact(right.entries.len());
+    left.entries.extend(right.entries);
+}
+
+/// What separated the two nodes now separates two children of one.
+fn absorb_inner(left: &mut Inner, right: Inner, separator: &[u8]) {
+    left.separators.push(separator);
+    let parts = [
+        (&left.separators, 0..left.separators.len()),
+        (&right.separators, 0..right.separators.len()),
+    ];
+    left.separators = Keys::gather(&parts);
+    left.children.reserve_exact(right.children.len());
+    left.children.extend(right.children);
+    left.counts.reserve_exact(right.counts.len());
+    left.counts.extend(right.counts);
+    left.assert_aligned();
+}

@@ -1,0 +1,101 @@
+//! Looking things up in one tree: a walk from the root to a leaf, without a lock.
+
+use crate::Entry;
+use crate::link::Link;
+use crate::node::{Body, Leaf};
+
+#[derive(Debug)]
+pub(crate) struct Tree {
+    pub(crate) root: Link,
+    /// Keys in the tree.
+    pub(crate) len: u64,
+}
+
+/// Where a key stands among the keys of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rank {
+    /// Keys smaller than it.
+    pub(crate) before: u64,
+    /// Whether it is there itself.
+    pub(crate) found: bool,
+}
+
+impl Rank {
+    /// Keys not greater than it.
+    pub(crate) fn through(self) -> u64 {
+        self.before + u64::from(self.found)
+    }
+}
+
+impl Tree {
+    /// The leaf whose range holds `key`.
+    #[inline]
+    fn leaf_of(&self, key: &[u8]) -> &Leaf {
+        let mut link = &self.root;
+        loop {
+            match &link.body {
+                Body::Leaf(leaf) => return leaf,
+                Body::Inner(inner) => link = &inner.children[inner.child_of(key)],
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Entry> {
+        let leaf = self.leaf_of(key);
+        let slot = leaf.keys.search(key).ok()?;
+        Some(leaf.entries[slot])
+    }
+
+    pub(crate) fn rank(&self, key: &[u8]) -> Rank {
+        let mut link = &self.root;
+        let mut before = 0;
+        loop {
+            match &link.body {
+                Body::Leaf(leaf) => return rank_in(leaf, before, key),
+                Body::Inner(inner) => {
+                    let child = inner.child_of(key);
+                    before += inner.keys_before(child);
+                    link = &inner.children[child];
+                }
+            }
+        }
+    }
+
+    /// Keys k with start <= k < end; no end means to the last key.
+    pub(crate) fn count(&self, start: &[u8], end: Option<&[u8]>) -> u64 {
+        let end = end.map_or(self.len, |end| self.rank(end).before);
+        end.saturating_sub(self.rank(start).before)
+    }
+
+    pub(crate) fn nth(&self, mut n: u64) -> Option<(Vec<u8>, Entry)> {
+        if n >= self.len {
+            return None;
+        }
+        let mut link = &self.root;
+        loop {
+            match &link.body {
+                Body::Leaf(leaf) => {
+                    return Some((leaf.keys.key(n as usize), leaf.entries[n as usize]));
+                }
+                Body::Inner(inner) => {
+                    let (child, rest) = inner.child_at(n);
+                    (link, n) = (&inner.children[child], rest);
+                }
+            }
+        }
+    }
+}
+
+fn rank_in(leaf: &Leaf, before: u64, key: &[u8]) -> Rank {
+    match leaf.keys.search(key) {
+        Ok(slot) => Rank {
+            before: before + slot as u64,
+            found: true,
+        },
+        Err(slot) => Rank {
+            before: before + slot as u64,
+            found: false,
+        },
+    }
+}
