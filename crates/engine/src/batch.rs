@@ -1,0 +1,89 @@
+//! What goes into the engine: batches of changes, one batch per log entry.
+
+use bytes::Bytes;
+
+/// The number of a change: transactions count in `main`, changes within one in `sub`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision {
+    /// Number of the transaction that made the change; never reused, no gaps.
+    pub main: i64,
+    /// Number of the change within the transaction, from 0.
+    pub sub: i64,
+}
+
+/// A new version of a key, or its deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyChange {
+    /// When.
+    pub revision: Revision,
+    /// True for a deletion.
+    pub tombstone: bool,
+    /// The key; also found, byte for byte, inside `kv`.
+    pub key: Bytes,
+    /// The encoded `mvccpb.KeyValue`, stored and handed back unchanged. A
+    /// tombstone's carries the key alone.
+    pub kv: Bytes,
+    /// Main revision of the key's creation; 0 for a tombstone.
+    pub created: i64,
+    /// Versions since creation, from 1; 0 for a tombstone.
+    pub version: i64,
+    /// Lease the key hangs on; 0 for none.
+    pub lease: i64,
+}
+
+/// One effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A key version.
+    Key(KeyChange),
+    /// Something the storey above remembers (leases, compaction, alarms ...):
+    /// opaque here, handed back at recovery.
+    State {
+        /// The caller's own kind.
+        kind: u8,
+        /// The caller's own bytes.
+        payload: Bytes,
+    },
+}
+
+/// The effects of one log entry, applied together or not at all.
+///
+/// Main revisions within a batch ascend without a gap and go on where the
+/// batch before stopped; subs ascend within a main revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// Term of the log entry.
+    pub term: u64,
+    /// Index of the log entry; ascending.
+    pub index: u64,
+    /// The effects, in order.
+    pub changes: Vec<Change>,
+}
+
+impl Batch {
+    /// The key versions in it.
+    pub fn keys(&self) -> impl DoubleEndedIterator<Item = &KeyChange> {
+        self.changes.iter().filter_map(|change| match change {
+            Change::Key(key) => Some(key),
+            Change::State { .. } => None,
+        })
+    }
+
+    /// Its first and last main revision; `None` when it changes no key.
+    pub fn mains(&self) -> Option<(i64, i64)> {
+        let first = self.keys().next()?.revision.main;
+        let last = self.keys().next_back()?.revision.main;
+        Some((first, last))
+    }
+}
+
+/// What recovery hands to the storey above, in order: at most one checkpoint,
+/// then the batches after it.
+#[derive(Debug)]
+pub enum Replayed<'a> {
+    /// The state blob that was given to the checkpoint.
+    Checkpoint(&'a [u8]),
+    /// A batch. A few of those may already be contained in the checkpoint's
+    /// trees (never in its blob); that is the engine's business.
+    Batch(&'a Batch),
+}

@@ -1,0 +1,133 @@
+//! What can go wrong, and what to do about it.
+//!
+//! Broken invariants of this crate stop the process (assertions); everything
+//! here is an operating failure, a wrong call, or data that is not ours.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A failure of the engine.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another process, or another part of this one, has the directory open.
+    /// Stop it, or use another directory.
+    #[error("{} is in use: {holder}; stop the other process or choose another directory", directory.display())]
+    DirectoryInUse {
+        /// The directory.
+        directory: PathBuf,
+        /// Who holds it, as the lock file says.
+        holder: String,
+    },
+    /// The directory holds files that are not Inkstone's. Choose another one.
+    #[error("{} holds {file}, which is not a file of Inkstone; choose an empty directory", directory.display())]
+    Foreign {
+        /// The directory.
+        directory: PathBuf,
+        /// The first such file.
+        file: String,
+    },
+    /// The log failed: see its own message.
+    #[error(transparent)]
+    Log(#[from] value_log::Error),
+    /// A system call on one of the engine's own files failed.
+    #[error("cannot {doing} {}: {source}", file.display())]
+    Disk {
+        /// The file or directory.
+        file: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A checkpoint fails its checksums or does not fit the log, and no older
+    /// one can take its place. Restore from a snapshot or from a peer.
+    #[error("checkpoint {} is unusable ({what}) and no older one fits the log; restore this directory from a snapshot or a peer", file.display())]
+    CheckpointUnusable {
+        /// The newest checkpoint.
+        file: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The log does not start at its beginning and no checkpoint says what
+    /// came before. Restore from a snapshot or from a peer.
+    #[error("{} has no checkpoint, and its log starts at segment {first_segment}, not 1; restore the missing *.checkpoint file, a snapshot, or copy from a peer", directory.display())]
+    CheckpointMissing {
+        /// The directory.
+        directory: PathBuf,
+        /// Oldest log segment that is left.
+        first_segment: u32,
+    },
+    /// Revisions are missing in the log. Restore from a snapshot or a peer.
+    #[error("the log in {} goes on with revision {found} where {expected} must come; restore this directory from a snapshot or a peer", directory.display())]
+    Gap {
+        /// The directory.
+        directory: PathBuf,
+        /// The revision that must come next.
+        expected: i64,
+        /// The one that came.
+        found: i64,
+    },
+    /// A record passes its checksum but is not what this version writes.
+    #[error("record at segment {segment:08x} offset {offset}: {what}; it was written by a newer version, or by another program")]
+    RecordUnreadable {
+        /// Segment id.
+        segment: u32,
+        /// Byte offset in it.
+        offset: u64,
+        /// What does not fit.
+        what: &'static str,
+    },
+    /// The revision asked for has been compacted. Ask for a newer one.
+    #[error("revision {asked} has been compacted (compacted up to {compacted}); ask for a newer one")]
+    Compacted {
+        /// What was asked.
+        asked: i64,
+        /// Last compacted revision.
+        compacted: i64,
+    },
+    /// No room: only deletes and compaction pass. Free space on the file
+    /// system, or delete, compact and defragment.
+    #[error("{} has {available_bytes} bytes left and {reserve_bytes} are kept in reserve; free space, or delete keys, compact and defragment", directory.display())]
+    NoSpace {
+        /// The directory.
+        directory: PathBuf,
+        /// Bytes the file system still has.
+        available_bytes: u64,
+        /// Bytes never touched.
+        reserve_bytes: u64,
+    },
+    /// The index has reached its limit: only deletes and compaction pass.
+    #[error("the index takes {index_bytes} bytes of the {memory_bytes_max} allowed; delete and compact, or raise the limit")]
+    MemoryLimit {
+        /// What the index takes now.
+        index_bytes: u64,
+        /// `Options::memory_bytes_max`.
+        memory_bytes_max: u64,
+    },
+    /// A batch that can never fit. Split it.
+    #[error("the batch takes {batch_bytes} bytes, the largest possible is {batch_bytes_max}; split it")]
+    TooLarge {
+        /// What the batch takes in the log.
+        batch_bytes: u64,
+        /// `Options::batch_bytes_max`.
+        batch_bytes_max: u64,
+    },
+    /// A batch that breaks this crate's contract: a bug in the caller.
+    #[error("batch {index} is malformed: {what}; this is a bug")]
+    InvalidBatch {
+        /// Its index.
+        index: u64,
+        /// What does not fit.
+        what: String,
+    },
+    /// The storey above could not make sense of what was replayed.
+    #[error("replay: {0}")]
+    Replay(String),
+}
+
+impl Error {
+    pub(crate) fn disk(doing: &'static str, file: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let file = file.into();
+        move |source| Error::Disk { file, doing, source }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a caller may choose.
+
+use environment::Clock;
+use environment::real::RealClock;
+use std::sync::Arc;
+pub use value_log::Durability;
+
+/// How an engine behaves; the default is durable and fits one etcd-sized node.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Size of a log segment: a power of two, 64 KiB to 128 MiB.
+    pub segment_bytes: u64,
+    /// Zero-written segments kept ready.
+    pub spare_segments: usize,
+    /// What "durable" means.
+    pub durability: Durability,
+    /// Largest batch, its records' headers included.
+    pub batch_bytes_max: u64,
+    /// Free space on the file system that is never touched.
+    pub reserve_bytes: u64,
+    /// A checkpoint is due after so many bytes of log: bounds a restart.
+    pub checkpoint_bytes: u64,
+    /// Limit of the index's memory; beyond it puts are refused.
+    pub memory_bytes_max: u64,
+    /// A sealed segment whose live share is at most so many percent is worth
+    /// copying its survivors.
+    pub reclaim_live_percent_max: u64,
+    /// Throttle of the copying.
+    pub reclaim_bytes_per_second: u64,
+    /// Paces the throttle.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            segment_bytes: 64 << 20,
+            spare_segments: 2,
+            durability: Durability::Durable,
+            batch_bytes_max: 32 << 20,
+            reserve_bytes: 64 << 20,
+            checkpoint_bytes: 1 << 30,
+            memory_bytes_max: u64::MAX,
+            reclaim_live_percent_max: 50,
+            reclaim_bytes_per_second: 64 << 20,
+            clock: Arc::new(RealClock),
+        }
+    }
+}

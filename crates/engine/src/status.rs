@@ -1,0 +1,44 @@
+//! Figures for people and metrics.
+
+/// What the engine looks like now. Counters run since open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Last applied main revision (1: nothing written yet).
+    pub revision: i64,
+    /// Last compacted main revision (-1: never compacted).
+    pub compacted: i64,
+    /// Index of the last applied batch.
+    pub applied_index: u64,
+    /// Term of the last applied batch.
+    pub applied_term: u64,
+    /// Keys that exist.
+    pub keys: u64,
+    /// Versions kept, tombstones included.
+    pub versions: u64,
+    /// Bytes in use in all segments: etcd's `dbSize`.
+    pub log_bytes: u64,
+    /// Bytes of the records among them that are still needed: etcd's `dbSizeInUse`.
+    pub live_bytes: u64,
+    /// Segments, spares not counted.
+    pub segments: usize,
+    /// Spare segments ready.
+    pub spare_segments: usize,
+    /// Heap bytes of the index.
+    pub index_bytes: u64,
+    /// Group frames appended.
+    pub groups: u64,
+    /// Device flushes of the log.
+    pub flushes: u64,
+    /// Bytes written by the log.
+    pub bytes_written: u64,
+    /// Checkpoints written.
+    pub checkpoints: u64,
+    /// Bytes of the last checkpoint's file (0: none since open).
+    pub checkpoint_bytes: u64,
+    /// Bytes of survivors copied by reclaim.
+    pub relocated_bytes: u64,
+    /// Segments given back.
+    pub released_segments: u64,
+    /// Why the log has stopped, when it has.
+    pub failed: Option<String>,
+}
