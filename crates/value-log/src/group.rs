@@ -1,0 +1,82 @@
+//! What goes into the log and what comes out: records, groups and their tags.
+
+use bytes::Bytes;
+
+use crate::{Position, Sequence};
+
+/// The appender's own numbers, kept in the frame header; opaque to the log.
+/// 0 means none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Tag {
+    /// Term of the entry.
+    pub term: u64,
+    /// Index of the entry.
+    pub index: u64,
+    /// First number the group covers.
+    pub first: u64,
+    /// Last number the group covers.
+    pub last: u64,
+}
+
+/// A record to append. Its payload is the concatenation of `parts`.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// The appender's own mark.
+    pub kind: u8,
+    /// The payload, in pieces.
+    pub parts: &'a [&'a [u8]],
+}
+
+impl Record<'_> {
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.len()).sum()
+    }
+}
+
+/// Where an append went. Nothing is promised before its sequence is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    /// The group frame that holds the records.
+    pub sequence: Sequence,
+    /// One per record, in order.
+    pub positions: Vec<Position>,
+}
+
+/// A group as recovery shows it: borrowed, verified.
+#[derive(Clone, Debug)]
+pub struct Group<'a> {
+    /// The appender's numbers.
+    pub tag: Tag,
+    /// The frame's number.
+    pub sequence: Sequence,
+    /// Where the frame starts.
+    pub start: Position,
+    /// Where the frame ends.
+    pub end: Position,
+    /// Position, kind and payload of each record.
+    pub records: Vec<(Position, u8, &'a [u8])>,
+}
+
+/// A group that owns its bytes; the payloads share one allocation.
+#[derive(Clone, Debug)]
+pub struct GroupBuffer {
+    /// The appender's numbers.
+    pub tag: Tag,
+    /// The frame's number.
+    pub sequence: Sequence,
+    /// Where the frame starts.
+    pub start: Position,
+    /// Where the frame ends.
+    pub end: Position,
+    /// Position, kind and payload of each record.
+    pub records: Vec<(Position, u8, Bytes)>,
+}
+
+/// One record, read back and verified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordBuffer {
+    /// The appender's mark.
+    pub kind: u8,
+    /// The payload.
+    pub payload: Bytes,
+}

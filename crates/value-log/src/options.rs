@@ -1,0 +1,94 @@
+//! What a log can be told when it is opened.
+
+use crate::Error;
+
+/// Smallest segment: tests and tools.
+pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+/// Largest segment: as far as a [`crate::Position`] reaches.
+pub const SEGMENT_BYTES_MAX: u64 = 128 << 20;
+const GROUP_BYTES_MIN: usize = 16 << 10;
+const GROUP_BYTES_MAX: usize = 64 << 20;
+
+/// When a group counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// On stable storage: survives power loss.
+    #[default]
+    Durable,
+    /// In the page cache: survives the process, not the machine. Flushed when
+    /// a segment is left and at close.
+    Os,
+}
+
+/// Who decides where a group ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Seal {
+    /// Many producers share the open group; it is sealed as soon as the
+    /// device is idle.
+    #[default]
+    WhenIdle,
+    /// Each [`crate::Log::append_group`] is a frame of its own.
+    Explicit,
+}
+
+/// How to open a log. `Options::default()` is durable and shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Size of a new segment: a power of two, 64 KiB to 128 MiB. A directory
+    /// that holds segments already keeps their size.
+    pub segment_bytes: u64,
+    /// Segments made ahead, at least 1, so that a commit never waits for one
+    /// and never meets a full disk.
+    pub spare_segments: usize,
+    /// When a group counts as done.
+    pub durability: Durability,
+    /// Room of one group buffer (there are two). A larger append takes a
+    /// slower way that copies it once more.
+    pub group_bytes_max: usize,
+    /// Who decides where a group ends.
+    pub seal: Seal,
+    /// Free space on the file system that making segments never touches.
+    pub reserve_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            segment_bytes: 64 << 20,
+            spare_segments: 2,
+            durability: Durability::Durable,
+            group_bytes_max: 2 << 20,
+            seal: Seal::WhenIdle,
+            reserve_bytes: 64 << 20,
+        }
+    }
+}
+
+impl Options {
+    /// Refuses what cannot work, naming the option.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let bytes = self.segment_bytes;
+        if !bytes.is_power_of_two() || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&bytes) {
+            return Err(Error::Option {
+                name: "segment_bytes",
+                value: bytes,
+                accepted: "a power of two from 65536 to 134217728",
+            });
+        }
+        if self.spare_segments == 0 {
+            return Err(Error::Option {
+                name: "spare_segments",
+                value: 0,
+                accepted: "1 or more",
+            });
+        }
+        if !(GROUP_BYTES_MIN..=GROUP_BYTES_MAX).contains(&self.group_bytes_max) {
+            return Err(Error::Option {
+                name: "group_bytes_max",
+                value: self.group_bytes_max as u64,
+                accepted: "16384 to 67108864",
+            });
+        }
+        Ok(())
+    }
+}
