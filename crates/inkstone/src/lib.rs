@@ -1,1 +1,63 @@
-//! The store to embed: open, get, put, delete, batch, range, watch.
+//! Inkstone inside your program: an ordered key-value store that keeps its
+//! history, survives crashes and writes every value once.
+//!
+//! ```
+//! # fn main() -> Result<(), inkstone::Error> {
+//! # let directory = tempfile::tempdir().unwrap();
+//! # let directory = directory.path().join("data");
+//! use inkstone::Store;
+//!
+//! let store = Store::open(&directory)?;
+//! let first = store.put("fruit/apple", "green")?;
+//! store.put("fruit/apple", "red")?;
+//! store.put("fruit/pear", "yellow")?;
+//!
+//! // Now, and as it was.
+//! assert_eq!(store.get("fruit/apple")?.unwrap().value, "red");
+//! assert_eq!(store.at(first).get("fruit/apple")?.unwrap().value, "green");
+//!
+//! // Both directions, counted without walking.
+//! let names = |entries: Vec<inkstone::KeyValue>| -> Vec<_> {
+//!     entries.into_iter().map(|entry| entry.key).collect()
+//! };
+//! assert_eq!(names(store.prefix("fruit/").collect()?), ["fruit/apple", "fruit/pear"]);
+//! assert_eq!(names(store.prefix("fruit/").reverse().limit(1).collect()?), ["fruit/pear"]);
+//! assert_eq!(store.prefix("fruit/").count()?, 2);
+//!
+//! // Everything since a revision, then what comes.
+//! let mut watch = store.watch_prefix("fruit/", first + 1)?;
+//! assert_eq!(watch.next()?.value(), b"red");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is promised
+//!
+//! A call that writes returns when its effect is on stable storage (in the
+//! default mode) and visible to every later read. A batch happens whole or
+//! not at all, and is one revision. Reads take no lock that a writer holds
+//! while it waits. After a failed write or flush of the log every later write
+//! is refused until the store is opened again.
+//!
+//! # Trade-offs
+//!
+//! Every key lives in memory (about 32 bytes beside the key itself), values
+//! on the disk. Old revisions stay readable until [`Store::compact`] says
+//! otherwise; without it the disk fills.
+
+mod batch;
+mod error;
+mod key_range;
+mod key_value;
+mod options;
+mod query;
+mod store;
+mod watch;
+
+pub use batch::Batch;
+pub use error::{Error, Remedy};
+pub use key_value::KeyValue;
+pub use options::{Durability, Options};
+pub use query::{Entries, Query, View};
+pub use store::Store;
+pub use watch::{Event, Watch};

@@ -1,0 +1,256 @@
+//! Random operations over a small world, so that they meet each other.
+
+use bytes::Bytes;
+use environment::randomness::Random;
+use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use etcd_api::etcdserverpb::range_request::{SortOrder, SortTarget};
+use etcd_api::etcdserverpb::{
+    CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest,
+    LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+    request_op::Request,
+};
+
+use crate::operation::{Answer, Operation};
+
+/// Keys, leases and values there are to choose from.
+const KEYS: u64 = 60;
+const LEASES: u64 = 6;
+/// Far beyond the test: nothing expires by itself, which would be a race.
+const LEASE_SECONDS: i64 = 100_000;
+
+/// Makes operations; learns the revision from the answers.
+pub struct Generator {
+    random: Random,
+    revision: i64,
+    compacted: i64,
+}
+
+impl Generator {
+    pub fn new(random: Random) -> Generator {
+        Generator { random, revision: 1, compacted: 0 }
+    }
+
+    /// Takes note of where the real one is now.
+    pub fn learn(&mut self, answer: &Answer) {
+        if let Some(revision) = answer.revision {
+            self.revision = self.revision.max(revision);
+        }
+    }
+
+    /// A revision that HashKV can mostly answer, sometimes not.
+    pub fn revision_to_hash(&mut self) -> i64 {
+        self.some_revision()
+    }
+
+    pub fn operation(&mut self) -> Operation {
+        match self.random.below(100) {
+            0..34 => Operation::Put(self.put()),
+            34..46 => Operation::DeleteRange(self.delete()),
+            46..62 => Operation::Range(self.range()),
+            62..88 => Operation::Txn(self.txn(2)),
+            88..90 => self.compact(),
+            90..93 => Operation::LeaseGrant(LeaseGrantRequest {
+                id: self.lease_id(),
+                ttl: LEASE_SECONDS,
+            }),
+            93..95 => Operation::LeaseRevoke(LeaseRevokeRequest { id: self.lease_id() }),
+            95..98 => Operation::LeaseTimeToLive(LeaseTimeToLiveRequest {
+                id: self.lease_id(),
+                keys: true,
+            }),
+            _ => Operation::LeaseLeases,
+        }
+    }
+
+    fn compact(&mut self) -> Operation {
+        let revision = if self.random.chance(1, 4) {
+            self.some_revision()
+        } else {
+            let room = (self.revision - self.compacted).max(1);
+            self.compacted + 1 + self.random.below(room as u64) as i64
+        };
+        if revision <= self.revision {
+            self.compacted = self.compacted.max(revision);
+        }
+        Operation::Compact(CompactionRequest { revision, physical: true })
+    }
+
+    /// Around what exists: mostly valid, sometimes compacted or in the future.
+    fn some_revision(&mut self) -> i64 {
+        let low = (self.compacted - 3).max(0);
+        low + self.random.below((self.revision - low + 3) as u64) as i64
+    }
+
+    fn lease_id(&mut self) -> i64 {
+        1000 + self.random.below(LEASES) as i64
+    }
+
+    fn key(&mut self) -> Bytes {
+        let number = self.random.below(KEYS);
+        match number % 3 {
+            0 => format!("k{number}"),
+            1 => format!("dir/{number:03}"),
+            _ => format!("dir/sub/{number}"),
+        }
+        .into()
+    }
+
+    /// A point, an interval (perhaps backward), "from here on", or all.
+    fn interval(&mut self) -> (Bytes, Bytes) {
+        match self.random.below(10) {
+            0..5 => (self.key(), Bytes::new()),
+            5..8 => (self.key(), self.key()),
+            8 => (self.key(), Bytes::from_static(b"\0")),
+            _ => (Bytes::from_static(b"\0"), Bytes::from_static(b"\0")),
+        }
+    }
+
+    /// Deletions of everything are rare, so that something is there.
+    fn small_interval(&mut self) -> (Bytes, Bytes) {
+        match self.random.below(30) {
+            0 => self.interval(),
+            1..6 => (self.key(), self.key()),
+            _ => (self.key(), Bytes::new()),
+        }
+    }
+
+    fn value(&mut self) -> Bytes {
+        let length = match self.random.below(20) {
+            0 => 0,
+            1 => 5000,
+            _ => self.random.below(40),
+        };
+        let letter = b'a' + self.random.below(5) as u8;
+        Bytes::from(vec![letter; length as usize])
+    }
+
+    fn put(&mut self) -> PutRequest {
+        let mut put = PutRequest {
+            key: self.key(),
+            value: self.value(),
+            prev_kv: self.random.chance(1, 4),
+            ..Default::default()
+        };
+        if self.random.chance(1, 4) {
+            put.lease = self.lease_id();
+        }
+        if self.random.chance(1, 12) {
+            put.ignore_value = true;
+            put.value = Bytes::new();
+        } else if self.random.chance(1, 12) {
+            put.ignore_lease = true;
+            put.lease = 0;
+        }
+        if self.random.chance(1, 200) {
+            put.key = Bytes::new();
+        }
+        put
+    }
+
+    fn delete(&mut self) -> DeleteRangeRequest {
+        let (key, range_end) = self.small_interval();
+        DeleteRangeRequest { key, range_end, prev_kv: self.random.chance(1, 3) }
+    }
+
+    fn range(&mut self) -> RangeRequest {
+        let (key, range_end) = self.interval();
+        let mut range = RangeRequest {
+            key,
+            range_end,
+            limit: self.sometimes(3, 8),
+            keys_only: self.random.chance(1, 6),
+            count_only: self.random.chance(1, 8),
+            serializable: self.random.chance(1, 2),
+            ..Default::default()
+        };
+        if self.random.chance(1, 3) {
+            range.revision = self.some_revision();
+        }
+        if self.random.chance(1, 4) {
+            range.sort_order = self.one_of(&[
+                SortOrder::None,
+                SortOrder::Ascend,
+                SortOrder::Descend,
+            ]) as i32;
+            range.sort_target = self.one_of(&[
+                SortTarget::Key,
+                SortTarget::Version,
+                SortTarget::Create,
+                SortTarget::Mod,
+            ]) as i32;
+        }
+        if self.random.chance(1, 5) {
+            range.min_mod_revision = self.filter();
+            range.max_mod_revision = self.filter();
+            range.min_create_revision = self.filter();
+            range.max_create_revision = self.filter();
+        }
+        // Equal sort keys come in no promised order.
+        if range.sort_target != SortTarget::Key as i32 && range.sort_target != SortTarget::Mod as i32
+        {
+            range.limit = 0;
+            range.count_only = true;
+        }
+        range
+    }
+
+    fn filter(&mut self) -> i64 {
+        if self.random.chance(1, 2) { 0 } else { self.some_revision() }
+    }
+
+    fn sometimes(&mut self, one_in: u64, below: u64) -> i64 {
+        if self.random.chance(1, one_in) { self.random.below(below) as i64 } else { 0 }
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.random.below(choices.len() as u64) as usize]
+    }
+
+    fn txn(&mut self, depth: u64) -> TxnRequest {
+        let compares = self.random.below(3);
+        TxnRequest {
+            compare: (0..compares).map(|_| self.compare()).collect(),
+            success: self.operations(depth),
+            failure: self.operations(depth),
+        }
+    }
+
+    fn operations(&mut self, depth: u64) -> Vec<RequestOp> {
+        let count = self.random.below(4);
+        (0..count).map(|_| RequestOp { request: Some(self.request(depth)) }).collect()
+    }
+
+    fn request(&mut self, depth: u64) -> Request {
+        match self.random.below(if depth == 0 { 9 } else { 10 }) {
+            0..5 => Request::RequestPut(self.put()),
+            5..7 => Request::RequestDeleteRange(self.delete()),
+            7..9 => Request::RequestRange(self.range()),
+            _ => Request::RequestTxn(self.txn(depth - 1)),
+        }
+    }
+
+    fn compare(&mut self) -> Compare {
+        let (key, range_end) =
+            if self.random.chance(1, 5) { self.interval() } else { (self.key(), Bytes::new()) };
+        let (target, union) = match self.random.below(5) {
+            0 => (CompareTarget::Version, TargetUnion::Version(self.random.below(4) as i64)),
+            1 => (CompareTarget::Create, TargetUnion::CreateRevision(self.filter())),
+            2 => (CompareTarget::Mod, TargetUnion::ModRevision(self.filter())),
+            3 => (CompareTarget::Lease, TargetUnion::Lease(self.lease_id())),
+            _ => (CompareTarget::Value, TargetUnion::Value(self.value())),
+        };
+        let result = self.one_of(&[
+            CompareResult::Equal,
+            CompareResult::Greater,
+            CompareResult::Less,
+            CompareResult::NotEqual,
+        ]);
+        Compare {
+            result: result as i32,
+            target: target as i32,
+            key,
+            range_end,
+            target_union: Some(union),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! One operation, sent to either side, and its answer in comparable form.
+
+use etcd_api::etcdserverpb::kv_client::KvClient;
+use etcd_api::etcdserverpb::lease_client::LeaseClient;
+use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
+use etcd_api::etcdserverpb::{
+    CompactionRequest, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest, LeaseLeasesRequest,
+    LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, ResponseHeader,
+    ResponseOp, TxnRequest, TxnResponse, response_op::Response as Branch,
+};
+use tonic::transport::Channel;
+
+/// What the generator makes.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    Put(PutRequest),
+    DeleteRange(DeleteRangeRequest),
+    Range(RangeRequest),
+    Txn(TxnRequest),
+    Compact(CompactionRequest),
+    LeaseGrant(LeaseGrantRequest),
+    LeaseRevoke(LeaseRevokeRequest),
+    LeaseTimeToLive(LeaseTimeToLiveRequest),
+    LeaseLeases,
+}
+
+impl Operation {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Operation::Put(_) => "put",
+            Operation::DeleteRange(_) => "delete",
+            Operation::Range(_) => "range",
+            Operation::Txn(_) => "txn",
+            Operation::Compact(_) => "compact",
+            Operation::LeaseGrant(_) => "lease grant",
+            Operation::LeaseRevoke(_) => "lease revoke",
+            Operation::LeaseTimeToLive(_) => "lease time-to-live",
+            Operation::LeaseLeases => "lease list",
+        }
+    }
+}
+
+/// An answer without what legitimately differs (ids, terms, remaining time).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The header's revision; `None` for an error.
+    pub revision: Option<i64>,
+    /// Everything else, printed.
+    pub text: String,
+}
+
+/// One side.
+pub struct Peer {
+    name: &'static str,
+    kv: KvClient<Channel>,
+    lease: LeaseClient<Channel>,
+    maintenance: MaintenanceClient<Channel>,
+}
+
+impl Peer {
+    pub async fn connect(name: &'static str, server: &super::processes::Server) -> Peer {
+        let channel = server.channel().await;
+        Peer {
+            name,
+            kv: KvClient::new(channel.clone()),
+            lease: LeaseClient::new(channel.clone()),
+            maintenance: MaintenanceClient::new(channel),
+        }
+    }
+
+    pub async fn run(&mut self, operation: &Operation) -> Answer {
+        let outcome = match operation.clone() {
+            Operation::Put(put) => self.kv.put(put).await.map(|response| {
+                let mut response = response.into_inner();
+                (take(&mut response.header), format!("{response:?}"))
+            }),
+            Operation::DeleteRange(delete) => self.kv.delete_range(delete).await.map(|response| {
+                let mut response = response.into_inner();
+                (take(&mut response.header), format!("{response:?}"))
+            }),
+            Operation::Range(range) => self.kv.range(range).await.map(|response| {
+                let mut response = response.into_inner();
+                (take(&mut response.header), format!("{response:?}"))
+            }),
+            Operation::Txn(txn) => self.kv.txn(txn).await.map(|response| {
+                let mut response = response.into_inner();
+                let revision = take(&mut response.header);
+                without_headers(&mut response);
+                (revision, format!("{response:?}"))
+            }),
+            Operation::Compact(compact) => self.kv.compact(compact).await.map(|response| {
+                (take(&mut response.into_inner().header), String::new())
+            }),
+            lease => self.run_lease(lease).await,
+        };
+        match outcome {
+            Ok((revision, text)) => Answer { revision: Some(revision), text },
+            Err(status) => {
+                assert_ne!(
+                    status.code(),
+                    tonic::Code::Unavailable,
+                    "{} has gone away: {status}",
+                    self.name
+                );
+                Answer { revision: None, text: format!("{:?}: {}", status.code(), status.message()) }
+            }
+        }
+    }
+
+    async fn run_lease(&mut self, operation: Operation) -> Result<(i64, String), tonic::Status> {
+        match operation {
+            Operation::LeaseGrant(grant) => self.lease.lease_grant(grant).await.map(|response| {
+                let mut response = response.into_inner();
+                (take(&mut response.header), format!("{response:?}"))
+            }),
+            Operation::LeaseRevoke(revoke) => self.lease.lease_revoke(revoke).await.map(|response| {
+                (take(&mut response.into_inner().header), String::new())
+            }),
+            Operation::LeaseTimeToLive(lease) => {
+                self.lease.lease_time_to_live(lease).await.map(|response| {
+                    let mut response = response.into_inner();
+                    let revision = take(&mut response.header);
+                    response.ttl = response.ttl.signum();
+                    response.keys.sort();
+                    (revision, format!("{response:?}"))
+                })
+            }
+            _ => self.lease.lease_leases(LeaseLeasesRequest {}).await.map(|response| {
+                let mut response = response.into_inner();
+                let mut ids: Vec<i64> = response.leases.iter().map(|lease| lease.id).collect();
+                ids.sort_unstable();
+                (take(&mut response.header), format!("{ids:?}"))
+            }),
+        }
+    }
+
+    /// HashKV with everything that etcd says about it.
+    pub async fn hash_kv(&mut self, revision: i64) -> Result<(u32, i64, i64), String> {
+        let request = HashKvRequest { revision };
+        let response = self.maintenance.hash_kv(request).await.map_err(|status| {
+            format!("{:?}: {}", status.code(), status.message())
+        })?;
+        let response = response.into_inner();
+        Ok((response.hash, response.compact_revision, response.hash_revision))
+    }
+}
+
+fn take(header: &mut Option<ResponseHeader>) -> i64 {
+    header.take().expect("every answer has a header").revision
+}
+
+/// Headers inside a transaction's answers keep their revision only.
+fn without_headers(response: &mut TxnResponse) {
+    for ResponseOp { response } in &mut response.responses {
+        match response {
+            Some(Branch::ResponseRange(range)) => plain(&mut range.header),
+            Some(Branch::ResponsePut(put)) => plain(&mut put.header),
+            Some(Branch::ResponseDeleteRange(delete)) => plain(&mut delete.header),
+            Some(Branch::ResponseTxn(nested)) => {
+                plain(&mut nested.header);
+                without_headers(nested);
+            }
+            None => {}
+        }
+    }
+}
+
+fn plain(header: &mut Option<ResponseHeader>) {
+    if let Some(header) = header {
+        let revision = header.revision;
+        *header = ResponseHeader { revision, ..Default::default() };
+    }
+}

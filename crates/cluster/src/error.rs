@@ -1,0 +1,36 @@
+//! What can become of a proposal or a read besides its answer.
+
+use thiserror::Error;
+
+/// Why a node did not do what it was asked.
+#[derive(Clone, Debug, Error)]
+pub enum Error {
+    /// The state machine refused the command; nothing changed.
+    #[error(transparent)]
+    Refused(#[from] revisions::Error),
+
+    /// The queue of proposals is full. Try again later.
+    #[error("too many requests are waiting ({waiting_bytes} bytes of at most {bytes_max})")]
+    TooManyRequests {
+        /// Bytes waiting when the proposal came.
+        waiting_bytes: usize,
+        /// The limit, [`crate::NodeOptions::queue_bytes_max`].
+        bytes_max: usize,
+    },
+
+    /// The node is stopping or has stopped.
+    #[error("the node has stopped")]
+    Stopped,
+
+    /// A write or a flush of the log failed: whether this command is durable
+    /// is not known, and the node accepts no write until it is restarted.
+    #[error("the log has failed, restart the node: {reason}")]
+    LogFailed {
+        /// What the log said.
+        reason: String,
+    },
+
+    /// The node could not be started or maintained.
+    #[error("{0}")]
+    Storage(String),
+}

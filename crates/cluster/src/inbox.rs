@@ -1,0 +1,191 @@
+//! Where request tasks and the flush thread leave word for the replica.
+//!
+//! One mutex held for a push or a swap, never while anyone works or waits;
+//! one wake-up, after the unlock, and only when the replica sleeps. The
+//! replica takes everything at once: that is what makes the next batch.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use revisions::{Command, Response};
+use tokio::sync::oneshot;
+use value_log::Sequence;
+
+use crate::Error;
+
+/// A command on its way, with the place its answer goes to.
+#[derive(Debug)]
+pub(crate) struct Proposal {
+    pub command: Command,
+    pub answer: oneshot::Sender<Result<Response, Error>>,
+}
+
+/// A command's answer, some time from now: a future, or [`Pending::wait`] for
+/// threads outside a runtime.
+#[derive(Debug)]
+pub struct Pending(oneshot::Receiver<Result<Response, Error>>);
+
+impl Pending {
+    /// Waits on this thread. Not for use inside an asynchronous runtime.
+    pub fn wait(self) -> Result<Response, Error> {
+        self.0.blocking_recv().unwrap_or(Err(Error::Stopped))
+    }
+}
+
+impl Future for Pending {
+    type Output = Result<Response, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0)
+            .poll(context)
+            .map(|received| received.unwrap_or(Err(Error::Stopped)))
+    }
+}
+
+/// Everything that arrived since the last look.
+#[derive(Debug, Default)]
+pub(crate) struct Arrived {
+    /// In order of arrival.
+    pub proposals: Vec<Proposal>,
+    /// The newest word of the flush thread; later ones replace earlier ones
+    /// because a sequence covers all before it.
+    pub persisted: Option<Result<Sequence, String>>,
+    /// Callers who want garbage reclaimed now.
+    pub defragment: Vec<oneshot::Sender<Result<(), Error>>>,
+    /// No more proposals are taken.
+    pub stop: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    arrived: Arrived,
+    /// Sum over `arrived.proposals`; at most `bytes_max` when one is added.
+    waiting_bytes: usize,
+    /// The replica waits on the condition variable and wants a wake-up.
+    asleep: bool,
+    /// Set once; proposals are refused from then on.
+    closed: Option<Error>,
+}
+
+/// The replica's letter box.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    arrival: Condvar,
+    bytes_max: usize,
+}
+
+impl Inbox {
+    pub fn new(bytes_max: usize) -> Inbox {
+        assert!(bytes_max > 0, "a queue without room takes no proposal");
+        Inbox { state: Mutex::default(), arrival: Condvar::new(), bytes_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts `change` in and wakes the replica if it sleeps.
+    fn leave(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        change(&mut state);
+        let wake = std::mem::take(&mut state.asleep);
+        drop(state);
+        if wake {
+            self.arrival.notify_one();
+        }
+    }
+
+    /// Queues a command.
+    pub fn propose(&self, command: Command) -> Result<Pending, Error> {
+        let bytes = command.size_bytes();
+        let (answer, pending) = oneshot::channel();
+        let mut refused = None;
+        self.leave(|state| {
+            if let Some(error) = &state.closed {
+                refused = Some(error.clone());
+            } else if state.waiting_bytes > 0 && state.waiting_bytes + bytes > self.bytes_max {
+                refused = Some(Error::TooManyRequests {
+                    waiting_bytes: state.waiting_bytes,
+                    bytes_max: self.bytes_max,
+                });
+            } else {
+                state.waiting_bytes += bytes;
+                state.arrived.proposals.push(Proposal { command, answer });
+            }
+        });
+        refused.map_or(Ok(Pending(pending)), Err)
+    }
+
+    /// The flush thread's word: everything up to a sequence is stable, or the
+    /// log has failed.
+    pub fn persisted(&self, outcome: Result<Sequence, String>) {
+        self.leave(|state| state.arrived.persisted = Some(outcome));
+    }
+
+    /// Asks for garbage to be reclaimed now.
+    pub fn defragment(&self) -> oneshot::Receiver<Result<(), Error>> {
+        let (answer, pending) = oneshot::channel();
+        self.leave(|state| {
+            if let Some(error) = &state.closed {
+                let _ = answer.send(Err(error.clone()));
+            } else {
+                state.arrived.defragment.push(answer);
+            }
+        });
+        pending
+    }
+
+    /// Refuses proposals from now on and asks the replica to end.
+    pub fn stop(&self) {
+        self.leave(|state| {
+            state.closed.get_or_insert(Error::Stopped);
+            state.arrived.stop = true;
+        });
+    }
+
+    /// Refuses proposals from now on, with this reason.
+    pub fn close(&self, reason: Error) {
+        self.leave(|state| {
+            state.closed.get_or_insert(reason);
+        });
+    }
+
+    /// Why proposals are refused, if they are.
+    pub fn closed(&self) -> Option<Error> {
+        self.lock().closed.clone()
+    }
+
+    /// Commands waiting to be evaluated.
+    pub fn waiting(&self) -> usize {
+        self.lock().arrived.proposals.len()
+    }
+
+    /// Takes everything, waiting up to `patience` while there is nothing.
+    pub fn take(&self, patience: Duration) -> Arrived {
+        let mut state = self.lock();
+        if state.arrived.is_empty() {
+            state.asleep = true;
+            state = self
+                .arrival
+                .wait_timeout_while(state, patience, |state| state.arrived.is_empty())
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+            state.asleep = false;
+        }
+        state.waiting_bytes = 0;
+        std::mem::take(&mut state.arrived)
+    }
+}
+
+impl Arrived {
+    fn is_empty(&self) -> bool {
+        self.proposals.is_empty()
+            && self.persisted.is_none()
+            && self.defragment.is_empty()
+            && !self.stop
+    }
+}

@@ -1,0 +1,317 @@
+//! A node: the replica on its thread and the handle that request tasks hold.
+//!
+//! Lock order: none. The inbox has the only lock here, and nobody holds it
+//! while doing anything else.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use engine::Engine;
+use environment::{Clock, Instant, threads};
+use revisions::{Command, Machine, Reader, Response};
+use tracing::{error, info, warn};
+
+use crate::inbox::{Arrived, Inbox, Pending, Proposal};
+use crate::{Answer, Error, NodeOptions, Replica};
+
+/// What a node says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Raft's term: one more at every start.
+    pub term: u64,
+    /// Index of the newest batch that was appended.
+    pub index: u64,
+    /// Index of the newest batch that is applied; at most `index`.
+    pub applied_index: u64,
+    /// Commands waiting to be evaluated.
+    pub waiting: usize,
+}
+
+/// Written by the replica thread, read by anyone.
+#[derive(Debug, Default)]
+struct Progress {
+    term: AtomicU64,
+    index: AtomicU64,
+    applied_index: AtomicU64,
+}
+
+/// A running node. Cheap to clone; the last clone's drop stops it.
+#[derive(Clone, Debug)]
+pub struct Node {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inbox: Arc<Inbox>,
+    reader: Reader,
+    progress: Arc<Progress>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Node {
+    /// Recovers what the directory holds and starts the threads.
+    pub fn start(options: NodeOptions) -> Result<Node, Error> {
+        let opened = options.clock.now();
+        let (machine, reader) = open_machine(&options)?;
+        let engine = reader.engine().clone();
+        let status = engine.status();
+        let replica = Replica::new(machine, status.applied_term, status.applied_index);
+        let inbox = Arc::new(Inbox::new(options.queue_bytes_max));
+        let notices = Arc::clone(&inbox);
+        engine.on_durable(Box::new(move |outcome| {
+            notices.persisted(outcome.map_err(|error| error.to_string()));
+        }));
+        let progress = Arc::new(Progress::default());
+        let mut pump = Pump {
+            clock: Arc::clone(&options.clock),
+            tick: options.tick,
+            batch_bytes_max: options.batch_bytes_max,
+            inbox: Arc::clone(&inbox),
+            progress: Arc::clone(&progress),
+            backlog: VecDeque::new(),
+            next_tick: Instant::default(),
+            open_bytes: 0,
+            engine,
+            replica,
+        };
+        pump.publish();
+        let thread = threads::spawn("replica", move || pump.run())
+            .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
+        info!(
+            directory = %display(&options.directory),
+            revision = reader.revision(),
+            took = ?options.clock.now().saturating_since(opened),
+            "recovered"
+        );
+        let shared = Shared { inbox, reader, progress, thread: Mutex::new(Some(thread)) };
+        Ok(Node { shared: Arc::new(shared) })
+    }
+
+    /// Queues a command. It is evaluated, made durable and applied before the
+    /// answer comes; dropping the [`Pending`] does not take it back.
+    pub fn propose(&self, command: Command) -> Result<Pending, Error> {
+        self.shared.inbox.propose(command)
+    }
+
+    /// [`Node::propose`], and the answer.
+    pub async fn execute(&self, command: Command) -> Result<Response, Error> {
+        self.propose(command)?.await
+    }
+
+    /// Returns once a read of [`Node::reader`] sees every write that was
+    /// acknowledged before this call. Alone, that is at once: a write is
+    /// acknowledged only after it is applied here.
+    pub async fn read_index(&self) -> Result<(), Error> {
+        match self.shared.inbox.closed() {
+            Some(Error::Stopped) => Err(Error::Stopped),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads: ranges, leases, hashes, watches.
+    pub fn reader(&self) -> &Reader {
+        &self.shared.reader
+    }
+
+    /// Why writes are refused, if they are: stopping, or a failed log.
+    pub fn refuses_writes(&self) -> Option<Error> {
+        self.shared.inbox.closed()
+    }
+
+    /// Term and indexes.
+    pub fn status(&self) -> Status {
+        let progress = &self.shared.progress;
+        Status {
+            term: progress.term.load(Ordering::Relaxed),
+            applied_index: progress.applied_index.load(Ordering::Relaxed),
+            index: progress.index.load(Ordering::Relaxed),
+            waiting: self.shared.inbox.waiting(),
+        }
+    }
+
+    /// Reclaims all garbage now. Reads go on; writes wait for it.
+    pub async fn defragment(&self) -> Result<(), Error> {
+        self.shared.inbox.defragment().await.unwrap_or(Err(Error::Stopped))
+    }
+
+    /// Finishes what is under way, closes the log and ends the threads.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+}
+
+impl Shared {
+    fn stop(&self) {
+        self.inbox.stop();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && thread.join().is_err()
+        {
+            error!("the replica thread panicked; what it had acknowledged is in the log");
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn open_machine(options: &NodeOptions) -> Result<(Machine, Reader), Error> {
+    Machine::open(
+        Arc::clone(&options.disk),
+        &options.directory,
+        options.machine.clone(),
+        Arc::clone(&options.clock),
+    )
+    .map_err(|error| Error::Storage(error.to_string()))
+}
+
+fn display(directory: &Path) -> impl std::fmt::Display + '_ {
+    directory.display()
+}
+
+/// The replica thread.
+#[derive(Debug)]
+struct Pump {
+    replica: Replica,
+    engine: Engine,
+    clock: Arc<dyn Clock>,
+    inbox: Arc<Inbox>,
+    progress: Arc<Progress>,
+    /// Taken from the inbox, not yet evaluated: what did not fit the batch.
+    backlog: VecDeque<Proposal>,
+    /// Bytes of the commands in the open batch.
+    open_bytes: usize,
+    batch_bytes_max: usize,
+    tick: Duration,
+    next_tick: Instant,
+}
+
+impl Pump {
+    fn run(&mut self) {
+        loop {
+            let arrived = self.arrivals();
+            let stop = arrived.stop;
+            self.step(arrived);
+            if stop {
+                break;
+            }
+        }
+        self.finish();
+    }
+
+    /// What has come, waiting only when there is nothing to evaluate.
+    fn arrivals(&self) -> Arrived {
+        let patience = if self.backlog.is_empty() || self.batch_is_full() {
+            self.tick
+        } else {
+            Duration::ZERO
+        };
+        self.inbox.take(patience)
+    }
+
+    fn batch_is_full(&self) -> bool {
+        self.open_bytes >= self.batch_bytes_max
+    }
+
+    fn step(&mut self, arrived: Arrived) {
+        self.backlog.extend(arrived.proposals);
+        self.evaluate();
+        let answers = match arrived.persisted {
+            Some(Ok(sequence)) => self.replica.persisted(sequence),
+            Some(Err(reason)) => return self.fail(reason),
+            None => Vec::new(),
+        };
+        // The device first: it works while the answers are given.
+        self.append();
+        answers.into_iter().for_each(Answer::give);
+        self.tick();
+        for answer in arrived.defragment {
+            let _ = answer.send(self.defragment());
+        }
+        self.publish();
+    }
+
+    /// Evaluates as much of the backlog as the open batch holds.
+    fn evaluate(&mut self) {
+        while !self.batch_is_full()
+            && let Some(proposal) = self.backlog.pop_front()
+        {
+            self.open_bytes += proposal.command.size_bytes();
+            self.replica.propose(&proposal.command, Some(proposal.answer));
+        }
+    }
+
+    fn append(&mut self) {
+        let Some(batch) = self.replica.seal() else {
+            return self.forget_open_bytes();
+        };
+        match self.engine.append(batch) {
+            Ok(appended) => self.replica.appended(appended),
+            Err(error) => {
+                let error = Error::Refused(revisions::Error::from(error));
+                self.replica.refused(&error);
+            }
+        }
+        self.open_bytes = 0;
+    }
+
+    /// Nothing open, nothing counted: answers that wrote nothing have gone.
+    fn forget_open_bytes(&mut self) {
+        if self.replica.is_idle() {
+            self.open_bytes = 0;
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.clock.now();
+        if now >= self.next_tick {
+            self.next_tick = now + self.tick;
+            self.replica.tick(now);
+            self.append();
+        }
+        if let Err(error) = self.replica.machine().maintain() {
+            // Checkpoint and reclaim can wait: nothing acknowledged depends on them.
+            warn!(%error, "upkeep of the log failed; it will be tried again");
+        }
+    }
+
+    fn defragment(&mut self) -> Result<(), Error> {
+        Ok(self.replica.machine().defragment()?)
+    }
+
+    fn publish(&self) {
+        let order = Ordering::Relaxed;
+        self.progress.term.store(self.replica.term(), order);
+        self.progress.index.store(self.replica.index(), order);
+        self.progress.applied_index.store(self.replica.applied_index(), order);
+    }
+
+    fn fail(&mut self, reason: String) {
+        error!(reason, "the log has failed; no write is accepted until the next start");
+        let error = Error::LogFailed { reason };
+        self.inbox.close(error.clone());
+        self.replica.fail(&error);
+        for proposal in self.backlog.drain(..) {
+            let _ = proposal.answer.send(Err(error.clone()));
+        }
+    }
+
+    /// Lets what was taken come to its end, then closes the log.
+    fn finish(&mut self) {
+        while !(self.replica.is_idle() && self.backlog.is_empty()) {
+            let arrived = self.inbox.take(self.tick);
+            self.step(arrived);
+        }
+        if let Err(error) = self.engine.close() {
+            error!(%error, "closing the log");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! The state machine's driver without threads, clock or I/O.
+//!
+//! Inputs: [`Replica::propose`], [`Replica::tick`], [`Replica::persisted`].
+//! Outputs: the batch to append ([`Replica::seal`], answered with
+//! [`Replica::appended`] or [`Replica::refused`]) and the answers that may go
+//! out. The driver does the I/O in between, in this order:
+//!
+//! ```text
+//!   open batch ──seal──► sealed ──appended──► in flight ──persisted──► committed ──apply──► answered
+//!   (evaluated)          (one at most)        (one at most)
+//! ```
+//!
+//! Invariants: batches are applied in the order they were sealed; an answer
+//! leaves only after every batch that its evaluation could see is applied,
+//! even when the command itself wrote nothing.
+
+use std::collections::VecDeque;
+
+use engine::{Appended, Batch};
+use environment::Instant;
+use revisions::{Command, Machine, Response};
+use tokio::sync::oneshot;
+use value_log::Sequence;
+
+use crate::Error;
+
+/// An evaluated command's answer, held back until it may be given.
+#[derive(Debug)]
+pub struct Answer {
+    /// `None` for the replica's own commands (lease expiry).
+    to: Option<oneshot::Sender<Result<Response, Error>>>,
+    outcome: Result<Response, Error>,
+}
+
+impl Answer {
+    /// Gives the answer; nobody listening any more is fine.
+    pub fn give(self) {
+        if let Some(to) = self.to {
+            let _ = to.send(self.outcome);
+        }
+    }
+
+    /// Gives `error` instead: the outcome did not come true.
+    fn fail(self, error: &Error) {
+        if let Some(to) = self.to {
+            let _ = to.send(Err(error.clone()));
+        }
+    }
+}
+
+/// A batch on its way to stable storage.
+#[derive(Debug)]
+struct InFlight {
+    batch: Batch,
+    appended: Appended,
+    answers: Vec<Answer>,
+}
+
+/// The driver of one node's state machine.
+#[derive(Debug)]
+pub struct Replica {
+    machine: Machine,
+    /// Raft's term: one more than the newest in the log, at every start.
+    term: u64,
+    /// Index of the newest sealed batch; the next one takes `index + 1`.
+    index: u64,
+    /// Answers of the open batch, in order of evaluation.
+    open: Vec<Answer>,
+    /// Handed out by [`Replica::seal`], not yet appended.
+    sealed: Option<(Batch, Vec<Answer>)>,
+    /// Appended, not yet stable; oldest first.
+    in_flight: VecDeque<InFlight>,
+    /// Set by the first failure of the log; never cleared.
+    failed: Option<Error>,
+}
+
+impl Replica {
+    /// Takes over a recovered machine. `term` and `index` are the newest ones
+    /// found in its log.
+    pub fn new(machine: Machine, term: u64, index: u64) -> Replica {
+        Replica {
+            machine,
+            term: term + 1,
+            index,
+            open: Vec::new(),
+            sealed: None,
+            in_flight: VecDeque::new(),
+            failed: None,
+        }
+    }
+
+    /// The state machine.
+    pub fn machine(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    /// This start's term.
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// Index of the newest sealed batch.
+    pub fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// Index of the newest applied batch.
+    pub fn applied_index(&self) -> u64 {
+        let waiting = self.in_flight.len() + usize::from(self.sealed.is_some());
+        self.index - waiting as u64
+    }
+
+    /// Nothing is evaluated, sealed or under way.
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.sealed.is_none() && self.in_flight.is_empty()
+    }
+
+    /// Evaluates a command into the open batch.
+    pub fn propose(
+        &mut self,
+        command: &Command,
+        to: Option<oneshot::Sender<Result<Response, Error>>>,
+    ) {
+        let outcome = match &self.failed {
+            Some(error) => Err(error.clone()),
+            None => self.machine.evaluate(command).map_err(Error::Refused),
+        };
+        self.open.push(Answer { to, outcome });
+    }
+
+    /// Evaluates what time has brought: leases that have expired.
+    pub fn tick(&mut self, now: Instant) {
+        if self.failed.is_some() {
+            return;
+        }
+        for command in self.machine.expired(now) {
+            self.propose(&command, None);
+        }
+    }
+
+    /// Closes the open batch when the device is free for it. Returns the
+    /// batch to append; answer with [`Replica::appended`] or
+    /// [`Replica::refused`] before anything else.
+    pub fn seal(&mut self) -> Option<&Batch> {
+        if self.open.is_empty() || self.sealed.is_some() || !self.in_flight.is_empty() {
+            return None;
+        }
+        let Some(batch) = self.machine.seal(self.term, self.index + 1) else {
+            // Nothing was written and nothing unapplied was seen.
+            self.open.drain(..).for_each(Answer::give);
+            return None;
+        };
+        assert_eq!(batch.index, self.index + 1, "batches are numbered without a gap");
+        self.index = batch.index;
+        self.sealed = Some((batch, std::mem::take(&mut self.open)));
+        self.sealed.as_ref().map(|(batch, _)| batch)
+    }
+
+    /// The sealed batch is in the log's buffer.
+    pub fn appended(&mut self, appended: Appended) {
+        let (batch, answers) = self.sealed.take().expect("appended() follows seal()");
+        self.in_flight.push_back(InFlight { batch, appended, answers });
+    }
+
+    /// The log took nothing of the sealed batch: it never happened.
+    pub fn refused(&mut self, error: &Error) {
+        let (_, answers) = self.sealed.take().expect("refused() follows seal()");
+        assert!(self.in_flight.is_empty(), "the overlay to drop holds only this batch");
+        self.index -= 1;
+        self.machine.abandon();
+        answers.into_iter().for_each(|answer| answer.fail(error));
+    }
+
+    /// Everything up to `sequence` is on stable storage here, which is a
+    /// quorum of one. Applies it and returns the answers that may go out.
+    pub fn persisted(&mut self, sequence: Sequence) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        while self.in_flight.front().is_some_and(|first| first.appended.sequence <= sequence) {
+            let first = self.in_flight.pop_front().expect("just seen");
+            self.machine.apply(first.batch, first.appended);
+            answers.extend(first.answers);
+        }
+        answers
+    }
+
+    /// The log has failed: nothing that is not applied will be answered with
+    /// anything but `error`, now or later.
+    pub fn fail(&mut self, error: &Error) {
+        self.failed.get_or_insert_with(|| error.clone());
+        let sealed = self.sealed.take().into_iter().flat_map(|(_, answers)| answers);
+        let flying = self.in_flight.drain(..).flat_map(|flight| flight.answers);
+        for answer in flying.chain(sealed).chain(self.open.drain(..)) {
+            answer.fail(error);
+        }
+        self.machine.abandon();
+    }
+}

@@ -1,0 +1,59 @@
+//! Several changes that happen together.
+
+use bytes::Bytes;
+use etcd_api::etcdserverpb::{
+    DeleteRangeRequest, PutRequest, RequestOp, TxnRequest, request_op::Request,
+};
+
+/// Puts and deletes that become one revision, whole or not at all.
+///
+/// A key may be written once in a batch, as in an etcd transaction.
+///
+/// ```
+/// let batch = inkstone::Batch::new().put("from", "90").put("to", "110").delete("pending");
+/// assert_eq!(batch.len(), 3);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    operations: Vec<RequestOp>,
+}
+
+impl Batch {
+    /// Nothing yet.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Adds a put.
+    #[must_use]
+    pub fn put(self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Batch {
+        let put = PutRequest { key: key.into(), value: value.into(), ..Default::default() };
+        self.with(Request::RequestPut(put))
+    }
+
+    /// Adds the deletion of one key; fine when it does not exist.
+    #[must_use]
+    pub fn delete(self, key: impl Into<Bytes>) -> Batch {
+        let delete = DeleteRangeRequest { key: key.into(), ..Default::default() };
+        self.with(Request::RequestDeleteRange(delete))
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// No operation was added.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    fn with(mut self, request: Request) -> Batch {
+        self.operations.push(RequestOp { request: Some(request) });
+        self
+    }
+
+    pub(crate) fn into_request(self) -> TxnRequest {
+        TxnRequest { success: self.operations, ..Default::default() }
+    }
+}

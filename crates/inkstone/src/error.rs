@@ -1,0 +1,50 @@
+//! Errors, by what the caller should do about them.
+
+use thiserror::Error;
+
+/// What helps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// The call is wrong: another key, revision or size.
+    CorrectTheCall,
+    /// Make room (compact, delete, a larger limit), then call again.
+    MakeRoom,
+    /// Wait a moment, then call again.
+    Retry,
+    /// Open the store again; what was acknowledged is there.
+    Reopen,
+    /// The files or the machine need a person; the message says which.
+    Repair,
+}
+
+/// Why a call did not do what it was asked.
+#[derive(Clone, Debug, Error)]
+#[error("{message}")]
+pub struct Error {
+    remedy: Remedy,
+    message: String,
+}
+
+impl Error {
+    pub(crate) fn new(remedy: Remedy, message: impl Into<String>) -> Error {
+        Error { remedy, message: message.into() }
+    }
+
+    /// What the caller should do.
+    pub fn remedy(&self) -> Remedy {
+        self.remedy
+    }
+}
+
+impl From<cluster::Error> for Error {
+    fn from(error: cluster::Error) -> Error {
+        match error {
+            cluster::Error::Refused(error) => Error::from(error),
+            cluster::Error::TooManyRequests { .. } => Error::new(Remedy::Retry, error.to_string()),
+            cluster::Error::Stopped | cluster::Error::LogFailed { .. } => {
+                Error::new(Remedy::Reopen, error.to_string())
+            }
+            cluster::Error::Storage(_) => Error::new(Remedy::Repair, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! A key's value with its four numbers.
+
+use bytes::Bytes;
+use etcd_api::EncodedKeyValue;
+
+/// One version of one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyValue {
+    /// The key.
+    pub key: Bytes,
+    /// The value, a slice of the bytes that were read from the log.
+    pub value: Bytes,
+    /// Revision at which the key came to be (again, after a deletion).
+    pub create_revision: i64,
+    /// Revision that wrote this version.
+    pub mod_revision: i64,
+    /// 1 for the first version since creation, 2 for the next, ...
+    pub version: i64,
+    /// The lease that will delete the key; 0 for none.
+    pub lease: i64,
+}
+
+impl From<&EncodedKeyValue> for KeyValue {
+    fn from(encoded: &EncodedKeyValue) -> KeyValue {
+        let decoded = encoded.decode();
+        KeyValue {
+            key: decoded.key,
+            value: decoded.value,
+            create_revision: decoded.create_revision,
+            mod_revision: decoded.mod_revision,
+            version: decoded.version,
+            lease: decoded.lease,
+        }
+    }
+}

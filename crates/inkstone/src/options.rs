@@ -1,0 +1,69 @@
+//! How a store is opened.
+
+use std::path::PathBuf;
+
+use cluster::{Node, NodeOptions};
+
+use crate::{Error, Store};
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is on stable storage.
+    #[default]
+    Durable,
+    /// When the operating system has it: survives this process, also by
+    /// kill -9, but not a power loss, which takes up to the last half minute.
+    Os,
+}
+
+/// Options of a [`Store`].
+///
+/// ```no_run
+/// let store = inkstone::Options::new("data").memory_bytes_max(1 << 30).open()?;
+/// # Ok::<(), inkstone::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Options {
+    node: NodeOptions,
+}
+
+impl Options {
+    /// The defaults, for this directory: durable, 64 MiB segments, no quota.
+    pub fn new(directory: impl Into<PathBuf>) -> Options {
+        let mut node = NodeOptions::new(directory);
+        node.machine.quota_bytes = None;
+        Options { node }
+    }
+
+    /// When a write is acknowledged.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Options {
+        self.node.machine.engine.durability = match durability {
+            Durability::Durable => engine::Durability::Durable,
+            Durability::Os => engine::Durability::Os,
+        };
+        self
+    }
+
+    /// Size of a log segment: a power of two from 64 KiB to 128 MiB. The
+    /// largest batch must fit into one. Counts for new directories only.
+    #[must_use]
+    pub fn segment_bytes(mut self, bytes: u64) -> Options {
+        self.node.machine.engine.segment_bytes = bytes;
+        self
+    }
+
+    /// Memory that keys may use; beyond it writes are refused, reads and
+    /// deletions go on.
+    #[must_use]
+    pub fn memory_bytes_max(mut self, bytes: u64) -> Options {
+        self.node.machine.engine.memory_bytes_max = bytes;
+        self
+    }
+
+    /// Opens the store.
+    pub fn open(self) -> Result<Store, Error> {
+        Ok(Store::with_node(Node::start(self.node)?))
+    }
+}

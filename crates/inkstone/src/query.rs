@@ -1,0 +1,179 @@
+//! Reads: a view fixes the revision, a query the range.
+
+use std::ops::RangeBounds;
+
+use etcd_api::etcdserverpb::{
+    RangeRequest, RangeResponse,
+    range_request::{SortOrder, SortTarget},
+};
+
+use crate::key_range::KeyRange;
+use crate::{Error, KeyValue, Store};
+
+/// Entries that one step of [`Entries`] reads.
+const PAGE_ENTRIES: i64 = 512;
+
+/// The store at one revision.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    store: &'a Store,
+    /// 0 for "now, at each call".
+    revision: i64,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(store: &'a Store, revision: i64) -> View<'a> {
+        View { store, revision }
+    }
+
+    /// The version of a key that was newest at this revision.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<KeyValue>, Error> {
+        let request = RangeRequest {
+            key: key.as_ref().to_vec().into(),
+            revision: self.revision,
+            ..Default::default()
+        };
+        Ok(read(self.store, &request)?.kvs.first().map(KeyValue::from))
+    }
+
+    /// Keys in a range at this revision.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Query<'a> {
+        Query::new(self.store, KeyRange::new(range), self.revision)
+    }
+
+    /// Keys that begin with `prefix` at this revision.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Query<'a> {
+        Query::new(self.store, KeyRange::prefix(prefix.as_ref()), self.revision)
+    }
+}
+
+/// A range to be read, in either direction.
+#[derive(Clone, Debug)]
+#[must_use = "a query reads nothing until it is collected, counted or iterated"]
+pub struct Query<'a> {
+    store: &'a Store,
+    range: KeyRange,
+    revision: i64,
+    reverse: bool,
+    /// `None` for all.
+    limit: Option<usize>,
+}
+
+impl<'a> Query<'a> {
+    pub(crate) fn new(store: &'a Store, range: KeyRange, revision: i64) -> Query<'a> {
+        Query { store, range, revision, reverse: false, limit: None }
+    }
+
+    /// From the last key to the first.
+    pub fn reverse(mut self) -> Query<'a> {
+        self.reverse = true;
+        self
+    }
+
+    /// At most this many entries.
+    pub fn limit(mut self, entries_max: usize) -> Query<'a> {
+        self.limit = Some(entries_max);
+        self
+    }
+
+    /// How many keys there are, whatever the limit. Costs O(log n).
+    pub fn count(&self) -> Result<u64, Error> {
+        if self.range.is_empty() {
+            return Ok(0);
+        }
+        let request = RangeRequest { count_only: true, ..self.request(&self.range, 0) };
+        let count = read(self.store, &request)?.count;
+        Ok(u64::try_from(count).expect("a count is never negative"))
+    }
+
+    /// All entries at once.
+    pub fn collect(&self) -> Result<Vec<KeyValue>, Error> {
+        self.iter().collect()
+    }
+
+    /// The entries, read in pages. All pages are of the revision that was
+    /// current when the first was read.
+    pub fn iter(&self) -> Entries<'a> {
+        let rest = (!self.range.is_empty()).then(|| self.range.clone());
+        Entries { query: self.clone(), rest, left: self.limit, page: Vec::new().into_iter() }
+    }
+
+    fn request(&self, range: &KeyRange, limit: i64) -> RangeRequest {
+        let order = if self.reverse { SortOrder::Descend } else { SortOrder::None };
+        RangeRequest {
+            key: range.key.clone().into(),
+            range_end: range.range_end.clone().into(),
+            revision: self.revision,
+            limit,
+            sort_order: order.into(),
+            sort_target: SortTarget::Key.into(),
+            ..Default::default()
+        }
+    }
+}
+
+/// Iterator of a [`Query`]; ends after the first error.
+#[derive(Clone, Debug)]
+pub struct Entries<'a> {
+    query: Query<'a>,
+    /// What no page has covered yet; `None` when that is nothing.
+    rest: Option<KeyRange>,
+    /// Entries still to give; `None` for all.
+    left: Option<usize>,
+    page: std::vec::IntoIter<KeyValue>,
+}
+
+impl Entries<'_> {
+    fn turn_page(&mut self) -> Result<(), Error> {
+        let Some(range) = self.rest.take() else { return Ok(()) };
+        let entries = self.left.map_or(PAGE_ENTRIES, |left| {
+            i64::try_from(left).unwrap_or(PAGE_ENTRIES).min(PAGE_ENTRIES)
+        });
+        let response = read(self.query.store, &self.query.request(&range, entries))?;
+        if self.query.revision == 0 {
+            self.query.revision = response.header.as_ref().map_or(0, |header| header.revision);
+        }
+        let page: Vec<KeyValue> = response.kvs.iter().map(KeyValue::from).collect();
+        if let Some(last) = page.last()
+            && response.more
+        {
+            self.rest = Some(self.after(range, &last.key));
+        }
+        self.page = page.into_iter();
+        Ok(())
+    }
+
+    /// The part of `range` beyond `last`, in this query's direction.
+    fn after(&self, range: KeyRange, last: &[u8]) -> KeyRange {
+        if self.query.reverse {
+            return KeyRange { key: range.key, range_end: last.to_vec() };
+        }
+        let mut key = last.to_vec();
+        key.push(0);
+        KeyRange { key, range_end: range.range_end }
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<KeyValue, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.left == Some(0) {
+            return None;
+        }
+        if self.page.len() == 0
+            && let Err(error) = self.turn_page()
+        {
+            return Some(Err(error));
+        }
+        let entry = self.page.next()?;
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+        }
+        Some(Ok(entry))
+    }
+}
+
+fn read(store: &Store, request: &RangeRequest) -> Result<RangeResponse, Error> {
+    Ok(store.node().reader().range(request)?)
+}

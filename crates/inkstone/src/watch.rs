@@ -1,0 +1,100 @@
+//! Changes, in order, as they become durable.
+
+use std::collections::VecDeque;
+
+use cluster::Node;
+use etcd_api::etcdserverpb::{WatchCreateRequest, WatchResponse};
+use etcd_api::{EncodedKeyValue, mvccpb};
+use revisions::WatchStream;
+
+use crate::key_range::KeyRange;
+use crate::{Error, Remedy};
+
+/// One change of one key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    deleted: bool,
+    encoded: EncodedKeyValue,
+}
+
+impl Event {
+    /// The key that changed.
+    pub fn key(&self) -> &[u8] {
+        self.encoded.key()
+    }
+
+    /// Its new value; empty for a deletion.
+    pub fn value(&self) -> &[u8] {
+        self.encoded.value()
+    }
+
+    /// The revision that changed it.
+    pub fn revision(&self) -> i64 {
+        self.encoded.mod_revision()
+    }
+
+    /// The key was deleted.
+    pub fn is_deletion(&self) -> bool {
+        self.deleted
+    }
+}
+
+/// A cursor over the changes of a range. It holds no queue worth speaking of:
+/// a reader that falls behind reads from the log.
+#[derive(Debug)]
+pub struct Watch {
+    stream: WatchStream,
+    /// Runs the stream on the caller's thread while it waits.
+    runtime: tokio::runtime::Runtime,
+    /// Received, not given yet.
+    events: VecDeque<Event>,
+}
+
+impl Watch {
+    pub(crate) fn open(node: &Node, range: KeyRange, revision: i64) -> Result<Watch, Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .map_err(|error| Error::new(Remedy::Retry, format!("cannot wait here: {error}")))?;
+        let stream = node.reader().watch_hub().subscribe();
+        stream.create(WatchCreateRequest {
+            key: range.key.into(),
+            range_end: range.range_end.into(),
+            start_revision: revision,
+            ..Default::default()
+        });
+        Ok(Watch { stream, runtime, events: VecDeque::new() })
+    }
+
+    /// Waits for the next change. An error ends the watch: the revision it
+    /// needs is compacted, or the store has closed.
+    #[expect(clippy::should_implement_trait, reason = "a watch has no end, only errors")]
+    pub fn next(&mut self) -> Result<Event, Error> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            match self.runtime.block_on(self.stream.next()) {
+                Some(response) => self.take(response)?,
+                None => return Err(Error::new(Remedy::Reopen, "the store has closed")),
+            }
+        }
+    }
+
+    fn take(&mut self, response: WatchResponse) -> Result<(), Error> {
+        if response.compact_revision > 0 {
+            let message = format!(
+                "history before revision {} is compacted; watch from there",
+                response.compact_revision
+            );
+            return Err(Error::new(Remedy::CorrectTheCall, message));
+        }
+        if response.canceled {
+            return Err(Error::new(Remedy::CorrectTheCall, response.cancel_reason));
+        }
+        self.events.extend(response.events.into_iter().filter_map(|event| {
+            let deleted = event.r#type == mvccpb::event::EventType::Delete as i32;
+            event.kv.map(|encoded| Event { deleted, encoded })
+        }));
+        Ok(())
+    }
+}

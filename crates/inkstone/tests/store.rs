@@ -1,0 +1,137 @@
+//! The embedded API from the outside.
+
+use std::collections::BTreeMap;
+
+use inkstone::{Batch, Options, Remedy, Store};
+
+fn keys(entries: Vec<inkstone::KeyValue>) -> Vec<String> {
+    entries.into_iter().map(|entry| String::from_utf8(entry.key.to_vec()).unwrap()).collect()
+}
+
+fn open(directory: &tempfile::TempDir) -> Store {
+    Options::new(directory.path().join("data")).segment_bytes(1 << 20).open().unwrap()
+}
+
+#[test]
+fn what_was_written_is_there_after_reopening() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    for number in 0..300 {
+        store.put(format!("key/{number:03}"), format!("value {number}")).unwrap();
+    }
+    store.delete("key/007").unwrap();
+    let revision = store.revision();
+    drop(store);
+    let store = open(&directory);
+    assert_eq!(store.revision(), revision);
+    assert_eq!(store.prefix("key/").count().unwrap(), 299);
+    assert_eq!(store.get("key/042").unwrap().unwrap().value, "value 42");
+    assert_eq!(store.get("key/007").unwrap(), None);
+}
+
+#[test]
+fn ranges_go_both_ways_over_many_pages_at_one_revision() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let mut model = BTreeMap::new();
+    let mut batch = Batch::new();
+    for number in 0..1500 {
+        let key = format!("{number:05}");
+        model.insert(key.clone(), number);
+        batch = batch.put(key, number.to_string());
+    }
+    store.write_batch(batch).unwrap();
+    let mut forward = store.range::<&str>(..).iter();
+    let first = forward.next().unwrap().unwrap();
+    // Later changes do not show in an iteration that has begun.
+    store.delete_range("00100"..).unwrap();
+    let mut seen = vec![first.key];
+    seen.extend(forward.map(|entry| entry.unwrap().key));
+    assert!(seen.iter().eq(model.keys().map(String::as_bytes)));
+    let before = store.at(store.revision() - 1);
+    let backward = keys(before.range("00010".."01490").reverse().collect().unwrap());
+    assert!(backward.iter().eq(model.range("00010".to_owned().."01490".to_owned()).rev().map(|(key, _)| key)));
+    assert_eq!(keys(before.range("00010"..="00011").collect().unwrap()), ["00010", "00011"]);
+    assert_eq!(keys(before.range::<&str>(..).reverse().limit(2).collect().unwrap()), ["01499", "01498"]);
+    assert_eq!(store.range::<&str>(..).count().unwrap(), 100);
+}
+
+#[test]
+fn a_batch_is_one_revision_and_a_key_twice_in_it_is_refused_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    store.put("a", "1").unwrap();
+    let revision = store.write_batch(Batch::new().put("b", "2").delete("a")).unwrap();
+    assert_eq!(store.get("b").unwrap().unwrap().mod_revision, revision);
+    assert_eq!(store.get("a").unwrap(), None);
+    let error = store.write_batch(Batch::new().put("c", "3").put("c", "4")).unwrap_err();
+    assert_eq!(error.remedy(), Remedy::CorrectTheCall, "{error}");
+    assert_eq!(store.get("c").unwrap(), None);
+    assert_eq!(store.write_batch(Batch::new()).unwrap(), revision);
+}
+
+#[test]
+fn a_watch_gives_the_past_and_then_the_present_in_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let first = store.put("w/a", "1").unwrap();
+    store.put("other", "x").unwrap();
+    store.delete("w/a").unwrap();
+    let mut watch = store.watch_prefix("w/", first).unwrap();
+    let writer = store.clone();
+    let live = std::thread::Builder::new()
+        .spawn(move || writer.put("w/b", "2").unwrap())
+        .unwrap();
+    let events: Vec<_> = (0..3).map(|_| watch.next().unwrap()).collect();
+    let live = live.join().unwrap();
+    let seen: Vec<_> =
+        events.iter().map(|event| (event.revision(), event.is_deletion())).collect();
+    assert_eq!(seen, [(first, false), (first + 2, true), (live, false)]);
+}
+
+#[test]
+fn a_compacted_revision_is_refused_for_reads_and_watches() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let old = store.put("k", "1").unwrap();
+    let new = store.put("k", "2").unwrap();
+    store.compact(new).unwrap();
+    let error = store.at(old).get("k").unwrap_err();
+    assert_eq!(error.remedy(), Remedy::CorrectTheCall, "{error}");
+    let error = store.watch_prefix("k", old).unwrap().next().unwrap_err();
+    assert!(error.to_string().contains("compacted"), "{error}");
+    assert_eq!(store.get("k").unwrap().unwrap().value, "2");
+}
+
+#[test]
+fn a_second_store_on_the_directory_is_refused_with_the_holder() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let error = Store::open(directory.path().join("data")).unwrap_err();
+    assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+    drop(store);
+    open(&directory);
+}
+
+#[test]
+fn writers_on_many_threads_lose_nothing_and_share_flushes() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let threads: Vec<_> = (0..16)
+        .map(|writer| {
+            let store = store.clone();
+            std::thread::Builder::new()
+                .spawn(move || {
+                    for number in 0..50 {
+                        store.put(format!("{writer:02}/{number:02}"), "v").unwrap();
+                    }
+                })
+                .unwrap()
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(store.range::<&str>(..).count().unwrap(), 800);
+    assert_eq!(store.revision(), 801);
+    let status = store.node().reader().engine().status();
+    assert!(status.flushes < 800, "{} flushes for 800 concurrent puts", status.flushes);
+}
