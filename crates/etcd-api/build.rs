@@ -1,0 +1,27 @@
+//! Compiles our proto files with protox, a protobuf compiler in Rust: nobody
+//! needs a `protoc` on the machine.
+
+use std::{env, fs, path::PathBuf};
+
+use prost::Message;
+
+const FILES: [&str; 5] = [
+    "kv.proto",
+    "auth.proto",
+    "rpc.proto",
+    "v3lock.proto",
+    "v3election.proto",
+];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=proto");
+    let descriptors = protox::compile(FILES, ["proto"])?;
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    tonic_prost_build::configure()
+        .bytes(".")
+        // Stored bytes travel unchanged; see src/encoded_key_value.rs.
+        .extern_path(".mvccpb.KeyValue", "crate::EncodedKeyValue")
+        .compile_fds(descriptors)?;
+    Ok(())
+}

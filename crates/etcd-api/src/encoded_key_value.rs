@@ -1,0 +1,275 @@
+//! A `mvccpb.KeyValue` that stays encoded.
+//!
+//! ```text
+//!   put ── encode once ──► log record ──► Range ──► socket
+//!                              ├────────► Watch ──► socket
+//!                              └────────► HashKV
+//! ```
+//!
+//! The server never takes a stored version apart to put it together again: this
+//! type is a protobuf message whose encoding is the bytes it was given. The
+//! price: reading a field walks the few fields before it, so callers that need
+//! several take [`EncodedKeyValue::fields`] once.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use prost::{
+    DecodeError, Message,
+    encoding::{self, DecodeContext, WireType},
+};
+
+use crate::mvccpb::KeyValue;
+
+/// Encoded `mvccpb.KeyValue` bytes; equal when the bytes are equal.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct EncodedKeyValue(pub Bytes);
+
+/// The fields of an encoded key version, borrowed from its bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields<'a> {
+    /// Field 1.
+    pub key: &'a [u8],
+    /// Field 2.
+    pub create_revision: i64,
+    /// Field 3.
+    pub mod_revision: i64,
+    /// Field 4.
+    pub version: i64,
+    /// Field 5.
+    pub value: &'a [u8],
+    /// Field 6.
+    pub lease: i64,
+}
+
+impl EncodedKeyValue {
+    /// The typed message; an error when the bytes are no `KeyValue`.
+    pub fn decode(&self) -> Result<KeyValue, DecodeError> {
+        KeyValue::decode(self.0.clone())
+    }
+
+    /// All fields without an allocation. Of damaged bytes, those before the damage.
+    pub fn fields(&self) -> Fields<'_> {
+        let mut fields = Fields::default();
+        let mut rest: &[u8] = &self.0;
+        while let Some((tag, field)) = next_field(&mut rest) {
+            match (tag, field) {
+                (1, Field::Bytes(key)) => fields.key = key,
+                (2, Field::Number(number)) => fields.create_revision = number as i64,
+                (3, Field::Number(number)) => fields.mod_revision = number as i64,
+                (4, Field::Number(number)) => fields.version = number as i64,
+                (5, Field::Bytes(value)) => fields.value = value,
+                (6, Field::Number(number)) => fields.lease = number as i64,
+                _ => {}
+            }
+        }
+        fields
+    }
+
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        self.fields().key
+    }
+
+    /// The value.
+    pub fn value(&self) -> &[u8] {
+        self.fields().value
+    }
+
+    /// Main revision of the put that began this life of the key.
+    pub fn create_revision(&self) -> i64 {
+        self.fields().create_revision
+    }
+
+    /// Main revision of the put that wrote this version.
+    pub fn mod_revision(&self) -> i64 {
+        self.fields().mod_revision
+    }
+
+    /// Puts since the key came to life.
+    pub fn version(&self) -> i64 {
+        self.fields().version
+    }
+
+    /// The lease that holds the key, or 0.
+    pub fn lease(&self) -> i64 {
+        self.fields().lease
+    }
+}
+
+impl std::fmt::Debug for EncodedKeyValue {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.fields().fmt(formatter)
+    }
+}
+
+impl From<KeyValue> for EncodedKeyValue {
+    fn from(key_value: KeyValue) -> Self {
+        EncodedKeyValue::from(&key_value)
+    }
+}
+
+impl From<&KeyValue> for EncodedKeyValue {
+    fn from(key_value: &KeyValue) -> Self {
+        EncodedKeyValue(key_value.encode_to_vec().into())
+    }
+}
+
+impl From<Bytes> for EncodedKeyValue {
+    fn from(encoded: Bytes) -> Self {
+        EncodedKeyValue(encoded)
+    }
+}
+
+impl Message for EncodedKeyValue {
+    fn encode_raw(&self, buffer: &mut impl BufMut) {
+        buffer.put_slice(&self.0);
+    }
+
+    fn merge_field(
+        &mut self,
+        tag: u32,
+        wire_type: WireType,
+        buffer: &mut impl Buf,
+        context: DecodeContext,
+    ) -> Result<(), DecodeError> {
+        let collected = std::mem::take(&mut self.0);
+        let mut collected = collected
+            .try_into_mut()
+            .unwrap_or_else(|shared| BytesMut::from(&shared[..]));
+        let merged = copy_field(tag, wire_type, buffer, &mut collected, context);
+        self.0 = collected.freeze();
+        merged
+    }
+
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Moves one field from `source` to the end of `target`, as it is.
+fn copy_field(
+    tag: u32,
+    wire_type: WireType,
+    source: &mut impl Buf,
+    target: &mut BytesMut,
+    context: DecodeContext,
+) -> Result<(), DecodeError> {
+    match wire_type {
+        WireType::Varint => {
+            let mut number = 0;
+            encoding::uint64::merge(wire_type, &mut number, source, context)?;
+            encoding::uint64::encode(tag, &number, target);
+        }
+        WireType::LengthDelimited => {
+            let mut content = Bytes::new();
+            encoding::bytes::merge(wire_type, &mut content, source, context)?;
+            encoding::bytes::encode(tag, &content, target);
+        }
+        // No field of a KeyValue has another wire type: unknown, so dropped.
+        _ => encoding::skip_field(wire_type, tag, source, context)?,
+    }
+    Ok(())
+}
+
+enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+/// Takes the next field off `rest`; None at the end and at damage.
+fn next_field<'a>(rest: &mut &'a [u8]) -> Option<(u32, Field<'a>)> {
+    if rest.is_empty() {
+        return None;
+    }
+    let (tag, wire_type) = encoding::decode_key(rest).ok()?;
+    let number = encoding::decode_varint(rest).ok()?;
+    match wire_type {
+        WireType::Varint => Some((tag, Field::Number(number))),
+        WireType::LengthDelimited => {
+            let (content, after) = rest.split_at_checked(usize::try_from(number).ok()?)?;
+            *rest = after;
+            Some((tag, Field::Bytes(content)))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> KeyValue {
+        KeyValue {
+            key: Bytes::from_static(b"ink"),
+            create_revision: 2,
+            mod_revision: 300,
+            version: 5,
+            value: Bytes::from_static(b"stone"),
+            lease: 7,
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_etcd_writes() {
+        let encoded = EncodedKeyValue::from(sample());
+        let golden = b"\x0a\x03ink\x10\x02\x18\xac\x02\x20\x05\x2a\x05stone\x30\x07";
+        assert_eq!(&encoded.0[..], golden);
+    }
+
+    #[test]
+    fn zero_fields_are_left_out() {
+        let tombstone = KeyValue {
+            key: Bytes::from_static(b"k"),
+            ..KeyValue::default()
+        };
+        assert_eq!(&EncodedKeyValue::from(tombstone).0[..], b"\x0a\x01k");
+    }
+
+    #[test]
+    fn fields_are_read_without_decoding() {
+        let encoded = EncodedKeyValue::from(sample());
+        assert_eq!(encoded.key(), b"ink");
+        assert_eq!(encoded.value(), b"stone");
+        assert_eq!(encoded.create_revision(), 2);
+        assert_eq!(encoded.mod_revision(), 300);
+        assert_eq!(encoded.version(), 5);
+        assert_eq!(encoded.lease(), 7);
+        assert_eq!(encoded.decode().unwrap(), sample());
+    }
+
+    #[test]
+    fn negative_numbers_survive() {
+        let encoded = EncodedKeyValue::from(KeyValue {
+            lease: -1,
+            ..sample()
+        });
+        assert_eq!(encoded.lease(), -1);
+    }
+
+    #[test]
+    fn truncated_bytes_give_what_precedes_the_damage_and_no_message() {
+        let whole = EncodedKeyValue::from(sample()).0;
+        for length in 0..whole.len() {
+            let cut = EncodedKeyValue(whole.slice(..length));
+            assert!(cut.key().is_empty() || cut.key() == b"ink");
+        }
+        assert!(EncodedKeyValue(whole.slice(..4)).decode().is_err());
+    }
+
+    #[test]
+    fn a_message_decoded_from_the_wire_encodes_to_the_same_bytes() {
+        use crate::etcdserverpb::RangeResponse;
+        let response = RangeResponse {
+            kvs: vec![sample().into(), EncodedKeyValue::default()],
+            count: 2,
+            ..RangeResponse::default()
+        };
+        let wire = response.encode_to_vec();
+        let back = RangeResponse::decode(&wire[..]).unwrap();
+        assert_eq!(back, response);
+        assert_eq!(back.encode_to_vec(), wire);
+    }
+}
