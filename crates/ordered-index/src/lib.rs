@@ -46,6 +46,8 @@ mod link;
 mod node;
 mod reader;
 mod remove;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod writer;
 

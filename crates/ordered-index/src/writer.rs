@@ -19,8 +19,8 @@ use std::sync::Arc;
 pub struct Writer {
     current: Arc<Current>,
     /// The working state: what the next publish will show.
-    trees: Vec<Tree>,
-    batch: Batch,
+    pub(crate) trees: Vec<Tree>,
+    pub(crate) batch: Batch,
 }
 
 impl Writer {

@@ -1,0 +1,143 @@
+//! How full nodes are, and what bulk loads and removals leave behind.
+
+use super::check::{check, check_content};
+use super::{any_key, entry};
+use crate::{BulkLoad, Entry, Fanout, OutOfOrder, new, with_fanout};
+use environment::randomness::Random;
+use std::collections::BTreeMap;
+
+const KEYS: u64 = if cfg!(miri) { 400 } else { 40_000 };
+
+fn numbered(number: u64) -> Vec<u8> {
+    format!("/registry/pods/blue/web-{number:08}").into_bytes()
+}
+
+#[test]
+fn ascending_keys_leave_full_leaves() {
+    let (mut writer, _) = new(1);
+    for number in 0..KEYS {
+        writer.insert(0, &numbered(number), entry(number));
+    }
+    let found = check(&writer);
+    assert_eq!(found[0].leaves, KEYS.div_ceil(128));
+    let bytes_per_key = writer.memory_bytes() / KEYS;
+    assert!(
+        bytes_per_key < 40,
+        "{bytes_per_key} bytes for a 32-byte key and its entry"
+    );
+}
+
+#[test]
+fn ascending_keys_in_batches_of_one_leave_full_leaves_too() {
+    let (mut writer, _) = new(1);
+    for number in 0..KEYS / 4 {
+        writer.insert(0, &numbered(number), entry(number));
+        writer.publish(number);
+    }
+    assert_eq!(check(&writer)[0].leaves, (KEYS / 4).div_ceil(128));
+}
+
+#[test]
+fn removing_everything_in_any_order_leaves_one_empty_leaf() {
+    for seed in 0..6 {
+        let mut random = Random::from_seed(seed);
+        let (mut writer, _) = with_fanout(1, Fanout { leaf: 8, inner: 8 });
+        let mut numbers: Vec<u64> = (0..KEYS / 40).collect();
+        for &number in &numbers {
+            writer.insert(0, &numbered(number), entry(number));
+        }
+        match seed {
+            0 => {}
+            1 => numbers.reverse(),
+            _ => numbers.sort_by_cached_key(|_| random.next_u64()),
+        }
+        for (step, number) in numbers.into_iter().enumerate() {
+            assert_eq!(writer.remove(0, &numbered(number)), Some(entry(number)));
+            if step % 7 == 0 {
+                writer.publish(step as u64);
+            }
+            if step % 50 == 0 {
+                check(&writer);
+            }
+        }
+        let found = check(&writer);
+        assert_eq!((found[0].leaves, found[0].levels), (1, 1));
+    }
+}
+
+#[test]
+fn narrow_neighbours_merge() {
+    let (mut writer, _) = new(1);
+    for number in 0..KEYS {
+        writer.insert(0, &numbered(number), entry(number));
+    }
+    let full = check(&writer)[0].leaves;
+    for number in (0..KEYS).filter(|number| number % 16 != 0) {
+        writer.remove(0, &numbered(number));
+    }
+    let left = check(&writer)[0].leaves;
+    assert!(
+        left * 3 < full,
+        "{left} of {full} leaves for a sixteenth of the keys"
+    );
+}
+
+#[test]
+fn a_bulk_load_of_any_size_equals_inserts() {
+    let mut random = Random::from_seed(11);
+    let sizes = [0, 1, 2, 3, 7, 8, 49, 50, 51, 343, 344, KEYS / 20];
+    for fanout in [
+        Fanout { leaf: 4, inner: 4 },
+        Fanout { leaf: 8, inner: 8 },
+        Fanout::default(),
+    ] {
+        for size in sizes {
+            let model: BTreeMap<Vec<u8>, Entry> = (0..size)
+                .map(|number| (any_key(&mut random), entry(number)))
+                .collect();
+            let (mut writer, reader) = with_fanout(1, fanout);
+            writer.insert(0, b"replaced by the load", entry(0));
+            writer.publish(1);
+            let loaded = writer.bulk_load(0, model.iter().map(|(key, &entry)| (key, entry)));
+            assert_eq!(loaded, Ok(model.len() as u64));
+            check(&writer);
+            check_content(&writer, 0, &model);
+            assert_eq!(reader.pin().len(0), 1, "visible before its publish");
+            writer.publish(2);
+            assert_eq!(reader.pin().len(0), model.len() as u64);
+        }
+    }
+}
+
+#[test]
+fn a_loaded_tree_takes_changes_like_any_other() {
+    let (mut writer, _) = new(1);
+    let mut model: BTreeMap<Vec<u8>, Entry> = (0..KEYS)
+        .map(|number| (numbered(number * 2), entry(number)))
+        .collect();
+    let mut load = BulkLoad::new();
+    model
+        .iter()
+        .for_each(|(key, &entry)| load.push(key, entry).unwrap());
+    writer.install(0, load);
+    let leaves = check(&writer)[0].leaves;
+    assert!(leaves <= KEYS / 120, "{leaves} leaves");
+    for number in (1..KEYS).step_by(5) {
+        writer.insert(0, &numbered(number), entry(number));
+        model.insert(numbered(number), entry(number));
+    }
+    check(&writer);
+    check_content(&writer, 0, &model);
+}
+
+#[test]
+fn a_load_out_of_order_is_refused_and_changes_nothing() {
+    let (mut writer, _) = new(1);
+    writer.insert(0, b"kept", entry(1));
+    for second in [b"a", b"b"] {
+        let pairs = [(b"b", entry(2)), (second, entry(3))];
+        assert_eq!(writer.bulk_load(0, pairs), Err(OutOfOrder { accepted: 1 }));
+    }
+    check(&writer);
+    assert_eq!((writer.len(0), writer.get(0, b"kept")), (1, Some(entry(1))));
+}

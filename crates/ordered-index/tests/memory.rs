@@ -1,0 +1,109 @@
+//! Every byte is counted while it lives and freed when it is gone. One test,
+//! because the counting allocator sees the whole process.
+
+use environment::randomness::Random;
+use ordered_index::{Entry, new};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+struct Counting;
+
+static LIVE_BYTES: AtomicI64 = AtomicI64::new(0);
+
+// SAFETY: every call is handed to the system allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        LIVE_BYTES.fetch_add(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.fetch_sub(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const KEYS: u64 = if cfg!(miri) { 500 } else { 50_000 };
+/// The collector's own bookkeeping, and what the test harness prints.
+const SLACK_BYTES: i64 = 64 << 10;
+
+fn live() -> i64 {
+    LIVE_BYTES.load(Ordering::Relaxed)
+}
+
+/// Pins until the collector has freed all it may.
+fn settle() {
+    for _ in 0..2_000 {
+        crossbeam_epoch::pin().flush();
+    }
+}
+
+fn key(number: u64) -> Vec<u8> {
+    let name = format!("/registry/pods/blue/web-{number:08}").into_bytes();
+    if number.is_multiple_of(100) {
+        [name, vec![b'x'; 1_000]].concat()
+    } else {
+        name
+    }
+}
+
+#[test]
+fn memory_is_counted_exactly_and_all_of_it_comes_back() {
+    settle();
+    let before = live();
+    let (mut writer, reader) = new(2);
+    let mut random = Random::from_seed(0);
+    for mark in 0..KEYS {
+        writer.insert(
+            0,
+            &key(random.below(KEYS)),
+            Entry {
+                value: mark,
+                stamp: mark,
+            },
+        );
+        writer.insert(
+            1,
+            &key(mark),
+            Entry {
+                value: mark,
+                stamp: mark,
+            },
+        );
+        writer.remove(0, &key(random.below(KEYS)));
+        if mark.is_multiple_of(10) {
+            writer.publish(mark);
+        }
+    }
+    writer.publish(KEYS);
+    settle();
+    assert_eq!(writer.garbage_bytes(), 0);
+    let (counted, real) = (writer.memory_bytes() as i64, live() - before);
+    assert!(
+        (counted - real).abs() < SLACK_BYTES,
+        "counted {counted}, allocated {real}"
+    );
+
+    let snapshot = reader.pin();
+    for number in 0..KEYS {
+        writer.remove(1, &key(number));
+    }
+    writer.publish(KEYS + 1);
+    settle();
+    assert!(writer.garbage_bytes() > 0, "freed under a snapshot");
+    assert_eq!(snapshot.len(1), KEYS);
+
+    writer.insert(0, b"never published", Entry::default());
+    drop((writer, reader));
+    settle();
+    assert_eq!(snapshot.nth(1, 0).map(|(key, _)| key), Some(key(0)));
+    drop(snapshot);
+    settle();
+    let left = live() - before;
+    assert!(left.abs() < SLACK_BYTES, "{left} bytes were never freed");
+}
