@@ -172,7 +172,7 @@ fn ours(keys: &[Vec<u8>], random: &mut Random) -> (Writer, Reader, Cost) {
     );
     let lookup_ns = timed(LOOKUPS, || {
         for _ in 0..LOOKUPS {
-            black_box(reader.pin().get(0, random.pick(keys)));
+            black_box(reader.pin().get(0, random.pick(keys).as_slice()));
         }
     });
     let scan_ns = timed(keys.len(), || {
