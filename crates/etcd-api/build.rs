@@ -1,6 +1,11 @@
 //! Compiles our proto files with protox, a protobuf compiler in Rust: nobody
 //! needs a `protoc` on the machine.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a build script writes where cargo tells it to"
+)]
+
 use std::{env, fs, path::PathBuf};
 
 use prost::Message;

@@ -38,10 +38,6 @@ pub mod authpb {
 
 /// The six services of the client port and their messages.
 #[expect(missing_docs, reason = "generated; the proto files hold the words")]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "generated; requests are moved, not stored"
-)]
 pub mod etcdserverpb {
     include!(concat!(env!("OUT_DIR"), "/etcdserverpb.rs"));
 }

@@ -28,7 +28,7 @@ fn descriptors_equal_etcds() {
 }
 
 fn describe() -> BTreeSet<String> {
-    let set = FileDescriptorSet::decode(etcd_api::DESCRIPTORS).unwrap();
+    let set = FileDescriptorSet::decode(etcd_api::DESCRIPTORS).expect("build.rs wrote it");
     let mut lines = BTreeSet::new();
     for file in &set.file {
         describe_file(file, &mut lines);
