@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod disk;
+mod path_error;
 pub mod randomness;
 pub mod real;
 pub mod simulated;

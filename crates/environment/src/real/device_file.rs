@@ -20,8 +20,8 @@ use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::disk::open_with;
-use super::error::on_path;
 use crate::disk::File;
+use crate::path_error::on_path;
 
 /// Satisfies every device we know: sectors are 512 bytes or 4 KiB.
 const ALIGNMENT: usize = 4096;

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use rustix::fs::{FileType, Mode, OFlags};
 
 use super::device_file::DeviceFile;
-use super::error::{on_path, on_paths};
 use super::file::CachedFile;
 use super::lock::take_lock;
 use crate::disk::{DirectoryLock, Disk, File, OpenMode, Space};
+use crate::path_error::{on_path, on_paths};
 
 /// The machine's file systems, through rustix.
 #[derive(Clone, Copy, Debug, Default)]

@@ -21,8 +21,8 @@ use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use super::disk::open_with;
-use super::error::on_path;
 use crate::disk::{File, OpenMode};
+use crate::path_error::on_path;
 
 /// A file read and written through the page cache.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use super::disk::open_with;
-use super::error::on_path;
 use crate::disk::DirectoryLock;
+use crate::path_error::on_path;
 
 /// The file that carries the lock, in the directory it guards.
 const LOCK_FILE: &str = "LOCK";

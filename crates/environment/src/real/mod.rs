@@ -3,7 +3,6 @@
 mod clock;
 mod device_file;
 mod disk;
-mod error;
 mod file;
 mod lock;
 

@@ -1,4 +1,4 @@
-//! Errors of the kernel, with the path they are about.
+//! Errors of a disk, with the path they are about.
 //!
 //! The kernel answers with a bare number. A person needs the file's name, a
 //! caller still needs the kind (`NotFound`, `StorageFull`): both are kept,
@@ -19,12 +19,12 @@ struct OnPath {
 }
 
 /// Names `path` in an error and keeps its kind.
-pub(super) fn on_path(what: &'static str, path: &Path, error: impl Into<io::Error>) -> io::Error {
+pub(crate) fn on_path(what: &'static str, path: &Path, error: impl Into<io::Error>) -> io::Error {
     named(what, path.display().to_string(), error.into())
 }
 
 /// The same for a call with two paths.
-pub(super) fn on_paths(what: &'static str, from: &Path, to: &Path, error: io::Error) -> io::Error {
+pub(crate) fn on_paths(what: &'static str, from: &Path, to: &Path, error: io::Error) -> io::Error {
     named(
         what,
         format!("{} to {}", from.display(), to.display()),

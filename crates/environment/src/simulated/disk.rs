@@ -1,0 +1,312 @@
+//! A disk in memory that breaks every promise nobody made.
+//!
+//! It keeps two images of everything: what callers see, and what survives.
+//! Only a sync moves bytes from one to the other for certain; a crash lets
+//! chance decide about the rest, block by block and sector by sector. The
+//! seed decides the chance, so a failure can be told again.
+//!
+//! Trade-off: the model is harsher than ext4 in a few places (names and
+//! bytes are unrelated; a durable write vouches for its own range only).
+//! What passes here does not lean on one file system's habits. What it does
+//! *not* break is listed, with reasons, in `docs/assumptions.md`.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::fault::Fault;
+use super::file::SimulatedFile;
+use super::inode::{BLOCK_BYTES, SECTOR_BYTES};
+use super::names::{InodeId, NameChange};
+use super::restart::Restart;
+use super::state::State;
+use super::trace::{Counters, Operation, Trace};
+use crate::disk::{DirectoryLock, Disk, File, OpenMode, Space};
+use crate::path_error::on_path;
+
+/// A simulated disk; clones are the same disk.
+///
+/// An I/O is a call that changes something: creating, renaming and removing
+/// files, making a directory, writing, setting a size, syncing. I/Os are
+/// numbered from 0 in every life. Reads are not I/Os in this sense: a crash
+/// between two reads leaves what a crash before the next change leaves.
+#[derive(Clone, Debug)]
+pub struct SimulatedDisk {
+    state: Arc<Mutex<State>>,
+}
+
+impl SimulatedDisk {
+    /// An empty disk whose accidents `seed` decides.
+    pub fn new(seed: u64) -> SimulatedDisk {
+        SimulatedDisk::of(State::new(seed))
+    }
+
+    fn of(state: State) -> SimulatedDisk {
+        SimulatedDisk {
+            state: Arc::new(Mutex::new(state)),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The machine goes down during I/O `number`: any part of it may be
+    /// done. That call and all later ones fail with [`super::CRASHED`].
+    pub fn crash_at(&self, number: u64) {
+        let mut state = self.state();
+        assert!(number >= state.counters.ios, "I/O {number} is already done");
+        state.crash_at = Some(number);
+    }
+
+    /// The machine goes down now, between two I/Os.
+    pub fn crash(&self) {
+        let mut state = self.state();
+        state.crashed = true;
+        state.trace.note("the machine went down");
+    }
+
+    /// Whether the machine is down.
+    pub fn has_crashed(&self) -> bool {
+        self.state().crashed
+    }
+
+    /// The disk as the next start of the machine finds it. This one stays
+    /// down for ever (threads that still use it do no harm), and can be
+    /// restarted again: each time the dice fall anew.
+    #[must_use = "the restarted disk is a new one; this one stays down"]
+    pub fn restart(&self, restart: Restart) -> SimulatedDisk {
+        SimulatedDisk::of(self.state().restart(restart))
+    }
+
+    /// An independent copy of the running machine, dirty pages and all, with
+    /// no file open, no fault to come and its I/Os numbered from 0. Cheap:
+    /// contents are shared until they are written.
+    #[must_use = "the copy is the only effect"]
+    pub fn fork(&self) -> SimulatedDisk {
+        SimulatedDisk::of(self.state().fork())
+    }
+
+    /// I/Os of this life: the next one has this number.
+    pub fn io_count(&self) -> u64 {
+        self.state().counters.ios
+    }
+
+    /// What was done in this life.
+    pub fn counters(&self) -> Counters {
+        self.state().counters
+    }
+
+    /// The story so far, of earlier lives too.
+    pub fn trace(&self) -> Trace {
+        self.state().trace.clone()
+    }
+
+    /// Lets `fault` strike the first I/O from number `from_io` on that it
+    /// applies to.
+    pub fn inject(&self, from_io: u64, fault: Fault) {
+        self.state().faults.push((from_io, fault));
+    }
+
+    /// Gives the disk a size; writes that need more fail with `StorageFull`.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.state().capacity_bytes = Some(bytes);
+    }
+
+    /// Turns over bit `bit` (0 to 7) of the byte at `offset`, on the device
+    /// and in the cache.
+    pub fn flip_bit(&self, path: &Path, offset: u64, bit: u8) {
+        let mut state = self.state();
+        let inode = existing(&state, path);
+        state.inode_mut(inode).flip_bit(offset, bit);
+        state.trace.note(format!(
+            "{}: bit {bit} of byte {offset} flipped",
+            path.display()
+        ));
+    }
+
+    /// Makes the sectors that hold `range` unreadable (EIO) until they are
+    /// written again.
+    pub fn fail_reads(&self, path: &Path, range: Range<u64>) {
+        let mut state = self.state();
+        let inode = existing(&state, path);
+        let sectors = range.start / SECTOR_BYTES..range.end.div_ceil(SECTOR_BYTES);
+        state.inode_mut(inode).bad_sectors.extend(sectors);
+        state
+            .trace
+            .note(format!("{}: bytes {range:?} unreadable", path.display()));
+    }
+
+    /// Empties the page cache of clean pages, as memory pressure does: what a
+    /// failed flush lost is then gone for readers too.
+    pub fn evict_clean_pages(&self) {
+        let mut state = self.state();
+        let ids: Vec<InodeId> = state.inodes.keys().copied().collect();
+        ids.into_iter().for_each(|id| state.inode_mut(id).evict());
+        state.trace.note("clean pages evicted");
+    }
+}
+
+fn existing(state: &State, path: &Path) -> InodeId {
+    state.find(path).expect("a test damages a file that exists")
+}
+
+impl Disk for SimulatedDisk {
+    fn create_directories(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.alive()?;
+        if state.names.directories.contains(path) {
+            return Ok(());
+        }
+        let mut begun = state.begin(Operation::CreateDirectories(path.to_path_buf()))?;
+        if begun.takes_place() {
+            state
+                .names
+                .directories
+                .extend(path.ancestors().map(Path::to_path_buf));
+        }
+        begun.answer()
+    }
+
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+        let mut state = self.state();
+        state.alive()?;
+        let inode = match mode {
+            OpenMode::CreateNew => create(&mut state, path)?,
+            _ => state.find(path)?,
+        };
+        Ok(Arc::new(SimulatedFile::new(
+            &self.state,
+            &mut state,
+            inode,
+            path,
+            mode,
+        )))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        assert_eq!(
+            from.parent(),
+            to.parent(),
+            "a rename stays in its directory"
+        );
+        let mut state = self.state();
+        state.alive()?;
+        let inode = state.find(from)?;
+        let mut begun = state.begin(Operation::Rename(from.to_path_buf(), to.to_path_buf()))?;
+        if begun.takes_place() {
+            let (from, to) = (from.to_path_buf(), to.to_path_buf());
+            state.names.change(NameChange::Rename { from, to, inode });
+        }
+        begun.answer()
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.alive()?;
+        let inode = state.find(path)?;
+        let mut begun = state.begin(Operation::Remove(path.to_path_buf()))?;
+        if begun.takes_place() {
+            state.names.change(NameChange::Unlink {
+                path: path.to_path_buf(),
+                inode,
+            });
+        }
+        begun.answer()
+    }
+
+    fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+        let state = self.state();
+        state.alive()?;
+        state.require_directory(directory)?;
+        let inside = state
+            .names
+            .cached
+            .keys()
+            .filter(|path| path.parent() == Some(directory));
+        Ok(inside
+            .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+            .collect())
+    }
+
+    fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        state.alive()?;
+        state.sync_directory(directory)
+    }
+
+    fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+        let mut state = self.state();
+        state.alive()?;
+        state.require_directory(directory)?;
+        if !state.locks.insert(directory.to_path_buf()) {
+            return Err(lock_is_held(directory));
+        }
+        make_lock_file(&mut state, directory.join("LOCK"));
+        let (state, directory) = (Arc::clone(&self.state), directory.to_path_buf());
+        Ok(Box::new(SimulatedLock { state, directory }))
+    }
+
+    fn space(&self, directory: &Path) -> io::Result<Space> {
+        let state = self.state();
+        state.alive()?;
+        state.require_directory(directory)?;
+        Ok(Space {
+            available_bytes: state.free_blocks() * BLOCK_BYTES,
+            total_bytes: state.total_bytes(),
+        })
+    }
+}
+
+fn create(state: &mut State, path: &Path) -> io::Result<InodeId> {
+    if let Some(directory) = path.parent() {
+        state.require_directory(directory)?;
+    }
+    if state.find(path).is_ok() {
+        return Err(on_path("create", path, io::ErrorKind::AlreadyExists));
+    }
+    let mut begun = state.begin(Operation::Create(path.to_path_buf()))?;
+    let inode = state.new_inode();
+    if begun.takes_place() {
+        state.names.change(NameChange::Link {
+            path: path.to_path_buf(),
+            inode,
+        });
+    }
+    begun.answer().map(|()| inode)
+}
+
+/// Its name matters to nobody's recovery: no I/O, durable at once.
+fn make_lock_file(state: &mut State, path: PathBuf) {
+    if state.find(&path).is_err() {
+        let inode = state.new_inode();
+        state.names.cached.insert(path.clone(), inode);
+        state.names.stable.insert(path, inode);
+    }
+}
+
+fn lock_is_held(directory: &Path) -> io::Error {
+    let id = std::process::id();
+    let message = format!(
+        "directory {} is in use by this process ({id})",
+        directory.display()
+    );
+    io::Error::new(io::ErrorKind::WouldBlock, message)
+}
+
+/// Held until dropped, or until the machine goes down.
+#[derive(Debug)]
+struct SimulatedLock {
+    state: Arc<Mutex<State>>,
+    directory: PathBuf,
+}
+
+impl DirectoryLock for SimulatedLock {}
+
+impl Drop for SimulatedLock {
+    fn drop(&mut self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.locks.remove(&self.directory);
+    }
+}

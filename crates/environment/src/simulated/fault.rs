@@ -1,0 +1,50 @@
+//! What can go wrong short of a crash, and the error that a crash gives.
+
+use std::io;
+use std::path::Path;
+
+use crate::path_error::on_path;
+
+/// Every call on a crashed disk fails with this kind. Linux says the same of
+/// a FUSE file system whose process died; a healthy disk never says it.
+pub const CRASHED: io::ErrorKind = io::ErrorKind::NotConnected;
+
+/// Whether an error means that the simulated machine is down.
+pub fn is_crash(error: &io::Error) -> bool {
+    error.kind() == CRASHED
+}
+
+/// A failure to come. It strikes once, at the first I/O it applies to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The next `sync_data`, `write_durable_at` or `sync_directory` fails with
+    /// EIO. As on Linux the pages are then clean: nobody will write them
+    /// again, and a repeated sync succeeds without having done anything. Of
+    /// what was under way each block may have arrived or not.
+    FailedFlush,
+    /// The next write stops after this many bytes with EIO.
+    ShortWrite {
+        /// Bytes that still reach the page cache.
+        bytes: u64,
+    },
+}
+
+impl Fault {
+    /// Whether it can strike a call that does these things.
+    pub(super) fn strikes(self, writes: bool, flushes: bool) -> bool {
+        match self {
+            Fault::FailedFlush => flushes,
+            Fault::ShortWrite { .. } => writes,
+        }
+    }
+}
+
+/// EIO with the path it is about.
+pub(super) fn input_output_error(what: &'static str, path: &Path) -> io::Error {
+    on_path(what, path, rustix::io::Errno::IO)
+}
+
+/// The answer to every call after a crash.
+pub(super) fn crash_error() -> io::Error {
+    io::Error::new(CRASHED, "the simulated machine has crashed")
+}

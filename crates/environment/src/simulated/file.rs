@@ -1,0 +1,235 @@
+//! A handle on a simulated file.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::fault::{Fault, crash_error, input_output_error};
+use super::inode::{Flushed, View};
+use super::names::InodeId;
+use super::state::{Begun, State};
+use super::trace::Operation;
+use crate::disk::{File, OpenMode};
+use crate::path_error::on_path;
+
+/// A handle; dies with the machine it was opened on.
+#[derive(Debug)]
+pub(super) struct SimulatedFile {
+    state: Arc<Mutex<State>>,
+    inode: InodeId,
+    /// Where it was when opened; for messages and the story.
+    path: PathBuf,
+    mode: OpenMode,
+}
+
+impl SimulatedFile {
+    /// A handle on a file that the caller has just found, under the lock.
+    pub fn new(
+        shared: &Arc<Mutex<State>>,
+        state: &mut State,
+        inode: InodeId,
+        path: &Path,
+        mode: OpenMode,
+    ) -> SimulatedFile {
+        *state.open_files.entry(inode).or_default() += 1;
+        SimulatedFile {
+            state: Arc::clone(shared),
+            inode,
+            path: path.to_path_buf(),
+            mode,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn require_writable(&self) -> io::Result<()> {
+        match self.mode {
+            OpenMode::ReadWrite | OpenMode::CreateNew => Ok(()),
+            OpenMode::Read | OpenMode::ReadDevice => Err(on_path(
+                "write (opened for reading)",
+                &self.path,
+                rustix::io::Errno::BADF,
+            )),
+        }
+    }
+
+    /// Puts as much into the cache as the fates allow.
+    fn write(
+        &self,
+        state: &mut State,
+        begun: &mut Begun,
+        parts: &[&[u8]],
+        offset: u64,
+    ) -> io::Result<u64> {
+        let bytes = parts.concat();
+        let (length, answer) = self.allowed(state, begun, offset, bytes.len() as u64);
+        state
+            .inode_mut(self.inode)
+            .write(&bytes[..length as usize], offset);
+        state.counters.writes += 1;
+        state.counters.bytes_written += length;
+        if let Err(error) = &answer {
+            state.trace.note(format!(
+                "{length} of {} bytes written: {error}",
+                bytes.len()
+            ));
+        }
+        answer.map(|()| length)
+    }
+
+    /// How many bytes of a write get through, and what it answers.
+    fn allowed(
+        &self,
+        state: &State,
+        begun: &mut Begun,
+        offset: u64,
+        length: u64,
+    ) -> (u64, io::Result<()>) {
+        if begun.interrupted {
+            let reached = match begun.random.below(4) {
+                0 => 0,
+                1 => begun.random.below(length + 1),
+                _ => length,
+            };
+            return (reached, Err(crash_error()));
+        }
+        if let Some(Fault::ShortWrite { bytes }) = begun.fault {
+            return (
+                bytes.min(length),
+                Err(input_output_error("write", &self.path)),
+            );
+        }
+        if state.capacity_bytes.is_none() {
+            return (length, Ok(()));
+        }
+        let free = state.free_blocks();
+        match state
+            .inode(self.inode)
+            .length_that_fits(offset, length, free)
+        {
+            fits if fits == length => (length, Ok(())),
+            fits => (
+                fits,
+                Err(on_path("write", &self.path, rustix::io::Errno::NOSPC)),
+            ),
+        }
+    }
+
+    /// Ends a flush: as asked, not at all, or the way it fails on Linux.
+    fn finish_flush(
+        &self,
+        state: &mut State,
+        mut begun: Begun,
+        range: Option<(u64, u64)>,
+    ) -> io::Result<()> {
+        if begun.interrupted {
+            return Err(crash_error());
+        }
+        let inode = state.inode_mut(self.inode);
+        if begun.fault == Some(Fault::FailedFlush) {
+            let story = inode.fail_flush(range, &mut begun.random);
+            let path = self.path.display();
+            story
+                .iter()
+                .for_each(|line| state.trace.note(format!("{path}: {line}")));
+            return Err(input_output_error("sync", &self.path));
+        }
+        let flushed = match range {
+            Some((offset, length)) => inode.flush_range(offset, length),
+            None => inode.flush(),
+        };
+        count_flush(state, flushed);
+        Ok(())
+    }
+}
+
+fn count_flush(state: &mut State, flushed: Flushed) {
+    state.counters.durable_flushes += 1;
+    state.counters.blocks_flushed += flushed.blocks;
+    state.counters.journal_commits += u64::from(flushed.metadata);
+}
+
+impl File for SimulatedFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut state = self.state();
+        state.alive()?;
+        let view = match self.mode {
+            OpenMode::ReadDevice => View::Device,
+            _ => View::Cached,
+        };
+        let read = state
+            .inode(self.inode)
+            .read(buffer, offset, view)
+            .ok_or_else(|| input_output_error("read", &self.path))?;
+        state.counters.reads += 1;
+        state.counters.bytes_read += read as u64;
+        Ok(read)
+    }
+
+    fn write_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.require_writable()?;
+        let mut state = self.state();
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        let operation = Operation::Write {
+            path: self.path.clone(),
+            offset,
+            bytes,
+        };
+        let mut begun = state.begin(operation)?;
+        self.write(&mut state, &mut begun, parts, offset)
+            .map(|_| ())
+    }
+
+    fn write_durable_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
+        self.require_writable()?;
+        let mut state = self.state();
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        let operation = Operation::WriteDurable {
+            path: self.path.clone(),
+            offset,
+            bytes,
+        };
+        let mut begun = state.begin(operation)?;
+        let length = self.write(&mut state, &mut begun, parts, offset)?;
+        self.finish_flush(&mut state, begun, Some((offset, length)))
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.state();
+        let begun = state.begin(Operation::Sync(self.path.clone()))?;
+        self.finish_flush(&mut state, begun, None)
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        let state = self.state();
+        state.alive()?;
+        Ok(state.inode(self.inode).cached_size)
+    }
+
+    fn set_size(&self, size: u64) -> io::Result<()> {
+        self.require_writable()?;
+        let mut state = self.state();
+        let mut begun = state.begin(Operation::SetSize {
+            path: self.path.clone(),
+            size,
+        })?;
+        if begun.takes_place() {
+            state.inode_mut(self.inode).set_size(size);
+        }
+        begun.answer()
+    }
+}
+
+impl Drop for SimulatedFile {
+    fn drop(&mut self) {
+        let mut state = self.state();
+        if let Some(handles) = state.open_files.get_mut(&self.inode) {
+            *handles -= 1;
+            if *handles == 0 {
+                state.open_files.remove(&self.inode);
+            }
+        }
+    }
+}
