@@ -153,6 +153,8 @@ fn standard(keys: &[Vec<u8>], random: &mut Random) -> Cost {
 }
 
 fn ours(keys: &[Vec<u8>], random: &mut Random) -> (Writer, Reader, Cost) {
+    // The index measured before may still be waiting for the collector.
+    settle();
     let before = LIVE_BYTES.load(Ordering::Relaxed);
     let (mut writer, reader) = ordered_index::new(1);
     let insert_ns = timed(keys.len(), || {
