@@ -18,10 +18,16 @@ pub fn is_crash(error: &io::Error) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The next `sync_data`, `write_durable_at` or `sync_directory` fails with
-    /// EIO. As on Linux the pages are then clean: nobody will write them
+    /// EIO. As on Linux a file's pages are then clean: nobody will write them
     /// again, and a repeated sync succeeds without having done anything. Of
-    /// what was under way each block may have arrived or not.
+    /// what was under way each block may have arrived or not. A directory's
+    /// failure is one of the journal: the file system goes read-only until
+    /// the machine restarts.
     FailedFlush,
+    /// The next flush of a kind that `FailedFlush` could strike answers well
+    /// and does nothing: a device that breaks its promise. No log survives
+    /// this; it is here to show that a checker notices.
+    IgnoredFlush,
     /// The next write stops after this many bytes with EIO.
     ShortWrite {
         /// Bytes that still reach the page cache.
@@ -33,7 +39,7 @@ impl Fault {
     /// Whether it can strike a call that does these things.
     pub(super) fn strikes(self, writes: bool, flushes: bool) -> bool {
         match self {
-            Fault::FailedFlush => flushes,
+            Fault::FailedFlush | Fault::IgnoredFlush => flushes,
             Fault::ShortWrite { .. } => writes,
         }
     }

@@ -127,6 +127,9 @@ impl SimulatedFile {
         if begun.interrupted {
             return Err(crash_error());
         }
+        if begun.fault == Some(Fault::IgnoredFlush) {
+            return Ok(());
+        }
         let inode = state.inode_mut(self.inode);
         if begun.fault == Some(Fault::FailedFlush) {
             let story = inode.fail_flush(range, &mut begun.random);

@@ -104,13 +104,16 @@ pub(super) struct Weather {
     kept_permille: u64,
     /// Of thousand dirty blocks, how many are torn.
     torn_permille: u64,
+    /// Of thousand blocks that arrive, how many do so in their newest version.
+    newest_permille: u64,
 }
 
 impl Weather {
     pub fn roll(random: &mut Random) -> Weather {
         Weather {
-            kept_permille: *random.pick(&[30, 300, 500, 700, 970]),
-            torn_permille: *random.pick(&[0, 100, 500]),
+            kept_permille: *random.pick(&[0, 30, 300, 500, 700, 970, 1000]),
+            torn_permille: *random.pick(&[0, 0, 100, 500]),
+            newest_permille: *random.pick(&[500, 900, 1000]),
         }
     }
 
@@ -146,7 +149,7 @@ impl Weather {
                 return tear(block, random);
             }
             Writes::Scattered if !random.chance(self.kept_permille, 1000) => None,
-            Writes::Scattered if random.chance(2, 3) => Some(newest),
+            Writes::Scattered if random.chance(self.newest_permille, 1000) => Some(newest),
             Writes::Scattered => Some(random.below(newest as u64 + 1) as usize),
         };
         match version {
@@ -291,6 +294,7 @@ mod tests {
         let weather = Weather {
             kept_permille: 500,
             torn_permille: 0,
+            newest_permille: 1000,
         };
         weather.settle(&mut inode, Writes::Scattered, &mut random);
         (inode.stable_size, inode.blocks[&0].written)

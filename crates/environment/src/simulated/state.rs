@@ -40,6 +40,8 @@ pub(super) struct State {
     pub crash_at: Option<u64>,
     /// The machine is down; for good, a restart makes a new one.
     pub crashed: bool,
+    /// The journal failed: nothing changes until the machine restarts.
+    read_only: bool,
     /// Faults to come, each with the first I/O it may strike.
     pub faults: Vec<(u64, Fault)>,
     /// Room on the disk, where limited.
@@ -91,6 +93,7 @@ impl State {
             locks: BTreeSet::new(),
             crash_at: None,
             crashed: false,
+            read_only: false,
             faults: Vec::new(),
             capacity_bytes: None,
             restarts: 0,
@@ -111,6 +114,9 @@ impl State {
     /// The gate.
     pub fn begin(&mut self, operation: Operation) -> io::Result<Begun> {
         self.alive()?;
+        if self.read_only {
+            return Err(rustix::io::Errno::ROFS.into());
+        }
         let number = self.counters.ios;
         self.counters.ios += 1;
         self.crashed = self.crash_at == Some(number);
@@ -183,10 +189,15 @@ impl State {
     /// Makes a directory's changes durable.
     pub fn sync_directory(&mut self, directory: &Path) -> io::Result<()> {
         self.require_directory(directory)?;
-        let mut begun = self.begin(Operation::SyncDirectory(directory.to_path_buf()))?;
-        if begun.fault == Some(Fault::FailedFlush) {
-            self.fail_directory_sync(directory, &mut begun.random);
-            return Err(input_output_error("sync directory", directory));
+        let begun = self.begin(Operation::SyncDirectory(directory.to_path_buf()))?;
+        match begun.fault {
+            Some(Fault::FailedFlush) => {
+                self.read_only = true;
+                self.trace.note("the journal failed: read-only from here");
+                return Err(input_output_error("sync directory", directory));
+            }
+            Some(Fault::IgnoredFlush) => return begun.answer(),
+            _ => {}
         }
         if !begun.interrupted {
             self.names.sync(directory);
@@ -194,17 +205,6 @@ impl State {
             self.forget_unreachable();
         }
         begun.answer()
-    }
-
-    /// Each change arrived or never will; all stay visible until the end.
-    fn fail_directory_sync(&mut self, directory: &Path, random: &mut Random) {
-        for change in self.names.take_pending(directory) {
-            if random.chance(1, 4) {
-                change.apply(&mut self.names.stable);
-            } else {
-                self.trace.note(format!("lost for good: {change}"));
-            }
-        }
     }
 
     /// Frees files that no name, handle or change under way leads to.
@@ -266,6 +266,7 @@ impl State {
     }
 
     fn lose_power(&mut self, loss: PowerLoss, random: &mut Random) {
+        self.read_only = false;
         let weather = Weather::roll(random);
         self.lose_writes(weather, loss, random);
         let pending = std::mem::take(&mut self.names.pending);
