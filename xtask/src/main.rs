@@ -1,2 +1,83 @@
 //! Every chore of the repository: a bare call lists the verbs.
-fn main() {}
+//!
+//! ```text
+//!   on each change   check  fix  test
+//!   against the real server   crash  device-work  etcd-tests  figures
+//!   fetches etcd itself       etcd
+//!   looks for bad input       fuzz
+//! ```
+//!
+//! Nothing has to be installed: verbs that need more than Rust's toolchain
+//! (Go, root, a nightly compiler) say so in one line and end in failure, so
+//! that a skipped check is never taken for a passed one. Checks never write to
+//! the sources; `fix` does.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "chores start processes, read the sources and measure real time"
+)]
+
+mod check;
+mod crash;
+mod device_work;
+mod etcd;
+mod etcd_tests;
+mod figures;
+mod fuzz;
+mod house;
+mod layers;
+mod machine;
+mod process;
+mod server_process;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Every chore of the repository.",
+    arg_required_else_help = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Format, lints, storeys and house rules; writes nothing
+    Check,
+    /// Format the code, apply simple lints, record changed formats
+    Fix,
+    /// What the README names: every test of the workspace
+    Test,
+    /// Kill the real server with -9 under load, again and again
+    Crash(crash::Options),
+    /// Feed damaged input to every decoder (needs nightly and cargo-fuzz)
+    Fuzz(fuzz::Options),
+    /// Build etcd, etcdctl, etcdutl, its benchmark and its tests (needs Go)
+    Etcd,
+    /// Run etcd's own tests/common against our server
+    EtcdTests(etcd_tests::Options),
+    /// Flushes and bytes that one put costs the device (needs root)
+    DeviceWork(device_work::Options),
+    /// Our server and etcd in alternating runs of etcd's benchmark
+    Figures(figures::Options),
+    /// Measures of the sources: file and function lengths, assertions
+    House,
+}
+
+fn main() -> process::Outcome {
+    match Arguments::parse().verb {
+        Verb::Check => check::check(),
+        Verb::Fix => check::fix(),
+        Verb::Test => check::test(),
+        Verb::Crash(options) => crash::run(&options),
+        Verb::Fuzz(options) => fuzz::run(&options),
+        Verb::Etcd => etcd::build(),
+        Verb::EtcdTests(options) => etcd_tests::run(&options),
+        Verb::DeviceWork(options) => device_work::run(&options),
+        Verb::Figures(options) => figures::run(&options),
+        Verb::House => house::print(),
+    }
+}

@@ -1,0 +1,107 @@
+//! Real etcd, built from its Go modules by name, to compare ourselves with.
+//!
+//! `go install` refuses etcd's modules because of their replace directives; a
+//! module of two lines that requires them does not, so that is what we write.
+//! Everything lands in `target/etcd/` and is built once.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::process::{Outcome, capture, root, run};
+
+const VERSION: &str = "v3.7.3";
+/// The module with the benchmark has no newer version on the proxy.
+const BENCHMARK_VERSION: &str = "v3.7.1";
+const PACKAGE: &str = "go.etcd.io/etcd";
+
+/// Where the binaries are.
+pub fn directory() -> PathBuf {
+    root().join("target/etcd")
+}
+
+/// One of `etcd`, `etcdctl`, `etcdutl`, `benchmark`.
+pub fn binary(name: &str) -> Outcome<PathBuf> {
+    existing(directory().join("bin").join(name))
+}
+
+/// etcd's tests/common as a program, and the folder it must run in.
+pub fn test_program() -> Outcome<(PathBuf, PathBuf)> {
+    let program = existing(directory().join("common.test"))?;
+    let folder = fs::read_to_string(existing(directory().join("tests_dir"))?)?;
+    Ok((program, Path::new(folder.trim()).join("common")))
+}
+
+fn existing(path: PathBuf) -> Outcome<PathBuf> {
+    match path.exists() {
+        true => Ok(path),
+        false => Err(format!("{} is missing: run `cargo xtask etcd`", path.display()).into()),
+    }
+}
+
+/// Builds what is missing.
+pub fn build() -> Outcome {
+    if Command::new("go").arg("version").output().is_err() {
+        return Err(
+            "SKIPPED: there is no Go on this machine. Install Go 1.26 or newer \
+                    (https://go.dev/dl) and call again."
+                .into(),
+        );
+    }
+    let directory = directory();
+    fs::create_dir_all(directory.join("bin"))?;
+    fs::write(directory.join("go.mod"), "module shim\ngo 1.26\n")?;
+    let versions = [
+        format!("{PACKAGE}/server/v3@{VERSION}"),
+        format!("{PACKAGE}/etcdctl/v3@{VERSION}"),
+        format!("{PACKAGE}/etcdutl/v3@{VERSION}"),
+        format!("{PACKAGE}/tests/v3@{VERSION}"),
+        format!("{PACKAGE}/v3@{BENCHMARK_VERSION}"),
+    ];
+    run(go(&directory).arg("get").args(versions))?;
+    for (name, package) in [
+        ("etcd", "server/v3"),
+        ("etcdctl", "etcdctl/v3"),
+        ("etcdutl", "etcdutl/v3"),
+        ("benchmark", "v3/tools/benchmark"),
+    ] {
+        build_binary(&directory, name, package)?;
+    }
+    build_tests(&directory)?;
+    println!("everything is in {}", directory.display());
+    Ok(())
+}
+
+fn build_binary(directory: &Path, name: &str, package: &str) -> Outcome {
+    let target = format!("bin/{name}");
+    if directory.join(&target).exists() {
+        println!("{target} is there already");
+        return Ok(());
+    }
+    run(go(directory)
+        .args(["build", "-trimpath", "-ldflags=-s -w", "-o", &target])
+        .arg(format!("{PACKAGE}/{package}")))
+}
+
+fn build_tests(directory: &Path) -> Outcome {
+    let tests = format!("{PACKAGE}/tests/v3");
+    if !directory.join("common.test").exists() {
+        run(go(directory)
+            .args(["test", "-c", "-tags", "e2e", "-o", "common.test"])
+            .arg(format!("{tests}/common")))?;
+    }
+    // The tests read their fixtures beside their own sources.
+    let folder = capture(go(directory).args(["list", "-m", "-f", "{{.Dir}}", &tests]))?;
+    fs::write(directory.join("tests_dir"), folder)?;
+    Ok(())
+}
+
+fn go(directory: &Path) -> Command {
+    let mut command = Command::new("go");
+    command
+        .current_dir(directory)
+        .env("GOFLAGS", "-mod=mod -buildvcs=false");
+    command
+}

@@ -1,0 +1,78 @@
+//! Child processes: started, waited for, and their failures named.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Any failure of a chore; `main` prints it and ends with 1.
+pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent()
+        .expect("xtask lies in the repository")
+        .to_owned()
+}
+
+/// A cargo command in the root of the repository.
+pub fn cargo(arguments: &[&str]) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(root());
+    command
+}
+
+/// Runs to the end, output going where ours goes; fails unless it succeeds.
+pub fn run(command: &mut Command) -> Outcome {
+    println!("$ {}", words(command));
+    let status = command
+        .status()
+        .map_err(|error| format!("cannot start `{}`: {error}", words(command)))?;
+    if !status.success() {
+        return Err(format!("`{}` ended with {status}", words(command)).into());
+    }
+    Ok(())
+}
+
+/// Runs to the end and gives back what it printed on its standard output.
+pub fn capture(command: &mut Command) -> Outcome<String> {
+    let output = command
+        .stderr(Stdio::piped())
+        .output()
+        .map_err(|error| format!("cannot start `{}`: {error}", words(command)))?;
+    if !output.status.success() {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        let words = words(command);
+        return Err(format!("`{words}` ended with {}: {complaint}", output.status).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The server's optimised binary, built now unless the caller has one.
+pub fn inkstone_binary(given: Option<&Path>) -> Outcome<PathBuf> {
+    match given {
+        Some(binary) => Ok(std::fs::canonicalize(binary)
+            .map_err(|error| format!("no server at {}: {error}", binary.display()))?),
+        None => {
+            run(&mut cargo(&["build", "--release", "--bin", "inkstone"]))?;
+            Ok(root().join("target/release/inkstone"))
+        }
+    }
+}
+
+/// True when the process may mount file systems.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn words(command: &Command) -> String {
+    let mut words = vec![command.get_program().to_string_lossy()];
+    words.extend(
+        command
+            .get_args()
+            .map(|argument| argument.to_string_lossy()),
+    );
+    words.join(" ")
+}

@@ -1,0 +1,142 @@
+//! A server as a child process: ours or etcd, told the same flags.
+
+use std::{
+    fs::File,
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::process::Outcome;
+
+/// Recovery of a large log may take a while; nothing else may.
+const READY_SECONDS: u64 = 60;
+
+/// Which program, and where it keeps its data.
+#[derive(Clone, Debug)]
+pub struct Program {
+    pub binary: PathBuf,
+    /// Ours takes a verb before the flags; etcd takes none.
+    pub verb: Option<&'static str>,
+    pub data: PathBuf,
+    pub flags: Vec<String>,
+}
+
+/// A started server; killed when dropped.
+pub struct Server {
+    child: Child,
+    client_port: u16,
+}
+
+impl Program {
+    /// A server of ours, or etcd when the file is called so.
+    pub fn new(binary: &Path, data: &Path) -> Program {
+        let is_etcd = binary.file_stem().is_some_and(|stem| stem == "etcd");
+        Program {
+            binary: binary.to_owned(),
+            verb: (!is_etcd).then_some("serve"),
+            data: data.to_owned(),
+            flags: Vec::new(),
+        }
+    }
+
+    /// Starts the server on free ports; returns once it takes connections.
+    pub fn start(&self) -> Outcome<Server> {
+        let (client, peer) = (free_port()?, free_port()?);
+        let client_url = format!("http://127.0.0.1:{client}");
+        let peer_url = format!("http://127.0.0.1:{peer}");
+        let log_path = self.data.with_extension("log");
+        let log = File::options().create(true).append(true).open(&log_path)?;
+        let mut command = Command::new(&self.binary);
+        command
+            .args(self.verb)
+            .arg("--name=house")
+            .arg(format!("--data-dir={}", self.data.display()))
+            .arg(format!("--listen-client-urls={client_url}"))
+            .arg(format!("--advertise-client-urls={client_url}"))
+            .arg(format!("--listen-peer-urls={peer_url}"))
+            .arg(format!("--initial-advertise-peer-urls={peer_url}"))
+            .arg(format!("--initial-cluster=house={peer_url}"))
+            .args(&self.flags)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        let child = command
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", self.binary.display()))?;
+        let mut server = Server {
+            child,
+            client_port: client,
+        };
+        match server.wait_until_ready() {
+            Ok(()) => Ok(server),
+            Err(error) => Err(format!("{error}\n{}", last_lines(&log_path)).into()),
+        }
+    }
+}
+
+impl Server {
+    /// Where clients connect, as `http://host:port`.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.client_port)
+    }
+
+    /// Where clients connect, as `host:port`.
+    pub fn endpoint(&self) -> String {
+        format!("127.0.0.1:{}", self.client_port)
+    }
+
+    /// The process, for its accounts in `/proc`.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// kill -9, and waits for the end.
+    pub fn kill(&mut self) -> Outcome {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub fn stop(&mut self) -> Outcome {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM)?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    fn wait_until_ready(&mut self) -> Outcome {
+        let deadline = Instant::now() + Duration::from_secs(READY_SECONDS);
+        while TcpStream::connect(self.endpoint()).is_err() {
+            if let Some(status) = self.child.try_wait()? {
+                return Err(format!("the server ended with {status} instead of serving").into());
+            }
+            if Instant::now() > deadline {
+                return Err(format!("the server took no connection in {READY_SECONDS} s").into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already gone is fine: the point is that nothing is left running.
+        drop(self.kill());
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> Outcome<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// The end of a server's log, to show why it did not start.
+fn last_lines(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}

@@ -1,0 +1,36 @@
+//! House rules that no compiler knows.
+//!
+//! Each rule is a function from the sources to a list of faults; a fault says
+//! where, what and what to do. They run as a test and in `cargo xtask check`.
+
+pub mod formats;
+mod names;
+mod sizes;
+mod sources;
+mod words;
+
+use std::path::Path;
+
+pub use sources::{Source, read};
+
+use crate::process::Outcome;
+
+/// All faults of the repository at `root`.
+pub fn faults(root: &Path) -> Outcome<Vec<String>> {
+    let sources = read(root)?;
+    let mut faults = names::faults(&sources);
+    faults.extend(words::faults(&sources));
+    let exceptions = std::fs::read_to_string(root.join("xtask/large_files.txt"))?;
+    faults.extend(sizes::faults(&sources, &exceptions));
+    faults.extend(formats::faults(root, &sources)?);
+    Ok(faults)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_house_is_tidy() {
+        let faults = super::faults(&crate::process::root()).unwrap();
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+}
