@@ -42,16 +42,18 @@ pub trait DirectoryLock: Send + Sync + Debug {}
 
 /// A file system.
 pub trait Disk: Send + Sync + Debug + 'static {
-    /// Creates `path` and its parents; fine when it exists.
+    /// Creates `path` and its parents; fine when it exists. Durable on return.
     fn create_directories(&self, path: &Path) -> io::Result<()>;
     /// Opens a file.
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
     /// Renames within one directory, replacing `to`. Durable only after
     /// [`Disk::sync_directory`].
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file.
+    /// Removes a file; open handles keep it. Durable only after
+    /// [`Disk::sync_directory`].
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Names of the files in a directory, in no order.
+    /// Names of the files in a directory (not of directories), in no order.
+    /// That a name is listed does not make it durable.
     fn list(&self, directory: &Path) -> io::Result<Vec<String>>;
     /// Makes creations, renames and removals in `directory` durable.
     fn sync_directory(&self, directory: &Path) -> io::Result<()>;

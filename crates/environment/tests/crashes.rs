@@ -34,8 +34,9 @@ fn names(disk: &SimulatedDisk) -> Vec<String> {
     disk.list(Path::new(DIRECTORY)).unwrap()
 }
 
-const POWER_LOSSES: [Restart; 4] = [
+const POWER_LOSSES: [Restart; 5] = [
     Restart::power_loss(),
+    Restart::power_loss_amid_a_sector(),
     Restart::power_loss_without_journal(),
     Restart::nothing_kept(),
     Restart::everything_kept(),
@@ -195,6 +196,19 @@ fn an_interrupted_durable_write_may_leave_a_part() {
         "the second block without the first"
     );
     assert!(outcomes.contains(&(2, 1, 1, 1)), "a torn first block");
+}
+
+#[test]
+fn a_sector_is_whole_unless_the_loss_shreds_it() {
+    let rubbish = |restart| {
+        let (disk, file) = disk_with_file(21, &[1; 4_096]);
+        file.write_at(&[&[2; 4_096]], 0).unwrap();
+        let seen = (0..100).map(|_| contents(&disk.restart(restart), OpenMode::Read));
+        seen.filter(|bytes| bytes.iter().any(|&byte| byte > 2))
+            .count()
+    };
+    assert_eq!(rubbish(Restart::power_loss()), 0);
+    assert!(rubbish(Restart::power_loss_amid_a_sector()) > 5);
 }
 
 #[test]

@@ -9,8 +9,9 @@
 //! one block is missing, sometimes nearly nothing does and one block is
 //! there. Fair coins alone would show neither once many blocks are dirty.
 //!
-//! A torn block is a mix of sectors of an older and a newer version; a sector
-//! is never torn (assumption 1 in `docs/assumptions.md`).
+//! A torn block is a mix of sectors of an older and a newer version. A sector
+//! itself is torn only by `Writes::Shredded`, and even then no byte changes
+//! that was not being changed (`docs/assumptions.md`, power-safe overwrite).
 
 use std::sync::Arc;
 
@@ -47,6 +48,10 @@ pub enum Writes {
     /// Each block arrived, was lost or was torn, in any order; a file's size
     /// likewise, whatever became of its blocks.
     Scattered,
+    /// Like `Scattered`, and in a torn block one sector holds rubbish wherever
+    /// the two versions differ: what a device may leave that writes sectors
+    /// neither whole nor not at all, but harms no byte it was not changing.
+    Shredded,
 }
 
 /// The fate of un-synced changes to directories.
@@ -77,6 +82,14 @@ impl Restart {
         Restart::PowerLoss(PowerLoss {
             writes: Writes::Scattered,
             names: Names::Scattered,
+        })
+    }
+
+    /// Power lost on a device whose sectors are not atomic.
+    pub const fn power_loss_amid_a_sector() -> Restart {
+        Restart::PowerLoss(PowerLoss {
+            writes: Writes::Shredded,
+            names: Names::Prefix,
         })
     }
 
@@ -145,12 +158,12 @@ impl Weather {
         let version = match writes {
             Writes::Kept => Some(newest),
             Writes::Lost => None,
-            Writes::Scattered if random.chance(self.torn_permille, 1000) => {
-                return tear(block, random);
+            Writes::Scattered | Writes::Shredded => {
+                if random.chance(self.torn_permille, 1000) {
+                    return tear(block, writes == Writes::Shredded, random);
+                }
+                self.choose_version(newest, random)
             }
-            Writes::Scattered if !random.chance(self.kept_permille, 1000) => None,
-            Writes::Scattered if random.chance(self.newest_permille, 1000) => Some(newest),
-            Writes::Scattered => Some(random.below(newest as u64 + 1) as usize),
         };
         match version {
             None => (Arc::clone(&block.stable), "lost".to_owned()),
@@ -161,14 +174,28 @@ impl Weather {
         }
     }
 
+    /// Which version of an untorn block arrived.
+    fn choose_version(self, newest: usize, random: &mut Random) -> Option<usize> {
+        if !random.chance(self.kept_permille, 1000) {
+            None
+        } else if random.chance(self.newest_permille, 1000) {
+            Some(newest)
+        } else {
+            Some(random.below(newest as u64 + 1) as usize)
+        }
+    }
+
     fn choose_size(self, inode: &Inode, writes: Writes, random: &mut Random) -> u64 {
         match writes {
             Writes::Kept => inode.cached_size,
             Writes::Lost => inode.stable_size,
-            Writes::Scattered if random.chance(self.kept_permille, 1000) => {
-                *random.pick(&inode.pending_sizes)
+            Writes::Scattered | Writes::Shredded => {
+                if random.chance(self.kept_permille, 1000) {
+                    *random.pick(&inode.pending_sizes)
+                } else {
+                    inode.stable_size
+                }
             }
-            Writes::Scattered => inode.stable_size,
         }
     }
 
@@ -191,31 +218,54 @@ impl Weather {
     }
 }
 
+const SECTORS: usize = (BLOCK_BYTES / SECTOR_BYTES) as usize;
+
 /// Mixes the sectors of two versions, either up to a cut or here and there.
-fn tear(block: &Block, random: &mut Random) -> (Image, String) {
+fn tear(block: &Block, shred: bool, random: &mut Random) -> (Image, String) {
     let newer = random.below(block.pending.len() as u64) as usize;
     let old = match random.below(newer as u64 + 1) as usize {
         0 => &block.stable,
         version => &block.pending[version - 1],
     };
-    let sectors = (BLOCK_BYTES / SECTOR_BYTES) as usize;
+    let new = &block.pending[newer];
+    let shredded = shred.then(|| random.below(SECTORS as u64) as usize);
     let cut = random
         .chance(1, 2)
-        .then(|| random.below(sectors as u64 + 1) as usize);
+        .then(|| random.below(SECTORS as u64 + 1) as usize);
     let mut image = **old;
     let mut map = String::new();
-    for sector in 0..sectors {
+    for sector in 0..SECTORS {
+        let range = sector_range(sector);
         let is_new = cut.map_or_else(|| random.chance(1, 2), |cut| sector < cut);
-        map.push(if is_new { 'n' } else { 'o' });
-        if is_new {
-            let range = sector * SECTOR_BYTES as usize..(sector + 1) * SECTOR_BYTES as usize;
-            image[range.clone()].copy_from_slice(&block.pending[newer][range]);
+        if shredded == Some(sector) {
+            map.push('x');
+            shred_sector(&mut image[range.clone()], &new[range], random);
+        } else if is_new {
+            map.push('n');
+            image[range.clone()].copy_from_slice(&new[range]);
+        } else {
+            map.push('o');
         }
     }
     (
         Arc::new(image),
-        format!("torn, sectors {map} (n = new, version {})", newer + 1),
+        format!("torn, sectors {map} (new is version {})", newer + 1),
     )
+}
+
+fn sector_range(sector: usize) -> std::ops::Range<usize> {
+    sector * SECTOR_BYTES as usize..(sector + 1) * SECTOR_BYTES as usize
+}
+
+/// Old, new or neither, byte by byte, where the two differ.
+fn shred_sector(old: &mut [u8], new: &[u8], random: &mut Random) {
+    for (byte, &wanted) in old.iter_mut().zip(new).filter(|(old, new)| **old != **new) {
+        match random.below(3) {
+            0 => {}
+            1 => *byte = wanted,
+            _ => *byte = random.next_u64() as u8,
+        }
+    }
 }
 
 #[cfg(test)]
