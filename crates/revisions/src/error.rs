@@ -27,6 +27,15 @@ pub enum Error {
         /// What did not fit.
         reason: &'static str,
     },
+    /// The kernel gave no random bytes.
+    #[error("no randomness from the kernel ({0}); set `lease_id_seed` to do without")]
+    Randomness(Arc<std::io::Error>),
+}
+
+impl Error {
+    pub(crate) fn randomness(error: std::io::Error) -> Error {
+        Error::Randomness(Arc::new(error))
+    }
 }
 
 impl From<engine::Error> for Error {

@@ -47,6 +47,7 @@ mod state;
 mod transaction;
 pub mod validate;
 mod view;
+mod warm;
 pub mod watch;
 
 pub use command::{Command, Response, is_read_only, is_serializable};

@@ -1,16 +1,115 @@
-//! The state machine and its owner's handle.
+//! The state machine and what it shares with its readers.
+//!
+//! ```text
+//!   Machine (one thread)                 Shared (everyone)
+//!   decided   as of everything           engine    snapshots, values
+//!             evaluated                  applied   leases, alarms, compaction
+//!   overlay   keys in between            hub       watches
+//!   open      the batch being filled
+//! ```
+//!
+//! Three points in time, in order: *applied* (readers see it), *sealed* (on
+//! its way to the disk), *decided* (evaluated). Losing office moves decided
+//! back to applied.
+//!
+//! Locks: `applied` is held for lookups and for absorbing a batch, never while
+//! waiting or while another lock is taken.
 
+use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use engine::{Appended, Batch};
-use environment::{Clock, Disk, Instant};
+use engine::{Applier, Batch, Change, Engine, KeyChange, Replayed};
+use environment::randomness::Random;
+use environment::{Clock, Disk};
 
-use crate::{Command, Error, Options, Reader, Response};
+use crate::alarm::Alarms;
+use crate::apply::Applied;
+use crate::lease::Pace;
+use crate::overlay::Overlay;
+use crate::state::{StateRecord, decode_checkpoint, encode_checkpoint};
+use crate::{Error, Options, Reader, WatchHub};
 
 /// The state machine: owned by the replica thread.
 #[derive(Debug)]
-pub struct Machine {}
+pub struct Machine {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) applier: Applier,
+    pub(crate) overlay: Overlay,
+    pub(crate) decided: Decided,
+    pub(crate) open: OpenBatch,
+    /// Bytes of each sealed batch that is not applied, oldest first.
+    sealed_bytes: VecDeque<u64>,
+    pub(crate) pace: Pace,
+    pub(crate) random: Random,
+}
+
+/// What request tasks read, and apply writes.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub engine: Engine,
+    applied: Mutex<Applied>,
+    pub hub: Arc<WatchHub>,
+    pub options: Options,
+    /// Bytes in the log's segments, as of the last applied batch.
+    used_bytes: AtomicU64,
+    /// What request tasks look through: nothing pending.
+    pub no_overlay: Overlay,
+}
+
+/// As of everything evaluated.
+#[derive(Clone, Debug)]
+pub(crate) struct Decided {
+    /// Newest revision.
+    pub revision: i64,
+    /// Newest compaction; -1 before the first.
+    pub compacted: i64,
+    /// Raised alarms.
+    pub alarms: Alarms,
+}
+
+/// Effects of the commands evaluated since the last seal.
+#[derive(Debug, Default)]
+pub(crate) struct OpenBatch {
+    changes: Vec<Change>,
+    /// Bytes of the keys and values in it.
+    bytes: u64,
+}
+
+impl OpenBatch {
+    pub fn extend(&mut self, changes: Vec<KeyChange>) {
+        self.bytes += changes.iter().map(|change| change.kv.len() as u64).sum::<u64>();
+        self.changes.extend(changes.into_iter().map(Change::Key));
+    }
+
+    pub fn push_state(&mut self, record: &StateRecord) {
+        self.changes.push(record.encode());
+    }
+}
+
+impl Shared {
+    /// Leases, alarms, compaction. Hold it for a moment only.
+    pub fn applied(&self) -> MutexGuard<'_, Applied> {
+        self.applied.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes that count against the quota.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    fn update_used_bytes(&self) {
+        self.used_bytes.store(self.engine.status().log_bytes, Ordering::Relaxed);
+    }
+
+    fn decided(&self) -> Decided {
+        let revision = self.engine.snapshot().revision();
+        let applied = self.applied();
+        Decided { revision, compacted: applied.compacted, alarms: applied.alarms.clone() }
+    }
+}
 
 impl Machine {
     /// Opens the directory, recovers everything in it and takes its lock.
@@ -21,45 +120,123 @@ impl Machine {
         options: Options,
         clock: Arc<dyn Clock>,
     ) -> Result<(Machine, Reader), Error> {
-        panic!("not built yet")
-    }
-
-    /// Decides one command against everything evaluated so far. On `Ok` its
-    /// effects, if any, are in the open batch; on `Err` there are none.
-    pub fn evaluate(&mut self, command: &Command) -> Result<Response, Error> {
-        panic!("not built yet")
+        let mut applied = Applied::new(Arc::clone(&clock));
+        let (engine, mut applier, _) =
+            Engine::open(disk, directory, options.engine.clone(), &mut |replayed| {
+                let outcome = match replayed {
+                    Replayed::Checkpoint(blob) => decode_checkpoint(blob, &mut applied),
+                    Replayed::Batch(batch) => applied.absorb(batch),
+                };
+                outcome.map_err(|error| engine::Error::Replay(error.to_string()))
+            })?;
+        if applied.compacted >= 0 {
+            applier.compact(applied.compacted);
+        }
+        let random = match options.lease_id_seed {
+            Some(seed) => Random::from_seed(seed),
+            None => Random::from_system().map_err(Error::randomness)?,
+        };
+        let pace = Pace::new(options.lease_revocations_per_second, clock.now());
+        let hub = Arc::new(WatchHub::new(engine.clone(), options.watch));
+        let shared = Arc::new(Shared {
+            engine,
+            applied: Mutex::new(applied),
+            hub,
+            options,
+            used_bytes: AtomicU64::new(0),
+            no_overlay: Overlay::default(),
+        });
+        shared.update_used_bytes();
+        let mut machine = Machine {
+            decided: shared.decided(),
+            shared: Arc::clone(&shared),
+            applier,
+            overlay: Overlay::default(),
+            open: OpenBatch::default(),
+            sealed_bytes: VecDeque::new(),
+            pace,
+            random,
+        };
+        machine.promote(Duration::ZERO);
+        Ok((machine, Reader { shared }))
     }
 
     /// Closes the open batch. `None` when nothing was written.
     pub fn seal(&mut self, term: u64, index: u64) -> Option<Batch> {
-        panic!("not built yet")
-    }
-
-    /// Makes a durable batch visible. In the order of sealing.
-    pub fn apply(&mut self, batch: Batch, appended: Appended) {
-        panic!("not built yet")
+        let OpenBatch { changes, bytes } = std::mem::take(&mut self.open);
+        if changes.is_empty() {
+            return None;
+        }
+        self.sealed_bytes.push_back(bytes);
+        Some(Batch { term, index, changes })
     }
 
     /// Forgets everything evaluated and not applied.
     pub fn abandon(&mut self) {
-        panic!("not built yet")
-    }
-
-    /// Leases that have run out, as commands to propose; at most
-    /// `lease_revocations_per_second`.
-    pub fn expired(&mut self, now: Instant) -> Vec<Command> {
-        panic!("not built yet")
+        self.overlay.clear();
+        self.open = OpenBatch::default();
+        self.sealed_bytes.clear();
+        self.decided = self.shared.decided();
     }
 
     /// This node leads from now on: leases start over with their full time to
-    /// live and `extend` on top.
-    pub fn promote(&mut self, extend: std::time::Duration) {
-        panic!("not built yet")
+    /// live and `extend` on top. A machine leads when it is opened.
+    pub fn promote(&mut self, extend: Duration) {
+        // Fewer than may be revoked: a pile must not take the whole allowance.
+        let per_second = self.shared.options.lease_revocations_per_second / 4 * 3;
+        self.shared.applied().lessor.promote(extend, per_second);
     }
 
     /// This node no longer leads: leases do not expire here, and everything
     /// unapplied is forgotten.
     pub fn demote(&mut self) {
-        panic!("not built yet")
+        self.shared.applied().lessor.demote();
+        self.abandon();
+    }
+
+    /// A step of checkpointing and reclaim when due; cheap when nothing is.
+    pub fn maintain(&mut self) -> Result<(), Error> {
+        let shared = Arc::clone(&self.shared);
+        self.applier.maintain(&mut || shared.checkpoint_state())?;
+        shared.update_used_bytes();
+        Ok(())
+    }
+
+    /// Writes a checkpoint now and waits for it.
+    pub fn checkpoint(&mut self) -> Result<(), Error> {
+        let state = self.shared.checkpoint_state();
+        Ok(self.applier.checkpoint(&state)?)
+    }
+
+    /// Reclaims all garbage now; writes wait, reads do not.
+    pub fn defragment(&mut self) -> Result<(), Error> {
+        let state = self.shared.checkpoint_state();
+        self.applier.defragment(&state)?;
+        self.shared.update_used_bytes();
+        Ok(())
+    }
+
+    /// Bytes evaluated that the log does not count yet.
+    pub(crate) fn unapplied_bytes(&self) -> u64 {
+        self.open.bytes + self.sealed_bytes.iter().sum::<u64>()
+    }
+
+    /// Something is evaluated or sealed that is not applied.
+    pub(crate) fn has_unapplied(&self) -> bool {
+        !self.open.changes.is_empty() || !self.sealed_bytes.is_empty()
+    }
+
+    /// A batch has been applied: the log counts it from now on.
+    pub(crate) fn count_applied(&mut self) {
+        self.sealed_bytes.pop_front();
+        self.shared.update_used_bytes();
+    }
+}
+
+impl Shared {
+    /// What a checkpoint keeps besides keys.
+    fn checkpoint_state(&self) -> Vec<u8> {
+        let revision = self.engine.snapshot().revision();
+        encode_checkpoint(&self.applied(), revision)
     }
 }

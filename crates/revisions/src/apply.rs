@@ -1,0 +1,113 @@
+//! Apply: what was decided becomes visible.
+//!
+//! ```text
+//!   Batch ─► index (published at once) ─► leases, alarms, compaction ─► watch hub ─► overlay forgets
+//! ```
+//!
+//! Nothing is decided here: the same batches give the same state everywhere,
+//! at recovery too, which replays them through the same [`Applied::absorb`].
+//! The index comes first, so that whoever hears of an event can read it.
+
+use std::sync::Arc;
+
+use engine::{Appended, Batch, Change, KeyChange};
+use environment::Clock;
+
+use crate::Error;
+use crate::alarm::Alarms;
+use crate::lease::Lessor;
+use crate::machine::Machine;
+use crate::state::StateRecord;
+
+/// Everything applied besides keys.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    /// Leases and what hangs on them.
+    pub lessor: Lessor,
+    /// Raised alarms.
+    pub alarms: Alarms,
+    /// Newest compaction; -1 before the first.
+    pub compacted: i64,
+}
+
+impl Applied {
+    pub fn new(clock: Arc<dyn Clock>) -> Applied {
+        Applied { lessor: Lessor::new(clock), alarms: Alarms::default(), compacted: -1 }
+    }
+
+    /// Takes in one batch.
+    pub fn absorb(&mut self, batch: &Batch) -> Result<(), Error> {
+        for change in &batch.changes {
+            match change {
+                Change::Key(change) => self.absorb_key(change),
+                Change::State { kind, payload } => {
+                    self.absorb_record(StateRecord::decode(*kind, payload)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn absorb_key(&mut self, change: &KeyChange) {
+        if change.tombstone {
+            self.lessor.detach(&change.key);
+        } else {
+            self.lessor.attach(change.key.clone(), change.lease);
+        }
+    }
+
+    fn absorb_record(&mut self, record: StateRecord) {
+        match record {
+            StateRecord::Granted { id, ttl_seconds } => self.lessor.grant(id, ttl_seconds),
+            StateRecord::Revoked { id } => self.lessor.revoke(id),
+            StateRecord::Compacted { revision } => self.compacted = revision,
+            StateRecord::Alarm(change) => {
+                self.alarms.change(change);
+            }
+        }
+    }
+}
+
+impl Machine {
+    /// Makes a durable batch visible. In the order of sealing.
+    pub fn apply(&mut self, batch: Batch, appended: Appended) {
+        self.applier.apply(&batch, &appended);
+        let compacted = self.remember(&batch);
+        if let Some(revision) = compacted {
+            self.applier.compact(revision);
+        }
+        self.shared.hub.publish(&batch);
+        self.forget(&batch);
+        self.count_applied();
+        let nothing_left = !self.has_unapplied();
+        assert!(!nothing_left || self.overlay.is_empty(), "left over: {:?}", self.overlay);
+    }
+
+    /// Updates leases and alarms; returns the newest compaction in the batch.
+    fn remember(&self, batch: &Batch) -> Option<i64> {
+        let mut applied = self.shared.applied();
+        let before = applied.compacted;
+        applied.absorb(batch).expect("records that this release wrote a moment ago");
+        Some(applied.compacted).filter(|&compacted| compacted != before)
+    }
+
+    /// Drops from the overlay what the index holds now.
+    fn forget(&mut self, batch: &Batch) {
+        for change in &batch.changes {
+            match change {
+                Change::Key(change) => self.overlay.key_applied(&change.key, change.revision),
+                Change::State { kind, payload } => {
+                    if let Ok(record) = StateRecord::decode(*kind, payload) {
+                        self.forget_lease(record);
+                    }
+                }
+            }
+        }
+    }
+
+    fn forget_lease(&mut self, record: StateRecord) {
+        if let StateRecord::Granted { id, .. } | StateRecord::Revoked { id } = record {
+            self.overlay.lease_applied(id);
+        }
+    }
+}

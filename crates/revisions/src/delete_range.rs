@@ -1,0 +1,48 @@
+//! Deletions: a tombstone for every live key of a range.
+
+use bytes::Bytes;
+use engine::KeyChange;
+use etcd_api::etcdserverpb::{DeleteRangeRequest, DeleteRangeResponse};
+use etcd_api::mvccpb::KeyValue;
+
+use crate::Error;
+use crate::evaluate::Evaluation;
+use crate::key_range::KeyRange;
+use crate::put::encode;
+use crate::range::header;
+use crate::view::Direction;
+
+impl Evaluation<'_> {
+    /// Deletes a key or a range; deleting nothing changes nothing.
+    pub fn delete_range(
+        &mut self,
+        request: &DeleteRangeRequest,
+    ) -> Result<DeleteRangeResponse, Error> {
+        let keys = KeyRange::of_request(&request.key, &request.range_end);
+        let prev_kvs = match request.prev_kv {
+            true => self.fetch_all(keys)?.into_iter().map(|version| version.encoded).collect(),
+            false => Vec::new(),
+        };
+        let found = self.view().scan(keys, self.now(), Direction::Ascending, usize::MAX);
+        for found in &found {
+            self.delete(found.key().clone());
+        }
+        let deleted = i64::try_from(found.len()).expect("a count of keys in memory");
+        Ok(DeleteRangeResponse { header: header(self.now()), deleted, prev_kvs })
+    }
+
+    /// Deletes a key that lives.
+    pub fn delete(&mut self, key: Bytes) {
+        let (key, kv) = encode(&KeyValue { key, ..KeyValue::default() });
+        let revision = self.next_revision();
+        self.write(KeyChange {
+            revision,
+            tombstone: true,
+            key,
+            kv,
+            created: 0,
+            version: 0,
+            lease: 0,
+        });
+    }
+}

@@ -1,0 +1,154 @@
+//! What a command does, decided against everything that was decided before.
+//!
+//! ```text
+//!            base                 base + 1, sub 0..n
+//!   ──── decided before ────►│ this command's changes
+//!                            │
+//!   checks read here ────────┘   ranges of a transaction read here, once
+//!                                something in it has been written
+//! ```
+//!
+//! All changes of one command share one main revision, the one after `base`;
+//! a command that changes nothing takes none. Checks come first, so that what
+//! may be refused is refused before anything is written; should a value turn
+//! out to be unreadable halfway, the changes made so far are taken back.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use engine::{KeyChange, Revision, Snapshot};
+use etcd_api::Error as Refusal;
+
+use crate::key_range::KeyRange;
+use crate::machine::{Machine, Shared};
+use crate::overlay::Overlay;
+use crate::view::{KeyVersion, View};
+use crate::{Command, Error, Response};
+
+impl Machine {
+    /// Decides one command against everything evaluated so far. On `Ok` its
+    /// effects, if any, are in the open batch; on `Err` there are none, but
+    /// for the NOSPACE alarm that a write over the quota raises.
+    pub fn evaluate(&mut self, command: &Command) -> Result<Response, Error> {
+        self.check_corrupt(command)?;
+        self.check_quota(command)?;
+        match command {
+            Command::Put(request) => self.attempt(|it| it.put(request)).map(Response::Put),
+            Command::DeleteRange(request) => {
+                self.attempt(|it| it.delete_range(request)).map(Response::DeleteRange)
+            }
+            Command::Txn(request) => self.attempt(|it| it.txn(request)).map(Response::Txn),
+            Command::Compact(request) => self.compact(request).map(Response::Compact),
+            Command::LeaseGrant(request) => self.grant(request).map(Response::LeaseGrant),
+            Command::LeaseRevoke(request) => self.revoke(request).map(Response::LeaseRevoke),
+            Command::Alarm(request) => Ok(Response::Alarm(self.alarm(request))),
+        }
+    }
+
+    /// Runs something that changes keys: all of its changes enter the open
+    /// batch or none.
+    pub(crate) fn attempt<T>(
+        &mut self,
+        work: impl FnOnce(&mut Evaluation<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut evaluation = Evaluation {
+            snapshot: self.shared.engine.snapshot(),
+            shared: &self.shared,
+            overlay: &mut self.overlay,
+            base: self.decided.revision,
+            compacted: self.decided.compacted,
+            changes: Vec::new(),
+        };
+        match work(&mut evaluation) {
+            Ok(outcome) => {
+                let changes = evaluation.changes;
+                self.decided.revision += i64::from(!changes.is_empty());
+                self.open.extend(changes);
+                Ok(outcome)
+            }
+            Err(error) => {
+                evaluation.take_back();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// One command that changes keys, under way.
+pub(crate) struct Evaluation<'m> {
+    pub shared: &'m Shared,
+    snapshot: Snapshot,
+    overlay: &'m mut Overlay,
+    /// Newest revision before this command.
+    pub base: i64,
+    compacted: i64,
+    /// What the command has changed so far; in the overlay too.
+    changes: Vec<KeyChange>,
+}
+
+impl Evaluation<'_> {
+    /// Nothing has been changed yet.
+    pub fn is_untouched(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The revision that this command's reads call "now".
+    pub fn now(&self) -> i64 {
+        self.base + i64::from(!self.is_untouched())
+    }
+
+    /// All keys, this command's own changes included.
+    pub fn view(&self) -> View<'_> {
+        View {
+            engine: &self.shared.engine,
+            snapshot: &self.snapshot,
+            overlay: self.overlay,
+            revision: self.now(),
+            compacted: self.compacted,
+        }
+    }
+
+    /// The key as it is now.
+    pub fn fetch(&self, key: &[u8]) -> Result<Option<KeyVersion>, Error> {
+        Ok(self.view().fetch(key, self.now())?)
+    }
+
+    /// All keys of a range as they are now.
+    pub fn fetch_all(&self, range: KeyRange<'_>) -> Result<Vec<KeyVersion>, Error> {
+        Ok(self.view().fetch_all(range, self.now())?)
+    }
+
+    /// The number of this command's next change.
+    pub fn next_revision(&self) -> Revision {
+        let sub = i64::try_from(self.changes.len()).expect("changes fit in memory");
+        Revision { main: self.base + 1, sub }
+    }
+
+    /// Changes a key.
+    pub fn write(&mut self, change: KeyChange) {
+        assert_eq!(change.revision, self.next_revision(), "changes are numbered in order");
+        self.overlay.push(change.clone());
+        self.changes.push(change);
+    }
+
+    /// The lease exists, or will once what is pending is applied.
+    pub fn check_lease(&self, lease: i64) -> Result<(), Refusal> {
+        let exists = lease == 0
+            || self.overlay.lease(lease).unwrap_or_else(|| self.shared.applied().lessor.contains(lease));
+        if exists { Ok(()) } else { Err(Refusal::LeaseNotFound) }
+    }
+
+    /// Keys that hang on a lease now, ascending.
+    pub fn keys_of_lease(&self, lease: i64) -> BTreeSet<Bytes> {
+        let mut keys = self.shared.applied().lessor.keys(lease);
+        keys.retain(|key| self.overlay.get(key, i64::MAX).is_none());
+        keys.extend(self.overlay.keys_of_lease(lease).cloned());
+        keys
+    }
+
+    fn take_back(self) {
+        for change in self.changes.iter().rev() {
+            self.overlay.pop(&change.key);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! HashKV: one number for everything a store holds, equal to etcd's.
+//!
+//! ```text
+//!   CRC32C( "key" ‖ for each version in revision order: row key ‖ KeyValue )
+//!   row key = main u64 BE ‖ '_' ‖ sub u64 BE ‖ 't' if it is a deletion
+//! ```
+//!
+//! Which versions count is the engine's part (`versions_in_revision_order`),
+//! since it knows what compaction has left.
+//!
+//! One difference remains: for the last ten *compacted* revisions a running
+//! etcd answers from numbers it took just before each compaction, and forgets
+//! them at a restart. Here the answer for such a revision is always the one
+//! that a restarted etcd gives.
+
+use crc_fast::{CrcAlgorithm, Digest};
+use engine::Stored;
+use etcd_api::Error as Refusal;
+
+use crate::state::encode_checkpoint;
+use crate::{Error, Reader};
+
+/// The name of etcd's bucket, hashed first.
+const BUCKET: &[u8] = b"key";
+
+/// What HashKV answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyValueHash {
+    /// The number.
+    pub hash: u32,
+    /// Newest compaction when it was taken; -1 before the first.
+    pub compact_revision: i64,
+    /// The revision it is of.
+    pub hash_revision: i64,
+    /// Newest revision when it was taken, for the header.
+    pub revision: i64,
+}
+
+impl Reader {
+    /// etcd's HashKV at a revision; 0 = newest.
+    pub fn hash_kv(&self, revision: i64) -> Result<KeyValueHash, Error> {
+        let snapshot = self.shared.engine.snapshot();
+        let (newest, compacted) = (snapshot.revision(), snapshot.compacted());
+        drop(snapshot);
+        if revision > 0 && revision < compacted {
+            return Err(Refusal::Compacted.into());
+        }
+        if revision > newest {
+            return Err(Refusal::FutureRevision.into());
+        }
+        let hash_revision = if revision == 0 { newest } else { revision };
+        let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+        digest.update(BUCKET);
+        let versions = self.shared.engine.versions_in_revision_order(hash_revision)?;
+        let (compact_revision, revision) = (versions.compacted(), versions.revision());
+        for version in versions {
+            hash_version(&mut digest, &version?);
+        }
+        Ok(KeyValueHash { hash: sum(digest), compact_revision, hash_revision, revision })
+    }
+
+    /// A hash of everything the machine keeps, and the revision it is of.
+    /// Equal on nodes with equal state; means nothing to etcd.
+    pub fn hash(&self) -> Result<(u32, i64), Error> {
+        let keys = self.hash_kv(0)?;
+        let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+        digest.update(&keys.hash.to_le_bytes());
+        digest.update(&encode_checkpoint(&self.shared.applied(), keys.hash_revision));
+        Ok((sum(digest), keys.revision))
+    }
+}
+
+fn hash_version(digest: &mut Digest, version: &Stored) {
+    digest.update(&version.revision.main.to_be_bytes());
+    digest.update(b"_");
+    digest.update(&version.revision.sub.to_be_bytes());
+    if version.tombstone {
+        digest.update(b"t");
+    }
+    digest.update(&version.kv);
+}
+
+fn sum(digest: Digest) -> u32 {
+    u32::try_from(digest.finalize()).expect("a CRC of 32 bits")
+}

@@ -1,0 +1,61 @@
+//! Keep-alive and questions about leases: what does not go through the log.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use etcd_api::Error as Refusal;
+use etcd_api::etcdserverpb::{
+    LeaseLeasesResponse, LeaseStatus, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
+};
+
+use super::lessor::Renewal;
+use crate::range::header;
+use crate::{Error, Reader};
+
+impl Reader {
+    /// Renews a lease and returns its time to live in seconds; 0 when there
+    /// is no such lease. A lease that has run out but is not revoked yet:
+    /// waits for the revocation, as etcd does.
+    pub async fn lease_keep_alive(&self, id: i64) -> Result<i64, Error> {
+        let ended = Arc::clone(self.shared.applied().lessor.ended());
+        loop {
+            // Listens before it looks, so that no end is missed in between.
+            let mut end = pin!(ended.notified());
+            end.as_mut().enable();
+            let renewal = self.shared.applied().lessor.renew(id);
+            match renewal {
+                Renewal::Renewed(ttl_seconds) => return Ok(ttl_seconds),
+                Renewal::NotFound => return Ok(0),
+                Renewal::NotLeading => return Err(Refusal::NotLeader.into()),
+                Renewal::Expired => end.await,
+            }
+        }
+    }
+
+    /// Remaining and granted time of a lease, its keys if asked for. TTL -1:
+    /// no such lease.
+    pub fn lease_time_to_live(
+        &self,
+        request: &LeaseTimeToLiveRequest,
+    ) -> Result<LeaseTimeToLiveResponse, Error> {
+        let header = header(self.revision());
+        let applied = self.shared.applied();
+        let Some((left, granted_ttl)) = applied.lessor.time_to_live(request.id) else {
+            let none = LeaseTimeToLiveResponse { header, id: request.id, ttl: -1, ..Default::default() };
+            return Ok(none);
+        };
+        let ttl = left.ok_or(Refusal::LeaderChanged)?;
+        let keys = match request.keys {
+            true => applied.lessor.keys(request.id).into_iter().collect(),
+            false => Vec::new(),
+        };
+        Ok(LeaseTimeToLiveResponse { header, id: request.id, ttl, granted_ttl, keys })
+    }
+
+    /// All leases, soonest to expire first.
+    pub fn lease_leases(&self) -> LeaseLeasesResponse {
+        let ids = self.shared.applied().lessor.by_expiry();
+        let leases = ids.into_iter().map(|id| LeaseStatus { id }).collect();
+        LeaseLeasesResponse { header: header(self.revision()), leases }
+    }
+}

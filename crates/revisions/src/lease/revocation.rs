@@ -1,0 +1,51 @@
+//! Expiry: which leases to revoke now, and not too many at once.
+
+use std::time::Duration;
+
+use environment::Instant;
+use etcd_api::etcdserverpb::LeaseRevokeRequest;
+
+use crate::Command;
+use crate::machine::Machine;
+
+/// A bucket that fills with `per_second` and holds half a second's worth.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    per_second: u32,
+    tokens: f64,
+    filled: Instant,
+}
+
+impl Pace {
+    pub fn new(per_second: u32, now: Instant) -> Pace {
+        let per_second = per_second.max(2);
+        Pace { per_second, tokens: f64::from(per_second) / 2.0, filled: now }
+    }
+
+    /// How many may go now.
+    fn allowance(&mut self, now: Instant) -> usize {
+        let elapsed: Duration = now.saturating_since(self.filled);
+        self.filled = self.filled.max(now);
+        let per_second = f64::from(self.per_second);
+        self.tokens = (self.tokens + elapsed.as_secs_f64() * per_second).min(per_second / 2.0);
+        self.tokens as usize
+    }
+
+    fn take(&mut self, tokens: usize) {
+        self.tokens -= tokens as f64;
+        assert!(self.tokens >= 0.0, "no more is taken than was allowed");
+    }
+}
+
+impl Machine {
+    /// Leases that have run out, as commands to propose; on average at most
+    /// `lease_revocations_per_second`.
+    pub fn expired(&mut self, now: Instant) -> Vec<Command> {
+        let limit = self.pace.allowance(now);
+        let retry = self.shared.options.lease_revocation_retry;
+        let ids = self.shared.applied().lessor.take_expired(now, retry, limit);
+        self.pace.take(ids.len());
+        let revoke = |id| Command::LeaseRevoke(LeaseRevokeRequest { id });
+        ids.into_iter().map(revoke).collect()
+    }
+}

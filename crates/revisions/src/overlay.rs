@@ -1,0 +1,137 @@
+//! Effects that are decided but not applied: evaluation's view of the future.
+//!
+//! ```text
+//!   key a   disk: …, 7        overlay: 9, 12        newest wins, older ones serve
+//!   key b   disk: 5           overlay: 11 (gone)    reads at their revision
+//! ```
+//!
+//! The next batch is evaluated while the previous one is being flushed, so
+//! "now" for an evaluation is the applied state plus everything in here. The
+//! values are the encoded bytes that went into the log, kept in memory:
+//! nothing that is not applied is ever read back from the disk.
+//!
+//! Invariant: a key's versions here are newer than any applied version of it,
+//! ascending. Apply removes them from the front, a failed command from the
+//! back, losing office all of them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Bound;
+
+use bytes::Bytes;
+use engine::{KeyChange, Revision};
+
+use crate::key_range::{End, KeyRange};
+
+/// Decided, not applied.
+#[derive(Debug, Default)]
+pub struct Overlay {
+    /// Pending versions of each key; never an empty list.
+    keys: BTreeMap<Bytes, VecDeque<KeyChange>>,
+    /// Leases granted (`true`) or revoked since, and how many
+    /// unapplied records stand behind that.
+    leases: HashMap<i64, PendingLease>,
+}
+
+#[derive(Debug)]
+struct PendingLease {
+    exists: bool,
+    records: u32,
+}
+
+impl Overlay {
+    /// Nothing is pending.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.leases.is_empty()
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Overlay::default();
+    }
+
+    /// Adds the newest version of a key.
+    pub fn push(&mut self, change: KeyChange) {
+        let versions = self.keys.entry(change.key.clone()).or_default();
+        if let Some(newest) = versions.back() {
+            assert!(newest.revision < change.revision, "revisions of a key only grow: {newest:?}");
+        }
+        versions.push_back(change);
+    }
+
+    /// Takes back the newest version of a key: its command failed.
+    pub fn pop(&mut self, key: &[u8]) {
+        let versions = self.keys.get_mut(key).expect("only what was pushed is popped");
+        versions.pop_back();
+        if versions.is_empty() {
+            self.keys.remove(key);
+        }
+    }
+
+    /// The key's version has been applied.
+    pub fn key_applied(&mut self, key: &[u8], revision: Revision) {
+        let Some(versions) = self.keys.get_mut(key) else { return };
+        if versions.front().is_some_and(|oldest| oldest.revision == revision) {
+            versions.pop_front();
+        }
+        if versions.is_empty() {
+            self.keys.remove(key);
+        }
+    }
+
+    /// The newest pending version of a key at or below a revision.
+    pub fn get(&self, key: &[u8], at: i64) -> Option<&KeyChange> {
+        newest_at(self.keys.get(key)?, at)
+    }
+
+    /// Pending versions of the keys in a range, in key order.
+    pub fn range<'a>(
+        &'a self,
+        range: KeyRange<'_>,
+        at: i64,
+    ) -> impl DoubleEndedIterator<Item = &'a KeyChange> {
+        let start = Bound::Included(range.start);
+        let end = match range.end {
+            End::Point => Bound::Included(range.start),
+            End::Before(end) => Bound::Excluded(end),
+            End::Open => Bound::Unbounded,
+        };
+        assert!(!range.is_empty(), "empty ranges are answered without a look");
+        self.keys
+            .range::<[u8], _>((start, end))
+            .filter_map(move |(_, versions)| newest_at(versions, at))
+    }
+
+    /// Keys whose newest version is pending and attached to this lease.
+    pub fn keys_of_lease(&self, lease: i64) -> impl Iterator<Item = &Bytes> {
+        self.keys
+            .values()
+            .filter_map(|versions| versions.back())
+            .filter(move |newest| !newest.tombstone && newest.lease == lease)
+            .map(|newest| &newest.key)
+    }
+
+    /// Whether a lease exists, if something pending decides it.
+    pub fn lease(&self, id: i64) -> Option<bool> {
+        self.leases.get(&id).map(|pending| pending.exists)
+    }
+
+    /// A lease is granted or revoked.
+    pub fn set_lease(&mut self, id: i64, exists: bool) {
+        let pending = self.leases.entry(id).or_insert(PendingLease { exists, records: 0 });
+        pending.exists = exists;
+        pending.records += 1;
+    }
+
+    /// One record about this lease has been applied.
+    pub fn lease_applied(&mut self, id: i64) {
+        let Some(pending) = self.leases.get_mut(&id) else { return };
+        pending.records -= 1;
+        if pending.records == 0 {
+            self.leases.remove(&id);
+        }
+    }
+}
+
+fn newest_at(versions: &VecDeque<KeyChange>, at: i64) -> Option<&KeyChange> {
+    versions.iter().rev().find(|version| version.revision.main <= at)
+}

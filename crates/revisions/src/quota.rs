@@ -1,0 +1,68 @@
+//! The space quota: what a request will cost, and whether there is room.
+//!
+//! Costs are etcd's estimates, not what the log will take: whether a write
+//! passes must not depend on the format. A request that costs nothing
+//! (deletions, compaction, reads) always passes; that is the way out.
+
+use etcd_api::Error as Refusal;
+use etcd_api::etcdserverpb::request_op::Request as Operation;
+use etcd_api::etcdserverpb::{AlarmType, PutRequest, RequestOp, TxnRequest};
+
+use crate::machine::Machine;
+use crate::{Command, Error};
+
+/// A key's bookkeeping.
+const KEY_BYTES: u64 = 256;
+/// A lease.
+const LEASE_BYTES: u64 = 64;
+
+impl Machine {
+    /// Refuses what costs space when there is none, and raises the alarm the
+    /// first time.
+    pub(crate) fn check_quota(&mut self, command: &Command) -> Result<(), Error> {
+        let cost_bytes = cost(command);
+        if cost_bytes == 0 {
+            return Ok(());
+        }
+        if self.decided.alarms.raised(AlarmType::Nospace) {
+            return Err(Refusal::NoSpace.into());
+        }
+        let Some(quota_bytes) = self.shared.options.quota_bytes else { return Ok(()) };
+        let used_bytes = self.shared.used_bytes() + self.unapplied_bytes();
+        if used_bytes.saturating_add(cost_bytes) < quota_bytes {
+            return Ok(());
+        }
+        self.raise_no_space();
+        Err(Refusal::NoSpace.into())
+    }
+}
+
+fn cost(command: &Command) -> u64 {
+    match command {
+        Command::Put(request) => of_put(request),
+        Command::Txn(request) => of_txn(request),
+        Command::LeaseGrant(_) => LEASE_BYTES,
+        Command::DeleteRange(_)
+        | Command::Compact(_)
+        | Command::LeaseRevoke(_)
+        | Command::Alarm(_) => 0,
+    }
+}
+
+fn of_put(request: &PutRequest) -> u64 {
+    KEY_BYTES + (request.key.len() + request.value.len()) as u64
+}
+
+/// The dearer branch: which one runs is not known yet.
+fn of_txn(request: &TxnRequest) -> u64 {
+    of_operations(&request.success).max(of_operations(&request.failure))
+}
+
+fn of_operations(operations: &[RequestOp]) -> u64 {
+    let costs = operations.iter().map(|operation| match &operation.request {
+        Some(Operation::RequestPut(request)) => of_put(request),
+        Some(Operation::RequestTxn(request)) => of_txn(request),
+        _ => 0,
+    });
+    costs.sum()
+}

@@ -1,0 +1,152 @@
+//! Ranges: which keys, in which order, how many of them.
+//!
+//! ```text
+//!   fetch (limit + 1 where the order allows) ─► filter by revision ─► sort ─► cut at limit
+//! ```
+//!
+//! `count` is the number of keys in the range whatever limit and filters say.
+//! etcd walks the range for it; here the index knows.
+//!
+//! Three corners that clients see and that are kept as they are in etcd:
+//! a sort target with order NONE sorts only what the limit let through;
+//! filters apply before the limit; `keys_only` gives no lease, unless the
+//! order is by value.
+
+use etcd_api::EncodedKeyValue;
+use etcd_api::etcdserverpb::range_request::{SortOrder, SortTarget};
+use etcd_api::etcdserverpb::{RangeRequest, RangeResponse, ResponseHeader};
+use etcd_api::mvccpb::KeyValue;
+
+use crate::Error;
+use crate::key_range::KeyRange;
+use crate::view::{Direction, KeyVersion, View};
+
+/// A header that knows the revision; the caller fills in the rest.
+pub fn header(revision: i64) -> Option<ResponseHeader> {
+    Some(ResponseHeader { revision, ..ResponseHeader::default() })
+}
+
+/// The answer comes in key order, ascending, without sorting.
+pub fn is_default_order(request: &RangeRequest) -> bool {
+    request.sort_order == SortOrder::None as i32
+        || (request.sort_target == SortTarget::Key as i32
+            && request.sort_order == SortOrder::Ascend as i32)
+}
+
+/// Keys are left out by their revisions.
+pub fn has_revision_filters(request: &RangeRequest) -> bool {
+    [
+        request.min_mod_revision,
+        request.max_mod_revision,
+        request.min_create_revision,
+        request.max_create_revision,
+    ]
+    .into_iter()
+    .any(|revision| revision != 0)
+}
+
+/// Answers a range.
+pub fn range(view: View<'_>, request: &RangeRequest) -> Result<RangeResponse, Error> {
+    let at = view.resolve(request.revision)?;
+    let keys = KeyRange::of_request(&request.key, &request.range_end);
+    if request.count_only {
+        return Ok(response(view.revision, view.count(keys, at), Vec::new()));
+    }
+    let plan = Plan::of(request);
+    let found = view.scan(keys, at, plan.direction, plan.fetch_max);
+    let count = if found.len() < plan.fetch_max {
+        i64::try_from(found.len()).expect("a count of keys in memory")
+    } else {
+        view.count(keys, at)
+    };
+    let versions = found.iter().map(|found| view.read(found));
+    let mut versions = versions.collect::<Result<Vec<_>, _>>()?;
+    if has_revision_filters(request) {
+        versions.retain(|version| passes(request, version));
+    }
+    if let Some((target, descending)) = plan.sort {
+        sort(&mut versions, target, descending);
+    }
+    Ok(assemble(view.revision, count, versions, request))
+}
+
+/// How to fetch a range's keys.
+struct Plan {
+    direction: Direction,
+    /// `usize::MAX`: everything.
+    fetch_max: usize,
+    /// What to sort by afterwards, and whether the largest comes first.
+    sort: Option<(SortTarget, bool)>,
+}
+
+impl Plan {
+    fn of(request: &RangeRequest) -> Plan {
+        let target = SortTarget::try_from(request.sort_target).unwrap_or(SortTarget::Key);
+        let order = SortOrder::try_from(request.sort_order).unwrap_or(SortOrder::None);
+        let largest_key_first = target == SortTarget::Key && order == SortOrder::Descend;
+        let may_stop_early = is_default_order(request) || largest_key_first;
+        let limit = usize::try_from(request.limit).ok().filter(|&limit| limit > 0);
+        let fetch_max = match limit {
+            Some(limit) if may_stop_early && !has_revision_filters(request) => limit.saturating_add(1),
+            _ => usize::MAX,
+        };
+        let direction =
+            if largest_key_first { Direction::Descending } else { Direction::Ascending };
+        let sort = (target != SortTarget::Key).then_some((target, order == SortOrder::Descend));
+        Plan { direction, fetch_max, sort }
+    }
+}
+
+fn passes(request: &RangeRequest, version: &KeyVersion) -> bool {
+    let within = |value: i64, min: i64, max: i64| (min == 0 || value >= min) && (max == 0 || value <= max);
+    within(version.modified, request.min_mod_revision, request.max_mod_revision)
+        && within(version.created, request.min_create_revision, request.max_create_revision)
+}
+
+/// Sorts by anything but the key; equal ones stay in key order.
+fn sort(versions: &mut [KeyVersion], target: SortTarget, descending: bool) {
+    versions.sort_by(|a, b| {
+        let order = match target {
+            SortTarget::Key => a.key().cmp(b.key()),
+            SortTarget::Version => a.version.cmp(&b.version),
+            SortTarget::Create => a.created.cmp(&b.created),
+            SortTarget::Mod => a.modified.cmp(&b.modified),
+            SortTarget::Value => a.value().cmp(b.value()),
+        };
+        if descending { order.reverse() } else { order }
+    });
+}
+
+fn assemble(
+    revision: i64,
+    count: i64,
+    mut versions: Vec<KeyVersion>,
+    request: &RangeRequest,
+) -> RangeResponse {
+    let limit = usize::try_from(request.limit).unwrap_or(0);
+    let more = limit > 0 && versions.len() > limit;
+    if more {
+        versions.truncate(limit);
+    }
+    let with_lease = request.sort_target == SortTarget::Value as i32;
+    let kvs = versions.into_iter().map(|version| match request.keys_only {
+        true => without_value(&version, with_lease),
+        false => version.encoded,
+    });
+    RangeResponse { more, ..response(revision, count, kvs.collect()) }
+}
+
+fn response(revision: i64, count: i64, kvs: Vec<EncodedKeyValue>) -> RangeResponse {
+    RangeResponse { header: header(revision), kvs, more: false, count }
+}
+
+fn without_value(version: &KeyVersion, with_lease: bool) -> EncodedKeyValue {
+    EncodedKeyValue::from(KeyValue {
+        key: version.key().to_vec().into(),
+        create_revision: version.created,
+        mod_revision: version.modified,
+        version: version.version,
+        value: bytes::Bytes::new(),
+        lease: if with_lease { version.lease } else { 0 },
+    })
+}

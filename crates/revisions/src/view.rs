@@ -1,0 +1,249 @@
+//! What a reader sees: a snapshot of the applied state, and for evaluation the
+//! overlay of pending effects in front of it.
+//!
+//! ```text
+//!                 at <= applied revision        at > applied revision
+//!   get(key, at)  snapshot                      overlay if it knows the key, else snapshot
+//!   scan          snapshot                      both merged in key order, overlay wins
+//!   count         index count, O(log n)         index count, corrected by the overlay's keys
+//! ```
+//!
+//! Request tasks use the same code with an empty overlay, so that a range in
+//! a transaction and a plain range cannot differ.
+
+use std::cmp::Ordering;
+use std::iter::Peekable;
+
+use bytes::Bytes;
+use engine::{Engine, KeyChange, Snapshot, Version};
+use etcd_api::{EncodedKeyValue, Error};
+
+use crate::key_range::{End, KeyRange};
+use crate::overlay::Overlay;
+
+/// A consistent view of all keys.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// Where stored values are read.
+    pub engine: &'a Engine,
+    /// Applied state.
+    pub snapshot: &'a Snapshot,
+    /// Pending effects; empty for request tasks.
+    pub overlay: &'a Overlay,
+    /// The revision that is "now".
+    pub revision: i64,
+    /// Reads below it are refused; -1 before the first compaction.
+    pub compacted: i64,
+}
+
+/// A live version of a key, its value possibly still on the disk.
+#[derive(Clone, Debug)]
+pub enum Found {
+    /// In the log.
+    Stored(Version),
+    /// In the overlay.
+    Pending(KeyChange),
+}
+
+impl Found {
+    /// The key.
+    pub fn key(&self) -> &Bytes {
+        match self {
+            Found::Stored(version) => &version.key,
+            Found::Pending(change) => &change.key,
+        }
+    }
+
+    /// Main revision of the version, known without reading its bytes.
+    pub fn modified(&self) -> i64 {
+        match self {
+            Found::Stored(version) => version.main,
+            Found::Pending(change) => change.revision.main,
+        }
+    }
+}
+
+/// A live version of a key in memory.
+#[derive(Clone, Debug)]
+pub struct KeyVersion {
+    /// Main revision of the key's creation.
+    pub created: i64,
+    /// Main revision of this version.
+    pub modified: i64,
+    /// Versions since creation, from 1.
+    pub version: i64,
+    /// Lease it hangs on; 0 for none.
+    pub lease: i64,
+    /// The whole `KeyValue`, encoded.
+    pub encoded: EncodedKeyValue,
+}
+
+impl KeyVersion {
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        self.encoded.key()
+    }
+
+    /// The value.
+    pub fn value(&self) -> &[u8] {
+        self.encoded.value()
+    }
+}
+
+/// Which end a scan starts from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Smallest key first.
+    Ascending,
+    /// Largest key first.
+    Descending,
+}
+
+impl<'a> View<'a> {
+    /// The revision a request means: 0 and below are "now".
+    pub fn resolve(&self, revision: i64) -> Result<i64, Error> {
+        if revision > self.revision {
+            return Err(Error::FutureRevision);
+        }
+        let at = if revision <= 0 { self.revision } else { revision };
+        if at < self.compacted { Err(Error::Compacted) } else { Ok(at) }
+    }
+
+    /// The snapshot knows nothing beyond the applied revision.
+    fn applied(&self, at: i64) -> i64 {
+        at.min(self.snapshot.revision())
+    }
+
+    /// The live version of a key at a revision.
+    pub fn get(&self, key: &[u8], at: i64) -> Option<Found> {
+        if let Some(pending) = self.overlay.get(key, at) {
+            return (!pending.tombstone).then(|| Found::Pending(pending.clone()));
+        }
+        self.snapshot.get(key, self.applied(at)).map(Found::Stored)
+    }
+
+    /// Live versions in a range, at most `limit` of them.
+    pub fn scan(
+        &self,
+        range: KeyRange<'_>,
+        at: i64,
+        direction: Direction,
+        limit: usize,
+    ) -> Vec<Found> {
+        let end = match range.end {
+            _ if range.is_empty() => return Vec::new(),
+            End::Point => return self.get(range.start, at).into_iter().take(limit).collect(),
+            End::Before(end) => Some(end),
+            End::Open => None,
+        };
+        let mut stored = self.snapshot.range(range.start, end, self.applied(at));
+        match direction {
+            Direction::Ascending => {
+                let stored = std::iter::from_fn(|| stored.next().map(Found::Stored));
+                merge(stored, self.overlay.range(range, at), direction, limit)
+            }
+            Direction::Descending => {
+                let stored = std::iter::from_fn(|| stored.next_back().map(Found::Stored));
+                merge(stored, self.overlay.range(range, at).rev(), direction, limit)
+            }
+        }
+    }
+
+    /// How many keys live in a range at a revision.
+    pub fn count(&self, range: KeyRange<'_>, at: i64) -> i64 {
+        let end = match range.end {
+            _ if range.is_empty() => return 0,
+            End::Point => return i64::from(self.get(range.start, at).is_some()),
+            End::Before(end) => Some(end),
+            End::Open => None,
+        };
+        let applied = self.applied(at);
+        let stored = self.snapshot.count(range.start, end, applied);
+        let mut count = i64::try_from(stored).expect("a count of keys in memory");
+        for pending in self.overlay.range(range, at) {
+            let lived = self.snapshot.get(&pending.key, applied).is_some();
+            count += i64::from(!pending.tombstone) - i64::from(lived);
+        }
+        count
+    }
+
+    /// Brings a version into memory.
+    pub fn read(&self, found: &Found) -> Result<KeyVersion, engine::Error> {
+        match found {
+            Found::Stored(version) => {
+                let stored = self.engine.read(version)?;
+                assert!(!stored.tombstone, "the index gave a tombstone as live: {stored:?}");
+                Ok(KeyVersion {
+                    created: stored.created,
+                    modified: stored.revision.main,
+                    version: stored.version,
+                    lease: stored.lease,
+                    encoded: EncodedKeyValue(stored.kv),
+                })
+            }
+            Found::Pending(change) => Ok(KeyVersion {
+                created: change.created,
+                modified: change.revision.main,
+                version: change.version,
+                lease: change.lease,
+                encoded: EncodedKeyValue(change.kv.clone()),
+            }),
+        }
+    }
+
+    /// [`View::get`] and [`View::read`].
+    pub fn fetch(&self, key: &[u8], at: i64) -> Result<Option<KeyVersion>, engine::Error> {
+        self.get(key, at).map(|found| self.read(&found)).transpose()
+    }
+
+    /// [`View::scan`] of everything in the range, and [`View::read`].
+    pub fn fetch_all(&self, range: KeyRange<'_>, at: i64) -> Result<Vec<KeyVersion>, engine::Error> {
+        let found = self.scan(range, at, Direction::Ascending, usize::MAX);
+        found.iter().map(|found| self.read(found)).collect()
+    }
+}
+
+/// Merges two runs in key order; on equal keys the pending one hides the
+/// stored one, and a pending tombstone hides it and itself.
+fn merge<'o>(
+    stored: impl Iterator<Item = Found>,
+    pending: impl Iterator<Item = &'o KeyChange>,
+    direction: Direction,
+    limit: usize,
+) -> Vec<Found> {
+    let (mut stored, mut pending) = (stored.peekable(), pending.peekable());
+    let mut merged = Vec::new();
+    while merged.len() < limit {
+        match next(&mut stored, &mut pending, direction) {
+            Some(Some(found)) => merged.push(found),
+            Some(None) => {}
+            None => break,
+        }
+    }
+    merged
+}
+
+/// One step of the merge; `Some(None)`: a key that is gone.
+fn next<'o>(
+    stored: &mut Peekable<impl Iterator<Item = Found>>,
+    pending: &mut Peekable<impl Iterator<Item = &'o KeyChange>>,
+    direction: Direction,
+) -> Option<Option<Found>> {
+    let order = match (stored.peek(), pending.peek()) {
+        (None, None) => return None,
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (Some(stored), Some(pending)) => match direction {
+            Direction::Ascending => stored.key().cmp(&pending.key),
+            Direction::Descending => pending.key.cmp(stored.key()),
+        },
+    };
+    if order == Ordering::Less {
+        return stored.next().map(Some);
+    }
+    if order == Ordering::Equal {
+        stored.next();
+    }
+    let newest = pending.next()?;
+    Some((!newest.tombstone).then(|| Found::Pending(newest.clone())))
+}

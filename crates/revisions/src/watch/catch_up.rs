@@ -1,0 +1,144 @@
+//! Catching up: watchers that are behind read history themselves.
+//!
+//! ```text
+//!   history   4   5   6   7   8   9 │ published
+//!   watcher a     ▲ next            │
+//!   watcher b             ▲ next    │   one pass from the smallest cursor serves both
+//! ```
+//!
+//! A chunk at a time, and only while the stream's queue is empty: so memory
+//! stays bounded by the chunk, and a client that does not read makes nobody
+//! read for it. One revision is never split.
+
+use std::sync::Arc;
+
+use engine::{Changes, Error};
+use etcd_api::etcdserverpb::WatchResponse;
+
+use super::event::KeyEvent;
+use super::stream::{StreamState, WatchStream, bytes_of, watch_header};
+use super::watcher::{Progress, Watcher};
+
+/// A watcher that is behind, and what it finds.
+struct Reading {
+    watcher: Arc<Watcher>,
+    /// First revision it has not read.
+    next: i64,
+    found: Vec<KeyEvent>,
+}
+
+impl WatchStream {
+    /// One step of catching up; `false` when there was nothing to do.
+    pub(super) fn catch_up(&self) -> bool {
+        let (mut readings, canceled) = self.cancel_compacted();
+        let Some(from) = readings.iter().map(|reading| reading.next).min() else { return canceled };
+        match self.read(from, &mut readings) {
+            Ok(reached) => self.hand_over(readings, reached),
+            // Compacted since: the next step cancels whom it concerns.
+            Err(Error::Compacted { .. }) => {}
+            Err(error) => self.give_up(&readings, &error),
+        }
+        true
+    }
+
+    /// Who is behind; those whose history is gone get their cancellation
+    /// (`true`: there were some).
+    fn cancel_compacted(&self) -> (Vec<Reading>, bool) {
+        let compacted = self.hub.engine.snapshot().compacted();
+        let mut state = self.shared.lock();
+        let (mut readings, mut gone) = (Vec::new(), Vec::new());
+        for (&id, registered) in &mut state.watchers {
+            match registered.progress {
+                Progress::Behind { next } if next < compacted => {
+                    registered.progress = Progress::Compacted;
+                    gone.push(id);
+                }
+                Progress::Behind { next } => {
+                    let watcher = Arc::clone(&registered.watcher);
+                    readings.push(Reading { watcher, next, found: Vec::new() });
+                }
+                _ => {}
+            }
+        }
+        let cancel = |id| WatchResponse {
+            // etcd's header has no revision here.
+            header: watch_header(0),
+            watch_id: id,
+            canceled: true,
+            compact_revision: compacted,
+            ..WatchResponse::default()
+        };
+        let canceled = !gone.is_empty();
+        gone.into_iter().for_each(|id| state.push_control(cancel(id)));
+        (readings, canceled)
+    }
+
+    /// Reads a chunk of history; returns the last revision that is read.
+    fn read(&self, from: i64, readings: &mut [Reading]) -> Result<i64, Error> {
+        let mut reached = from - 1;
+        let mut bytes = 0;
+        for changes in self.hub.engine.history(from)? {
+            let Changes { main, versions } = changes?;
+            assert!(main > reached, "history goes back from {reached} to {main}");
+            reached = main;
+            let events: Vec<_> = versions.into_iter().map(KeyEvent::of_stored).collect();
+            bytes += bytes_of(&events);
+            for reading in readings.iter_mut().filter(|reading| reading.next <= main) {
+                reading.take(&events);
+            }
+            if bytes >= self.shared.options.catch_up_bytes {
+                break;
+            }
+        }
+        Ok(reached)
+    }
+
+    /// Queues what was found and moves the cursors; who has read everything
+    /// published is synced from now on.
+    fn hand_over(&self, readings: Vec<Reading>, reached: i64) {
+        let hub = self.hub.lock();
+        let mut state = self.shared.lock();
+        let synced = hub.published <= reached;
+        for Reading { watcher, next, found } in readings {
+            let from = next.max(reached + 1);
+            let Some(registered) = state.registered(&watcher) else { continue };
+            assert_eq!(registered.progress, Progress::Behind { next }, "only next() moves it");
+            registered.progress =
+                if synced { Progress::Synced { from } } else { Progress::Behind { next: from } };
+            if !found.is_empty() {
+                state.push_events(&watcher, reached, found);
+            }
+        }
+        state.answer_progress(&hub);
+    }
+
+    /// History cannot be read: the client must know, and may try elsewhere.
+    fn give_up(&self, readings: &[Reading], error: &Error) {
+        tracing::error!(%error, "watches canceled: history cannot be read");
+        let mut hub = self.hub.lock();
+        let mut state = self.shared.lock();
+        for Reading { watcher, .. } in readings {
+            let StreamState { watchers, .. } = &mut *state;
+            if watchers.remove(&watcher.id).is_none() {
+                continue;
+            }
+            hub.matcher.remove(watcher);
+            let header = watch_header(hub.published);
+            state.push_control(WatchResponse {
+                header,
+                watch_id: watcher.id,
+                canceled: true,
+                cancel_reason: error.to_string(),
+                ..WatchResponse::default()
+            });
+        }
+    }
+}
+
+impl Reading {
+    fn take(&mut self, events: &[KeyEvent]) {
+        let keys = self.watcher.keys();
+        let wanted = events.iter().filter(|event| keys.contains(&event.key) && self.watcher.wants(event));
+        self.found.extend(wanted.cloned());
+    }
+}

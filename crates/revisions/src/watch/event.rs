@@ -1,0 +1,65 @@
+//! One change of one key, as watchers see it; encoded once, shared by all.
+
+use bytes::Bytes;
+use engine::{KeyChange, Stored};
+use etcd_api::EncodedKeyValue;
+use etcd_api::mvccpb::KeyValue;
+use etcd_api::mvccpb::event::EventType;
+
+use crate::put::encode;
+
+/// An event before it is made part of a response. Cloning shares its bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyEvent {
+    /// Main revision.
+    pub revision: i64,
+    pub kind: EventType,
+    /// The put brought the key to life, so there is no previous version.
+    pub created: bool,
+    pub key: Bytes,
+    /// The stored version; for a deletion the key and the revision.
+    pub kv: EncodedKeyValue,
+}
+
+impl KeyEvent {
+    pub fn of_change(change: &KeyChange) -> KeyEvent {
+        let revision = change.revision.main;
+        if change.tombstone {
+            return KeyEvent::deletion(revision, &change.key);
+        }
+        KeyEvent {
+            revision,
+            kind: EventType::Put,
+            created: change.created == revision,
+            key: change.key.clone(),
+            kv: EncodedKeyValue(change.kv.clone()),
+        }
+    }
+
+    pub fn of_stored(stored: Stored) -> KeyEvent {
+        let revision = stored.revision.main;
+        if stored.tombstone {
+            return KeyEvent::deletion(revision, &stored.key);
+        }
+        KeyEvent {
+            revision,
+            kind: EventType::Put,
+            created: stored.created == revision,
+            key: stored.key,
+            kv: EncodedKeyValue(stored.kv),
+        }
+    }
+
+    /// The log's tombstone names the key alone; clients get the revision too.
+    fn deletion(revision: i64, key: &Bytes) -> KeyEvent {
+        let named = KeyValue { key: key.clone(), mod_revision: revision, ..KeyValue::default() };
+        let (key, kv) = encode(&named);
+        let kv = EncodedKeyValue(kv);
+        KeyEvent { revision, kind: EventType::Delete, created: false, key, kv }
+    }
+
+    /// What it keeps in memory.
+    pub fn size_bytes(&self) -> usize {
+        size_of::<KeyEvent>() + self.kv.0.len()
+    }
+}

@@ -1,0 +1,145 @@
+//! The hub: apply publishes here, streams subscribe here.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use engine::{Batch, Engine, KeyChange};
+
+use super::event::KeyEvent;
+use super::matcher::{Matcher, Subscription};
+use super::stream::{StreamShared, WatchStream};
+use crate::WatchOptions;
+
+/// Where streams subscribe and apply publishes.
+#[derive(Debug)]
+pub struct WatchHub {
+    pub(crate) engine: Engine,
+    options: WatchOptions,
+    state: Mutex<HubState>,
+}
+
+#[derive(Debug)]
+pub(crate) struct HubState {
+    /// Every revision up to here has been handed to all synced watchers.
+    pub published: i64,
+    pub matcher: Matcher,
+    streams: HashMap<u64, Weak<StreamShared>>,
+    next_stream: u64,
+    closed: bool,
+}
+
+/// How many watch, and how many are not up to date.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WatchStatistics {
+    /// Open streams.
+    pub streams: usize,
+    /// Watches on them.
+    pub watchers: usize,
+    /// Watches that are catching up.
+    pub behind: usize,
+    /// Events waiting in queues.
+    pub queued_events: usize,
+}
+
+impl WatchHub {
+    pub(crate) fn new(engine: Engine, options: WatchOptions) -> WatchHub {
+        let state = HubState {
+            published: engine.snapshot().revision(),
+            matcher: Matcher::default(),
+            streams: HashMap::new(),
+            next_stream: 0,
+            closed: false,
+        };
+        WatchHub { engine, options, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HubState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new stream, one per gRPC stream.
+    pub fn subscribe(self: &Arc<Self>) -> WatchStream {
+        let mut hub = self.lock();
+        let id = hub.next_stream;
+        hub.next_stream += 1;
+        let shared = Arc::new(StreamShared::new(self.options, hub.closed));
+        hub.streams.insert(id, Arc::downgrade(&shared));
+        WatchStream { hub: Arc::clone(self), id, shared }
+    }
+
+    /// Ends every stream: `next` returns `None` once its queue is empty.
+    pub fn close(&self) {
+        let mut hub = self.lock();
+        hub.closed = true;
+        for stream in hub.streams.values().filter_map(Weak::upgrade) {
+            stream.close();
+        }
+    }
+
+    /// Newest revision that synced watchers have been handed.
+    pub fn revision(&self) -> i64 {
+        self.lock().published
+    }
+
+    /// For metrics: a walk over all streams.
+    pub fn statistics(&self) -> WatchStatistics {
+        let streams: Vec<_> = self.lock().streams.values().filter_map(Weak::upgrade).collect();
+        let mut sum = WatchStatistics::default();
+        for stream in streams {
+            stream.count(&mut sum);
+        }
+        sum
+    }
+
+    /// Hands an applied batch to whom it concerns.
+    pub(crate) fn publish(&self, batch: &Batch) {
+        let changes: Vec<&KeyChange> = batch.keys().collect();
+        if changes.is_empty() {
+            return;
+        }
+        let mut hub = self.lock();
+        for revision in changes.chunk_by(|a, b| a.revision.main == b.revision.main) {
+            let main = revision[0].revision.main;
+            assert!(hub.published < main, "revision {main} is published after {}", hub.published);
+            hub.published = main;
+            hub.deliver(main, revision);
+        }
+    }
+}
+
+/// A watcher and its events of one revision.
+type Delivery = (Subscription, Vec<KeyEvent>);
+
+impl HubState {
+    /// Hands one revision's changes out, whole to each watcher.
+    fn deliver(&self, main: i64, changes: &[&KeyChange]) {
+        let mut deliveries: Vec<Delivery> = Vec::new();
+        // Where a watcher's delivery is; one change needs no look-up.
+        let mut places: HashMap<usize, usize> = HashMap::new();
+        for change in changes {
+            let mut event = None;
+            self.matcher.visit(&change.key, &mut |subscription| {
+                let event = event.get_or_insert_with(|| KeyEvent::of_change(change));
+                if !subscription.watcher.wants(event) {
+                    return;
+                }
+                let who = Arc::as_ptr(&subscription.watcher) as usize;
+                let place = match changes.len() {
+                    1 => deliveries.len(),
+                    _ => *places.entry(who).or_insert(deliveries.len()),
+                };
+                if place == deliveries.len() {
+                    deliveries.push((subscription.clone(), Vec::new()));
+                }
+                deliveries[place].1.push(event.clone());
+            });
+        }
+        for (subscription, events) in deliveries {
+            subscription.stream.offer(&subscription.watcher, main, events);
+        }
+    }
+
+    pub(crate) fn forget_stream(&mut self, id: u64) {
+        self.streams.remove(&id);
+    }
+}
