@@ -4,7 +4,6 @@
 //! while doing anything else.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -83,7 +82,7 @@ impl Node {
         let thread = threads::spawn("replica", move || pump.run())
             .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
         info!(
-            directory = %display(&options.directory),
+            directory = %options.directory.display(),
             revision = reader.revision(),
             took = ?options.clock.now().saturating_since(opened),
             "recovered"
@@ -121,6 +120,11 @@ impl Node {
     /// Why writes are refused, if they are: stopping, or a failed log.
     pub fn refuses_writes(&self) -> Option<Error> {
         self.shared.inbox.closed()
+    }
+
+    /// Raft's term: in the header of every answer, so it costs one load.
+    pub fn term(&self) -> u64 {
+        self.shared.progress.term.load(Ordering::Relaxed)
     }
 
     /// Term and indexes.
@@ -171,10 +175,6 @@ fn open_machine(options: &NodeOptions) -> Result<(Machine, Reader), Error> {
         Arc::clone(&options.clock),
     )
     .map_err(|error| Error::Storage(error.to_string()))
-}
-
-fn display(directory: &Path) -> impl std::fmt::Display + '_ {
-    directory.display()
 }
 
 /// The replica thread.

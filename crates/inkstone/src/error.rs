@@ -36,6 +36,39 @@ impl Error {
     }
 }
 
+impl Error {
+    /// What the state machine said no to, by its rules.
+    pub(crate) fn refused(error: etcd_api::Error) -> Error {
+        use etcd_api::Error as Etcd;
+        let remedy = match error {
+            Etcd::NoSpace => Remedy::MakeRoom,
+            Etcd::TooManyRequests => Remedy::Retry,
+            Etcd::Corrupt => Remedy::Repair,
+            _ => Remedy::CorrectTheCall,
+        };
+        Error::new(remedy, error.to_string())
+    }
+}
+
+impl From<revisions::Error> for Error {
+    fn from(error: revisions::Error) -> Error {
+        let remedy = match &error {
+            revisions::Error::Etcd(etcd) => return Error::refused(*etcd),
+            revisions::Error::Storage(storage) => match storage.as_ref() {
+                engine::Error::Compacted { .. } | engine::Error::TooLarge { .. } => {
+                    Remedy::CorrectTheCall
+                }
+                engine::Error::NoSpace { .. } | engine::Error::MemoryLimit { .. } => {
+                    Remedy::MakeRoom
+                }
+                _ => Remedy::Repair,
+            },
+            _ => Remedy::Repair,
+        };
+        Error::new(remedy, error.to_string())
+    }
+}
+
 impl From<cluster::Error> for Error {
     fn from(error: cluster::Error) -> Error {
         match error {
