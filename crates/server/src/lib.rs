@@ -1,4 +1,53 @@
 //! etcd's v3 API over gRPC and HTTP on one port.
+//!
+//! ```text
+//!   client ─► listen ─► worker (one runtime per core) ─► dispatch ─┬─► kv watch lease … ─► backend ─► cluster::Node
+//!                                                                  └─► http: health, version, metrics
+//! ```
+//!
+//! Start reading at [`Server`]; the road of one request is `worker.rs`,
+//! `dispatch.rs`, `calls.rs`, then the service's own file. What flags mean is
+//! in [`config`]. This crate knows nothing of logs, indexes or effects: it
+//! proposes commands and reads through the node's reader.
 
+mod auth;
+mod backend;
+mod calls;
+mod cluster;
+mod compactor;
 pub mod config;
-pub mod identity;
+mod dispatch;
+mod error;
+mod files;
+mod http;
+mod identity;
+mod kv;
+mod lease;
+mod listen;
+mod logging;
+mod maintenance;
+mod methods;
+mod metrics;
+mod range_stream;
+mod refusal;
+mod run;
+mod server;
+mod watch;
+mod worker;
+
+pub use error::Error;
+pub use files::read_text;
+pub use identity::Identity;
+pub use run::run;
+pub use server::Server;
+
+/// What `--version` prints: etcd's line first, because tools look for it.
+pub fn versions() -> String {
+    format!(
+        "etcd Version: {}\nInkstone Version: {}\nTarget: {}/{}\n",
+        etcd_api::ETCD_VERSION,
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::OS,
+        std::env::consts::ARCH
+    )
+}

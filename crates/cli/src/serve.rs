@@ -1,0 +1,83 @@
+//! `inkstone serve`: the server.
+//!
+//! Its flags are etcd's, in Go's syntax, so they are not clap's: clap hands
+//! the words over as they are. A program that starts `etcd --name x ...` finds
+//! the same server behind that name, and behind `inkstone --name x ...`.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use server::config::{Request, Surroundings, resolve};
+
+use crate::failure::Failure;
+
+/// Serve etcd's API from a durable store
+#[derive(Debug, clap::Args)]
+#[command(disable_help_flag = true, disable_version_flag = true)]
+pub(crate) struct Arguments {
+    /// etcd's flags; `inkstone serve --help` lists them
+    #[arg(value_name = "FLAGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// Names the verb where it was left out: in a call under the name `etcd`, and
+/// in a call that begins with one of etcd's flags.
+pub(crate) fn name_the_verb(mut words: Vec<OsString>) -> Vec<OsString> {
+    let program = words.first().map(Path::new).and_then(Path::file_name);
+    let called_etcd = program.is_some_and(|name| name == "etcd");
+    let first = words.get(1).map(|word| word.to_string_lossy());
+    let begins_with_a_flag = first.is_some_and(|word| {
+        word.starts_with('-') && !matches!(word.as_ref(), "-h" | "--help" | "-help")
+    });
+    if called_etcd || begins_with_a_flag {
+        words.insert(1, "serve".into());
+    }
+    words
+}
+
+/// Serves until it is told to stop.
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    let variables: Vec<(String, String)> = std::env::vars_os()
+        .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
+        .collect();
+    let read_file = |path: &Path| server::read_text(path).map_err(|error| error.to_string());
+    let surroundings = Surroundings { variables: &variables, read_file: &read_file };
+    match resolve(&arguments.words, &surroundings) {
+        Ok(Request::Serve(config)) => {
+            server::run(*config).map_err(|error| Failure::failed(error, ""))
+        }
+        Ok(Request::Help(text)) => print(&text),
+        Ok(Request::Version) => print(&server::versions()),
+        Err(error) => Err(Failure::wrong_use(error, "")),
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write;
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(words: &[&str]) -> Vec<String> {
+        let words = words.iter().map(OsString::from).collect();
+        name_the_verb(words).iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn etcd_s_way_of_calling_means_serve() {
+        assert_eq!(named(&["/opt/bin/etcd"]), ["/opt/bin/etcd", "serve"]);
+        assert_eq!(named(&["etcd", "--name", "x"]), ["etcd", "serve", "--name", "x"]);
+        assert_eq!(named(&["inkstone", "-name=x"]), ["inkstone", "serve", "-name=x"]);
+        assert_eq!(named(&["inkstone", "--version"]), ["inkstone", "serve", "--version"]);
+    }
+
+    #[test]
+    fn other_verbs_and_help_stay_as_they_are() {
+        for words in [&["inkstone"][..], &["inkstone", "--help"], &["inkstone", "get", "-x"]] {
+            assert_eq!(named(words), words);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What every service stands on: the node, and what the server knows of
+//! itself.
+//!
+//! One object, shared by all runtimes. Nothing in it is locked on the road of
+//! a request: the node's handle queues by itself, reads go through epoch
+//! snapshots, and counters are atomics.
+
+use std::sync::Arc;
+
+use cluster::Node;
+use environment::Clock;
+use etcd_api::etcdserverpb::ResponseHeader;
+use revisions::{Command, Reader, Response};
+use tokio::sync::watch;
+use tonic::Status;
+
+use crate::config::Config;
+use crate::identity::Identity;
+use crate::metrics::Metrics;
+use crate::refusal;
+
+/// Shared by all services on all runtimes.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    /// The replica and its threads.
+    pub(crate) node: Node,
+    /// Names of this member and its cluster, in every answer's header.
+    pub(crate) identity: Identity,
+    /// What the server was told.
+    pub(crate) config: Config,
+    /// What has happened so far.
+    pub(crate) metrics: Metrics,
+    /// Time, for logs and metrics.
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Turns true once, when the server stops.
+    pub(crate) stopping: watch::Receiver<bool>,
+}
+
+impl Backend {
+    /// Reads of applied state.
+    pub(crate) fn reader(&self) -> &Reader {
+        self.node.reader()
+    }
+
+    /// Proposes a command and waits until it is durable and applied.
+    pub(crate) async fn execute(&self, command: Command) -> Result<Response, Status> {
+        if command.size_bytes() > self.config.request_bytes_max {
+            return Err(etcd_api::Error::RequestTooLarge.to_status());
+        }
+        self.reader().warm(&command);
+        let outcome = match self.node.propose(command) {
+            Ok(pending) => tokio::time::timeout(self.config.request_timeout(), pending).await,
+            Err(error) => Ok(Err(error)),
+        };
+        match outcome {
+            Ok(Ok(mut response)) => {
+                self.fill(response.header_mut());
+                Ok(response)
+            }
+            Ok(Err(error)) => {
+                self.metrics.count_failed_proposal(&error);
+                Err(refusal::status(&error))
+            }
+            Err(_) => {
+                self.metrics.proposals_failed.add(1);
+                Err(etcd_api::Error::Timeout.to_status())
+            }
+        }
+    }
+
+    /// Returns once a read sees every write acknowledged before this call.
+    pub(crate) async fn confirm_reads(&self) -> Result<(), Status> {
+        match tokio::time::timeout(self.config.request_timeout(), self.node.read_index()).await {
+            Ok(outcome) => outcome.map_err(|error| refusal::status(&error)),
+            Err(_) => Err(etcd_api::Error::Timeout.to_status()),
+        }
+    }
+
+    /// Runs a long read or a reorganisation where it keeps no request waiting.
+    pub(crate) async fn aside<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Backend) -> Result<T, Status> + Send + 'static,
+    ) -> Result<T, Status> {
+        let backend = Arc::clone(self);
+        match tokio::task::spawn_blocking(move || work(&backend)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(etcd_api::Error::Stopped.to_status()),
+        }
+    }
+
+    /// Adds names and term to a header, and the revision where it has none.
+    pub(crate) fn fill(&self, header: &mut ResponseHeader) {
+        self.sign(header);
+        if header.revision == 0 {
+            header.revision = self.reader().revision();
+        }
+    }
+
+    /// Adds names and term to a header.
+    pub(crate) fn sign(&self, header: &mut ResponseHeader) {
+        header.cluster_id = self.identity.cluster;
+        header.member_id = self.identity.member;
+        header.raft_term = self.node.term();
+    }
+
+    /// A full header at the newest revision.
+    pub(crate) fn header(&self) -> Option<ResponseHeader> {
+        let mut header = ResponseHeader::default();
+        self.fill(&mut header);
+        Some(header)
+    }
+
+    /// Id of the leader; 0 for none. A single member leads itself as long as
+    /// its log takes writes.
+    pub(crate) fn leader(&self) -> u64 {
+        match self.node.refuses_writes() {
+            None => self.identity.member,
+            Some(_) => 0,
+        }
+    }
+}

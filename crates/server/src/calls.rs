@@ -1,0 +1,126 @@
+//! What happens around every call: the metadata is checked, the call is
+//! counted, a slow one is logged.
+//!
+//! ```text
+//!   begin ── started_total, received_total ──► the call's own work ──► end ── handled_total{code}
+//!                                                      └─ dropped: the client left ── Canceled
+//! ```
+
+use std::sync::Arc;
+
+use environment::Instant;
+use tonic::metadata::MetadataMap;
+use tonic::{Code, Response, Status};
+use tracing::warn;
+
+use crate::backend::Backend;
+use crate::methods::{Method, Shape};
+
+/// A call under way.
+pub(crate) struct Call {
+    backend: Arc<Backend>,
+    method: Method,
+    began: Instant,
+    /// How it ended; `Cancelled` until it did.
+    code: Code,
+    /// The client wants to be told when there is no leader.
+    requires_leader: bool,
+}
+
+impl Call {
+    /// Admits a call, or says why not.
+    pub(crate) fn begin(
+        backend: &Arc<Backend>,
+        method: Method,
+        metadata: &MetadataMap,
+    ) -> Result<Call, Status> {
+        let counters = backend.metrics.grpc.of(method);
+        counters.started.add(1);
+        let mut call = Call {
+            backend: Arc::clone(backend),
+            method,
+            began: backend.clock.now(),
+            code: Code::Cancelled,
+            requires_leader: false,
+        };
+        match call.check(metadata) {
+            Ok(()) => Ok(call),
+            Err(status) => {
+                call.code = status.code();
+                Err(status)
+            }
+        }
+    }
+
+    fn check(&mut self, metadata: &MetadataMap) -> Result<(), Status> {
+        let (_, _, shape) = self.method.about();
+        if shape != Shape::BidiStream {
+            self.backend.metrics.grpc.of(self.method).received.add(1);
+        }
+        let version = match metadata.get("client-api-version") {
+            None => "unknown",
+            Some(version) => version
+                .to_str()
+                .map_err(|_| etcd_api::Error::InvalidClientApiVersion.to_status())?,
+        };
+        self.backend.metrics.client_versions.count(shape, version);
+        self.requires_leader = metadata.get("hasleader").is_some_and(|value| value == "true");
+        self.check_leader()
+    }
+
+    /// An error when the client requires a leader and there is none.
+    pub(crate) fn check_leader(&self) -> Result<(), Status> {
+        if self.requires_leader && self.backend.leader() == 0 {
+            return Err(etcd_api::Error::NoLeader.to_status());
+        }
+        Ok(())
+    }
+
+    /// Whether the client wants to be told when there is no leader.
+    pub(crate) fn requires_leader(&self) -> bool {
+        self.requires_leader
+    }
+
+    /// A message of a stream came from the client.
+    pub(crate) fn received(&self) {
+        self.backend.metrics.grpc.of(self.method).received.add(1);
+    }
+
+    /// A message of a stream goes to the client.
+    pub(crate) fn sent(&self) {
+        self.backend.metrics.grpc.of(self.method).sent.add(1);
+    }
+
+    /// A unary call has its answer.
+    pub(crate) fn end<T>(mut self, outcome: Result<T, Status>) -> Result<Response<T>, Status> {
+        match &outcome {
+            Ok(_) => self.sent(),
+            Err(status) if status.code() == Code::Unknown => {
+                warn!(method = self.method.about().1, error = status.message(), "request failed");
+            }
+            Err(_) => {}
+        }
+        self.close(outcome.as_ref().map(drop));
+        self.log_if_slow();
+        outcome.map(Response::new)
+    }
+
+    /// A stream has come to its end.
+    pub(crate) fn close(&mut self, outcome: Result<(), &Status>) {
+        self.code = outcome.map_or_else(Status::code, |()| Code::Ok);
+    }
+
+    fn log_if_slow(&self) {
+        let took = self.backend.clock.now().saturating_since(self.began);
+        if took > self.backend.config.slow_request {
+            let (service, name, _) = self.method.about();
+            warn!(method = format!("/{service}/{name}"), took = ?took, code = ?self.code, "request stats");
+        }
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.backend.metrics.grpc.of(self.method).handled(self.code).add(1);
+    }
+}

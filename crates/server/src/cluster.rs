@@ -1,0 +1,98 @@
+//! The service Cluster: a list of one member. Changing it waits for a cluster
+//! of several.
+
+use std::sync::Arc;
+
+use etcd_api::etcdserverpb::cluster_server::Cluster;
+use etcd_api::etcdserverpb::{
+    Member, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse,
+    MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse,
+    MemberUpdateRequest, MemberUpdateResponse, ResponseHeader,
+};
+use tonic::{Request, Response, Status};
+
+use crate::backend::Backend;
+use crate::calls::Call;
+use crate::config::Url;
+use crate::methods::Method;
+use crate::refusal::not_yet;
+
+const CHANGES: &str = "a change of the membership";
+
+/// The service.
+#[derive(Clone)]
+pub(crate) struct ClusterService {
+    backend: Arc<Backend>,
+}
+
+impl ClusterService {
+    /// On top of `backend`.
+    pub(crate) fn new(backend: Arc<Backend>) -> ClusterService {
+        ClusterService { backend }
+    }
+
+    async fn answer_list(&self, linearizable: bool) -> Result<MemberListResponse, Status> {
+        if linearizable {
+            self.backend.confirm_reads().await?;
+        }
+        // etcd's answers about members carry no revision.
+        let mut header = ResponseHeader::default();
+        self.backend.sign(&mut header);
+        Ok(MemberListResponse { header: Some(header), members: vec![self.this_member()] })
+    }
+
+    fn this_member(&self) -> Member {
+        let config = &self.backend.config;
+        let texts = |urls: &[Url]| urls.iter().map(|url| url.as_str().to_owned()).collect();
+        Member {
+            id: self.backend.identity.member,
+            name: config.name.clone(),
+            peer_ur_ls: texts(&config.advertise_peer),
+            client_ur_ls: texts(&config.advertise_client),
+            is_learner: false,
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Cluster for ClusterService {
+    async fn member_list(
+        &self,
+        request: Request<MemberListRequest>,
+    ) -> Result<Response<MemberListResponse>, Status> {
+        let call = Call::begin(&self.backend, Method::MemberList, request.metadata())?;
+        call.end(self.answer_list(request.into_inner().linearizable).await)
+    }
+
+    async fn member_add(
+        &self,
+        request: Request<MemberAddRequest>,
+    ) -> Result<Response<MemberAddResponse>, Status> {
+        let call = Call::begin(&self.backend, Method::MemberAdd, request.metadata())?;
+        call.end(Err(not_yet(CHANGES)))
+    }
+
+    async fn member_remove(
+        &self,
+        request: Request<MemberRemoveRequest>,
+    ) -> Result<Response<MemberRemoveResponse>, Status> {
+        let call = Call::begin(&self.backend, Method::MemberRemove, request.metadata())?;
+        call.end(Err(not_yet(CHANGES)))
+    }
+
+    async fn member_update(
+        &self,
+        request: Request<MemberUpdateRequest>,
+    ) -> Result<Response<MemberUpdateResponse>, Status> {
+        let call = Call::begin(&self.backend, Method::MemberUpdate, request.metadata())?;
+        call.end(Err(not_yet(CHANGES)))
+    }
+
+    async fn member_promote(
+        &self,
+        request: Request<MemberPromoteRequest>,
+    ) -> Result<Response<MemberPromoteResponse>, Status> {
+        let call = Call::begin(&self.backend, Method::MemberPromote, request.metadata())?;
+        call.end(Err(not_yet(CHANGES)))
+    }
+}

@@ -1,0 +1,202 @@
+//! Automatic compaction: history is forgotten on a clock.
+//!
+//! *Periodic* keeps what happened within a time. It notes the revision ten
+//! times per period (per hour, for longer ones) and compacts to the oldest
+//! note once the notes reach back far enough. *Revision* keeps a number of
+//! revisions and looks every five minutes. Both behave as etcd's, so that
+//! what an operator knows about them holds.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_api::etcdserverpb::CompactionRequest;
+use revisions::Command;
+use tracing::{info, warn};
+
+use crate::backend::Backend;
+use crate::config::AutoCompaction;
+
+const HOUR: Duration = Duration::from_secs(3600);
+/// Notes taken per period.
+const NOTES_PER_PERIOD: u32 = 10;
+/// How often a number of revisions is looked at.
+const REVISION_INTERVAL: Duration = Duration::from_secs(300);
+
+/// Compacts until the server stops. Runs on a thread of its own.
+pub(crate) fn run(backend: &Arc<Backend>, kept: AutoCompaction) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(compact_for_ever(backend, kept)),
+        Err(error) => warn!(%error, "automatic compaction cannot run"),
+    }
+}
+
+async fn compact_for_ever(backend: &Backend, kept: AutoCompaction) {
+    let mut rule = Rule::of(kept);
+    let mut stopping = backend.stopping.clone();
+    loop {
+        rule.note(backend.reader().revision());
+        tokio::select! {
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+            () = tokio::time::sleep(rule.pause()) => {}
+        }
+        if let Some(revision) = rule.due(backend.reader().revision())
+            && compact(backend, revision).await
+        {
+            rule.done(revision);
+        }
+    }
+}
+
+async fn compact(backend: &Backend, revision: i64) -> bool {
+    info!(revision, "starting auto compaction");
+    let request = CompactionRequest { revision, physical: false };
+    match backend.node.execute(Command::Compact(request)).await {
+        Ok(_)
+        | Err(cluster::Error::Refused(revisions::Error::Etcd(etcd_api::Error::Compacted))) => {
+            info!(revision, "completed auto compaction");
+            true
+        }
+        Err(error) => {
+            warn!(revision, %error, "failed auto compaction");
+            false
+        }
+    }
+}
+
+/// When to compact to what. Without a clock: one note per [`Rule::pause`].
+#[derive(Debug)]
+enum Rule {
+    Periodic {
+        period: Duration,
+        /// Revisions, a pause apart, the oldest one first.
+        notes: VecDeque<i64>,
+        /// Pauses since the last compaction, or since the start.
+        pauses: u32,
+        /// Pauses that must pass before the next one.
+        pauses_due: u32,
+        compacted: i64,
+    },
+    Revisions {
+        kept: i64,
+        compacted: i64,
+    },
+}
+
+impl Rule {
+    fn of(kept: AutoCompaction) -> Rule {
+        match kept {
+            AutoCompaction::Revision(kept) => Rule::Revisions { kept, compacted: 0 },
+            AutoCompaction::Periodic(period) => Rule::Periodic {
+                period,
+                notes: VecDeque::new(),
+                pauses: 0,
+                pauses_due: pauses(period, period),
+                compacted: 0,
+            },
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        match self {
+            Rule::Periodic { period, .. } => period.min(&HOUR).div_f64(f64::from(NOTES_PER_PERIOD)),
+            Rule::Revisions { .. } => REVISION_INTERVAL,
+        }
+    }
+
+    fn note(&mut self, revision: i64) {
+        if let Rule::Periodic { period, notes, .. } = self {
+            notes.push_back(revision);
+            if notes.len() as u64 > u64::from(pauses(*period, *period)) + 1 {
+                notes.pop_front();
+            }
+        }
+    }
+
+    /// After a pause: the revision to compact to, if it is time.
+    fn due(&mut self, newest: i64) -> Option<i64> {
+        match self {
+            Rule::Revisions { kept, compacted } => {
+                let revision = newest - *kept;
+                (revision > 0 && revision != *compacted).then_some(revision)
+            }
+            Rule::Periodic { notes, pauses, pauses_due, compacted, .. } => {
+                *pauses += 1;
+                let oldest = *notes.front().expect("a note was taken before the pause");
+                (*pauses >= *pauses_due && oldest != *compacted).then_some(oldest)
+            }
+        }
+    }
+
+    fn done(&mut self, revision: i64) {
+        match self {
+            Rule::Revisions { compacted, .. } => *compacted = revision,
+            Rule::Periodic { period, pauses, pauses_due, compacted, .. } => {
+                *compacted = revision;
+                *pauses = 0;
+                // Only the first one waits for a whole period longer than an hour.
+                *pauses_due = self::pauses(*period, HOUR.min(*period));
+            }
+        }
+    }
+}
+
+/// Pauses of a rule with this period that fit into `length`.
+fn pauses(period: Duration, length: Duration) -> u32 {
+    let pause = period.min(HOUR).div_f64(f64::from(NOTES_PER_PERIOD));
+    (length.as_secs_f64() / pause.as_secs_f64()).round() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Revisions compacted to when one write happens per pause.
+    fn compacted(kept: AutoCompaction, pauses: i64) -> Vec<(i64, i64)> {
+        let mut rule = Rule::of(kept);
+        let mut compacted = Vec::new();
+        for pause in 1..=pauses {
+            rule.note(pause);
+            if let Some(revision) = rule.due(pause + 1) {
+                rule.done(revision);
+                compacted.push((pause, revision));
+            }
+        }
+        compacted
+    }
+
+    #[test]
+    fn a_short_period_is_kept_and_compacted_each_time_it_has_passed() {
+        let kept = AutoCompaction::Periodic(Duration::from_secs(300));
+        assert_eq!(compacted(kept, 35), [(10, 1), (20, 10), (30, 20)]);
+        assert_eq!(Rule::of(kept).pause(), Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_long_period_is_compacted_hourly_once_it_has_passed() {
+        let kept = AutoCompaction::Periodic(2 * HOUR);
+        assert_eq!(compacted(kept, 45), [(20, 1), (30, 10), (40, 20)]);
+        assert_eq!(Rule::of(kept).pause(), Duration::from_secs(360));
+    }
+
+    #[test]
+    fn nothing_new_is_nothing_to_compact() {
+        let mut rule = Rule::of(AutoCompaction::Periodic(HOUR));
+        for _ in 0..10 {
+            rule.note(7);
+            if let Some(revision) = rule.due(7) {
+                rule.done(revision);
+            }
+        }
+        for _ in 0..30 {
+            rule.note(7);
+            assert_eq!(rule.due(7), None);
+        }
+    }
+
+    #[test]
+    fn a_number_of_revisions_is_kept() {
+        assert_eq!(compacted(AutoCompaction::Revision(3), 4), [(3, 1), (4, 2)]);
+    }
+}

@@ -1,0 +1,176 @@
+//! From a path to a service: one comparison, no table of routes.
+//!
+//! gRPC requests go to the generated services, which box one future per call;
+//! that future is handed on as it is. Everything else is a page.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use etcd_api::etcdserverpb::auth_server::AuthServer;
+use etcd_api::etcdserverpb::cluster_server::ClusterServer;
+use etcd_api::etcdserverpb::kv_server::KvServer;
+use etcd_api::etcdserverpb::lease_server::LeaseServer;
+use etcd_api::etcdserverpb::maintenance_server::MaintenanceServer;
+use etcd_api::etcdserverpb::watch_server::WatchServer;
+use hyper::body::Incoming;
+use tonic::body::Body;
+use tonic::codegen::http::{HeaderValue, Request, Response, header};
+use tonic::codegen::{BoxFuture, Service};
+use tonic::{Code, Status};
+use tonic_health::pb::health_server::HealthServer;
+use tonic_health::server::{HealthReporter, HealthService};
+
+use crate::auth::AuthService;
+use crate::backend::Backend;
+use crate::cluster::ClusterService;
+use crate::http::{self, Pages};
+use crate::kv::KvService;
+use crate::lease::LeaseService;
+use crate::maintenance::MaintenanceService;
+use crate::watch::WatchService;
+
+/// What a port serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    /// gRPC, or not.
+    pub(crate) grpc: bool,
+    /// Pages, if any.
+    pub(crate) pages: Option<Pages>,
+}
+
+impl Traffic {
+    /// As etcd's log names it.
+    pub(crate) fn label(self) -> &'static str {
+        match (self.grpc, self.pages) {
+            (true, Some(_)) => "grpc+http",
+            (true, None) => "grpc",
+            (false, Some(Pages::Monitoring)) => "metrics",
+            (false, _) => "http",
+        }
+    }
+}
+
+/// All services. Cheap to clone; one per connection.
+#[derive(Clone)]
+pub(crate) struct Dispatch {
+    backend: Arc<Backend>,
+    traffic: Traffic,
+    kv: KvServer<KvService>,
+    watch: WatchServer<WatchService>,
+    lease: LeaseServer<LeaseService>,
+    cluster: ClusterServer<ClusterService>,
+    maintenance: MaintenanceServer<MaintenanceService>,
+    auth: AuthServer<AuthService>,
+    health: HealthServer<HealthService>,
+}
+
+impl Dispatch {
+    /// All services on top of `backend`.
+    pub(crate) fn new(backend: &Arc<Backend>, health: HealthReporter, traffic: Traffic) -> Dispatch {
+        let limit = backend.config.message_bytes_max();
+        let shared = || Arc::clone(backend);
+        Dispatch {
+            backend: shared(),
+            traffic,
+            kv: KvServer::new(KvService::new(shared()))
+                .max_decoding_message_size(limit)
+                .max_encoding_message_size(usize::MAX),
+            watch: WatchServer::new(WatchService::new(shared()))
+                .max_decoding_message_size(limit)
+                .max_encoding_message_size(usize::MAX),
+            lease: LeaseServer::new(LeaseService::new(shared())).max_decoding_message_size(limit),
+            cluster: ClusterServer::new(ClusterService::new(shared())),
+            maintenance: MaintenanceServer::new(MaintenanceService::new(shared())),
+            auth: AuthServer::new(AuthService::new(shared())),
+            health: HealthServer::new(HealthService::from_health_reporter(health)),
+        }
+    }
+
+    /// The same services for a port with other traffic.
+    pub(crate) fn serving(&self, traffic: Traffic) -> Dispatch {
+        Dispatch { traffic, ..self.clone() }
+    }
+
+    fn grpc(&self, request: Request<Incoming>) -> BoxFuture<Response<Body>, Infallible> {
+        let path = request.uri().path();
+        let service = path.get(1..).and_then(|path| path.split('/').next());
+        match service.unwrap_or_default() {
+            "etcdserverpb.KV" => self.kv.clone().call(request),
+            "etcdserverpb.Watch" => self.watch.clone().call(request),
+            "etcdserverpb.Lease" => self.lease.clone().call(request),
+            "etcdserverpb.Cluster" => self.cluster.clone().call(request),
+            "etcdserverpb.Maintenance" => self.maintenance.clone().call(request),
+            "etcdserverpb.Auth" => self.auth.clone().call(request),
+            "grpc.health.v1.Health" => self.health.clone().call(request),
+            other => {
+                let status = Status::unimplemented(format!("unknown service {other}"));
+                Box::pin(async move { Ok(status.into_http()) })
+            }
+        }
+    }
+
+    fn page(&self, pages: Pages, request: Request<Incoming>) -> BoxFuture<Response<Body>, Infallible> {
+        let backend = Arc::clone(&self.backend);
+        Box::pin(async move { Ok(http::answer(backend, pages, request).await) })
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Dispatch {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        let inner = match self.traffic.pages {
+            Some(pages) if !(self.traffic.grpc && is_grpc(&request)) => self.page(pages, request),
+            _ => self.grpc(request),
+        };
+        Answering { inner }
+    }
+}
+
+fn is_grpc(request: &Request<Incoming>) -> bool {
+    let kind = request.headers().get(header::CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// An answer under way.
+pub(crate) struct Answering {
+    inner: BoxFuture<Response<Body>, Infallible>,
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Ok(mut response) = ready!(self.inner.as_mut().poll(context));
+        if response.headers().contains_key(Status::GRPC_STATUS) {
+            use_grpc_go_words(&mut response);
+        }
+        Poll::Ready(Ok(response))
+    }
+}
+
+/// A message over the limit is ResourceExhausted with grpc-go's words; the
+/// library here says OutOfRange, which etcd's clients take for a compaction.
+fn use_grpc_go_words(response: &mut Response<Body>) {
+    let Some(status) = Status::from_header_map(response.headers()) else { return };
+    if status.code() != Code::OutOfRange || !status.message().contains("message length too large") {
+        return;
+    }
+    let numbers: Vec<&str> = status
+        .message()
+        .split(|letter: char| !letter.is_ascii_digit())
+        .filter(|part| !part.is_empty())
+        .collect();
+    let [found, limit] = numbers[..] else { return };
+    let text = format!("grpc: received message larger than max ({found} vs. {limit})");
+    let code = HeaderValue::from(Code::ResourceExhausted as i32);
+    response.headers_mut().insert(Status::GRPC_STATUS, code);
+    if let Ok(text) = HeaderValue::from_str(&text.replace(' ', "%20")) {
+        response.headers_mut().insert(Status::GRPC_MESSAGE, text);
+    }
+}

@@ -1,0 +1,116 @@
+//! HTTP/1 and HTTP/2 requests that are not gRPC.
+//!
+//! Health, versions and metrics, on the same port as gRPC or on one of their
+//! own. Answers are etcd's to the byte where monitoring reads them.
+
+mod access;
+mod health;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use tonic::body::Body;
+use tonic::codegen::http::{HeaderValue, Method, Request, Response, StatusCode, header};
+
+use crate::backend::Backend;
+use crate::metrics;
+
+/// What a port serves besides gRPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// Everything.
+    All,
+    /// What monitoring needs.
+    Monitoring,
+}
+
+/// Answers a request. Its body is not read: no page here takes one.
+pub(crate) async fn answer<B>(
+    backend: Arc<Backend>,
+    pages: Pages,
+    request: Request<B>,
+) -> Response<Body> {
+    let (parts, _) = request.into_parts();
+    if let Some(refused) = access::refuse(&backend.config, &parts) {
+        return refused;
+    }
+    let mut response = if parts.method == Method::OPTIONS {
+        plain(StatusCode::OK, String::new())
+    } else {
+        page(&backend, pages, &parts).await
+    };
+    access::allow_origin(&backend.config, &parts, response.headers_mut());
+    response
+}
+
+async fn page(
+    backend: &Arc<Backend>,
+    pages: Pages,
+    parts: &tonic::codegen::http::request::Parts,
+) -> Response<Body> {
+    let path = parts.uri.path();
+    match path {
+        "/metrics" => exposition(backend).await,
+        "/version" if pages == Pages::All => version(parts),
+        _ => match health::answer(backend, parts).await {
+            Some(response) => response,
+            None => refusal(StatusCode::NOT_FOUND, "404 page not found"),
+        },
+    }
+}
+
+async fn exposition(backend: &Arc<Backend>) -> Response<Body> {
+    match backend.aside(|backend| Ok(metrics::exposition(backend))).await {
+        Ok(text) => {
+            let mut response = plain(StatusCode::OK, text);
+            let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+            response.headers_mut().insert(header::CONTENT_TYPE, kind);
+            response
+        }
+        Err(status) => refusal(StatusCode::SERVICE_UNAVAILABLE, status.message()),
+    }
+}
+
+fn version(parts: &tonic::codegen::http::request::Parts) -> Response<Body> {
+    if parts.method != Method::GET {
+        return method_not_allowed();
+    }
+    let text = format!(
+        r#"{{"etcdserver":"{}","etcdcluster":"{}","storage":"{}"}}"#,
+        etcd_api::ETCD_VERSION,
+        etcd_api::CLUSTER_VERSION,
+        etcd_api::STORAGE_VERSION
+    );
+    let mut response = plain(StatusCode::OK, text);
+    let kind = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// A page of text.
+fn plain(status: StatusCode, text: String) -> Response<Body> {
+    let mut response = Response::new(Body::new(Full::new(Bytes::from(text))));
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// An error, with the line end that Go's server puts behind it.
+fn refusal(status: StatusCode, text: &str) -> Response<Body> {
+    let mut response = plain(status, format!("{text}\n"));
+    no_sniffing(&mut response);
+    response
+}
+
+fn no_sniffing(response: &mut Response<Body>) {
+    let value = HeaderValue::from_static("nosniff");
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, value);
+}
+
+fn method_not_allowed() -> Response<Body> {
+    let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+    response
+}

@@ -1,0 +1,89 @@
+//! Who may ask: host names and origins.
+//!
+//! Without TLS any web page could have a name of its own resolve to
+//! 127.0.0.1 and talk to the server through its reader's browser; the list of
+//! host names stops that. Origins are the browsers' own rule (CORS).
+
+use tonic::body::Body;
+use tonic::codegen::http::request::Parts;
+use tonic::codegen::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+
+use crate::config::Config;
+
+/// The refusal of a request for a host that is not on the list.
+pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
+    if config.hosts.is_empty() {
+        return None;
+    }
+    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| parts.uri.host()).unwrap_or_default();
+    let name = without_port(host);
+    if config.hosts.iter().any(|known| known == name) {
+        return None;
+    }
+    let text = format!(
+        "host {name:?} is not on the list: start the server with --host-whitelist={name}"
+    );
+    Some(super::refusal(StatusCode::MISDIRECTED_REQUEST, &text))
+}
+
+/// Tells a browser whether its page may read the answer.
+pub(super) fn allow_origin(config: &Config, parts: &Parts, headers: &mut HeaderMap) {
+    let origin = if config.origins.is_empty() {
+        HeaderValue::from_static("*")
+    } else {
+        match parts.headers.get(header::ORIGIN) {
+            Some(origin) if config.origins.iter().any(|known| origin == known.as_str()) => {
+                origin.clone()
+            }
+            _ => return,
+        }
+    };
+    let methods = HeaderValue::from_static("POST, GET, OPTIONS, PUT, DELETE");
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, methods);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    let allowed = HeaderValue::from_static("accept, content-type, authorization");
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+}
+
+fn without_port(host: &str) -> &str {
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split(']').next().unwrap_or(rest);
+    }
+    host.split(':').next().unwrap_or(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::codegen::http::Request;
+
+    use super::*;
+    use crate::config::testing;
+
+    fn parts(name: &str, value: &str) -> Parts {
+        Request::builder().header(name, value).body(()).unwrap().into_parts().0
+    }
+
+    #[test]
+    fn a_list_of_hosts_keeps_others_out() {
+        let config = testing::config(&["--host-whitelist=db.example,::1"]);
+        assert!(refuse(&config, &parts("host", "db.example:2379")).is_none());
+        assert!(refuse(&config, &parts("host", "[::1]:2379")).is_none());
+        let refused = refuse(&config, &parts("host", "evil.example")).unwrap();
+        assert_eq!(refused.status(), StatusCode::MISDIRECTED_REQUEST);
+        assert!(refuse(&testing::config(&[]), &parts("host", "evil.example")).is_none());
+    }
+
+    #[test]
+    fn only_known_origins_are_told_yes() {
+        let allowed = |words: &[&str], origin: &str| {
+            let mut headers = HeaderMap::new();
+            allow_origin(&testing::config(words), &parts("origin", origin), &mut headers);
+            headers.get(header::ACCESS_CONTROL_ALLOW_ORIGIN).cloned()
+        };
+        assert_eq!(allowed(&[], "http://x").unwrap(), "*");
+        let listed = ["--cors=http://a,http://b"];
+        assert_eq!(allowed(&listed, "http://b").unwrap(), "http://b");
+        assert_eq!(allowed(&listed, "http://c"), None);
+    }
+}

@@ -1,0 +1,183 @@
+//! `/health`, `/livez` and `/readyz`.
+//!
+//! `/health` is the old question with one answer; the other two run named
+//! checks, each also on a path of its own, and say with `?verbose` how each
+//! went. `?exclude=` leaves an alarm or a check out.
+
+use std::sync::Arc;
+
+use etcd_api::etcdserverpb::{AlarmType, RangeRequest};
+use tonic::body::Body;
+use tonic::codegen::http::request::Parts;
+use tonic::codegen::http::{Method, Response, StatusCode};
+use tracing::warn;
+
+use super::{method_not_allowed, no_sniffing, plain, refusal};
+use crate::backend::Backend;
+
+/// A named check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Check {
+    DataCorruption,
+    SerializableRead,
+    LinearizableRead,
+    NonLearner,
+}
+
+const LIVE: &[Check] = &[Check::SerializableRead];
+const READY: &[Check] =
+    &[Check::DataCorruption, Check::SerializableRead, Check::LinearizableRead, Check::NonLearner];
+
+/// The answer to one of the three, or `None` for another path.
+pub(super) async fn answer(backend: &Arc<Backend>, parts: &Parts) -> Option<Response<Body>> {
+    let path = parts.uri.path().strip_prefix('/')?;
+    let (root, one) = path.split_once('/').map_or((path, None), |(root, name)| (root, Some(name)));
+    let checks = match (root, one) {
+        ("health", None) => &[],
+        ("livez", _) => LIVE,
+        ("readyz", _) => READY,
+        _ => return None,
+    };
+    let checks: Vec<Check> = match one {
+        None => checks.to_vec(),
+        Some(name) => vec![*checks.iter().find(|check| check.name() == name)?],
+    };
+    if parts.method != Method::GET {
+        return Some(method_not_allowed());
+    }
+    let query = parts.uri.query().unwrap_or_default();
+    Some(match root {
+        "health" => health(backend, query).await,
+        _ => run(backend, root, &checks, query, one.is_none()).await,
+    })
+}
+
+/// Values of a key in a query.
+fn values<'a>(query: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
+    query.split('&').filter_map(move |pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (name == key).then_some(value)
+    })
+}
+
+async fn health(backend: &Arc<Backend>, query: &str) -> Response<Body> {
+    let serializable = values(query, "serializable").next() == Some("true");
+    let reason = unhealthy(backend, query, serializable).await;
+    let metrics = &backend.metrics;
+    match reason {
+        None => {
+            metrics.health_success.add(1);
+            plain(StatusCode::OK, r#"{"health":"true","reason":""}"#.to_owned())
+        }
+        Some(reason) => {
+            metrics.health_failures.add(1);
+            let reason = serde_json::Value::String(reason);
+            let text = format!(r#"{{"health":"false","reason":{reason}}}"#);
+            warn!(output = text, "/health error");
+            refusal(StatusCode::SERVICE_UNAVAILABLE, &text)
+        }
+    }
+}
+
+async fn unhealthy(backend: &Arc<Backend>, query: &str, serializable: bool) -> Option<String> {
+    for alarm in backend.reader().alarms() {
+        let kind = AlarmType::try_from(alarm.alarm).unwrap_or(AlarmType::None);
+        if values(query, "exclude").any(|name| name == kind.as_str_name()) {
+            continue;
+        }
+        return Some(match kind {
+            AlarmType::None => "ALARM UNKNOWN".to_owned(),
+            kind => format!("ALARM {}", kind.as_str_name()),
+        });
+    }
+    if !serializable && backend.leader() == 0 {
+        return Some("RAFT NO LEADER".to_owned());
+    }
+    read(backend, serializable).await.err().map(|error| format!("RANGE ERROR:{error}"))
+}
+
+/// Reads a key that does not exist.
+async fn read(backend: &Arc<Backend>, serializable: bool) -> Result<(), String> {
+    if !serializable {
+        backend.confirm_reads().await.map_err(|status| status.message().to_owned())?;
+    }
+    let request = RangeRequest { keys_only: true, limit: 1, ..RangeRequest::default() };
+    backend.reader().range(&request).map(drop).map_err(|error| error.to_string())
+}
+
+async fn run(
+    backend: &Arc<Backend>,
+    root: &str,
+    checks: &[Check],
+    query: &str,
+    all: bool,
+) -> Response<Body> {
+    let mut report = String::new();
+    let mut healthy = true;
+    for check in checks {
+        if all && values(query, "exclude").any(|name| name == check.name()) {
+            continue;
+        }
+        match check.run(backend).await {
+            Ok(()) => report.push_str(&format!("[+]{} ok\n", check.name())),
+            Err(reason) => {
+                healthy = false;
+                report.push_str(&format!("[-]{} failed: {reason}\n", check.name()));
+            }
+        }
+    }
+    if !healthy {
+        warn!(path = root, reason = report, "health check error");
+        return refusal(StatusCode::SERVICE_UNAVAILABLE, &report);
+    }
+    let detail = if values(query, "verbose").next().is_some() { report.as_str() } else { "" };
+    let mut response = plain(StatusCode::OK, format!("{detail}ok\n"));
+    no_sniffing(&mut response);
+    response
+}
+
+impl Check {
+    /// As in a path or a query.
+    fn name(self) -> &'static str {
+        match self {
+            Check::DataCorruption => "data_corruption",
+            Check::SerializableRead => "serializable_read",
+            Check::LinearizableRead => "linearizable_read",
+            Check::NonLearner => "non_learner",
+        }
+    }
+
+    async fn run(self, backend: &Arc<Backend>) -> Result<(), String> {
+        match self {
+            Check::DataCorruption => {
+                let corrupt = AlarmType::Corrupt as i32;
+                match backend.reader().alarms().iter().any(|alarm| alarm.alarm == corrupt) {
+                    true => Err("alarm activated: CORRUPT".to_owned()),
+                    false => Ok(()),
+                }
+            }
+            Check::SerializableRead => read(backend, true).await,
+            Check::LinearizableRead => {
+                if backend.leader() == 0 {
+                    return Err("there is no leader".to_owned());
+                }
+                read(backend, false).await
+            }
+            // A single member votes.
+            Check::NonLearner => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_may_hold_a_key_many_times() {
+        let query = "exclude=a&verbose&exclude=b";
+        assert_eq!(values(query, "exclude").collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(values(query, "verbose").next(), Some(""));
+        assert_eq!(values("", "verbose").next(), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! The service Lease. Grants and revocations go through the log; renewals
+//! only move a deadline in memory.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use etcd_api::etcdserverpb::lease_server::Lease;
+use etcd_api::etcdserverpb::{
+    LeaseGrantRequest, LeaseGrantResponse, LeaseKeepAliveRequest, LeaseKeepAliveResponse,
+    LeaseLeasesRequest, LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse,
+    LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
+};
+use futures_util::{Stream, stream};
+use revisions::{Command, Response as Outcome};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::backend::Backend;
+use crate::calls::Call;
+use crate::methods::Method;
+use crate::refusal::of_machine;
+
+/// The service.
+#[derive(Clone)]
+pub(crate) struct LeaseService {
+    backend: Arc<Backend>,
+}
+
+impl LeaseService {
+    /// On top of `backend`.
+    pub(crate) fn new(backend: Arc<Backend>) -> LeaseService {
+        LeaseService { backend }
+    }
+
+    async fn answer_grant(&self, request: LeaseGrantRequest) -> Result<LeaseGrantResponse, Status> {
+        match self.backend.execute(Command::LeaseGrant(request)).await? {
+            Outcome::LeaseGrant(response) => {
+                self.backend.metrics.leases_granted.add(1);
+                Ok(response)
+            }
+            _ => unreachable!("a grant is answered by a grant"),
+        }
+    }
+
+    async fn answer_revoke(
+        &self,
+        request: LeaseRevokeRequest,
+    ) -> Result<LeaseRevokeResponse, Status> {
+        match self.backend.execute(Command::LeaseRevoke(request)).await? {
+            Outcome::LeaseRevoke(response) => {
+                self.backend.metrics.leases_revoked.add(1);
+                Ok(response)
+            }
+            _ => unreachable!("a revocation is answered by a revocation"),
+        }
+    }
+
+    async fn answer_time_to_live(
+        &self,
+        request: LeaseTimeToLiveRequest,
+    ) -> Result<LeaseTimeToLiveResponse, Status> {
+        self.backend.confirm_reads().await?;
+        let mut response = match self.backend.reader().lease_time_to_live(&request) {
+            Ok(response) => response,
+            Err(revisions::Error::Etcd(etcd_api::Error::LeaseNotFound)) => {
+                LeaseTimeToLiveResponse { id: request.id, ttl: -1, ..Default::default() }
+            }
+            Err(error) => return Err(of_machine(&error)),
+        };
+        self.backend.fill(response.header.get_or_insert_default());
+        Ok(response)
+    }
+
+    async fn answer_leases(&self) -> Result<LeaseLeasesResponse, Status> {
+        self.backend.confirm_reads().await?;
+        let mut response = self.backend.reader().lease_leases();
+        self.backend.fill(response.header.get_or_insert_default());
+        Ok(response)
+    }
+}
+
+#[tonic::async_trait]
+impl Lease for LeaseService {
+    type LeaseKeepAliveStream =
+        Pin<Box<dyn Stream<Item = Result<LeaseKeepAliveResponse, Status>> + Send>>;
+
+    async fn lease_grant(
+        &self,
+        request: Request<LeaseGrantRequest>,
+    ) -> Result<Response<LeaseGrantResponse>, Status> {
+        let call = Call::begin(&self.backend, Method::LeaseGrant, request.metadata())?;
+        call.end(self.answer_grant(request.into_inner()).await)
+    }
+
+    async fn lease_revoke(
+        &self,
+        request: Request<LeaseRevokeRequest>,
+    ) -> Result<Response<LeaseRevokeResponse>, Status> {
+        let call = Call::begin(&self.backend, Method::LeaseRevoke, request.metadata())?;
+        call.end(self.answer_revoke(request.into_inner()).await)
+    }
+
+    async fn lease_keep_alive(
+        &self,
+        request: Request<Streaming<LeaseKeepAliveRequest>>,
+    ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
+        let call = Call::begin(&self.backend, Method::LeaseKeepAlive, request.metadata())?;
+        let renewals = Renewals::new(Arc::clone(&self.backend), call, request.into_inner());
+        Ok(Response::new(Box::pin(stream::unfold(Some(renewals), step))))
+    }
+
+    async fn lease_time_to_live(
+        &self,
+        request: Request<LeaseTimeToLiveRequest>,
+    ) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
+        let call = Call::begin(&self.backend, Method::LeaseTimeToLive, request.metadata())?;
+        call.end(self.answer_time_to_live(request.into_inner()).await)
+    }
+
+    async fn lease_leases(
+        &self,
+        request: Request<LeaseLeasesRequest>,
+    ) -> Result<Response<LeaseLeasesResponse>, Status> {
+        let call = Call::begin(&self.backend, Method::LeaseLeases, request.metadata())?;
+        call.end(self.answer_leases().await)
+    }
+}
+
+/// One stream of renewals: a request in, an answer out.
+struct Renewals {
+    backend: Arc<Backend>,
+    call: Call,
+    requests: Streaming<LeaseKeepAliveRequest>,
+    stopping: tokio::sync::watch::Receiver<bool>,
+    /// When a client that requires a leader is told that there is none.
+    leader_check: Interval,
+}
+
+async fn step(
+    renewals: Option<Renewals>,
+) -> Option<(Result<LeaseKeepAliveResponse, Status>, Option<Renewals>)> {
+    let mut renewals = renewals?;
+    match renewals.next().await {
+        Ok(Some(response)) => Some((Ok(response), Some(renewals))),
+        Ok(None) => {
+            renewals.call.close(Ok(()));
+            None
+        }
+        Err(status) => {
+            renewals.call.close(Err(&status));
+            Some((Err(status), None))
+        }
+    }
+}
+
+impl Renewals {
+    fn new(
+        backend: Arc<Backend>,
+        call: Call,
+        requests: Streaming<LeaseKeepAliveRequest>,
+    ) -> Renewals {
+        let mut leader_check = interval(3 * backend.config.election_timeout);
+        leader_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Renewals { stopping: backend.stopping.clone(), backend, call, requests, leader_check }
+    }
+
+    async fn next(&mut self) -> Result<Option<LeaseKeepAliveResponse>, Status> {
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.stopping.wait_for(|stopping| *stopping) => {
+                    return Err(etcd_api::Error::Stopped.to_status());
+                }
+                request = self.requests.message() => match request? {
+                    Some(request) => return self.renew(request.id).await.map(Some),
+                    None => return Ok(None),
+                },
+                _ = self.leader_check.tick(), if self.call.requires_leader() => {
+                    self.call.check_leader()?;
+                }
+            }
+        }
+    }
+
+    /// The header is taken before the renewal: a client must not see a lease
+    /// alive at a revision at which it was revoked already.
+    async fn renew(&mut self, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+        self.call.received();
+        let header = self.backend.header();
+        let patience = self.backend.config.request_timeout();
+        let renewal = self.backend.reader().lease_keep_alive(id);
+        let ttl = match tokio::time::timeout(patience, renewal).await {
+            Ok(Ok(ttl)) => ttl,
+            Ok(Err(revisions::Error::Etcd(etcd_api::Error::LeaseNotFound))) => 0,
+            Ok(Err(error)) => return Err(of_machine(&error)),
+            Err(_) => return Err(etcd_api::Error::Timeout.to_status()),
+        };
+        self.backend.metrics.leases_renewed.add(u64::from(ttl > 0));
+        self.call.sent();
+        Ok(LeaseKeepAliveResponse { header, id, ttl })
+    }
+}

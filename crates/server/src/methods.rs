@@ -1,0 +1,105 @@
+//! The calls of the client port, by name.
+//!
+//! A call's counters live in an array at the call's place in this table, so
+//! that counting is one addition and never a look-up of labels.
+
+/// How many messages go each way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// One there, one back.
+    Unary,
+    /// One there, many back.
+    ServerStream,
+    /// Many both ways.
+    BidiStream,
+}
+
+impl Shape {
+    /// The label of gRPC's metrics.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Shape::Unary => "unary",
+            Shape::ServerStream => "server_stream",
+            Shape::BidiStream => "bidi_stream",
+        }
+    }
+}
+
+macro_rules! methods {
+    ($($variant:ident: $service:literal $name:literal $shape:ident;)*) => {
+        /// A call.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Method {
+            $($variant),*
+        }
+
+        impl Method {
+            /// All of them, each at the place its number names.
+            pub(crate) const ALL: &'static [Method] = &[$(Method::$variant),*];
+
+            /// Service, name and shape.
+            pub(crate) const fn about(self) -> (&'static str, &'static str, Shape) {
+                match self {
+                    $(Method::$variant => ($service, $name, Shape::$shape)),*
+                }
+            }
+        }
+    };
+}
+
+methods! {
+    Range: "etcdserverpb.KV" "Range" Unary;
+    RangeStream: "etcdserverpb.KV" "RangeStream" ServerStream;
+    Put: "etcdserverpb.KV" "Put" Unary;
+    DeleteRange: "etcdserverpb.KV" "DeleteRange" Unary;
+    Txn: "etcdserverpb.KV" "Txn" Unary;
+    Compact: "etcdserverpb.KV" "Compact" Unary;
+    Watch: "etcdserverpb.Watch" "Watch" BidiStream;
+    LeaseGrant: "etcdserverpb.Lease" "LeaseGrant" Unary;
+    LeaseRevoke: "etcdserverpb.Lease" "LeaseRevoke" Unary;
+    LeaseKeepAlive: "etcdserverpb.Lease" "LeaseKeepAlive" BidiStream;
+    LeaseTimeToLive: "etcdserverpb.Lease" "LeaseTimeToLive" Unary;
+    LeaseLeases: "etcdserverpb.Lease" "LeaseLeases" Unary;
+    MemberAdd: "etcdserverpb.Cluster" "MemberAdd" Unary;
+    MemberRemove: "etcdserverpb.Cluster" "MemberRemove" Unary;
+    MemberUpdate: "etcdserverpb.Cluster" "MemberUpdate" Unary;
+    MemberList: "etcdserverpb.Cluster" "MemberList" Unary;
+    MemberPromote: "etcdserverpb.Cluster" "MemberPromote" Unary;
+    Alarm: "etcdserverpb.Maintenance" "Alarm" Unary;
+    Status: "etcdserverpb.Maintenance" "Status" Unary;
+    Defragment: "etcdserverpb.Maintenance" "Defragment" Unary;
+    Hash: "etcdserverpb.Maintenance" "Hash" Unary;
+    HashKv: "etcdserverpb.Maintenance" "HashKV" Unary;
+    Snapshot: "etcdserverpb.Maintenance" "Snapshot" ServerStream;
+    MoveLeader: "etcdserverpb.Maintenance" "MoveLeader" Unary;
+    Downgrade: "etcdserverpb.Maintenance" "Downgrade" Unary;
+    AuthEnable: "etcdserverpb.Auth" "AuthEnable" Unary;
+    AuthDisable: "etcdserverpb.Auth" "AuthDisable" Unary;
+    AuthStatus: "etcdserverpb.Auth" "AuthStatus" Unary;
+    Authenticate: "etcdserverpb.Auth" "Authenticate" Unary;
+    UserAdd: "etcdserverpb.Auth" "UserAdd" Unary;
+    UserGet: "etcdserverpb.Auth" "UserGet" Unary;
+    UserList: "etcdserverpb.Auth" "UserList" Unary;
+    UserDelete: "etcdserverpb.Auth" "UserDelete" Unary;
+    UserChangePassword: "etcdserverpb.Auth" "UserChangePassword" Unary;
+    UserGrantRole: "etcdserverpb.Auth" "UserGrantRole" Unary;
+    UserRevokeRole: "etcdserverpb.Auth" "UserRevokeRole" Unary;
+    RoleAdd: "etcdserverpb.Auth" "RoleAdd" Unary;
+    RoleGet: "etcdserverpb.Auth" "RoleGet" Unary;
+    RoleList: "etcdserverpb.Auth" "RoleList" Unary;
+    RoleDelete: "etcdserverpb.Auth" "RoleDelete" Unary;
+    RoleGrantPermission: "etcdserverpb.Auth" "RoleGrantPermission" Unary;
+    RoleRevokePermission: "etcdserverpb.Auth" "RoleRevokePermission" Unary;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_s_number_is_its_place() {
+        for (place, method) in Method::ALL.iter().enumerate() {
+            assert_eq!(*method as usize, place);
+        }
+    }
+}

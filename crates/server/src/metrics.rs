@@ -1,0 +1,121 @@
+//! What has happened so far, in numbers.
+//!
+//! Counters are plain atomics with relaxed order: a scrape may see one call
+//! counted and its byte not yet, which no graph can show. What the engine and
+//! the node count themselves is asked for at the scrape ([`gather`]), not
+//! kept twice.
+
+mod absent;
+mod gather;
+mod grpc;
+mod histogram;
+mod process;
+mod text;
+mod versions;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use etcd_api::etcdserverpb::TxnResponse;
+use etcd_api::etcdserverpb::response_op::Response as Done;
+
+pub(crate) use gather::exposition;
+pub(crate) use grpc::GrpcMetrics;
+pub(crate) use histogram::Histogram;
+pub(crate) use versions::ClientVersions;
+
+/// A number that goes up, and down where it is a gauge.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds.
+    pub(crate) fn add(&self, number: u64) {
+        self.0.fetch_add(number, Ordering::Relaxed);
+    }
+
+    /// Takes away what was added before.
+    pub(crate) fn sub(&self, number: u64) {
+        self.0.fetch_sub(number, Ordering::Relaxed);
+    }
+
+    /// The number now.
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Everything the server counts itself.
+#[derive(Debug, Default)]
+pub(crate) struct Metrics {
+    /// Calls by method.
+    pub(crate) grpc: GrpcMetrics,
+    /// Calls by the version that the client says it speaks.
+    pub(crate) client_versions: ClientVersions,
+    /// Ranges answered, those in transactions included.
+    pub(crate) ranges: Counter,
+    /// Puts done, those in transactions included.
+    pub(crate) puts: Counter,
+    /// Bytes of keys and values put outside of transactions.
+    pub(crate) put_bytes: Counter,
+    /// Deletions done, those in transactions included.
+    pub(crate) deletes: Counter,
+    /// Transactions of more than one operation.
+    pub(crate) txns: Counter,
+    /// Proposals that were refused for a reason of the server.
+    pub(crate) proposals_failed: Counter,
+    /// Open watch streams.
+    pub(crate) watch_streams: Counter,
+    /// Watches on them.
+    pub(crate) watchers: Counter,
+    /// Events sent to watches.
+    pub(crate) watch_events: Counter,
+    /// Leases.
+    pub(crate) leases_granted: Counter,
+    /// Leases ended by a client.
+    pub(crate) leases_revoked: Counter,
+    /// Renewals.
+    pub(crate) leases_renewed: Counter,
+    /// Health checks that passed.
+    pub(crate) health_success: Counter,
+    /// Health checks that failed.
+    pub(crate) health_failures: Counter,
+    /// Open connections of clients.
+    pub(crate) connections: Counter,
+    /// Time of Defragment.
+    pub(crate) defragmentations: Histogram,
+    /// Time of Hash and HashKV.
+    pub(crate) hashes: Histogram,
+}
+
+impl Metrics {
+    /// A put outside of a transaction.
+    pub(crate) fn count_put(&self, bytes: usize) {
+        self.puts.add(1);
+        self.put_bytes.add(bytes as u64);
+    }
+
+    /// The operations of a transaction.
+    pub(crate) fn count_txn(&self, response: &TxnResponse) {
+        self.count_operations(response);
+        self.txns.add(u64::from(response.responses.len() > 1));
+    }
+
+    fn count_operations(&self, response: &TxnResponse) {
+        for done in &response.responses {
+            match &done.response {
+                Some(Done::ResponseRange(_)) => self.ranges.add(1),
+                Some(Done::ResponsePut(_)) => self.puts.add(1),
+                Some(Done::ResponseDeleteRange(_)) => self.deletes.add(1),
+                Some(Done::ResponseTxn(nested)) => self.count_operations(nested),
+                None => {}
+            }
+        }
+    }
+
+    /// A refusal that says something about the server, not about the request.
+    pub(crate) fn count_failed_proposal(&self, error: &cluster::Error) {
+        if !matches!(error, cluster::Error::Refused(revisions::Error::Etcd(_))) {
+            self.proposals_failed.add(1);
+        }
+    }
+}

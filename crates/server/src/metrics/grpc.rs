@@ -1,0 +1,70 @@
+//! Calls by method: begun, ended, messages each way.
+
+use super::Counter;
+use crate::methods::Method;
+use tonic::Code;
+
+/// Status codes there are.
+const CODES: usize = 17;
+
+/// Labels of the codes, at the place of their number.
+pub(super) const CODE_LABELS: [&str; CODES] = [
+    "OK",
+    "Canceled",
+    "Unknown",
+    "InvalidArgument",
+    "DeadlineExceeded",
+    "NotFound",
+    "AlreadyExists",
+    "PermissionDenied",
+    "ResourceExhausted",
+    "FailedPrecondition",
+    "Aborted",
+    "OutOfRange",
+    "Unimplemented",
+    "Internal",
+    "Unavailable",
+    "DataLoss",
+    "Unauthenticated",
+];
+
+/// One call's counters.
+#[derive(Debug, Default)]
+pub(crate) struct MethodMetrics {
+    /// Calls begun.
+    pub(crate) started: Counter,
+    /// Messages from clients.
+    pub(crate) received: Counter,
+    /// Messages to clients.
+    pub(crate) sent: Counter,
+    handled: [Counter; CODES],
+}
+
+impl MethodMetrics {
+    /// Calls ended with a code.
+    pub(crate) fn handled(&self, code: Code) -> &Counter {
+        &self.handled[code as usize]
+    }
+
+    /// Calls ended, by the place of their code.
+    pub(super) fn each_handled(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        CODE_LABELS.into_iter().zip(self.handled.iter().map(Counter::get))
+    }
+}
+
+/// All calls' counters.
+#[derive(Debug)]
+pub(crate) struct GrpcMetrics(Vec<MethodMetrics>);
+
+impl Default for GrpcMetrics {
+    fn default() -> GrpcMetrics {
+        GrpcMetrics(Method::ALL.iter().map(|_| MethodMetrics::default()).collect())
+    }
+}
+
+impl GrpcMetrics {
+    /// The counters of a call.
+    pub(crate) fn of(&self, method: Method) -> &MethodMetrics {
+        &self.0[method as usize]
+    }
+}

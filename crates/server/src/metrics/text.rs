@@ -1,0 +1,80 @@
+//! Prometheus' text format.
+
+use std::fmt::{Display, Write};
+
+use super::histogram::Reading;
+
+/// A page of metrics under construction.
+#[derive(Default)]
+pub(super) struct Page(String);
+
+impl Page {
+    /// The page.
+    pub(super) fn into_text(self) -> String {
+        self.0
+    }
+
+    /// Begins a family.
+    pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+    }
+
+    /// One line of a family.
+    pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        self.0.push_str(name);
+        for (place, (label, text)) in labels.iter().enumerate() {
+            let open = if place == 0 { '{' } else { ',' };
+            let _ = write!(self.0, "{open}{label}=\"{}\"", escaped(text));
+        }
+        if !labels.is_empty() {
+            self.0.push('}');
+        }
+        let _ = writeln!(self.0, " {value}");
+    }
+
+    /// A family of one counter.
+    pub(super) fn counter(&mut self, name: &str, help: &str, value: impl Display) {
+        self.family(name, "counter", help);
+        self.sample(name, &[], value);
+    }
+
+    /// A family of one gauge.
+    pub(super) fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
+        self.family(name, "gauge", help);
+        self.sample(name, &[], value);
+    }
+
+    /// A family of one histogram.
+    pub(super) fn histogram(&mut self, name: &str, help: &str, reading: &Reading) {
+        self.family(name, "histogram", help);
+        let bucket = format!("{name}_bucket");
+        for (bound, count) in &reading.buckets {
+            self.sample(&bucket, &[("le", &bound.to_string())], count);
+        }
+        self.sample(&bucket, &[("le", "+Inf")], reading.count);
+        self.sample(&format!("{name}_sum"), &[], reading.sum);
+        self.sample(&format!("{name}_count"), &[], reading.count);
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_labels_and_escapes() {
+        let mut page = Page::default();
+        page.counter("a_total", "Things.", 3);
+        page.family("b", "gauge", "Others.");
+        page.sample("b", &[("x", "1"), ("y", "q\"\\\n")], 0.5);
+        assert_eq!(
+            page.into_text(),
+            "# HELP a_total Things.\n# TYPE a_total counter\na_total 3\n\
+             # HELP b Others.\n# TYPE b gauge\nb{x=\"1\",y=\"q\\\"\\\\\\n\"} 0.5\n"
+        );
+    }
+}

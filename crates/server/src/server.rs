@@ -1,0 +1,206 @@
+//! The whole server: sockets, node, one runtime per core, and their end.
+//!
+//! ```text
+//!   bind ──► open the node ──► accept ──► … ──► stop accepting, end streams ──► stop the node
+//! ```
+//!
+//! The sockets come first: a port that is taken is noticed before anything is
+//! touched on disk, and clients that come during recovery wait instead of
+//! failing.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use cluster::{Node, NodeOptions};
+use environment::threads;
+use tokio::sync::watch;
+use tonic_health::server::HealthReporter;
+use tracing::{info, warn};
+
+use crate::backend::Backend;
+use crate::config::{Config, Durability, Url};
+use crate::dispatch::{Dispatch, Traffic};
+use crate::http::Pages;
+use crate::identity::Identity;
+use crate::listen::{self, Listener};
+use crate::metrics::Metrics;
+use crate::worker::{Cores, Worker};
+use crate::{Error, compactor};
+
+/// A running server. Dropping it stops it.
+#[derive(Debug)]
+pub struct Server {
+    backend: Arc<Backend>,
+    stop: watch::Sender<bool>,
+    /// One per core, and the compactor's.
+    threads: Vec<JoinHandle<()>>,
+    client_addresses: Vec<SocketAddr>,
+    socket_files: Vec<PathBuf>,
+}
+
+/// Everything that listens, by core.
+#[derive(Default)]
+struct Sockets {
+    by_core: Vec<Vec<(Listener, Traffic)>>,
+    client_addresses: Vec<SocketAddr>,
+    socket_files: Vec<PathBuf>,
+}
+
+impl Server {
+    /// Binds, recovers, serves.
+    pub fn start(config: Config) -> Result<Server, Error> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let sockets = bind_all(&config, cores)?;
+        let options = node_options(&config);
+        let clock = Arc::clone(&options.clock);
+        let node = Node::start(options)?;
+        let (stop, stopping) = watch::channel(false);
+        let backend = Arc::new(Backend {
+            node,
+            identity: Identity::of(&config),
+            metrics: Metrics::default(),
+            clock,
+            stopping,
+            config,
+        });
+        let mut server = Server {
+            backend,
+            stop,
+            threads: Vec::new(),
+            client_addresses: sockets.client_addresses,
+            socket_files: sockets.socket_files,
+        };
+        server.start_workers(sockets.by_core)?;
+        server.start_compactor()?;
+        Ok(server)
+    }
+
+    fn start_workers(&mut self, by_core: Vec<Vec<(Listener, Traffic)>>) -> Result<(), Error> {
+        let (cores, doors) = Cores::new(by_core.len());
+        let all = Traffic { grpc: true, pages: Some(Pages::All) };
+        let dispatch = Dispatch::new(&self.backend, HealthReporter::new(), all);
+        for (core, (listeners, arrivals)) in by_core.into_iter().zip(doors).enumerate() {
+            let worker = Worker {
+                core,
+                cores: cores.clone(),
+                arrivals,
+                listeners,
+                dispatch: dispatch.clone(),
+                backend: Arc::clone(&self.backend),
+            };
+            self.spawn(&format!("serve-{core}"), move || {
+                if let Err(error) = worker.run() {
+                    warn!(%error, core, "cannot serve on this core");
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    fn start_compactor(&mut self) -> Result<(), Error> {
+        if let Some(kept) = self.backend.config.auto_compaction {
+            let backend = Arc::clone(&self.backend);
+            self.spawn("compactor", move || compactor::run(&backend, kept))?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+        self.threads.push(threads::spawn(name, body).map_err(Error::Threads)?);
+        Ok(())
+    }
+
+    /// Where clients can connect over TCP.
+    pub fn client_addresses(&self) -> &[SocketAddr] {
+        &self.client_addresses
+    }
+
+    /// Names of this member and its cluster.
+    pub fn identity(&self) -> Identity {
+        self.backend.identity
+    }
+
+    /// Ends streams, lets requests under way come to their end for a moment,
+    /// and closes the store. What was acknowledged is on disk in any case.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.stop.send_replace(true);
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                warn!("a thread of the server panicked");
+            }
+        }
+        self.backend.node.stop();
+        for file in self.socket_files.drain(..) {
+            if let Err(error) = listen::remove_socket_file(&file) {
+                warn!(%error, file = %file.display(), "cannot remove the socket's file");
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
+    let apart = !config.listen_client_http.is_empty();
+    let client = Traffic { grpc: true, pages: (!apart).then_some(Pages::All) };
+    let http = Traffic { grpc: false, pages: Some(Pages::All) };
+    let monitoring = Traffic { grpc: false, pages: Some(Pages::Monitoring) };
+    let mut sockets = Sockets::default();
+    sockets.by_core.resize_with(cores, Vec::new);
+    for (urls, traffic) in [
+        (&config.listen_client, client),
+        (&config.listen_client_http, http),
+        (&config.listen_metrics, monitoring),
+    ] {
+        for url in urls {
+            sockets.add(url, traffic, config).map_err(Error::Listen)?;
+        }
+    }
+    Ok(sockets)
+}
+
+impl Sockets {
+    fn add(&mut self, url: &Url, traffic: Traffic, config: &Config) -> io::Result<()> {
+        let bound = listen::bind(url, self.by_core.len(), config.share_port)?;
+        info!(traffic = traffic.label(), address = url.as_str(), "serving client traffic insecurely");
+        for (core, listeners) in self.by_core.iter_mut().zip(bound.by_core) {
+            core.extend(listeners.into_iter().map(|listener| (listener, traffic)));
+        }
+        if traffic.grpc {
+            self.client_addresses.extend(bound.addresses);
+        }
+        self.socket_files.extend(bound.socket_file);
+        Ok(())
+    }
+}
+
+fn node_options(config: &Config) -> NodeOptions {
+    let mut options = NodeOptions::new(&config.data_directory);
+    let machine = &mut options.machine;
+    machine.member_id = Identity::of(config).member;
+    machine.quota_bytes = config.quota_bytes;
+    machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config);
+    machine.watch.response_bytes_max = config.message_bytes_max();
+    machine.engine.durability = match config.durability {
+        Durability::Durable => engine::Durability::Durable,
+        Durability::Os => engine::Durability::Os,
+    };
+    options
+}
+
+/// A lease shorter than one and a half elections could not be renewed in time.
+fn lease_ttl_min_seconds(config: &Config) -> i64 {
+    let milliseconds = config.election_timeout.as_millis() as i64;
+    (3 * milliseconds).div_ceil(2 * 1000).max(1)
+}

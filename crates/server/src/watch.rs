@@ -1,0 +1,200 @@
+//! The service Watch: one gRPC stream, many watches.
+//!
+//! ```text
+//!   client ──create, cancel, progress──► requests ─┐
+//!                                                  ├─ Session::step ──► responses ──► client
+//!   hub ──────────────events──────────► watches ───┘
+//! ```
+//!
+//! There is no task and no queue of our own: a step runs when HTTP/2 has room
+//! for another message and at no other time. A client that does not read
+//! stops the steps; its watches then wait in the log as cursors, and what it
+//! costs is the stream's bounded buffers, whatever it asked for.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use etcd_api::etcdserverpb::watch_request::RequestUnion;
+use etcd_api::etcdserverpb::watch_server::Watch;
+use etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
+use futures_util::{Stream, stream};
+use revisions::WatchStream;
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::backend::Backend;
+use crate::calls::Call;
+use crate::methods::Method;
+
+/// The service.
+#[derive(Clone)]
+pub(crate) struct WatchService {
+    backend: Arc<Backend>,
+}
+
+impl WatchService {
+    /// On top of `backend`.
+    pub(crate) fn new(backend: Arc<Backend>) -> WatchService {
+        WatchService { backend }
+    }
+}
+
+#[tonic::async_trait]
+impl Watch for WatchService {
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<WatchResponse, Status>> + Send>>;
+
+    async fn watch(
+        &self,
+        request: Request<Streaming<WatchRequest>>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
+        let call = Call::begin(&self.backend, Method::Watch, request.metadata())?;
+        let session = Session::new(Arc::clone(&self.backend), call, request.into_inner());
+        Ok(Response::new(Box::pin(stream::unfold(Some(session), step))))
+    }
+}
+
+/// One step: the next response, and the session unless it was the last.
+async fn step(session: Option<Session>) -> Option<(Result<WatchResponse, Status>, Option<Session>)> {
+    let mut session = session?;
+    match session.next().await {
+        Ok(Some(response)) => Some((Ok(response), Some(session))),
+        Ok(None) => {
+            session.call.close(Ok(()));
+            None
+        }
+        Err(status) => {
+            session.call.close(Err(&status));
+            Some((Err(status), None))
+        }
+    }
+}
+
+/// A stream and its watches.
+struct Session {
+    backend: Arc<Backend>,
+    call: Call,
+    requests: Streaming<WatchRequest>,
+    /// The client may still send requests. One that has closed its side keeps
+    /// its watches.
+    requests_open: bool,
+    watches: WatchStream,
+    stopping: tokio::sync::watch::Receiver<bool>,
+    /// When quiet watches get a progress notice.
+    progress: Interval,
+    /// When a client that requires a leader is told that there is none.
+    leader_check: Interval,
+    /// Watches created and not canceled; ours in the gauge.
+    live: u64,
+}
+
+/// What woke a session up.
+enum Event {
+    Stopping,
+    Request(Result<Option<WatchRequest>, Status>),
+    Response(Option<WatchResponse>),
+    ProgressDue,
+    LeaderCheckDue,
+}
+
+impl Session {
+    fn new(backend: Arc<Backend>, call: Call, requests: Streaming<WatchRequest>) -> Session {
+        backend.metrics.watch_streams.add(1);
+        let leader_patience = 3 * backend.config.election_timeout;
+        Session {
+            call,
+            requests,
+            requests_open: true,
+            watches: backend.reader().watch_hub().subscribe(),
+            stopping: backend.stopping.clone(),
+            progress: every(jittered(&backend)),
+            leader_check: every(leader_patience),
+            live: 0,
+            backend,
+        }
+    }
+
+    /// The next message to send; `None` ends the stream well.
+    async fn next(&mut self) -> Result<Option<WatchResponse>, Status> {
+        loop {
+            match self.event().await {
+                Event::Stopping => return Err(etcd_api::Error::Stopped.to_status()),
+                Event::Request(Ok(Some(request))) => self.take(request),
+                Event::Request(Ok(None)) => self.requests_open = false,
+                Event::Request(Err(status)) => return Err(status),
+                Event::Response(Some(response)) => return Ok(Some(self.finish(response))),
+                Event::Response(None) => return Err(etcd_api::Error::Stopped.to_status()),
+                Event::ProgressDue => self.watches.progress_tick(),
+                Event::LeaderCheckDue => self.call.check_leader()?,
+            }
+        }
+    }
+
+    /// Waits for one. Every branch can be dropped without losing anything.
+    async fn event(&mut self) -> Event {
+        let Session { requests, watches, stopping, progress, leader_check, .. } = self;
+        tokio::select! {
+            biased;
+            _ = stopping.wait_for(|stopping| *stopping) => Event::Stopping,
+            request = async {
+                watches.accepts_requests().await;
+                requests.message().await
+            }, if self.requests_open => Event::Request(request),
+            response = watches.next() => Event::Response(response),
+            _ = progress.tick() => Event::ProgressDue,
+            _ = leader_check.tick(), if self.call.requires_leader() => Event::LeaderCheckDue,
+        }
+    }
+
+    fn take(&mut self, request: WatchRequest) {
+        self.call.received();
+        match request.request_union {
+            Some(RequestUnion::CreateRequest(create)) => self.watches.create(create),
+            Some(RequestUnion::CancelRequest(cancel)) => self.watches.cancel(cancel.watch_id),
+            Some(RequestUnion::ProgressRequest(_)) => self.watches.request_progress(),
+            // As in etcd: an empty request is no reason to end the stream.
+            None => {}
+        }
+    }
+
+    /// Adds the names to a response and counts it.
+    fn finish(&mut self, mut response: WatchResponse) -> WatchResponse {
+        self.backend.sign(response.header.get_or_insert_default());
+        self.call.sent();
+        let metrics = &self.backend.metrics;
+        metrics.watch_events.add(response.events.len() as u64);
+        match (response.created, response.canceled) {
+            (true, false) => {
+                self.live += 1;
+                metrics.watchers.add(1);
+            }
+            (false, true) if self.live > 0 => {
+                self.live -= 1;
+                metrics.watchers.sub(1);
+            }
+            _ => {}
+        }
+        response
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.backend.metrics.watchers.sub(self.live);
+        self.backend.metrics.watch_streams.sub(1);
+    }
+}
+
+fn every(period: Duration) -> Interval {
+    let mut interval = interval_at(Instant::now() + period, period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+/// Up to a tenth more than configured, so that streams that began together
+/// do not send their notices together.
+fn jittered(backend: &Backend) -> Duration {
+    let period = backend.config.watch_progress_interval;
+    let tenths_of_a_percent = backend.clock.unix_time().subsec_nanos() % 100;
+    period + period * tenths_of_a_percent / 1000
+}

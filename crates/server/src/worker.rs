@@ -1,0 +1,263 @@
+//! One core's runtime: it accepts, it serves, it stops.
+//!
+//! ```text
+//!   kernel ──► accept on core 0 ─┬─► serve here, when here live the fewest
+//!                                └─► hand over to the core where they do
+//! ```
+//!
+//! A runtime of one thread per core answers a request without a hand-over
+//! between threads. The kernel spreads connections over the accept queues by
+//! a hash, which leaves two clients on one core as often as not; a connection
+//! is therefore moved once, when it is accepted, and never again.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tracing::{debug, warn};
+
+use crate::backend::Backend;
+use crate::dispatch::{Dispatch, Traffic};
+use crate::listen::Listener;
+
+/// What open requests get to come to their end when the server stops.
+const GRACE: Duration = Duration::from_millis(400);
+/// Pause after a failed accept: out of file handles, say.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Bytes a stream may send ahead of what its client has read.
+const STREAM_BUFFER_BYTES: usize = 256 * 1024;
+
+/// An accepted connection on its way to its core.
+pub(crate) struct Accepted {
+    socket: AcceptedSocket,
+    traffic: Traffic,
+}
+
+enum AcceptedSocket {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// Where connections can live.
+#[derive(Clone)]
+pub(crate) struct Cores(Arc<Vec<Core>>);
+
+struct Core {
+    /// Connections that live there or are on their way.
+    connections: AtomicUsize,
+    door: mpsc::UnboundedSender<Accepted>,
+}
+
+impl Cores {
+    /// `count` cores, and the other side of each one's door.
+    pub(crate) fn new(count: usize) -> (Cores, Vec<mpsc::UnboundedReceiver<Accepted>>) {
+        let (cores, doors) = (0..count)
+            .map(|_| {
+                let (door, inside) = mpsc::unbounded_channel();
+                (Core { connections: AtomicUsize::new(0), door }, inside)
+            })
+            .unzip();
+        (Cores(Arc::new(cores)), doors)
+    }
+
+    /// Gives a connection to the core where the fewest live; in doubt to the
+    /// one that accepted it.
+    fn place(&self, here: usize, accepted: Accepted) {
+        let live = |core: usize| self.0[core].connections.load(Ordering::Relaxed);
+        let fewest = (0..self.0.len()).min_by_key(|core| (live(*core), *core != here));
+        let core = &self.0[fewest.expect("there is at least one core")];
+        core.connections.fetch_add(1, Ordering::Relaxed);
+        // A core that has stopped drops the connection, which closes it.
+        let _ = core.door.send(accepted);
+    }
+
+    fn left(&self, core: usize) {
+        self.0[core].connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// One core's share of the server.
+pub(crate) struct Worker {
+    /// Its number.
+    pub(crate) core: usize,
+    /// All of them.
+    pub(crate) cores: Cores,
+    /// Its door.
+    pub(crate) arrivals: mpsc::UnboundedReceiver<Accepted>,
+    /// Its sockets.
+    pub(crate) listeners: Vec<(Listener, Traffic)>,
+    /// Its services.
+    pub(crate) dispatch: Dispatch,
+    /// What they stand on.
+    pub(crate) backend: Arc<Backend>,
+}
+
+impl Worker {
+    /// Serves until the server stops. Runs on a thread of its own.
+    pub(crate) fn run(self) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(16)
+            .thread_keep_alive(Duration::from_secs(60))
+            .build()?;
+        let outcome = runtime.block_on(self.serve());
+        runtime.shutdown_timeout(GRACE);
+        outcome
+    }
+
+    async fn serve(mut self) -> io::Result<()> {
+        let mut accepting = JoinSet::new();
+        for (listener, traffic) in std::mem::take(&mut self.listeners) {
+            let acceptor = Acceptor { cores: self.cores.clone(), core: self.core, traffic };
+            match listener {
+                Listener::Tcp(listener) => {
+                    accepting.spawn(acceptor.tcp(TcpListener::from_std(listener)?));
+                }
+                Listener::Unix(listener) => {
+                    accepting.spawn(acceptor.unix(UnixListener::from_std(listener)?));
+                }
+            }
+        }
+        let mut stopping = self.backend.stopping.clone();
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                _ = stopping.wait_for(|stopping| *stopping) => break,
+                Some(accepted) = self.arrivals.recv() => self.open(accepted, &mut connections),
+                Some(_) = connections.join_next() => {}
+            }
+        }
+        accepting.shutdown().await;
+        let all_closed = async { while connections.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(GRACE, all_closed).await;
+        Ok(())
+    }
+
+    fn open(&self, accepted: Accepted, connections: &mut JoinSet<()>) {
+        let connection = Connection {
+            dispatch: self.dispatch.serving(accepted.traffic),
+            backend: Arc::clone(&self.backend),
+            presence: Presence::new(self),
+        };
+        let began = match accepted.socket {
+            AcceptedSocket::Tcp(socket) => TcpStream::from_std(socket)
+                .map(|socket| connections.spawn(connection.serve(TokioIo::new(socket)))),
+            AcceptedSocket::Unix(socket) => UnixStream::from_std(socket)
+                .map(|socket| connections.spawn(connection.serve(TokioIo::new(socket)))),
+        };
+        if let Err(error) = began {
+            warn!(%error, "cannot serve an accepted connection");
+        }
+    }
+}
+
+/// Accepts on one socket.
+struct Acceptor {
+    cores: Cores,
+    core: usize,
+    traffic: Traffic,
+}
+
+impl Acceptor {
+    async fn tcp(self, listener: TcpListener) {
+        loop {
+            let accepted = listener.accept().await.and_then(|(socket, _)| {
+                socket.set_nodelay(true)?;
+                Ok(AcceptedSocket::Tcp(socket.into_std()?))
+            });
+            self.place(accepted).await;
+        }
+    }
+
+    async fn unix(self, listener: UnixListener) {
+        loop {
+            let accepted = listener.accept().await;
+            let accepted = accepted.and_then(|(socket, _)| socket.into_std());
+            self.place(accepted.map(AcceptedSocket::Unix)).await;
+        }
+    }
+
+    async fn place(&self, accepted: io::Result<AcceptedSocket>) {
+        match accepted {
+            Ok(socket) => self.cores.place(self.core, Accepted { socket, traffic: self.traffic }),
+            Err(error) => {
+                warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Counts a connection as long as it lives.
+struct Presence {
+    cores: Cores,
+    core: usize,
+    backend: Arc<Backend>,
+}
+
+impl Presence {
+    fn new(worker: &Worker) -> Presence {
+        worker.backend.metrics.connections.add(1);
+        let (cores, backend) = (worker.cores.clone(), Arc::clone(&worker.backend));
+        Presence { cores, core: worker.core, backend }
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        self.backend.metrics.connections.sub(1);
+        self.cores.left(self.core);
+    }
+}
+
+/// A connection of either kind of socket.
+struct Connection {
+    dispatch: Dispatch,
+    backend: Arc<Backend>,
+    presence: Presence,
+}
+
+impl Connection {
+    async fn serve<S>(self, io: TokioIo<S>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let _presence = self.presence;
+        let builder = protocol(&self.backend);
+        let connection = builder.serve_connection(io, self.dispatch);
+        tokio::pin!(connection);
+        let mut stopping: watch::Receiver<bool> = self.backend.stopping.clone();
+        let outcome = tokio::select! {
+            outcome = connection.as_mut() => outcome,
+            _ = stopping.wait_for(|stopping| *stopping) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = outcome {
+            debug!(error, "connection ended");
+        }
+    }
+}
+
+/// HTTP/1 and HTTP/2 without TLS, told apart by the first bytes.
+fn protocol(backend: &Backend) -> Builder<TokioExecutor> {
+    let config = &backend.config;
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new());
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(config.concurrent_streams_max)
+        .max_send_buf_size(STREAM_BUFFER_BYTES)
+        .keep_alive_interval(config.keepalive_interval)
+        .keep_alive_timeout(config.keepalive_timeout);
+    builder
+}
