@@ -1,6 +1,168 @@
-use crate::process::Outcome;
+//! etcd's own tests/common against our server.
+//!
+//! The tests start `etcd` from a folder of binaries and talk to it through the
+//! real etcdctl. The folder that we give them holds etcd's tools and, under the
+//! name `etcd`, a script of four lines that starts ours. What must pass stands
+//! in `etcd_tests.txt`; everything else is printed and left to a later issue.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use crate::{
+    etcd,
+    process::{Outcome, inkstone_binary, root},
+};
+
 #[derive(clap::Args)]
-pub struct Options {}
-pub fn run(_: &Options) -> Outcome {
+pub struct Options {
+    /// Go's pattern for the names of the tests [default: those that must pass]
+    pattern: Option<String>,
+    /// Every test, the ones for later issues too (10 to 40 minutes)
+    #[arg(long, conflicts_with = "pattern")]
+    all: bool,
+    /// The server to test [default: ours, built now]
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Show what the tests and the servers print
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Verdicts by name of the test, as Go prints them.
+type Verdicts = BTreeMap<String, String>;
+
+pub fn run(options: &Options) -> Outcome {
+    let (program, folder) = etcd::test_program()?;
+    let binary = inkstone_binary(options.binary.as_deref())?;
+    let binaries = tempfile::tempdir()?;
+    prepare(binaries.path(), &binary)?;
+    let required = fs::read_to_string(root().join("xtask/etcd_tests.txt"))?;
+    let pattern = pattern(options, &required);
+    println!("tests/common, {pattern}, against {}", binary.display());
+    let mut command = Command::new(&program);
+    command
+        .current_dir(&folder)
+        .env("E2E_TEST_MINIMAL", "true")
+        .env_remove("ETCDCTL_API")
+        .arg("-test.v")
+        .arg("-test.timeout=60m")
+        .arg(format!("-test.run={pattern}"))
+        .arg(format!("-bin-dir={}", binaries.path().display()))
+        .stderr(Stdio::inherit());
+    if options.verbose {
+        command.env("EXPECT_DEBUG", "1");
+    }
+    let output = String::from_utf8_lossy(&command.output()?.stdout).into_owned();
+    if options.verbose {
+        println!("{output}");
+    }
+    fs::write(root().join("target/etcd/tests.log"), &output)?;
+    verdict(&verdicts(&output), &required, &pattern)
+}
+
+/// Fills the folder in which the tests look for binaries.
+fn prepare(folder: &Path, binary: &Path) -> Outcome {
+    for tool in ["etcdctl", "etcdutl"] {
+        std::os::unix::fs::symlink(etcd::binary(tool)?, folder.join(tool))?;
+    }
+    let script = folder.join("etcd");
+    let text = format!(
+        "#!/bin/sh\ncase \"$1\" in\n--version) exec {0} --version ;;\n*) exec {0} serve \"$@\" ;;\nesac\n",
+        binary.display()
+    );
+    fs::write(&script, text)?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
     Ok(())
+}
+
+fn pattern(options: &Options, required: &str) -> String {
+    match &options.pattern {
+        Some(pattern) => pattern.clone(),
+        None if options.all => ".".to_owned(),
+        None => top_level(required),
+    }
+}
+
+/// Matches the required tests; those with a matrix run without TLS.
+fn top_level(required: &str) -> String {
+    let mut names: Vec<&str> = tests(required)
+        .map(|test| test.split('/').next().unwrap_or(test))
+        .collect();
+    names.dedup();
+    format!("^({})$/^NoTLS$", names.join("|"))
+}
+
+fn tests(required: &str) -> impl Iterator<Item = &str> {
+    required
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+}
+
+fn verdicts(output: &str) -> Verdicts {
+    let rows = output.lines().map(str::trim_start);
+    rows.filter_map(|row| {
+        let (verdict, name) = row.strip_prefix("--- ")?.split_once(": ")?;
+        let (name, seconds) = name.split_once(" (")?;
+        let seconds = seconds.trim_end_matches(')');
+        Some((name.to_owned(), format!("{verdict} {seconds}")))
+    })
+    .collect()
+}
+
+fn verdict(verdicts: &Verdicts, required: &str, pattern: &str) -> Outcome {
+    for (name, verdict) in verdicts {
+        println!("{verdict:12} {name}");
+    }
+    let passed = |name: &str| {
+        verdicts
+            .get(name)
+            .is_some_and(|verdict| verdict.starts_with("PASS"))
+    };
+    let total = verdicts.keys().filter(|name| passed(name)).count();
+    println!(
+        "{total} of {} pass; the whole output: target/etcd/tests.log",
+        verdicts.len()
+    );
+    if verdicts.is_empty() {
+        return Err(format!("no test matched {pattern}").into());
+    }
+    let failed: Vec<&str> = tests(required)
+        .filter(|name| verdicts.contains_key(*name) || *pattern == top_level(required))
+        .filter(|name| !passed(name))
+        .collect();
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("required and not passed: {}", failed.join(", ")).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "=== RUN   TestKVPut\n--- PASS: TestKVPut (1.00s)\n    \
+        --- PASS: TestKVPut/NoTLS (0.50s)\n    --- SKIP: TestKVPut/ClientTLS (0.00s)\n\
+        --- FAIL: TestWatch (2.00s)\n";
+
+    #[test]
+    fn verdicts_are_read_from_gos_output() {
+        let verdicts = verdicts(OUTPUT);
+        assert_eq!(verdicts.len(), 4);
+        assert_eq!(verdicts["TestKVPut/NoTLS"], "PASS 0.50s");
+        assert_eq!(verdicts["TestWatch"], "FAIL 2.00s");
+    }
+
+    #[test]
+    fn only_required_tests_decide() {
+        let verdicts = verdicts(OUTPUT);
+        assert!(verdict(&verdicts, "# head\nTestKVPut/NoTLS\n", ".").is_ok());
+        assert!(verdict(&verdicts, "TestWatch\n", ".").is_err());
+        assert!(verdict(&verdicts, "TestTxn\n", "^(TestTxn)$/^NoTLS$").is_err());
+        assert!(verdict(&Verdicts::new(), "", ".").is_err());
+    }
 }

@@ -1,1 +1,94 @@
+//! What a figure must name to mean anything: day, machine, commit.
 
+use std::process::Command;
+
+use crate::process::{Outcome, capture, root};
+
+/// Where and when something was measured.
+pub struct Machine {
+    pub date: String,
+    pub commit: String,
+    pub processor: String,
+    pub cores: usize,
+    pub memory_gib: u64,
+    pub kernel: String,
+}
+
+impl Machine {
+    /// Reads it from the running system.
+    pub fn here() -> Outcome<Machine> {
+        Ok(Machine {
+            date: line(Command::new("date").args(["-u", "+%F"]))?,
+            commit: commit()?,
+            processor: processor()?,
+            cores: std::thread::available_parallelism()?.get(),
+            memory_gib: memory_kib()?.div_ceil(1 << 20),
+            kernel: line(Command::new("uname").arg("-sr"))?,
+        })
+    }
+
+    /// For file names: what the machine is, not what it is called.
+    pub fn slug(&self) -> String {
+        let processor: String = self
+            .processor
+            .to_lowercase()
+            .chars()
+            .map(|letter| {
+                if letter.is_ascii_alphanumeric() {
+                    letter
+                } else {
+                    '-'
+                }
+            })
+            .collect();
+        format!("{}-core-{}", self.cores, processor.trim_matches('-'))
+    }
+}
+
+fn line(command: &mut Command) -> Outcome<String> {
+    Ok(capture(command)?.trim().to_owned())
+}
+
+fn commit() -> Outcome<String> {
+    let git = ["describe", "--always", "--dirty", "--abbrev=12"];
+    line(Command::new("git").args(git).current_dir(root()))
+}
+
+fn processor() -> Outcome<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo")?;
+    let row = text.lines().find(|row| row.starts_with("model name"));
+    let name = row
+        .and_then(|row| row.split_once(':'))
+        .map(|(_, name)| name.trim());
+    Ok(name.unwrap_or("unknown processor").to_owned())
+}
+
+fn memory_kib() -> Outcome<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo")?;
+    number_after(&text, "MemTotal:")
+}
+
+/// Processor time a process has used, in seconds.
+pub fn processor_seconds(pid: u32) -> Outcome<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // The name may contain spaces; what follows its bracket does not.
+    let (_, fields) = text.rsplit_once(')').ok_or("no name in /proc/PID/stat")?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    // Fields 14 and 15 of proc(5), counted from the third.
+    let ticks = fields[11].parse::<u64>()? + fields[12].parse::<u64>()?;
+    Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// Memory of a process that is in RAM, in MiB; and the most it ever was.
+pub fn resident_mib(pid: u32) -> Outcome<(f64, f64)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let now = number_after(&text, "VmRSS:")?;
+    let peak = number_after(&text, "VmHWM:")?;
+    Ok((now as f64 / 1024.0, peak as f64 / 1024.0))
+}
+
+fn number_after(text: &str, label: &str) -> Outcome<u64> {
+    let row = text.lines().find_map(|row| row.strip_prefix(label));
+    let number = row.and_then(|row| row.split_whitespace().next());
+    Ok(number.ok_or(format!("no {label} to read"))?.parse()?)
+}

@@ -27,6 +27,7 @@ mod house;
 mod layers;
 mod machine;
 mod process;
+mod puts;
 mod server_process;
 mod tidy;
 

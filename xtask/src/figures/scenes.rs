@@ -1,0 +1,147 @@
+//! What is measured: scenes of steps, each a call of etcd's benchmark.
+
+use crate::puts;
+
+/// Steps on one fresh server.
+pub struct Scene {
+    pub name: &'static str,
+    pub steps: Vec<Step>,
+}
+
+/// One call of the benchmark.
+pub struct Step {
+    pub name: &'static str,
+    /// Requests that it makes.
+    pub operations: u64,
+    /// After the flags that every call gets.
+    pub arguments: Vec<String>,
+    /// False for preparations.
+    pub is_measured: bool,
+}
+
+/// Of every value that is put.
+pub const VALUE_BYTES: usize = 256;
+/// What a Kubernetes page asks of a range of this many keys.
+const RANGE_KEYS: u64 = 65_536;
+const MEMORY_KEYS: u64 = 1_000_000;
+
+/// Every scene, each step's work divided by `divide`.
+pub fn all(divide: u64) -> Vec<Scene> {
+    let of = |operations: u64| (operations / divide).max(1);
+    let point = puts::key(0);
+    vec![
+        Scene {
+            name: "puts and point reads",
+            steps: vec![
+                put("put, 1 client", of(4_000), 1, 1),
+                put("put, 100 clients", of(100_000), 100, 10),
+                put("put, 1000 clients", of(100_000), 1000, 100),
+                range(
+                    "linearizable point read, 1 client",
+                    of(20_000),
+                    1,
+                    1,
+                    "l",
+                    &[&point],
+                ),
+                range(
+                    "linearizable point read, 100 clients",
+                    of(100_000),
+                    100,
+                    10,
+                    "l",
+                    &[&point],
+                ),
+                range(
+                    "serializable point read, 100 clients",
+                    of(100_000),
+                    100,
+                    10,
+                    "s",
+                    &[&point],
+                ),
+            ],
+        },
+        Scene {
+            name: "limit 1 of 65,536 keys",
+            steps: vec![
+                preparation(put("fill", of(RANGE_KEYS), 100, 10)),
+                range(
+                    "range limit=1, 1 client",
+                    of(1_000),
+                    1,
+                    1,
+                    "l",
+                    &["", "--prefix", "--limit=1"],
+                ),
+                range(
+                    "range limit=1, 100 clients",
+                    of(4_000),
+                    100,
+                    10,
+                    "l",
+                    &["", "--prefix", "--limit=1"],
+                ),
+            ],
+        },
+        Scene {
+            name: "memory after 1,000,000 keys",
+            steps: vec![put(
+                "put 1,000,000 keys, 1000 clients",
+                of(MEMORY_KEYS),
+                1000,
+                100,
+            )],
+        },
+    ]
+}
+
+fn preparation(step: Step) -> Step {
+    Step {
+        is_measured: false,
+        ..step
+    }
+}
+
+fn put(name: &'static str, operations: u64, clients: u64, connections: u64) -> Step {
+    let own = [
+        "put".to_owned(),
+        format!("--val-size={VALUE_BYTES}"),
+        "--sequential-keys".to_owned(),
+        // Distinct keys: as many as there are puts.
+        format!("--key-space-size={operations}"),
+    ];
+    step(name, operations, clients, connections, own.into())
+}
+
+fn range(
+    name: &'static str,
+    operations: u64,
+    clients: u64,
+    connections: u64,
+    consistency: &str,
+    what: &[&str],
+) -> Step {
+    let mut own = vec!["range".to_owned(), format!("--consistency={consistency}")];
+    own.extend(what.iter().map(|word| (*word).to_owned()));
+    step(name, operations, clients, connections, own)
+}
+
+fn step(
+    name: &'static str,
+    operations: u64,
+    clients: u64,
+    connections: u64,
+    own: Vec<String>,
+) -> Step {
+    let mut arguments = own;
+    arguments.push(format!("--total={operations}"));
+    arguments.push(format!("--clients={clients}"));
+    arguments.push(format!("--conns={connections}"));
+    Step {
+        name,
+        operations,
+        arguments,
+        is_measured: true,
+    }
+}
