@@ -1,25 +1,47 @@
 //! The log: what its users call.
 
+use std::mem;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
 
 use environment::Disk;
 
+use crate::groups::Groups;
+use crate::relocation::Relocation;
+use crate::shared::{NO_BUFFER, Shared};
 use crate::{
-    Appended, Error, Group, GroupBuffer, Options, Position, Record, RecordBuffer, Recovered,
-    SegmentInfo, Sequence, Status, Tag,
+    Appended, Error, Group, Options, Position, Record, RecordBuffer, Recovered, Seal, SegmentInfo,
+    Sequence, Status, Tag, open, record,
 };
 
-/// An open log.
-#[derive(Debug)]
-pub struct Log {}
-
-/// Runs on the flush thread after each flush, and once on failure.
+/// Runs on the flush thread after each flush, and once on failure. It must be
+/// quick and must not call back into the log.
 pub type Notice = Box<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 
-#[expect(missing_docs, reason = "signatures only, for minutes")]
-#[expect(unused_variables, reason = "signatures only, for minutes")]
+/// An open log. One process may have a directory open once: taking the
+/// directory's lock is the caller's part.
+#[derive(Debug)]
+pub struct Log {
+    shared: Arc<Shared>,
+    threads: Option<Threads>,
+}
+
+/// The log's own threads.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    pub maker: JoinHandle<()>,
+    pub flusher: JoinHandle<()>,
+}
+
 impl Log {
+    /// Opens the log in `directory`, creating it when there is none.
+    ///
+    /// Every valid group that ends after `replay_from` (`None`: every group
+    /// there is) is shown to `visit`, in order. A torn tail is dropped; damage
+    /// in the middle is an [`Error::Damaged`]. When this returns, a fresh
+    /// frame behind the end is on stable storage.
     pub fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
@@ -27,75 +49,156 @@ impl Log {
         replay_from: Option<Position>,
         visit: &mut dyn FnMut(&Group<'_>) -> Result<(), Error>,
     ) -> Result<(Log, Recovered), Error> {
-        panic!("not built yet")
+        open::open(disk, directory, options, replay_from, visit)
     }
+
+    pub(crate) fn running(shared: Arc<Shared>, threads: Threads) -> Log {
+        Log {
+            shared,
+            threads: Some(threads),
+        }
+    }
+
+    /// Appends records to the group that all producers share; they stay
+    /// together in it. Any number of threads may call this at once. On a log
+    /// with [`Seal::Explicit`] this is an untagged group of its own.
     pub fn append(&self, records: &[Record<'_>]) -> Result<Appended, Error> {
-        panic!("not built yet")
+        if records.is_empty() {
+            return Err(Error::Misuse {
+                what: "an append without records; use append_group".into(),
+            });
+        }
+        match self.shared.options.seal {
+            Seal::WhenIdle => self.shared.append_shared(records),
+            Seal::Explicit => self.shared.append_explicit(Tag::default(), records),
+        }
     }
+
+    /// Appends records as a group of its own, sealed at once. Groups that
+    /// arrive while the device is busy share its next flush.
     pub fn append_group(&self, tag: Tag, records: &[Record<'_>]) -> Result<Appended, Error> {
-        panic!("not built yet")
+        match self.shared.options.seal {
+            Seal::Explicit => self.shared.append_explicit(tag, records),
+            Seal::WhenIdle => Err(Error::Misuse {
+                what: "append_group on a log that was opened with Seal::WhenIdle; open it with Seal::Explicit".into(),
+            }),
+        }
     }
+
+    /// Last group that is done.
     pub fn durable(&self) -> Sequence {
-        panic!("not built yet")
+        self.shared.progress.durable()
     }
+
+    /// Blocks until `sequence` is done or the log has stopped.
     pub fn wait_durable(&self, sequence: Sequence) -> Result<(), Error> {
-        panic!("not built yet")
+        self.shared.progress.wait(sequence)
     }
+
+    /// Sets what is called after each flush; replaces what was set before.
     pub fn on_durable(&self, notice: Notice) {
-        panic!("not built yet")
+        self.shared.progress.set_notice(Arc::from(notice));
     }
+
+    /// Reads one record and verifies it. With `length_hint` at least
+    /// [`Log::record_bytes`] of its payload this is one read; 0 means unknown.
     pub fn read(&self, position: Position, length_hint: usize) -> Result<RecordBuffer, Error> {
-        panic!("not built yet")
+        self.shared.read_record(position, length_hint)
     }
+
+    /// Groups in order, beginning with the first that ends after `from`, up to
+    /// what is done at each step. [`Position::NONE`] means the oldest.
     pub fn groups(&self, from: Position) -> Groups {
-        panic!("not built yet")
+        Groups::new(Arc::clone(&self.shared), from)
     }
+
+    /// All segments in use, by id.
     pub fn segments(&self) -> Vec<SegmentInfo> {
-        panic!("not built yet")
+        self.shared
+            .segments
+            .all()
+            .iter()
+            .map(|segment| segment.info())
+            .collect()
     }
+
+    /// Seals the active segment and goes on in the next. Everything appended
+    /// before is done when it returns.
     pub fn rotate(&self) -> Result<(), Error> {
-        panic!("not built yet")
+        self.shared.rotate()
     }
+
+    /// Lets go of sealed segments: their files are recycled, or removed when
+    /// there are spares enough. Their records can be read no more.
     pub fn release(&self, segments: &[u32]) -> Result<(), Error> {
-        panic!("not built yet")
+        self.shared.release(segments)
     }
+
+    /// Starts writing sorted segments.
     pub fn relocate(&self) -> Result<Relocation, Error> {
-        panic!("not built yet")
+        match self.shared.progress.failure() {
+            Some(failure) => Err(failure),
+            None => Ok(Relocation::new(Arc::clone(&self.shared))),
+        }
     }
+
+    /// Bytes that a record with such a payload takes in the log.
     pub fn record_bytes(payload_len: usize) -> usize {
-        panic!("not built yet")
+        record::record_bytes(payload_len)
     }
+
+    /// Counters and state.
     pub fn status(&self) -> Status {
-        panic!("not built yet")
+        let Shared {
+            progress,
+            buffers,
+            open_buffer,
+            supply,
+            ..
+        } = &*self.shared;
+        let durable = progress.durable();
+        let appended = match open_buffer.load(Ordering::Acquire) {
+            NO_BUFFER => durable,
+            index => buffers[index].last_sequence().max(durable),
+        };
+        Status {
+            durable,
+            appended,
+            flushes: progress.flushes.load(Ordering::Relaxed),
+            bytes_written: progress.bytes_written.load(Ordering::Relaxed),
+            groups: progress.groups.load(Ordering::Relaxed),
+            spare_segments: supply.ready(),
+            failed: progress.failure().map(|error| error.to_string()),
+        }
     }
-    pub fn close(self) -> Result<(), Error> {
-        panic!("not built yet")
+
+    /// Writes and flushes what was appended, marks the end as clean and ends
+    /// the threads. Dropping the log does the same and tells nobody how it
+    /// went.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.end();
+        self.shared.progress.failure().map_or(Ok(()), Err)
+    }
+
+    fn end(&mut self) {
+        let Some(Threads { maker, flusher }) = mem::take(&mut self.threads) else {
+            return;
+        };
+        self.shared.control().closing = true;
+        self.shared.order();
+        let flushed = flusher.join();
+        self.shared.supply.stop();
+        let made = maker.join();
+        let panicked = flushed.is_err() || made.is_err();
+        assert!(
+            !panicked || std::thread::panicking(),
+            "a thread of the log has panicked"
+        );
     }
 }
 
-/// Groups in order, from a position on up to what is durable at each call of
-/// `next`; `None` means "nothing more yet" and can be asked again.
-#[derive(Debug)]
-pub struct Groups {}
-
-impl Iterator for Groups {
-    type Item = Result<GroupBuffer, Error>;
-    fn next(&mut self) -> Option<Self::Item> {
-        panic!("not built yet")
-    }
-}
-
-/// A bulk writer of sorted segments.
-#[derive(Debug)]
-pub struct Relocation {}
-
-#[expect(missing_docs, reason = "signatures only, for minutes")]
-#[expect(unused_variables, reason = "signatures only, for minutes")]
-impl Relocation {
-    pub fn append(&mut self, record: Record<'_>) -> Result<Position, Error> {
-        panic!("not built yet")
-    }
-    pub fn finish(self) -> Result<Vec<u32>, Error> {
-        panic!("not built yet")
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.end();
     }
 }

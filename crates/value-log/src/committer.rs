@@ -1,0 +1,536 @@
+//! The flush thread: the only writer of the log.
+//!
+//! ```text
+//!   wait for work ─► seal the open buffer ─► open the other one behind it
+//!        ▲               ─► wait for its producers ─► finish headers
+//!        └── publish ◄── one durable write ◄──────────┘
+//! ```
+//!
+//! There is no timer: the buffer is sealed as soon as this thread is free, and
+//! what arrives during the write is the next group. Two buffers suffice: while
+//! one is written the other fills, and when that is full the device is the
+//! bottleneck and producers wait.
+//!
+//! A turn that has more to do than write the buffer (a large frame, another
+//! segment, the end) keeps the log closed until it is done, so that the place
+//! of whatever comes next is known.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::format::{FRAMES_START, FrameHeader, FrameKind, SEAL_NOTE_START, SealNote};
+use crate::frame::{Chain, Finisher, empty_frame};
+use crate::ledger::{UNIT_BYTES, Want, gap_before, would_fit};
+use crate::segment::{Extent, Segment};
+use crate::shared::{Control, LargeFrame, NO_BUFFER, Shared};
+use crate::{Durability, Error, Position, SEGMENT_BYTES_MAX, Seal, Sequence};
+
+/// The flush thread's state.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    shared: Arc<Shared>,
+    /// The segment that is being written.
+    active: Arc<Segment>,
+    /// How far it is laid out: all before is written or in the open buffer.
+    offset: u64,
+    /// How far it is done, and what it holds.
+    extent: Extent,
+    chain: Chain,
+    finisher: Finisher,
+}
+
+/// What is to be done beside writing the open buffer.
+#[derive(Debug)]
+struct Orders {
+    wanted: Option<Want>,
+    large: Vec<LargeFrame>,
+    /// Rotations to answer, when there are any.
+    rotations: Option<u64>,
+    closing: bool,
+}
+
+impl Committer {
+    /// Goes on in `active` behind `extent`.
+    pub fn new(
+        shared: Arc<Shared>,
+        active: Arc<Segment>,
+        extent: Extent,
+        chain: Chain,
+    ) -> Committer {
+        let offset = extent.end;
+        Committer {
+            shared,
+            active,
+            offset,
+            extent,
+            chain,
+            finisher: Finisher::default(),
+        }
+    }
+
+    /// Writes and flushes the frame that every opening starts with, entering
+    /// the next segment when this one has no room for it.
+    pub fn write_opening(&mut self) -> Result<(), Error> {
+        let frame = empty_frame(FrameKind::Opening);
+        if !self.fits(frame.len()) {
+            self.enter_next()?;
+        }
+        self.write_alone(frame, Durability::Durable)?;
+        self.chain.synced_up_to = self.end();
+        Ok(())
+    }
+
+    /// The thread's life. The opening frame has been written.
+    pub fn run(mut self) {
+        let _latch = PanicLatch(Arc::clone(&self.shared));
+        self.shared.doorbell.attach();
+        self.open_buffer(0);
+        let mut index = 0;
+        loop {
+            self.wait_for_work(index);
+            match self.turn(index) {
+                Ok(Some(next)) => index = next,
+                Ok(None) => break,
+                Err(error) => break self.fail(&error),
+            }
+        }
+        assert_eq!(
+            self.shared.open_buffer.load(Ordering::Acquire),
+            NO_BUFFER,
+            "closed at the end"
+        );
+    }
+
+    fn wait_for_work(&self, index: usize) {
+        let Shared {
+            buffers,
+            ordered,
+            doorbell,
+            ..
+        } = &*self.shared;
+        doorbell.wait_until(|| buffers[index].is_used() || ordered.load(Ordering::Acquire));
+    }
+
+    /// One group. Returns the buffer that is open now, or nothing at the end.
+    fn turn(&mut self, index: usize) -> Result<Option<usize>, Error> {
+        let orders = self.take_orders();
+        let (used, frames) = self.close_buffer(index);
+        self.offset += used as u64;
+        let other = 1 - index;
+        let simple = self.is_simple(&orders);
+        if simple {
+            self.open_buffer_at(other, self.chain.next.0 + frames);
+        }
+        self.write_buffer(index, used, frames)?;
+        if simple {
+            return Ok(Some(other));
+        }
+        let closing = orders.closing;
+        self.serve(orders)?;
+        if closing {
+            self.close()?;
+            return Ok(None);
+        }
+        self.open_buffer(other);
+        Ok(Some(other))
+    }
+
+    fn take_orders(&self) -> Orders {
+        if !self.shared.ordered.swap(false, Ordering::AcqRel) {
+            return Orders {
+                wanted: None,
+                large: Vec::new(),
+                rotations: None,
+                closing: false,
+            };
+        }
+        let mut control = self.shared.control();
+        let rotations = control.rotations_wanted;
+        Orders {
+            wanted: control.wanted.take(),
+            large: mem::take(&mut control.large).into(),
+            rotations: (control.rotations_done < rotations).then_some(rotations),
+            closing: control.closing,
+        }
+    }
+
+    /// Whether the next buffer can be opened before this one is written.
+    fn is_simple(&self, orders: &Orders) -> bool {
+        let fits = orders.wanted.is_none_or(|want| self.want_fits(want));
+        fits && orders.large.is_empty() && orders.rotations.is_none() && !orders.closing
+    }
+
+    fn room(&self) -> u64 {
+        self.active.header.segment_bytes - self.offset
+    }
+
+    fn phase(&self) -> u64 {
+        self.offset / UNIT_BYTES as u64 % 512
+    }
+
+    fn want_fits(&self, want: Want) -> bool {
+        would_fit(self.room() / UNIT_BYTES as u64, self.phase(), want)
+    }
+
+    fn fits(&self, frame_bytes: usize) -> bool {
+        self.want_fits(Want::Frame((frame_bytes / UNIT_BYTES) as u64))
+    }
+
+    fn close_buffer(&self, index: usize) -> (usize, u64) {
+        self.shared.open_buffer.store(NO_BUFFER, Ordering::Release);
+        self.shared.buffers[index].seal()
+    }
+
+    fn open_buffer(&self, index: usize) {
+        self.open_buffer_at(index, self.chain.next.0);
+    }
+
+    /// Opens a buffer at the present offset and tells whoever waits for it.
+    fn open_buffer_at(&self, index: usize, first_sequence: u64) {
+        let Shared {
+            buffers,
+            open_buffer,
+            served,
+            ..
+        } = &*self.shared;
+        let base = self.position_at_offset();
+        buffers[index].open(base, self.room(), Sequence(first_sequence));
+        open_buffer.store(index, Ordering::Release);
+        self.shared.control().generation += 1;
+        served.notify_all();
+    }
+
+    /// A full segment's end may lie beyond what a position can say; a buffer
+    /// without room gives no position away.
+    fn position_at_offset(&self) -> Position {
+        if self.room() == 0 {
+            self.active.position(0)
+        } else {
+            self.active.position(self.offset)
+        }
+    }
+
+    /// Finishes and writes the frames of a sealed buffer.
+    fn write_buffer(&mut self, index: usize, used: usize, frames: u64) -> Result<(), Error> {
+        if frames == 0 {
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        let buffer = &shared.buffers[index];
+        shared.doorbell.wait_until(|| buffer.is_committed(used));
+        let drained = buffer.drained(used);
+        assert_eq!(
+            drained.first_sequence, self.chain.next,
+            "buffers follow each other"
+        );
+        let starts = match shared.options.seal {
+            Seal::Explicit => self.finish_explicit(drained.bytes, frames),
+            Seal::WhenIdle => {
+                self.finish_shared(drained.bytes, drained.base, drained.split_bytes, frames)
+            }
+        };
+        let from = drained.base.offset() + starts as u64;
+        self.write(&drained.bytes[starts..], from, shared.options.durability)?;
+        self.publish(from + (used - starts) as u64, frames);
+        Ok(())
+    }
+
+    /// Explicit frames follow each other, with zeros up to a block boundary
+    /// where the block rule wants it. Returns where the first one starts.
+    fn finish_explicit(&mut self, bytes: &mut [u8], frames: u64) -> usize {
+        let mut at = 0;
+        let mut first = None;
+        for _ in 0..frames {
+            at += bytes[at..]
+                .iter()
+                .position(|&byte| byte != 0)
+                .expect("a frame follows the gap");
+            first.get_or_insert(at);
+            let header = self.finish(&mut bytes[at..]);
+            at += header.frame_bytes() as usize;
+        }
+        assert_eq!(at, bytes.len(), "frames fill the buffer");
+        first.expect("there is a frame")
+    }
+
+    /// A shared buffer holds a frame up to the block boundary, one behind it,
+    /// or both. Returns where the first one starts.
+    fn finish_shared(
+        &mut self,
+        bytes: &mut [u8],
+        base: Position,
+        split: usize,
+        frames: u64,
+    ) -> usize {
+        let boundary = (base.offset().next_multiple_of(4096) - base.offset()) as usize;
+        let id = self.active.id();
+        if frames == 2 {
+            self.finisher
+                .finish_shared(&mut bytes[..split], id, &mut self.chain);
+            self.finisher
+                .finish_shared(&mut bytes[boundary..], id, &mut self.chain);
+            return 0;
+        }
+        assert_eq!(frames, 1, "a shared buffer opens at most two frames");
+        let start = if bytes.len() <= boundary { 0 } else { boundary };
+        self.finisher
+            .finish_shared(&mut bytes[start..], id, &mut self.chain);
+        start
+    }
+
+    fn finish(&mut self, bytes: &mut [u8]) -> FrameHeader {
+        let header = self
+            .finisher
+            .finish(bytes, self.active.id(), &mut self.chain);
+        self.extent.note_tag(header.tag);
+        header
+    }
+
+    fn write(&mut self, bytes: &[u8], offset: u64, durability: Durability) -> Result<(), Error> {
+        let Segment { file, path, .. } = &*self.active;
+        let progress = &self.shared.progress;
+        match durability {
+            Durability::Durable => {
+                file.write_durable_at(&[bytes], offset)
+                    .map_err(Error::io("write durably to", path))?;
+                progress.flushes.fetch_add(1, Ordering::Relaxed);
+            }
+            Durability::Os => {
+                file.write_at(&[bytes], offset)
+                    .map_err(Error::io("write to", path))?;
+            }
+        }
+        progress
+            .bytes_written
+            .fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// `frames` more are done, up to `end` of the active segment.
+    fn publish(&mut self, end: u64, frames: u64) {
+        self.extent.end = end;
+        self.active.set_extent(self.extent);
+        if self.shared.options.durability == Durability::Durable {
+            self.chain.synced_up_to = self.end();
+        }
+        let Shared { progress, .. } = &*self.shared;
+        progress.groups.fetch_add(frames, Ordering::Relaxed);
+        progress.publish(Sequence(self.chain.next.0 - 1), self.end());
+    }
+
+    /// Where what is done ends.
+    fn end(&self) -> Position {
+        end_of(self.active.id(), self.extent.end)
+    }
+
+    /// Writes one frame that fits, behind everything else.
+    fn write_alone(
+        &mut self,
+        mut frame: Vec<u8>,
+        durability: Durability,
+    ) -> Result<Position, Error> {
+        let units = (frame.len() / UNIT_BYTES) as u64;
+        self.offset += gap_before(self.phase(), units) * UNIT_BYTES as u64;
+        let start = self.offset;
+        self.finish(&mut frame);
+        self.write(&frame, start, durability)?;
+        self.offset += frame.len() as u64;
+        self.publish(self.offset, 1);
+        Ok(self.active.position(start))
+    }
+
+    /// Serves what is beyond the open buffer. Only a failure of the log is an
+    /// error here; a missing segment is told to whoever needs it.
+    fn serve(&mut self, orders: Orders) -> Result<(), Error> {
+        for large in orders.large {
+            let placed = self.place_large(large.bytes)?;
+            large.placed.set(placed).expect("a frame is placed once");
+        }
+        if let Some(want) = orders.wanted.filter(|&want| !self.want_fits(want)) {
+            // A refusal is kept in `control`, where the producer finds it.
+            let entered = self.try_enter_next()?.is_ok();
+            assert!(
+                !entered || self.want_fits(want),
+                "a segment holds what was let through"
+            );
+        }
+        if let Some(turn) = orders.rotations {
+            let refused = self.rotate()?.is_err();
+            self.answer_rotations(turn, refused);
+        }
+        self.shared.served.notify_all();
+        Ok(())
+    }
+
+    fn answer_rotations(&self, turn: u64, refused: bool) {
+        let mut control = self.shared.control();
+        control.rotations_done = turn;
+        if refused {
+            control.rotations_refused = turn;
+        }
+    }
+
+    fn place_large(
+        &mut self,
+        frame: Vec<u8>,
+    ) -> Result<Result<(Sequence, Position), Error>, Error> {
+        if !self.fits(frame.len())
+            && let Err(refusal) = self.try_enter_next()?
+        {
+            return Ok(Err(refusal));
+        }
+        let sequence = self.chain.next;
+        let start = self.write_alone(frame, self.shared.options.durability)?;
+        Ok(Ok((sequence, start)))
+    }
+
+    /// Leaves the active segment unless nothing is in it.
+    fn rotate(&mut self) -> Result<Result<(), Error>, Error> {
+        if self.extent.end == FRAMES_START {
+            Ok(Ok(()))
+        } else {
+            self.try_enter_next()
+        }
+    }
+
+    /// Enters the next segment. The inner error says that there is none, which
+    /// leaves the log as it is; the outer one is fatal.
+    fn try_enter_next(&mut self) -> Result<Result<(), Error>, Error> {
+        match self.wait_next() {
+            Ok(next) => {
+                self.enter(next)?;
+                self.shared.control().refusal = None;
+                Ok(Ok(()))
+            }
+            Err(refusal) => {
+                self.shared.control().refusal = Some(refusal.clone());
+                Ok(Err(refusal))
+            }
+        }
+    }
+
+    /// The same before the threads run, when nobody else prepares one.
+    fn enter_next(&mut self) -> Result<(), Error> {
+        if !self.shared.supply.has_next() {
+            self.shared.supply.prepare_next()?;
+        }
+        let next = self.shared.supply.take_next()?.expect("it is there");
+        self.enter(next)
+    }
+
+    fn wait_next(&self) -> Result<Arc<Segment>, Error> {
+        let Shared {
+            supply, doorbell, ..
+        } = &*self.shared;
+        loop {
+            if let Some(next) = supply.take_next()? {
+                return Ok(next);
+            }
+            doorbell.wait_until(|| supply.is_settled());
+        }
+    }
+
+    /// Everything in the active segment is written; makes it stable, notes
+    /// what it holds and goes on in `next`.
+    fn enter(&mut self, next: Arc<Segment>) -> Result<(), Error> {
+        assert_eq!(
+            next.header.previous,
+            self.active.id(),
+            "segments are linked"
+        );
+        if self.shared.options.durability == Durability::Os {
+            self.sync_active()?;
+        }
+        self.extent.sealed = true;
+        self.write_seal_note()?;
+        self.active.set_extent(self.extent);
+        self.shared.segments.insert(Arc::clone(&next));
+        self.active = next;
+        self.extent = self.active.extent();
+        self.offset = self.extent.end;
+        Ok(())
+    }
+
+    fn write_seal_note(&self) -> Result<(), Error> {
+        let note = SealNote {
+            segment: self.active.id(),
+            end: self.extent.end,
+            sequence: Sequence(self.chain.next.0 - 1),
+            first_tag: self.extent.first_tag,
+            last_tag: self.extent.last_tag,
+        };
+        let Segment { file, path, .. } = &*self.active;
+        file.write_durable_at(&[&note.encode()], SEAL_NOTE_START)
+            .map_err(Error::io("seal", path))?;
+        self.shared.progress.flushes.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn sync_active(&mut self) -> Result<(), Error> {
+        self.active
+            .file
+            .sync_data()
+            .map_err(Error::io("flush", &self.active.path))?;
+        self.shared.progress.flushes.fetch_add(1, Ordering::Relaxed);
+        self.chain.synced_up_to = self.end();
+        Ok(())
+    }
+
+    /// Marks the clean end, where the segment has room for the mark.
+    fn close(&mut self) -> Result<(), Error> {
+        if self.shared.options.durability == Durability::Os {
+            self.sync_active()?;
+        }
+        let frame = empty_frame(FrameKind::Closing);
+        if self.fits(frame.len()) {
+            self.write_alone(frame, Durability::Durable)?;
+        }
+        Ok(())
+    }
+
+    /// Latches the failure and answers everyone with it.
+    fn fail(&self, error: &Error) {
+        let Shared {
+            open_buffer,
+            buffers,
+            progress,
+            served,
+            ..
+        } = &*self.shared;
+        let index = open_buffer.swap(NO_BUFFER, Ordering::AcqRel);
+        progress.fail(error);
+        if index != NO_BUFFER {
+            let _ = buffers[index].seal();
+        }
+        // The lock orders this with whoever is about to wait.
+        let control: &mut Control = &mut self.shared.control();
+        control.generation += 1;
+        control.large.clear();
+        served.notify_all();
+    }
+}
+
+/// A broken invariant ends this thread; nobody may wait for it then.
+struct PanicLatch(Arc<Shared>);
+
+impl Drop for PanicLatch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let what = "the flush thread has panicked".into();
+            self.0.progress.fail(&Error::Misuse { what });
+            self.0.control().generation += 1;
+            self.0.served.notify_all();
+        }
+    }
+}
+
+/// The place behind `end` bytes of a segment, as a bound: the end of a full
+/// segment of the largest size exceeds 24 bits and is the next one's start.
+pub(crate) fn end_of(segment: u32, end: u64) -> Position {
+    if end == SEGMENT_BYTES_MAX {
+        Position::new(segment + 1, 0)
+    } else {
+        Position::new(segment, end)
+    }
+}

@@ -1,0 +1,52 @@
+//! Waking one thread without missing a ring and without a system call when it
+//! is awake.
+//!
+//! ```text
+//!   ringer:   make work visible ─► fence ─► asleep?  yes: clear it, unpark
+//!   sleeper:  asleep = true     ─► fence ─► work?    no: park
+//! ```
+//!
+//! One of the two sees the other: either the sleeper finds the work, or the
+//! ringer finds the sleeper. `tests/loom_ledger.rs` tries every interleaving.
+
+use std::sync::OnceLock;
+
+use crate::sync::{AtomicBool, Ordering, Thread, current, fence, park};
+
+/// Wakes the thread that attached itself.
+#[derive(Debug, Default)]
+pub struct Doorbell {
+    /// The sleeper is parked or about to park.
+    asleep: AtomicBool,
+    sleeper: OnceLock<Thread>,
+}
+
+impl Doorbell {
+    /// Makes the calling thread the sleeper.
+    pub fn attach(&self) {
+        let first = self.sleeper.set(current()).is_ok();
+        assert!(first, "a doorbell has one sleeper");
+    }
+
+    /// Call after making work visible.
+    pub fn ring(&self) {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            let sleeper = self.sleeper.get().expect("it attached before it slept");
+            sleeper.unpark();
+        }
+    }
+
+    /// Blocks the sleeper until `ready` says so; `ready` runs at least once.
+    pub fn wait_until(&self, mut ready: impl FnMut() -> bool) {
+        while !ready() {
+            self.asleep.store(true, Ordering::Relaxed);
+            fence(Ordering::SeqCst);
+            if ready() {
+                self.asleep.store(false, Ordering::Relaxed);
+                return;
+            }
+            park();
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Walking the log group by group.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::committer::end_of;
+use crate::format::{FRAME_HEADER_BYTES, FRAMES_START, FrameKind, RECORD_HEADER_BYTES};
+use crate::frame::Finisher;
+use crate::record;
+use crate::segment::Segment;
+use crate::shared::Shared;
+use crate::window::{Found, Window};
+use crate::{Error, GroupBuffer, Position};
+
+/// Groups in order, up to what is done at each call of `next`. `None` means
+/// "no more yet": asking again later goes on where it stopped.
+#[derive(Debug)]
+pub struct Groups {
+    shared: Arc<Shared>,
+    /// Groups that end at or before this are passed over.
+    from: Position,
+    place: Option<Place>,
+    finisher: Finisher,
+}
+
+/// Between two frames.
+#[derive(Debug)]
+struct Place {
+    segment: Arc<Segment>,
+    window: Window,
+    /// The next frame starts here or at the next block.
+    offset: u64,
+}
+
+impl Groups {
+    pub(crate) fn new(shared: Arc<Shared>, from: Position) -> Groups {
+        Groups {
+            shared,
+            from,
+            place: None,
+            finisher: Finisher::default(),
+        }
+    }
+
+    fn next_group(&mut self) -> Result<Option<GroupBuffer>, Error> {
+        loop {
+            let Some(mut place) = self.take_place()? else {
+                return Ok(None);
+            };
+            let extent = place.segment.extent();
+            if place.offset >= extent.end {
+                let id = place.segment.id();
+                let next = self
+                    .shared
+                    .segments
+                    .log_from(id + 1)
+                    .filter(|_| extent.sealed);
+                let more = next.is_some();
+                self.place = Some(next.map_or(place, Place::at_start));
+                if more { continue } else { return Ok(None) }
+            }
+            place.window.set_limit(extent.end);
+            let (found, payload) = place.read_frame(&mut self.finisher)?;
+            place.offset = found.end();
+            let passed_over = end_of(place.segment.id(), found.end()) <= self.from;
+            self.place = Some(place);
+            if found.header.kind == FrameKind::Group && !passed_over {
+                return Ok(Some(group(&found, payload)));
+            }
+        }
+    }
+
+    /// Where it stopped, or where it starts.
+    fn take_place(&mut self) -> Result<Option<Place>, Error> {
+        if let Some(place) = self.place.take() {
+            return Ok(Some(place));
+        }
+        let Some(segment) = self.shared.segments.log_from(self.from.segment()) else {
+            return Ok(None);
+        };
+        let here = segment.id() == self.from.segment();
+        let mut place = Place::at_start(segment);
+        if here {
+            place.go_to(self.from.offset())?;
+        }
+        Ok(Some(place))
+    }
+}
+
+impl Iterator for Groups {
+    type Item = Result<GroupBuffer, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_group().transpose()
+    }
+}
+
+impl Place {
+    fn at_start(segment: Arc<Segment>) -> Place {
+        let window = Window::new(&segment, Arc::clone(&segment.file), segment.extent().end);
+        Place {
+            segment,
+            window,
+            offset: FRAMES_START,
+        }
+    }
+
+    /// Goes to the last frame that starts at or before `offset`: there at once
+    /// when one starts right there, by the headers otherwise.
+    fn go_to(&mut self, offset: u64) -> Result<(), Error> {
+        if offset >= FRAMES_START && self.window.header(offset)?.is_some() {
+            self.offset = offset;
+            return Ok(());
+        }
+        while let Some(found) = self.window.header_behind(self.offset, |_| true)? {
+            if found.end() > offset {
+                break;
+            }
+            self.offset = found.end();
+        }
+        Ok(())
+    }
+
+    fn read_frame(&mut self, finisher: &mut Finisher) -> Result<(Found, Bytes), Error> {
+        let found = self.window.header_behind(self.offset, |_| true);
+        let read = match found? {
+            None => None,
+            Some(found) => {
+                let payload = self.window.payload(&found)?;
+                let good = payload.filter(|payload| finisher.verify(&found.header, payload));
+                good.map(|payload| (found, Bytes::copy_from_slice(payload)))
+            }
+        };
+        if self.segment.is_released() {
+            return Err(Error::NotFound {
+                position: self.segment.position(self.offset),
+            });
+        }
+        read.ok_or_else(|| {
+            Error::damaged(
+                &self.segment.path,
+                self.offset,
+                "no valid group where one was written",
+            )
+        })
+    }
+}
+
+fn group(found: &Found, payload: Bytes) -> GroupBuffer {
+    let segment = found.header.segment;
+    let first = found.start + FRAME_HEADER_BYTES as u64;
+    let records = record::walk(&payload)
+        .map(|(at, header, _)| {
+            let start = at + RECORD_HEADER_BYTES;
+            let bytes = payload.slice(start..start + header.payload_bytes);
+            (
+                Position::new(segment, first + at as u64),
+                header.kind,
+                bytes,
+            )
+        })
+        .collect();
+    GroupBuffer {
+        tag: found.header.tag,
+        sequence: found.header.sequence,
+        start: Position::new(segment, found.start),
+        end: end_of(segment, found.end()),
+        records,
+    }
+}

@@ -1,0 +1,194 @@
+//! A log seen from outside: read-only, without the lock, for `inspect` and
+//! `check`.
+//!
+//! ```text
+//!   Directory::list ──► SegmentFile::read ──► SegmentBytes::walk ──► Frame, Frame, .. Stop
+//!     names               one file, whole        the chain of frames      why no further
+//! ```
+//!
+//! Nothing here trusts a byte: it shows what it can read and says where it
+//! had to stop. The owner of the directory may be at work meanwhile: a segment
+//! may grow or go while it is looked at. So whoever finds damage reads the
+//! segment again before he says so.
+
+mod walk;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use environment::{Disk, File, OpenMode};
+
+use crate::format::{SEAL_NOTE_START, SealNote, SegmentHeader, Unreadable, VERSION};
+use crate::segment::FileName;
+use crate::{Error, SEGMENT_BYTES_MAX, SegmentKind, Tag};
+
+pub use walk::{Frame, FrameKind, FrameRecord, Link, Stop, Walk, Why};
+
+/// How much is read at a time: a bad sector costs no more than this.
+const READ_BYTES: usize = 1 << 20;
+
+/// What the names in a log's directory say.
+#[derive(Clone, Debug, Default)]
+pub struct Directory {
+    /// Files that should be segments, by id.
+    pub segments: Vec<SegmentFile>,
+    /// Names of files kept for reuse; their contents mean nothing.
+    pub spares: Vec<String>,
+    /// Names that are not the log's.
+    pub others: Vec<String>,
+}
+
+impl Directory {
+    /// Lists `directory`.
+    pub fn list(disk: &dyn Disk, directory: &Path) -> Result<Directory, Error> {
+        let names = disk.list(directory).map_err(Error::io("list", directory))?;
+        let mut listed = Directory::default();
+        for name in names {
+            match FileName::parse(&name) {
+                Some(FileName::Segment(kind, id)) => {
+                    let path = directory.join(&name);
+                    listed.segments.push(SegmentFile { id, kind, path });
+                }
+                Some(FileName::Spare(_) | FileName::Making(_)) => listed.spares.push(name),
+                None => listed.others.push(name),
+            }
+        }
+        listed.segments.sort_by_key(|segment| segment.id);
+        listed.spares.sort();
+        listed.others.sort();
+        Ok(listed)
+    }
+}
+
+/// A file that is a segment by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentFile {
+    /// Its number.
+    pub id: u32,
+    /// What it is for.
+    pub kind: SegmentKind,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+impl SegmentFile {
+    /// Reads the file as far as the device lets it. An error when it cannot
+    /// be opened at all; released meanwhile, for one.
+    pub fn read(&self, disk: &dyn Disk) -> Result<SegmentBytes, Error> {
+        let file = disk.open(&self.path, OpenMode::Read).map_err(Error::io("open", &self.path))?;
+        let file_bytes = file.size().map_err(Error::io("measure", &self.path))?;
+        let (bytes, unreadable) = read_all(&file, file_bytes.min(SEGMENT_BYTES_MAX));
+        Ok(SegmentBytes { file: self.clone(), file_bytes, bytes, unreadable })
+    }
+}
+
+/// Reads up to `wanted` bytes; stops at the first error and says where.
+fn read_all(file: &Arc<dyn File>, wanted: u64) -> (Bytes, Option<(u64, String)>) {
+    let mut bytes = vec![0; wanted as usize];
+    let mut filled = 0;
+    let mut unreadable = None;
+    while filled < bytes.len() {
+        let end = bytes.len().min(filled + READ_BYTES);
+        match file.read_at(&mut bytes[filled..end], filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) => {
+                unreadable = Some((filled as u64, error.to_string()));
+                break;
+            }
+        }
+    }
+    bytes.truncate(filled);
+    (bytes.into(), unreadable)
+}
+
+/// A segment's bytes in memory.
+#[derive(Clone, Debug)]
+pub struct SegmentBytes {
+    /// The file they come from.
+    pub file: SegmentFile,
+    /// Its size.
+    pub file_bytes: u64,
+    /// What could be read, from the start on.
+    bytes: Bytes,
+    /// Where reading failed, and what the system said.
+    pub unreadable: Option<(u64, String)>,
+}
+
+/// The header of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The segment's number.
+    pub id: u32,
+    /// The log segment before it; 0: none.
+    pub previous: u32,
+    /// The opening that prepared it.
+    pub epoch: u32,
+    /// Its full size.
+    pub segment_bytes: u64,
+    /// What it is for.
+    pub kind: SegmentKind,
+}
+
+/// What a segment held when it was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seal {
+    /// End of its last frame.
+    pub end: u64,
+    /// Number of its last frame.
+    pub sequence: u64,
+    /// Tag of its first tagged group.
+    pub first_tag: Tag,
+    /// Tag of its last tagged group.
+    pub last_tag: Tag,
+}
+
+impl SegmentBytes {
+    /// The header, or what is wrong with it.
+    pub fn header(&self) -> Result<Header, String> {
+        let header = SegmentHeader::decode(&self.bytes).map_err(|unreadable| match unreadable {
+            Unreadable::Foreign => "it does not begin with a segment header".to_owned(),
+            Unreadable::Version(found) => {
+                format!("it has format version {found}, this program reads {VERSION}")
+            }
+            Unreadable::Checksum => "its header fails its checksum".to_owned(),
+            Unreadable::Nonsense => "its header makes no sense".to_owned(),
+        })?;
+        if (header.id, header.kind) != (self.file.id, self.file.kind) {
+            return Err(format!("its header belongs to segment {:08x}", header.id));
+        }
+        Ok(Header {
+            id: header.id,
+            previous: header.previous,
+            epoch: header.epoch,
+            segment_bytes: header.segment_bytes,
+            kind: header.kind,
+        })
+    }
+
+    /// The note that was written when the segment was left; `None` while it
+    /// is in use. An error when there is a note that fails its checksum.
+    pub fn seal(&self) -> Result<Option<Seal>, String> {
+        let note = self.bytes.get(SEAL_NOTE_START as usize..).unwrap_or_default();
+        match SealNote::decode(note) {
+            Ok(note) if note.segment == self.file.id => Ok(Some(Seal {
+                end: note.end,
+                sequence: note.sequence.0,
+                first_tag: note.first_tag,
+                last_tag: note.last_tag,
+            })),
+            Ok(_) | Err(Unreadable::Foreign) => Ok(None),
+            Err(_) => Err("the note of its end fails its checksum".to_owned()),
+        }
+    }
+
+    /// Where the seal note is in the file.
+    pub const SEAL_OFFSET: u64 = SEAL_NOTE_START;
+
+    /// The frames. With `after`, the first one must follow that link.
+    pub fn walk(&self, after: Option<Link>) -> Walk {
+        let promised = self.seal().ok().flatten().map_or(0, |seal| seal.end);
+        Walk::new(self.bytes.clone(), self.file.id, after, promised)
+    }
+}

@@ -1,0 +1,260 @@
+//! Opening: read the directory, walk the log, go on behind its end.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use environment::{Disk, threads};
+
+use crate::committer::{Committer, end_of};
+use crate::directory::{self, Contents};
+use crate::doorbell::Doorbell;
+use crate::frame::Chain;
+use crate::log::{Log, Threads};
+use crate::recovery::{self, Visit, Walked};
+use crate::segment::{Extent, FileName, Segment};
+use crate::shared::Shared;
+use crate::supply::{Stock, Supply, SupplyPlan};
+use crate::{Error, Options, Position, Recovered, Sequence};
+
+/// The epoch of the first opening.
+const FIRST_EPOCH: u32 = 1;
+
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    options: Options,
+    replay_from: Option<Position>,
+    visit: &mut Visit<'_>,
+) -> Result<(Log, Recovered), Error> {
+    options.check()?;
+    let contents = directory::read(&*disk, path)?;
+    let replay_from = replay_from.filter(|&from| from != Position::NONE);
+    if contents.log.is_empty() {
+        return create(disk, path, options, contents, replay_from);
+    }
+    let walked = recovery::walk(&*disk, path, &contents, replay_from, &mut |group| {
+        visit(group)
+    })?;
+    resume(disk, path, options, contents, walked)
+}
+
+/// A log that starts from nothing.
+fn create(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    options: Options,
+    contents: Contents,
+    replay_from: Option<Position>,
+) -> Result<(Log, Recovered), Error> {
+    if let Some(from) = replay_from {
+        return Err(Error::damaged(
+            path,
+            0,
+            format!("the log is to be replayed from {from}, but there is no log here"),
+        ));
+    }
+    if let Some(sorted) = contents.sorted.first() {
+        return Err(Error::damaged(
+            &sorted.path,
+            0,
+            "there are sorted segments but no log",
+        ));
+    }
+    let segment_bytes = options.segment_bytes;
+    let stock = stock(&*disk, path, segment_bytes, &contents, None, 0)?;
+    let doorbell = Arc::new(Doorbell::default());
+    let supply = supply(
+        disk,
+        path,
+        &options,
+        segment_bytes,
+        FIRST_EPOCH,
+        stock,
+        &doorbell,
+    );
+    supply.prepare_next()?;
+    let active = supply.take_next()?.expect("it was prepared just now");
+    let walked = Walked {
+        tail: 0,
+        extent: Extent::EMPTY,
+        groups: 0,
+        sequence: Sequence(0),
+        crc: 0,
+        epoch: FIRST_EPOCH - 1,
+        tag: Default::default(),
+        clean: true,
+        torn: false,
+    };
+    let shared = Arc::new(Shared::new(options, supply, doorbell));
+    start(shared, active, walked)
+}
+
+/// Goes on behind what a walk has found.
+fn resume(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    options: Options,
+    mut contents: Contents,
+    walked: Walked,
+) -> Result<(Log, Recovered), Error> {
+    let beyond = contents.log.split_off(walked.tail + 1);
+    let active = Arc::clone(&contents.log[walked.tail]);
+    // What the page cache holds and the walk accepted must be stable before a
+    // frame promises it.
+    active
+        .file
+        .sync_data()
+        .map_err(Error::io("flush", &active.path))?;
+    let next = retire_beyond(&*disk, path, &mut contents, &active, beyond)?;
+    let segment_bytes = active.header.segment_bytes;
+    let stock = stock(&*disk, path, segment_bytes, &contents, next, active.id())?;
+    let doorbell = Arc::new(Doorbell::default());
+    let supply = supply(
+        disk,
+        path,
+        &options,
+        segment_bytes,
+        walked.epoch + 1,
+        stock,
+        &doorbell,
+    );
+    let shared = Arc::new(Shared::new(options, supply, doorbell));
+    let before = contents.log[..walked.tail].iter().chain(&contents.sorted);
+    before.for_each(|segment| shared.segments.insert(Arc::clone(segment)));
+    start(shared, active, walked)
+}
+
+/// Segments behind the tail hold nothing that counts: the one that follows it
+/// is kept as the next, others become spares.
+fn retire_beyond(
+    disk: &dyn Disk,
+    path: &Path,
+    contents: &mut Contents,
+    active: &Segment,
+    beyond: Vec<Arc<Segment>>,
+) -> Result<Option<Arc<Segment>>, Error> {
+    let mut next = None;
+    for segment in beyond {
+        let follows = segment.header.previous == active.id()
+            && segment.header.segment_bytes == active.header.segment_bytes;
+        if follows && next.is_none() {
+            segment.set_extent(Extent::EMPTY);
+            next = Some(segment);
+            continue;
+        }
+        let number = contents.spare_number;
+        contents.spare_number += 1;
+        let to = FileName::Spare(number).in_directory(path);
+        disk.rename(&segment.path, &to)
+            .map_err(Error::io("rename", &segment.path))?;
+        contents.spares.push(number);
+    }
+    disk.sync_directory(path)
+        .map_err(Error::io("sync directory", path))?;
+    Ok(next)
+}
+
+/// The stock to start with; spares of another size are removed.
+fn stock(
+    disk: &dyn Disk,
+    path: &Path,
+    segment_bytes: u64,
+    contents: &Contents,
+    next: Option<Arc<Segment>>,
+    active: u32,
+) -> Result<Stock, Error> {
+    let mut spares = Vec::new();
+    for &number in &contents.spares {
+        let spare = FileName::Spare(number).in_directory(path);
+        let file = disk
+            .open(&spare, environment::OpenMode::Read)
+            .map_err(Error::io("open", &spare))?;
+        if file.size().map_err(Error::io("ask the size of", &spare))? == segment_bytes {
+            spares.push(number);
+        } else {
+            disk.remove(&spare).map_err(Error::io("remove", &spare))?;
+        }
+    }
+    Ok(Stock {
+        next,
+        spares,
+        spare_number: contents.spare_number,
+        next_id: contents.next_id,
+        active,
+        failure: None,
+        stop: false,
+    })
+}
+
+fn supply(
+    disk: Arc<dyn Disk>,
+    path: &Path,
+    options: &Options,
+    segment_bytes: u64,
+    epoch: u32,
+    stock: Stock,
+    doorbell: &Arc<Doorbell>,
+) -> Supply {
+    let plan = SupplyPlan {
+        disk,
+        directory: path.to_path_buf(),
+        segment_bytes,
+        reserve_bytes: options.reserve_bytes,
+        target: options.spare_segments,
+        epoch,
+        doorbell: Arc::clone(doorbell),
+    };
+    Supply::new(plan, stock)
+}
+
+/// Writes the opening frame, then lets the threads run.
+fn start(
+    shared: Arc<Shared>,
+    active: Arc<Segment>,
+    walked: Walked,
+) -> Result<(Log, Recovered), Error> {
+    let extent = Extent {
+        sealed: false,
+        ..walked.extent
+    };
+    active.set_extent(extent);
+    shared.segments.insert(Arc::clone(&active));
+    let end = end_of(active.id(), extent.end);
+    let chain = Chain {
+        epoch: walked.epoch + 1,
+        next: Sequence(walked.sequence.0 + 1),
+        previous_crc: walked.crc,
+        synced_up_to: end,
+    };
+    let mut committer = Committer::new(Arc::clone(&shared), active, extent, chain);
+    committer.write_opening()?;
+    let recovered = Recovered {
+        groups: walked.groups,
+        sequence: walked.sequence,
+        tag: walked.tag,
+        end,
+        epoch: chain.epoch,
+        clean: walked.clean,
+        torn: walked.torn,
+        segment_bytes: shared.supply.segment_bytes,
+    };
+    let threads = spawn(&shared, committer)?;
+    Ok((Log::running(shared, threads), recovered))
+}
+
+fn spawn(shared: &Arc<Shared>, committer: Committer) -> Result<Threads, Error> {
+    let failed = |error| Error::Misuse {
+        what: format!("the log cannot start its threads: {error}"),
+    };
+    let supplier = Arc::clone(shared);
+    let maker = threads::spawn("log-segments", move || supplier.supply.run()).map_err(failed)?;
+    match threads::spawn("log-flush", move || committer.run()) {
+        Ok(flusher) => Ok(Threads { maker, flusher }),
+        Err(error) => {
+            shared.supply.stop();
+            // It ends at once: it only waits for something to do.
+            let _ = maker.join();
+            Err(failed(error))
+        }
+    }
+}

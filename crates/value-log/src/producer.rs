@@ -1,0 +1,192 @@
+//! The appending side: reserve, copy and checksum in place, commit, ring.
+//!
+//! The fast way takes no lock. What does not fit (the buffer or the segment is
+//! full, the frame is larger than a buffer) goes through `control` and waits
+//! for the committer.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::buffer::Slot;
+use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FRAMES_START};
+use crate::frame::{encode_group, encode_records, frame_bytes, records_bytes};
+use crate::ledger::{Refusal, UNIT_BYTES, Want};
+use crate::shared::{LargeFrame, NO_BUFFER, Placed, Shared};
+use crate::{Appended, Error, Position, Record, Tag};
+
+/// Times to look again while the committer swaps buffers, which takes it a
+/// few dozen instructions, before waiting for it properly.
+const SWAP_LOOKS: usize = 64;
+
+impl Shared {
+    /// Appends to the frame that all producers share.
+    pub fn append_shared(&self, records: &[Record<'_>]) -> Result<Appended, Error> {
+        let body = records_bytes(records);
+        if self.is_large(FRAME_HEADER_BYTES + body)? {
+            return self.append_large(Tag::default(), records);
+        }
+        let slot = self.reserve(Want::Records((body / UNIT_BYTES) as u64))?;
+        let header = if slot.opens_frame() {
+            FRAME_HEADER_BYTES
+        } else {
+            0
+        };
+        let start = slot.gap_bytes() + header;
+        slot.bytes[..start].fill(0);
+        let mut appended = appended_at(&slot, records.len());
+        let first = slot.position.offset() + start as u64;
+        let segment = slot.position.segment();
+        encode_records(&mut slot.bytes[start..], records, |at| {
+            appended
+                .positions
+                .push(Position::new(segment, first + at as u64));
+        });
+        self.hand_over(slot);
+        Ok(appended)
+    }
+
+    /// Appends a frame of its own.
+    pub fn append_explicit(&self, tag: Tag, records: &[Record<'_>]) -> Result<Appended, Error> {
+        let bytes = frame_bytes(records);
+        if self.is_large(bytes)? {
+            return self.append_large(tag, records);
+        }
+        let slot = self.reserve(Want::Frame((bytes / UNIT_BYTES) as u64))?;
+        let gap = slot.gap_bytes();
+        slot.bytes[..gap].fill(0);
+        let mut appended = appended_at(&slot, records.len());
+        let first = slot.position.offset() + (gap + FRAME_HEADER_BYTES) as u64;
+        let segment = slot.position.segment();
+        encode_group(&mut slot.bytes[gap..], tag, records, |at| {
+            appended
+                .positions
+                .push(Position::new(segment, first + at as u64));
+        });
+        self.hand_over(slot);
+        Ok(appended)
+    }
+
+    fn hand_over(&self, slot: Slot<'_>) {
+        slot.commit();
+        self.doorbell.ring();
+    }
+
+    /// Whether a frame takes the slow way; an error when no segment holds it.
+    fn is_large(&self, frame_bytes: usize) -> Result<bool, Error> {
+        let limit_bytes = self.supply.segment_bytes - FRAMES_START;
+        if frame_bytes as u64 > limit_bytes {
+            return Err(Error::TooLarge {
+                bytes: frame_bytes as u64,
+                limit_bytes,
+            });
+        }
+        Ok(frame_bytes + BLOCK_BYTES as usize > self.options.group_bytes_max)
+    }
+
+    fn reserve(&self, want: Want) -> Result<Slot<'_>, Error> {
+        for _ in 0..SWAP_LOOKS {
+            match self.try_reserve(want) {
+                Ok(slot) => return Ok(slot),
+                Err(Refusal::Full) => break,
+                Err(Refusal::Sealed) => std::hint::spin_loop(),
+            }
+        }
+        self.reserve_slowly(want)
+    }
+
+    fn try_reserve(&self, want: Want) -> Result<Slot<'_>, Refusal> {
+        match self.open_buffer.load(Ordering::Acquire) {
+            NO_BUFFER => Err(Refusal::Sealed),
+            index => self.buffers[index].reserve(want),
+        }
+    }
+
+    /// Asks the committer for room and waits until it has opened a buffer.
+    fn reserve_slowly(&self, want: Want) -> Result<Slot<'_>, Error> {
+        let mut asked = false;
+        let mut control = self.control();
+        loop {
+            if let Some(failure) = self.progress.failure() {
+                return Err(failure);
+            }
+            match self.try_reserve(want) {
+                Ok(slot) => return Ok(slot),
+                Err(Refusal::Full) if asked && control.refusal.is_some() => {
+                    return Err(control.refusal.clone().expect("it was looked at just now"));
+                }
+                Err(Refusal::Full) => {
+                    control.want(want);
+                    self.order();
+                    asked = true;
+                }
+                Err(Refusal::Sealed) => {}
+            }
+            let generation = control.generation;
+            while control.generation == generation && self.progress.failure().is_none() {
+                control = self.wait_served(control);
+            }
+        }
+    }
+
+    /// Encodes a frame by itself and has the committer place it.
+    fn append_large(&self, tag: Tag, records: &[Record<'_>]) -> Result<Appended, Error> {
+        let mut bytes = vec![0; frame_bytes(records)];
+        let mut offsets = Vec::with_capacity(records.len());
+        encode_group(&mut bytes, tag, records, |at| {
+            offsets.push(at + FRAME_HEADER_BYTES)
+        });
+        let (sequence, start) = self.place_large(bytes)?;
+        let place = |offset: usize| Position::new(start.segment(), start.offset() + offset as u64);
+        Ok(Appended {
+            sequence,
+            positions: offsets.into_iter().map(place).collect(),
+        })
+    }
+
+    fn place_large(&self, bytes: Vec<u8>) -> Result<(crate::Sequence, Position), Error> {
+        let placed = Placed::default();
+        let mut control = self.control();
+        if let Some(failure) = self.progress.failure() {
+            return Err(failure);
+        }
+        control.large.push_back(LargeFrame {
+            bytes,
+            placed: Arc::clone(&placed),
+        });
+        self.order();
+        loop {
+            if let Some(result) = placed.get() {
+                return result.clone();
+            }
+            if let Some(failure) = self.progress.failure() {
+                return Err(failure);
+            }
+            control = self.wait_served(control);
+        }
+    }
+
+    /// Has the committer go on in the next segment.
+    pub fn rotate(&self) -> Result<(), Error> {
+        let mut control = self.control();
+        control.rotations_wanted += 1;
+        let turn = control.rotations_wanted;
+        self.order();
+        while control.rotations_done < turn {
+            if let Some(failure) = self.progress.failure() {
+                return Err(failure);
+            }
+            control = self.wait_served(control);
+        }
+        match &control.refusal {
+            Some(refusal) if control.rotations_refused >= turn => Err(refusal.clone()),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn appended_at(slot: &Slot<'_>, records: usize) -> Appended {
+    Appended {
+        sequence: slot.sequence,
+        positions: Vec::with_capacity(records),
+    }
+}

@@ -1,0 +1,83 @@
+//! Reading one record by its position.
+
+use bytes::Bytes;
+
+use crate::format::RECORD_HEADER_BYTES;
+use crate::record::RecordHeader;
+use crate::segment::Segment;
+use crate::shared::Shared;
+use crate::{Error, Position, RecordBuffer, SegmentKind};
+
+/// Read at first when the length is not known.
+const FIRST_READ_BYTES: usize = 512;
+
+impl Shared {
+    /// One read when `length_hint` covers the record.
+    pub fn read_record(
+        &self,
+        position: Position,
+        length_hint: usize,
+    ) -> Result<RecordBuffer, Error> {
+        let not_found = || Error::NotFound { position };
+        let segment = self
+            .segments
+            .get(position.segment())
+            .ok_or_else(not_found)?;
+        if segment.header.kind == SegmentKind::Log && position >= self.progress.end() {
+            return Err(not_found());
+        }
+        let result = read_in(&segment, position.offset(), length_hint);
+        // Only now is it known whose bytes they were.
+        if segment.is_released() {
+            Err(not_found())
+        } else {
+            result
+        }
+    }
+}
+
+fn read_in(segment: &Segment, offset: u64, length_hint: usize) -> Result<RecordBuffer, Error> {
+    let hint = if length_hint == 0 {
+        FIRST_READ_BYTES
+    } else {
+        length_hint.max(RECORD_HEADER_BYTES)
+    };
+    let room = segment.header.segment_bytes.saturating_sub(offset);
+    let mut bytes = vec![0; room.min(hint as u64) as usize];
+    read_exactly(segment, &mut bytes, offset)?;
+    let damaged = |what: &str| Error::damaged(&segment.path, offset, what);
+    let header = RecordHeader::decode(&bytes).ok_or_else(|| damaged("no record fits here"))?;
+    let length = RECORD_HEADER_BYTES + header.payload_bytes;
+    if length as u64 > room {
+        return Err(damaged("the record's length reaches beyond the segment"));
+    }
+    let had = bytes.len();
+    if length > had {
+        bytes.resize(length, 0);
+        read_exactly(segment, &mut bytes[had..], offset + had as u64)?;
+    }
+    header
+        .verify(&bytes)
+        .ok_or_else(|| damaged("the record's checksum does not match"))?;
+    bytes.truncate(length);
+    let payload = Bytes::from(bytes).slice(RECORD_HEADER_BYTES..);
+    Ok(RecordBuffer {
+        kind: header.kind,
+        payload,
+    })
+}
+
+fn read_exactly(segment: &Segment, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+    let read = segment
+        .file
+        .read_at(bytes, offset)
+        .map_err(Error::io("read", &segment.path))?;
+    if read < bytes.len() {
+        return Err(Error::damaged(
+            &segment.path,
+            offset + read as u64,
+            "the file is cut short",
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,370 @@
+//! Finding the end of the log, and telling a torn tail from damage.
+//!
+//! ```text
+//!   replay from ──► frame ─► frame ─► frame ─►  ✗        ✗: no frame that
+//!                                               │           continues the chain
+//!                       anything later that promised ✗?
+//!                         yes: damaged, refuse  │  no: torn, go on here
+//! ```
+//!
+//! Every frame says up to where the log was stable when it was written. The
+//! frames of one write promise nothing about each other, so whatever subset of
+//! an unfinished write reached the device, none of it speaks for a missing
+//! piece. A frame of a later write does: it was only written after the flush
+//! of all before it had returned. So a later frame of this opening or a newer
+//! one whose promise lies beyond ✗ proves that ✗ was stable once.
+//!
+//! The tail is read from the device: after a failed flush the page cache may
+//! show bytes that the device never got.
+//!
+//! A torn tail is truncated logically: the next opening writes over it. What
+//! lies behind can never come to life again, because epochs do not fall along
+//! the chain and every opening starts with a frame of a higher one.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use environment::{Disk, File, OpenMode};
+
+use crate::committer::end_of;
+use crate::directory::{Contents, measure};
+use crate::format::{FRAME_HEADER_BYTES, FRAMES_START, FrameHeader, FrameKind};
+use crate::frame::Finisher;
+use crate::record;
+use crate::segment::{Extent, FileName, Segment};
+use crate::window::{Found, Window};
+use crate::{Error, Group, Position, SegmentKind, Sequence, Tag};
+
+/// Called with every group from the place to replay from on.
+pub(crate) type Visit<'a> = dyn FnMut(&Group<'_>) -> Result<(), Error> + 'a;
+
+/// What the walk found.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    /// Index of the last segment with frames, in the directory's order.
+    pub tail: usize,
+    /// How far it is filled.
+    pub extent: Extent,
+    pub groups: u64,
+    pub sequence: Sequence,
+    pub crc: u32,
+    /// Highest epoch seen anywhere.
+    pub epoch: u32,
+    pub tag: Tag,
+    pub clean: bool,
+    pub torn: bool,
+}
+
+/// The last frame accepted.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    sequence: Sequence,
+    crc: u32,
+    epoch: u32,
+    kind: FrameKind,
+}
+
+struct Walker<'a> {
+    disk: &'a dyn Disk,
+    contents: &'a Contents,
+    replay_from: Option<Position>,
+    visit: &'a mut Visit<'a>,
+    finisher: Finisher,
+    last: Option<Last>,
+    groups: u64,
+    tag: Tag,
+}
+
+/// Walks the log from `replay_from` (or its oldest segment) to its end.
+pub(crate) fn walk<'a>(
+    disk: &'a dyn Disk,
+    directory: &Path,
+    contents: &'a Contents,
+    replay_from: Option<Position>,
+    visit: &'a mut Visit<'a>,
+) -> Result<Walked, Error> {
+    assert!(!contents.log.is_empty(), "an empty log is not walked");
+    let first = first_segment(directory, contents, replay_from)?;
+    for segment in contents.log[..first].iter().chain(&contents.sorted) {
+        if !segment.extent().sealed {
+            measure(segment)?;
+        }
+    }
+    let walker = Walker {
+        disk,
+        contents,
+        replay_from,
+        visit,
+        finisher: Finisher::default(),
+        last: None,
+        groups: 0,
+        tag: Tag::default(),
+    };
+    walker.run(first)
+}
+
+fn first_segment(
+    directory: &Path,
+    contents: &Contents,
+    replay_from: Option<Position>,
+) -> Result<usize, Error> {
+    let Some(from) = replay_from else {
+        return Ok(0);
+    };
+    let found = contents
+        .log
+        .iter()
+        .position(|segment| segment.id() == from.segment());
+    found.ok_or_else(|| {
+        let file = FileName::Segment(SegmentKind::Log, from.segment()).in_directory(directory);
+        Error::damaged(
+            &file,
+            from.offset(),
+            "the log is to be replayed from here, but there is no such file",
+        )
+    })
+}
+
+impl Walker<'_> {
+    fn run(mut self, first: usize) -> Result<Walked, Error> {
+        let device_from = self.newest_begun()?;
+        let mut index = first;
+        let mut extent = self.walk_segment(index, index >= device_from)?;
+        while self.goes_on_in(index + 1)? {
+            extent.sealed = true;
+            self.contents.log[index].set_extent(extent);
+            index += 1;
+            extent = self.walk_segment(index, index >= device_from)?;
+        }
+        self.check_reaches_replay(index, extent.end)?;
+        let torn = self.check_nothing_promised(index, extent.end)?;
+        let last = self.last;
+        Ok(Walked {
+            tail: index,
+            extent,
+            groups: self.groups,
+            sequence: last.map_or(Sequence(0), |last| last.sequence),
+            crc: last.map_or(0, |last| last.crc),
+            epoch: self.highest_epoch(),
+            tag: self.tag,
+            clean: last.is_none_or(|last| last.kind == FrameKind::Closing) && !torn,
+            torn,
+        })
+    }
+
+    fn highest_epoch(&self) -> u32 {
+        let segments = self.contents.log.iter().chain(&self.contents.sorted);
+        let headers = segments
+            .map(|segment| segment.header.epoch)
+            .max()
+            .unwrap_or(0);
+        headers.max(self.last.map_or(0, |last| last.epoch))
+    }
+
+    /// Index of the newest segment that has a first frame: from there on the
+    /// device is asked.
+    fn newest_begun(&self) -> Result<usize, Error> {
+        for (index, segment) in self.contents.log.iter().enumerate().rev() {
+            if self.window(segment, true)?.header(FRAMES_START)?.is_some() {
+                return Ok(index);
+            }
+        }
+        Ok(0)
+    }
+
+    fn window(&self, segment: &Segment, device: bool) -> Result<Window, Error> {
+        let file: Arc<dyn File> = if device {
+            self.disk
+                .open(&segment.path, OpenMode::ReadDevice)
+                .map_err(Error::io("open", &segment.path))?
+        } else {
+            Arc::clone(&segment.file)
+        };
+        Ok(Window::new(segment, file, segment.header.segment_bytes))
+    }
+
+    /// Accepts frames until one is missing. Returns how far the segment goes.
+    fn walk_segment(&mut self, index: usize, device: bool) -> Result<Extent, Error> {
+        let segment = Arc::clone(&self.contents.log[index]);
+        let mut window = self.window(&segment, device)?;
+        let mut extent = Extent::EMPTY;
+        let linked = self.is_linked(index);
+        while let Some(found) =
+            self.next_frame(&mut window, extent.end, linked || extent != Extent::EMPTY)?
+        {
+            let end = end_of(segment.id(), found.end());
+            let wanted = self.replay_from.is_none_or(|from| end > from);
+            if wanted && !self.show(&mut window, &found, end)? {
+                break;
+            }
+            extent.end = found.end();
+            extent.note_tag(found.header.tag);
+            self.accept(&found);
+        }
+        Ok(extent)
+    }
+
+    fn accept(&mut self, found: &Found) {
+        let FrameHeader {
+            sequence,
+            epoch,
+            kind,
+            tag,
+            ..
+        } = found.header;
+        self.last = Some(Last {
+            sequence,
+            crc: found.crc,
+            epoch,
+            kind,
+        });
+        if tag != Tag::default() {
+            self.tag = tag;
+        }
+    }
+
+    /// The frame behind `offset` that continues the chain.
+    fn next_frame(
+        &self,
+        window: &mut Window,
+        offset: u64,
+        chained: bool,
+    ) -> Result<Option<Found>, Error> {
+        let last = self.last;
+        window.header_behind(offset, |header| {
+            last.is_none_or(|last| follows(&last, header, chained))
+        })
+    }
+
+    /// Verifies a frame and shows it to the visitor; false when it does not
+    /// verify.
+    fn show(&mut self, window: &mut Window, found: &Found, end: Position) -> Result<bool, Error> {
+        let Some(payload) = window.payload(found)? else {
+            return Ok(false);
+        };
+        if !self.finisher.verify(&found.header, payload) {
+            return Ok(false);
+        }
+        if found.header.kind == FrameKind::Group {
+            self.groups += 1;
+            (self.visit)(&group(found, end, payload))?;
+        }
+        Ok(true)
+    }
+
+    /// Whether the segment before is the one that this one names.
+    fn is_linked(&self, index: usize) -> bool {
+        index > 0 && self.contents.log[index].header.previous == self.contents.log[index - 1].id()
+    }
+
+    /// Whether the log goes on in segment `index`. Released segments leave
+    /// holes in what an opening from the oldest on finds; behind a place to
+    /// replay from nothing is ever released, so there a hole is a lost file.
+    fn goes_on_in(&self, index: usize) -> Result<bool, Error> {
+        let Some(segment) = self.contents.log.get(index) else {
+            return Ok(false);
+        };
+        let linked = self.is_linked(index);
+        let mut window = self.window(segment, false)?;
+        if self
+            .next_frame(&mut window, FRAMES_START, linked)?
+            .is_none()
+        {
+            return Ok(false);
+        }
+        if !linked && self.replay_from.is_some() {
+            let lost = FileName::Segment(SegmentKind::Log, segment.header.previous);
+            let file = segment.path.with_file_name(lost.to_string());
+            return Err(Error::damaged(
+                &file,
+                0,
+                format!("the file is missing, {} follows it", segment.path.display()),
+            ));
+        }
+        Ok(true)
+    }
+
+    fn check_reaches_replay(&self, index: usize, end: u64) -> Result<(), Error> {
+        let segment = &self.contents.log[index];
+        match self.replay_from {
+            Some(from) if end_of(segment.id(), end) < from => Err(Error::damaged(
+                &segment.path,
+                end,
+                format!("the log is to be replayed from {from}, but ends here"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks for a promise beyond the end. Returns whether there is anything
+    /// of an unfinished write.
+    fn check_nothing_promised(&self, index: usize, end: u64) -> Result<bool, Error> {
+        let here = end_of(self.contents.log[index].id(), end);
+        let epoch = self.last.map_or(0, |last| last.epoch);
+        let mut torn = false;
+        for (at, segment) in self.contents.log.iter().enumerate().skip(index) {
+            let from = if at == index { end } else { FRAMES_START };
+            let mut window = self.window(segment, true)?;
+            torn |= window
+                .search(from, |header| header.epoch >= epoch)?
+                .is_some();
+            let promise =
+                |header: &FrameHeader| header.epoch >= epoch && header.synced_up_to > here;
+            if let Some(found) = window.search(from, promise)? {
+                return Err(self.damaged(index, end, &found));
+            }
+        }
+        Ok(torn)
+    }
+
+    /// Names the place that is damaged: here, or the start of the next segment
+    /// when this one was left properly.
+    fn damaged(&self, index: usize, end: u64, witness: &Found) -> Error {
+        let FrameHeader {
+            sequence, segment, ..
+        } = witness.header;
+        let what = format!(
+            "a group is missing that was stable when group {sequence} (segment {segment:08x}, byte {}) was written",
+            witness.start
+        );
+        let here = &self.contents.log[index];
+        let left_here = here.extent().sealed && here.extent().end == end && segment != here.id();
+        match self.contents.log.get(index + 1) {
+            Some(next) if left_here => Error::damaged(&next.path, FRAMES_START, what),
+            _ => Error::damaged(&here.path, end, what),
+        }
+    }
+}
+
+/// Whether `header` can come next. Across a hole only the order is known.
+fn follows(last: &Last, header: &FrameHeader, chained: bool) -> bool {
+    let continues = header.sequence.0 == last.sequence.0 + 1 && header.previous_crc == last.crc;
+    header.epoch >= last.epoch
+        && if chained {
+            continues
+        } else {
+            header.sequence > last.sequence
+        }
+}
+
+fn group<'a>(found: &Found, end: Position, payload: &'a [u8]) -> Group<'a> {
+    let first = found.start + FRAME_HEADER_BYTES as u64;
+    let records = record::walk(payload)
+        .map(|(at, header, bytes)| {
+            let start = crate::format::RECORD_HEADER_BYTES;
+            let payload = &bytes[start..start + header.payload_bytes];
+            (
+                Position::new(found.header.segment, first + at as u64),
+                header.kind,
+                payload,
+            )
+        })
+        .collect();
+    Group {
+        tag: found.header.tag,
+        sequence: found.header.sequence,
+        start: Position::new(found.header.segment, found.start),
+        end,
+        records,
+    }
+}

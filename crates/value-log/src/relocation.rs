@@ -1,0 +1,185 @@
+//! Bulk writing into sorted segments: survivors of reclaim, snapshots.
+//!
+//! A sorted segment has the log's frames and records but is no part of the
+//! log: it is written front to back into a spare, flushed once, and only then
+//! gets its name. What has no name after a crash never was.
+
+use std::sync::Arc;
+
+use crate::format::{FRAME_HEADER_BYTES, FRAMES_START, SEAL_NOTE_START, SealNote};
+use crate::frame::{Chain, Finisher};
+use crate::record;
+use crate::segment::Segment;
+use crate::shared::Shared;
+use crate::{Error, Position, Record, Sequence, Tag};
+
+/// Records are gathered into frames of this size.
+const FRAME_BYTES: usize = 256 << 10;
+
+/// Writes sorted segments. Dropped unfinished, it leaves nothing behind.
+#[derive(Debug)]
+pub struct Relocation {
+    shared: Arc<Shared>,
+    open: Option<OpenSegment>,
+    /// Complete segments, in use already.
+    finished: Vec<u32>,
+    done: bool,
+}
+
+#[derive(Debug)]
+struct OpenSegment {
+    /// Number of the spare file that it still is.
+    spare: u32,
+    segment: Segment,
+    /// Where `frame` will be written.
+    offset: u64,
+    /// The frame that fills: room for the header, then records.
+    frame: Vec<u8>,
+    chain: Chain,
+    finisher: Finisher,
+}
+
+impl Relocation {
+    pub(crate) fn new(shared: Arc<Shared>) -> Relocation {
+        Relocation {
+            shared,
+            open: None,
+            finished: Vec::new(),
+            done: false,
+        }
+    }
+
+    /// Adds a record; it can be read there after [`Relocation::finish`].
+    pub fn append(&mut self, record: Record<'_>) -> Result<Position, Error> {
+        let bytes = record::record_bytes(record.payload_bytes());
+        let limit_bytes = self.shared.supply.segment_bytes - FRAMES_START;
+        if (FRAME_HEADER_BYTES + bytes) as u64 > limit_bytes {
+            return Err(Error::TooLarge {
+                bytes: bytes as u64,
+                limit_bytes,
+            });
+        }
+        if self.open.as_ref().is_some_and(|open| !open.has_room(bytes)) {
+            self.complete_segment()?;
+        }
+        if self.open.is_none() {
+            let (spare, segment) = self.shared.supply.begin_sorted()?;
+            self.open = Some(OpenSegment::new(spare, segment));
+        }
+        self.open
+            .as_mut()
+            .expect("it was opened just now")
+            .append(&record, bytes)
+    }
+
+    /// Makes everything stable and readable; returns the segments' ids.
+    pub fn finish(mut self) -> Result<Vec<u32>, Error> {
+        self.complete_segment()?;
+        self.done = true;
+        Ok(std::mem::take(&mut self.finished))
+    }
+
+    fn complete_segment(&mut self) -> Result<(), Error> {
+        let Some(open) = &mut self.open else {
+            return Ok(());
+        };
+        open.seal()?;
+        self.shared
+            .supply
+            .finish_sorted(open.spare, &open.segment)?;
+        let open = self.open.take().expect("it was there just now");
+        self.finished.push(open.segment.id());
+        self.shared.segments.insert(Arc::new(open.segment));
+        Ok(())
+    }
+}
+
+impl Drop for Relocation {
+    fn drop(&mut self) {
+        if self.done {
+            return;
+        }
+        if let Some(open) = self.open.take() {
+            self.shared.supply.put_back(&[open.spare]);
+        }
+        // Nobody was told of them; what cannot be released now is found
+        // unreferenced at the next opening.
+        let _ = self.shared.release(&self.finished);
+    }
+}
+
+impl OpenSegment {
+    fn new(spare: u32, segment: Segment) -> OpenSegment {
+        let chain = Chain {
+            epoch: segment.header.epoch,
+            next: Sequence(1),
+            previous_crc: 0,
+            synced_up_to: Position::NONE,
+        };
+        let finisher = Finisher::default();
+        OpenSegment {
+            spare,
+            segment,
+            offset: FRAMES_START,
+            frame: Vec::new(),
+            chain,
+            finisher,
+        }
+    }
+
+    fn has_room(&self, record_bytes: usize) -> bool {
+        let frame = self.frame.len().max(FRAME_HEADER_BYTES);
+        // A frame that is full is written first and costs another header.
+        let needed = frame + record_bytes + FRAME_HEADER_BYTES;
+        self.offset + needed as u64 <= self.segment.header.segment_bytes
+            || (self.frame.is_empty() && self.offset == FRAMES_START)
+    }
+
+    fn append(&mut self, record: &Record<'_>, bytes: usize) -> Result<Position, Error> {
+        if !self.frame.is_empty() && self.frame.len() + bytes > FRAME_BYTES {
+            self.write_frame()?;
+        }
+        if self.frame.is_empty() {
+            self.frame.resize(FRAME_HEADER_BYTES, 0);
+        }
+        let at = self.frame.len();
+        self.frame.resize(at + bytes, 0);
+        record::encode(&mut self.frame[at..], record);
+        Ok(self.segment.position(self.offset + at as u64))
+    }
+
+    fn write_frame(&mut self) -> Result<(), Error> {
+        if self.frame.is_empty() {
+            return Ok(());
+        }
+        self.finisher
+            .finish_shared(&mut self.frame, self.segment.id(), &mut self.chain);
+        let Segment { file, path, .. } = &self.segment;
+        file.write_at(&[&self.frame], self.offset)
+            .map_err(Error::io("write to", path))?;
+        self.offset += self.frame.len() as u64;
+        self.frame.clear();
+        Ok(())
+    }
+
+    /// Writes the rest and the seal note, and flushes it all.
+    fn seal(&mut self) -> Result<(), Error> {
+        self.write_frame()?;
+        let note = SealNote {
+            segment: self.segment.id(),
+            end: self.offset,
+            sequence: Sequence(self.chain.next.0 - 1),
+            first_tag: Tag::default(),
+            last_tag: Tag::default(),
+        };
+        let Segment { file, path, .. } = &self.segment;
+        file.write_at(&[&note.encode()], SEAL_NOTE_START)
+            .map_err(Error::io("seal", path))?;
+        file.sync_data().map_err(Error::io("flush", path))?;
+        let mut extent = self.segment.extent();
+        extent.end = self.offset;
+        extent.sealed = true;
+        self.segment.set_extent(extent);
+        Ok(())
+    }
+}

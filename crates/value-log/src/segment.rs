@@ -1,0 +1,255 @@
+//! One segment file, and all that are there.
+//!
+//! A segment's handle stays open for the segment's life. Readers find it
+//! through a lock that is held for a map look-up only, never over I/O.
+//!
+//! A released file is renamed and overwritten later, while a reader may still
+//! hold the handle; so a reader looks at `released` after it has read: unset
+//! means that the bytes are those of the segment it asked for.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use environment::File;
+
+use crate::format::{FRAMES_START, SegmentHeader};
+use crate::{Position, SegmentInfo, SegmentKind, Tag};
+
+/// How far a segment is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// End of the last frame that is done (not merely appended).
+    pub end: u64,
+    /// Nothing will be added.
+    pub sealed: bool,
+    /// Tag of the first tagged group, zero when there is none.
+    pub first_tag: Tag,
+    /// Tag of the last tagged group.
+    pub last_tag: Tag,
+}
+
+impl Extent {
+    /// Nothing in it yet.
+    pub const EMPTY: Extent = Extent {
+        end: FRAMES_START,
+        sealed: false,
+        first_tag: NO_TAG,
+        last_tag: NO_TAG,
+    };
+
+    /// Takes note of one more group.
+    pub fn note_tag(&mut self, tag: Tag) {
+        if tag != NO_TAG {
+            self.last_tag = tag;
+            if self.first_tag == NO_TAG {
+                self.first_tag = tag;
+            }
+        }
+    }
+}
+
+/// The tag of an untagged group.
+pub(crate) const NO_TAG: Tag = Tag {
+    term: 0,
+    index: 0,
+    first: 0,
+    last: 0,
+};
+
+/// An open segment.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub header: SegmentHeader,
+    /// Its name while it is in use.
+    pub path: PathBuf,
+    pub file: Arc<dyn File>,
+    extent: Mutex<Extent>,
+    released: AtomicBool,
+}
+
+impl Segment {
+    pub fn new(
+        header: SegmentHeader,
+        path: PathBuf,
+        file: Arc<dyn File>,
+        extent: Extent,
+    ) -> Segment {
+        Segment {
+            header,
+            path,
+            file,
+            extent: Mutex::new(extent),
+            released: AtomicBool::new(false),
+        }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.header.id
+    }
+
+    pub fn extent(&self) -> Extent {
+        *self.extent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn set_extent(&self, extent: Extent) {
+        assert!(
+            extent.end <= self.header.segment_bytes,
+            "{extent:?} exceeds the segment"
+        );
+        *self.extent.lock().unwrap_or_else(PoisonError::into_inner) = extent;
+    }
+
+    pub fn position(&self, offset: u64) -> Position {
+        Position::new(self.id(), offset)
+    }
+
+    /// Whether bytes read *before* this call may be another segment's.
+    pub fn is_released(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.released.load(Ordering::SeqCst)
+    }
+
+    /// Call before the file is overwritten.
+    pub fn set_released(&self) {
+        self.released.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    pub fn info(&self) -> SegmentInfo {
+        let Extent {
+            end,
+            sealed,
+            first_tag,
+            last_tag,
+        } = self.extent();
+        SegmentInfo {
+            id: self.id(),
+            kind: self.header.kind,
+            used_bytes: end,
+            sealed,
+            first: self.position(FRAMES_START),
+            first_tag,
+            last_tag,
+        }
+    }
+}
+
+/// All segments in use.
+#[derive(Debug, Default)]
+pub(crate) struct Segments {
+    map: RwLock<BTreeMap<u32, Arc<Segment>>>,
+}
+
+impl Segments {
+    pub fn insert(&self, segment: Arc<Segment>) {
+        let id = segment.id();
+        let before = self
+            .map
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id, segment);
+        assert!(before.is_none(), "segment {id} is used twice");
+    }
+
+    pub fn remove(&self, id: u32) -> Option<Arc<Segment>> {
+        self.map
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&id)
+    }
+
+    pub fn get(&self, id: u32) -> Option<Arc<Segment>> {
+        self.map
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&id)
+            .cloned()
+    }
+
+    /// The log segment with the lowest id that is at least `id`.
+    pub fn log_from(&self, id: u32) -> Option<Arc<Segment>> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        map.range(id..)
+            .find(|(_, it)| it.header.kind == SegmentKind::Log)
+            .map(|(_, it)| Arc::clone(it))
+    }
+
+    pub fn all(&self) -> Vec<Arc<Segment>> {
+        self.map
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .cloned()
+            .collect()
+    }
+}
+
+/// What a file's name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileName {
+    /// `<id as 8 hex>.log` or `.sorted`.
+    Segment(SegmentKind, u32),
+    /// `<n>.spare`: zero-written or recycled, free to take.
+    Spare(u32),
+    /// `<n>.making`: left behind half made.
+    Making(u32),
+}
+
+impl FileName {
+    pub fn parse(name: &str) -> Option<FileName> {
+        let (stem, kind) = name.split_once('.')?;
+        let hex = || {
+            (stem.len() == 8)
+                .then(|| u32::from_str_radix(stem, 16).ok())
+                .flatten()
+        };
+        let parsed = match kind {
+            "log" => FileName::Segment(SegmentKind::Log, hex()?),
+            "sorted" => FileName::Segment(SegmentKind::Sorted, hex()?),
+            "spare" => FileName::Spare(stem.parse().ok()?),
+            "making" => FileName::Making(stem.parse().ok()?),
+            _ => return None,
+        };
+        (parsed.to_string() == name).then_some(parsed)
+    }
+
+    pub fn in_directory(self, directory: &Path) -> PathBuf {
+        directory.join(self.to_string())
+    }
+}
+
+impl std::fmt::Display for FileName {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FileName::Segment(SegmentKind::Log, id) => write!(formatter, "{id:08x}.log"),
+            FileName::Segment(SegmentKind::Sorted, id) => write!(formatter, "{id:08x}.sorted"),
+            FileName::Spare(number) => write!(formatter, "{number}.spare"),
+            FileName::Making(number) => write!(formatter, "{number}.making"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_we_would_write_are_ours() {
+        let ours = FileName::Segment(SegmentKind::Log, 0x1f);
+        assert_eq!(FileName::parse("0000001f.log"), Some(ours));
+        assert_eq!(FileName::parse("12.spare"), Some(FileName::Spare(12)));
+        for name in [
+            "0000001F.log",
+            "1f.log",
+            "+000001f.log",
+            "01.spare",
+            "LOCK",
+            "a.b.log",
+            ".log",
+        ] {
+            assert_eq!(FileName::parse(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What producers, committer and readers have in common.
+//!
+//! ```text
+//!   producers ──records──► buffers[0|1] ──sealed──► committer ──► device
+//!        └──── orders (full, large frame, rotate, close) ──►┘
+//! ```
+//!
+//! Lock order: `control` is taken last and held for a few instructions; no
+//! I/O and no callback happens under it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use crate::buffer::Buffer;
+use crate::doorbell::Doorbell;
+use crate::ledger::Want;
+use crate::progress::Progress;
+use crate::segment::Segments;
+use crate::supply::Supply;
+use crate::{Error, Options, Position, Sequence};
+
+/// No buffer is open.
+pub(crate) const NO_BUFFER: usize = 2;
+
+/// Where a frame that was too large for a buffer went.
+pub(crate) type Placed = Arc<OnceLock<Result<(Sequence, Position), Error>>>;
+
+/// A frame that its producer encoded by itself.
+#[derive(Debug)]
+pub(crate) struct LargeFrame {
+    /// The frame with a provisional header.
+    pub bytes: Vec<u8>,
+    /// Filled in when it has its place (and, as it happens, is done).
+    pub placed: Placed,
+}
+
+/// What producers ask of the committer beside writing the open buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Control {
+    /// Counts the openings of buffers.
+    pub generation: u64,
+    /// The largest wish that found the buffer or the segment full.
+    pub wanted: Option<Want>,
+    pub large: VecDeque<LargeFrame>,
+    /// Rotations asked for.
+    pub rotations_wanted: u64,
+    /// Rotations answered, one way or the other.
+    pub rotations_done: u64,
+    /// The newest of those that were refused.
+    pub rotations_refused: u64,
+    pub closing: bool,
+    /// Why there was no further segment when one was last needed; cleared when
+    /// one is entered.
+    pub refusal: Option<Error>,
+}
+
+impl Control {
+    /// Remembers the larger of the wishes.
+    pub fn want(&mut self, want: Want) {
+        let units = |want: Want| match want {
+            Want::Frame(units) | Want::Records(units) => units,
+        };
+        if self.wanted.is_none_or(|other| units(other) < units(want)) {
+            self.wanted = Some(want);
+        }
+    }
+}
+
+/// The inside of a log.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub options: Options,
+    pub buffers: [Buffer; 2],
+    /// Index of the buffer that producers fill, or [`NO_BUFFER`].
+    pub open_buffer: AtomicUsize,
+    control: Mutex<Control>,
+    /// Told when a buffer was opened or an order was served or refused.
+    pub served: Condvar,
+    /// `control` may hold something for the committer.
+    pub ordered: AtomicBool,
+    /// Wakes the committer.
+    pub doorbell: Arc<Doorbell>,
+    pub progress: Progress,
+    pub segments: Segments,
+    pub supply: Supply,
+}
+
+impl Shared {
+    pub fn new(options: Options, supply: Supply, doorbell: Arc<Doorbell>) -> Shared {
+        let bytes = options.group_bytes_max.next_multiple_of(4096);
+        Shared {
+            options,
+            buffers: [Buffer::new(bytes), Buffer::new(bytes)],
+            open_buffer: AtomicUsize::new(NO_BUFFER),
+            control: Mutex::default(),
+            served: Condvar::new(),
+            ordered: AtomicBool::new(false),
+            doorbell,
+            progress: Progress::default(),
+            segments: Segments::default(),
+            supply,
+        }
+    }
+
+    pub fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the committer's next word; may wake for nothing.
+    pub fn wait_served<'a>(&'a self, control: MutexGuard<'a, Control>) -> MutexGuard<'a, Control> {
+        self.served
+            .wait(control)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the committer to look at `control`.
+    pub fn order(&self) {
+        self.ordered.store(true, Ordering::Release);
+        self.doorbell.ring();
+    }
+}

@@ -1,0 +1,404 @@
+//! Segments made ahead, so that a commit never waits for one.
+//!
+//! ```text
+//!   n.making ──zeros, sync──► n.spare ──header, sync──► id.log (next) ──► active
+//!      ▲ 1 MiB at a time         ▲                                          │
+//!      └ new file                └────────── rename: recycled ◄── released ─┘
+//! ```
+//!
+//! A file's blocks are written once, when it is made: overwriting a written
+//! block costs one device flush, an unwritten extent costs two. A recycled
+//! file is not zeroed again: frames carry their segment's id.
+//!
+//! The *next* log segment is ready in every respect: entering it costs the
+//! commit path neither a flush nor a directory operation. When making one
+//! fails (a full disk) the failure is kept for whoever needs a segment, and
+//! making is tried again when someone asks or something is released.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use environment::{Disk, File, OpenMode};
+
+use crate::doorbell::Doorbell;
+use crate::format::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::segment::{Extent, FileName, Segment};
+use crate::{Error, SEGMENT_MAX, SegmentKind};
+
+/// Zeros are written in pieces of this size.
+const ZERO_BYTES: usize = 1 << 20;
+
+/// What is in stock. Changed under the lock; no I/O is done under it.
+#[derive(Debug)]
+pub(crate) struct Stock {
+    /// The prepared log segment.
+    pub next: Option<Arc<Segment>>,
+    /// Numbers of the spare files.
+    pub spares: Vec<u32>,
+    /// Number of the next spare file.
+    pub spare_number: u32,
+    /// Id of the next segment, log or sorted.
+    pub next_id: u32,
+    /// The log segment that the next one follows.
+    pub active: u32,
+    /// Why making failed last time.
+    pub failure: Option<Error>,
+    /// The maker ends.
+    pub stop: bool,
+}
+
+/// The stock and the thread that fills it.
+#[derive(Debug)]
+pub(crate) struct Supply {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    /// Size of what it makes.
+    pub segment_bytes: u64,
+    reserve_bytes: u64,
+    /// Segments wanted ready, the next one included.
+    target: usize,
+    epoch: u32,
+    stock: Mutex<Stock>,
+    /// Told when the maker may have something to do.
+    changed: Condvar,
+    /// Rung when a segment is ready or making failed.
+    doorbell: Arc<Doorbell>,
+}
+
+/// What a supply needs to know.
+#[derive(Debug)]
+pub(crate) struct SupplyPlan {
+    pub disk: Arc<dyn Disk>,
+    pub directory: PathBuf,
+    pub segment_bytes: u64,
+    pub reserve_bytes: u64,
+    pub target: usize,
+    pub epoch: u32,
+    pub doorbell: Arc<Doorbell>,
+}
+
+impl Supply {
+    pub fn new(plan: SupplyPlan, stock: Stock) -> Supply {
+        let SupplyPlan {
+            disk,
+            directory,
+            segment_bytes,
+            reserve_bytes,
+            target,
+            epoch,
+            doorbell,
+        } = plan;
+        let (stock, changed) = (Mutex::new(stock), Condvar::new());
+        Supply {
+            disk,
+            directory,
+            segment_bytes,
+            reserve_bytes,
+            target,
+            epoch,
+            stock,
+            changed,
+            doorbell,
+        }
+    }
+
+    fn stock(&self) -> MutexGuard<'_, Stock> {
+        self.stock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The maker's life.
+    pub fn run(&self) {
+        while let Some(job) = self.wait_for_job() {
+            let result = match job {
+                Job::Next => self.prepare_next(),
+                Job::Spare => self
+                    .make_spare()
+                    .map(|number| self.stock().spares.push(number)),
+            };
+            if let Err(error) = result {
+                self.stock().failure = Some(error);
+            }
+            self.doorbell.ring();
+        }
+    }
+
+    fn wait_for_job(&self) -> Option<Job> {
+        let mut stock = self.stock();
+        loop {
+            if stock.stop {
+                return None;
+            }
+            let ready = stock.spares.len() + usize::from(stock.next.is_some());
+            if stock.failure.is_none() && stock.next.is_none() {
+                return Some(Job::Next);
+            }
+            if stock.failure.is_none() && ready < self.target {
+                return Some(Job::Spare);
+            }
+            stock = self
+                .changed
+                .wait(stock)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends the maker.
+    pub fn stop(&self) {
+        self.stock().stop = true;
+        self.changed.notify_all();
+    }
+
+    /// Tries again what failed.
+    pub fn retry(&self) {
+        self.stock().failure = None;
+        self.changed.notify_all();
+    }
+
+    /// Segments ready for use.
+    pub fn ready(&self) -> usize {
+        let stock = self.stock();
+        stock.spares.len() + usize::from(stock.next.is_some())
+    }
+
+    pub fn has_next(&self) -> bool {
+        self.stock().next.is_some()
+    }
+
+    /// Whether [`Supply::take_next`] has an answer.
+    pub fn is_settled(&self) -> bool {
+        let stock = self.stock();
+        stock.next.is_some() || stock.failure.is_some()
+    }
+
+    /// The prepared log segment; `None` while it is being made. A failure is
+    /// given once and then tried again.
+    pub fn take_next(&self) -> Result<Option<Arc<Segment>>, Error> {
+        let mut stock = self.stock();
+        let answer = match stock.next.take() {
+            Some(next) => {
+                stock.active = next.id();
+                Ok(Some(next))
+            }
+            None => stock.failure.take().map_or(Ok(None), Err),
+        };
+        drop(stock);
+        self.changed.notify_all();
+        answer
+    }
+
+    /// Makes a spare (or takes one) the next log segment.
+    pub fn prepare_next(&self) -> Result<(), Error> {
+        let number = self.take_spare_or_make()?;
+        let header = {
+            let mut stock = self.stock();
+            let previous = stock.active;
+            self.header(allocate(&mut stock)?, previous, SegmentKind::Log)
+        };
+        // A spare that cannot be dressed is left alone: the next open sorts out
+        // under which name it is.
+        let next = self.dress_spare(number, header)?;
+        self.stock().next = Some(Arc::new(next));
+        Ok(())
+    }
+
+    fn header(&self, id: u32, previous: u32, kind: SegmentKind) -> SegmentHeader {
+        SegmentHeader {
+            id,
+            previous,
+            epoch: self.epoch,
+            segment_bytes: self.segment_bytes,
+            kind,
+        }
+    }
+
+    /// A spare file that will become a sorted segment: its header is written,
+    /// its name is still the spare's. Leaves the last spare to the log.
+    pub fn begin_sorted(&self) -> Result<(u32, Segment), Error> {
+        let taken = {
+            let mut stock = self.stock();
+            if stock.spares.len() > 1 {
+                stock.spares.pop()
+            } else {
+                None
+            }
+        };
+        let number = taken.map_or_else(|| self.make_spare(), Ok)?;
+        let header = self.header(allocate(&mut self.stock())?, 0, SegmentKind::Sorted);
+        let from = FileName::Spare(number).in_directory(&self.directory);
+        let file = self.open(&from)?;
+        write_header(&*file, &from, &header)?;
+        let path = segment_path(&self.directory, &header);
+        self.changed.notify_all();
+        Ok((number, Segment::new(header, path, file, Extent::EMPTY)))
+    }
+
+    /// Gives a finished, flushed sorted segment its name.
+    pub fn finish_sorted(&self, number: u32, segment: &Segment) -> Result<(), Error> {
+        let from = FileName::Spare(number).in_directory(&self.directory);
+        self.rename(&from, &segment.path)?;
+        self.sync_directory()
+    }
+
+    /// Puts spare files into the stock. Their names must be lasting: the maker
+    /// overwrites a spare's header, which a lost rename would leave in a file
+    /// that still has a segment's name.
+    pub fn put_back(&self, numbers: &[u32]) {
+        self.stock().spares.extend_from_slice(numbers);
+    }
+
+    /// Renames the file of a segment that is in use no more to a spare's name,
+    /// which is returned, or removes it when there are enough.
+    pub fn recycle(&self, segment: &Segment) -> Result<Option<u32>, Error> {
+        segment.set_released();
+        let Some(number) = self.number_for(segment) else {
+            self.disk
+                .remove(&segment.path)
+                .map_err(Error::io("remove", &segment.path))?;
+            return Ok(None);
+        };
+        self.rename(
+            &segment.path,
+            &FileName::Spare(number).in_directory(&self.directory),
+        )?;
+        Ok(Some(number))
+    }
+
+    /// A spare's number for the file, unless it is of no use.
+    fn number_for(&self, segment: &Segment) -> Option<u32> {
+        let mut stock = self.stock();
+        let ready = stock.spares.len() + usize::from(stock.next.is_some());
+        let wanted = segment.header.segment_bytes == self.segment_bytes && ready <= self.target;
+        wanted.then(|| take_number(&mut stock))
+    }
+
+    /// Makes renames and removals lasting.
+    pub fn sync_directory(&self) -> Result<(), Error> {
+        self.disk
+            .sync_directory(&self.directory)
+            .map_err(Error::io("sync directory", &self.directory))
+    }
+
+    fn take_spare_or_make(&self) -> Result<u32, Error> {
+        let spare = self.stock().spares.pop();
+        spare.map_or_else(|| self.make_spare(), Ok)
+    }
+
+    /// Writes a new file full of zeros; the caller owns its number.
+    fn make_spare(&self) -> Result<u32, Error> {
+        self.check_space()?;
+        let number = take_number(&mut self.stock());
+        let making = FileName::Making(number).in_directory(&self.directory);
+        let written = self.write_zeros(&making);
+        if written.is_err() {
+            // The half-made file only takes room; the next open would remove
+            // it too.
+            let _ = self.disk.remove(&making);
+        }
+        written?;
+        self.rename(
+            &making,
+            &FileName::Spare(number).in_directory(&self.directory),
+        )?;
+        self.sync_directory()?;
+        Ok(number)
+    }
+
+    fn check_space(&self) -> Result<(), Error> {
+        let space = self
+            .disk
+            .space(&self.directory)
+            .map_err(Error::io("ask for room in", &self.directory))?;
+        let needed_bytes = self.segment_bytes + self.reserve_bytes;
+        if space.available_bytes >= needed_bytes {
+            return Ok(());
+        }
+        Err(self.no_space(needed_bytes, space.available_bytes))
+    }
+
+    fn no_space(&self, needed_bytes: u64, available_bytes: u64) -> Error {
+        Error::NoSpace {
+            directory: self.directory.clone(),
+            needed_bytes,
+            available_bytes,
+        }
+    }
+
+    fn write_zeros(&self, path: &Path) -> Result<(), Error> {
+        let file = self
+            .disk
+            .open(path, OpenMode::CreateNew)
+            .map_err(Error::io("create", path))?;
+        let zeros = vec![0; ZERO_BYTES.min(self.segment_bytes as usize)];
+        for offset in (0..self.segment_bytes).step_by(zeros.len()) {
+            file.write_at(&[&zeros], offset)
+                .map_err(|error| self.full_or(error, path))?;
+        }
+        file.sync_data().map_err(|error| self.full_or(error, path))
+    }
+
+    /// A full disk is told from other failures, as the caller's remedy differs.
+    fn full_or(&self, error: std::io::Error, path: &Path) -> Error {
+        match error.kind() {
+            std::io::ErrorKind::StorageFull => {
+                self.no_space(self.segment_bytes + self.reserve_bytes, 0)
+            }
+            _ => Error::io("write zeros to", path)(error),
+        }
+    }
+
+    /// Turns spare `number` into a segment in use.
+    fn dress_spare(&self, number: u32, header: SegmentHeader) -> Result<Segment, Error> {
+        let from = FileName::Spare(number).in_directory(&self.directory);
+        let file = self.open(&from)?;
+        write_header(&*file, &from, &header)?;
+        let path = segment_path(&self.directory, &header);
+        self.rename(&from, &path)?;
+        self.sync_directory()?;
+        Ok(Segment::new(header, path, file, Extent::EMPTY))
+    }
+
+    fn open(&self, path: &Path) -> Result<Arc<dyn File>, Error> {
+        self.disk
+            .open(path, OpenMode::ReadWrite)
+            .map_err(Error::io("open", path))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), Error> {
+        self.disk
+            .rename(from, to)
+            .map_err(Error::io("rename", from))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    Next,
+    Spare,
+}
+
+fn allocate(stock: &mut Stock) -> Result<u32, Error> {
+    if stock.next_id > SEGMENT_MAX {
+        return Err(Error::Misuse {
+            what: "the log has used all 16,777,215 segment numbers; copy it into a new directory"
+                .into(),
+        });
+    }
+    stock.next_id += 1;
+    Ok(stock.next_id - 1)
+}
+
+fn take_number(stock: &mut Stock) -> u32 {
+    stock.spare_number += 1;
+    stock.spare_number - 1
+}
+
+fn segment_path(directory: &Path, header: &SegmentHeader) -> PathBuf {
+    FileName::Segment(header.kind, header.id).in_directory(directory)
+}
+
+/// Writes the first block: the header, and zeros over a former seal note.
+fn write_header(file: &dyn File, path: &Path, header: &SegmentHeader) -> Result<(), Error> {
+    let zeros = [0; BLOCK_BYTES as usize - SEGMENT_HEADER_BYTES];
+    file.write_durable_at(&[&header.encode(), &zeros], 0)
+        .map_err(Error::io("write the header of", path))
+}

@@ -1,0 +1,159 @@
+//! Reading a segment from front to back: a window that moves over the file,
+//! and the frame headers in it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use environment::File;
+
+use crate::Error;
+use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FrameHeader};
+use crate::segment::Segment;
+
+/// Bytes read at a time.
+const WINDOW_BYTES: u64 = 1 << 20;
+
+/// A frame header found at an offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub start: u64,
+    pub header: FrameHeader,
+    /// CRC of the header: the next frame's `previous_crc`.
+    pub crc: u32,
+}
+
+impl Found {
+    pub fn end(&self) -> u64 {
+        self.start + self.header.frame_bytes()
+    }
+}
+
+/// A window over a segment's file.
+#[derive(Debug)]
+pub(crate) struct Window {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    segment: u32,
+    /// Nothing is read at or beyond this.
+    limit: u64,
+    /// Offset of the first byte in memory.
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// Over `segment`, read through `file` (the cached or the device's view).
+    pub fn new(segment: &Segment, file: Arc<dyn File>, limit: u64) -> Window {
+        Window {
+            file,
+            path: segment.path.clone(),
+            segment: segment.id(),
+            limit,
+            start: 0,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Allows reading further than before: bytes at the old limit are fresh.
+    pub fn set_limit(&mut self, limit: u64) {
+        assert!(limit >= self.limit, "a log only grows");
+        self.limit = limit;
+    }
+
+    /// `length` bytes at `offset`; `None` beyond the limit or the file's end.
+    pub fn get(&mut self, offset: u64, length: usize) -> Result<Option<&[u8]>, Error> {
+        if offset + length as u64 > self.limit {
+            return Ok(None);
+        }
+        let held = self.start..self.start + self.bytes.len() as u64;
+        if !held.contains(&offset) || offset + length as u64 > held.end {
+            self.fill(offset, length)?;
+        }
+        let at = (offset - self.start) as usize;
+        Ok(self.bytes.get(at..at + length))
+    }
+
+    fn fill(&mut self, offset: u64, length: usize) -> Result<(), Error> {
+        let wanted = (length as u64).max(WINDOW_BYTES).min(self.limit - offset);
+        self.start = offset;
+        self.bytes.resize(wanted as usize, 0);
+        let read = self
+            .file
+            .read_at(&mut self.bytes, offset)
+            .map_err(Error::io("read", &self.path))?;
+        self.bytes.truncate(read);
+        Ok(())
+    }
+
+    /// The header of a frame of this segment at `offset`, if there is one.
+    pub fn header(&mut self, offset: u64) -> Result<Option<Found>, Error> {
+        let segment = self.segment;
+        let Some(bytes) = self.get(offset, FRAME_HEADER_BYTES)? else {
+            return Ok(None);
+        };
+        let found = FrameHeader::decode(bytes)
+            .ok()
+            .filter(|(header, _)| header.segment == segment);
+        Ok(found.map(|(header, crc)| Found {
+            start: offset,
+            header,
+            crc,
+        }))
+    }
+
+    /// The first header that satisfies `accept` where a frame behind `offset`
+    /// can start: right there, or at the next block boundary.
+    pub fn header_behind(
+        &mut self,
+        offset: u64,
+        accept: impl Fn(&FrameHeader) -> bool,
+    ) -> Result<Option<Found>, Error> {
+        for start in [offset, offset.next_multiple_of(BLOCK_BYTES)] {
+            match self.header(start)? {
+                Some(found) if accept(&found.header) => return Ok(Some(found)),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The records of a frame; `None` when they reach beyond the limit.
+    pub fn payload(&mut self, found: &Found) -> Result<Option<&[u8]>, Error> {
+        let start = found.start + FRAME_HEADER_BYTES as u64;
+        self.get(start, found.header.payload_bytes as usize)
+    }
+
+    /// Looks for a header that satisfies `accept` at any offset from `offset`
+    /// on.
+    pub fn search(
+        &mut self,
+        mut offset: u64,
+        accept: impl Fn(&FrameHeader) -> bool,
+    ) -> Result<Option<Found>, Error> {
+        while let Some(candidate) = self.find_magic(offset)? {
+            match self.header(candidate)? {
+                Some(found) if accept(&found.header) => return Ok(Some(found)),
+                _ => offset = candidate + 8,
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next offset that could be a header's.
+    fn find_magic(&mut self, mut offset: u64) -> Result<Option<u64>, Error> {
+        loop {
+            let left = self.limit.saturating_sub(offset);
+            if left < FRAME_HEADER_BYTES as u64 {
+                return Ok(None);
+            }
+            let length = left.min(WINDOW_BYTES / 2) as usize;
+            let Some(bytes) = self.get(offset, length)? else {
+                return Ok(None);
+            };
+            match bytes.chunks_exact(8).position(FrameHeader::has_magic) {
+                Some(units) => return Ok(Some(offset + 8 * units as u64)),
+                None => offset += length as u64 / 8 * 8,
+            }
+        }
+    }
+}
