@@ -53,6 +53,12 @@ impl Tree {
 
     /// The root has split: a new root above both halves.
     fn grow(&mut self, sibling: Sibling, batch: &mut Batch) {
+        assert!(
+            sibling.len < self.len,
+            "{} of {} keys went into the sibling",
+            sibling.len,
+            self.len
+        );
         let mut above = Inner::default();
         let new_root = batch.link(Body::Inner(Inner::default()));
         above.children.push(mem::replace(&mut self.root, new_root));
@@ -111,6 +117,10 @@ fn split_point(slots: usize, inserted: usize) -> usize {
 fn split_leaf(leaf: &mut Leaf, inserted: usize, batch: &mut Batch) -> Sibling {
     let slots = leaf.entries.len();
     let at = split_point(slots, inserted);
+    assert!(
+        0 < at && at < slots,
+        "a leaf of {slots} keys cannot split at {at}"
+    );
     let separator = leaf.keys.separator_before(at);
     let upper = Leaf {
         keys: Keys::gather(&[(&leaf.keys, at..slots)]),
@@ -130,6 +140,10 @@ fn split_leaf(leaf: &mut Leaf, inserted: usize, batch: &mut Batch) -> Sibling {
 fn split_inner(inner: &mut Inner, inserted: usize, batch: &mut Batch) -> Sibling {
     let slots = inner.children.len();
     let at = split_point(slots, inserted);
+    assert!(
+        0 < at && at < slots,
+        "a node of {slots} children cannot split at {at}"
+    );
     let separator = inner.separators.key(at - 1);
     let upper = Inner {
         separators: Keys::gather(&[(&inner.separators, at..slots - 1)]),

@@ -1,7 +1,8 @@
 //! The readers' side: pin a state, look, let go.
 //!
 //! A pin is two stores, a fence and a load. It takes no lock, does not loop
-//! and never waits for the writer, wherever the writer has been descheduled.
+//! and never waits for the writer, wherever the writer has been descheduled;
+//! every 128th pin of a thread helps to free what is no longer seen.
 //! The price is paid in memory: what is replaced while a snapshot lives stays
 //! on the heap (`Writer::garbage_bytes`). A long walk should therefore drop its
 //! snapshot every few thousand keys, pin again and go on after the last key.
@@ -38,6 +39,12 @@ impl Reader {
 ///
 /// A thread that holds one snapshot while it pins another still holds back
 /// everything that the first one may see.
+///
+/// ```compile_fail,E0277
+/// let (_writer, reader) = ordered_index::new(1);
+/// let snapshot = reader.pin();
+/// std::thread::scope(|scope| scope.spawn(move || snapshot.mark()).join());
+/// ```
 pub struct Snapshot {
     state: Pinned,
 }

@@ -57,6 +57,10 @@ fn remove_below(link: &mut Link, key: &[u8], batch: &mut Batch) -> Entry {
         Body::Inner(inner) => {
             let child = inner.child_of(key);
             let removed = remove_below(&mut inner.children[child], key, batch);
+            assert!(
+                inner.counts[child] > 0,
+                "a key came from a child that counts none"
+            );
             inner.counts[child] -= 1;
             mend(inner, child, batch);
             removed

@@ -92,6 +92,13 @@ fn every_pinned_state_is_whole_and_stays_as_it_was() {
 }
 
 #[test]
+fn writers_and_readers_move_between_threads() {
+    fn moves<T: Send + Sync>() {}
+    moves::<Writer>();
+    moves::<Reader>();
+}
+
+#[test]
 fn a_snapshot_outlives_writer_and_readers() {
     let (mut writer, reader) = with_fanout(2, Fanout { leaf: 4, inner: 4 });
     let mut random = Random::from_seed(1);

@@ -137,6 +137,10 @@ impl Keys {
             let prefix = common(self.prefix(), key).to_vec();
             *self = Keys::gather_under(&prefix, &[(self, 0..self.len())]);
         }
+        assert!(
+            key.starts_with(self.prefix()),
+            "{key:?} does not begin with the prefix"
+        );
         let suffix = &key[self.prefix_bytes..];
         make_room(&mut self.heads);
         make_room(&mut self.places);
@@ -223,6 +227,7 @@ impl Keys {
                 .clone()
                 .for_each(|slot| gathered.push_from(keys, slot, &mut key));
         }
+        assert_eq!(gathered.len(), slots, "keys were lost in a rebuild");
         gathered
     }
 
