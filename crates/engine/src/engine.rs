@@ -1,101 +1,193 @@
-//! Signatures, for minutes.
-#![expect(missing_docs, unused_variables, reason = "signatures only, for minutes")]
-use crate::*;
-use bytes::Bytes;
-use environment::Disk;
-use std::path::Path;
-use std::sync::Arc;
+//! The engine's handle: what any thread may call.
+//!
+//! ```text
+//!   Engine (any thread)            Applier (one thread)
+//!     append ──► value log           apply, compact ──► index ──► publish
+//!     snapshot ◄──────────────────────────────────────────────────┘
+//!     read, history ◄── value log    maintain, checkpoint, defragment
+//! ```
 
-/// Clone + Send + Sync.
-#[derive(Clone, Debug)]
-pub struct Engine {}
-/// What was found at open.
-#[derive(Clone, Debug, Default)]
-pub struct Recovered {
-    pub revision: i64,
-    pub applied_term: u64,
-    pub applied_index: u64,
-    /// True when a torn tail was cut.
-    pub torn: bool,
-    pub batches: u64,
-}
-/// A version of a key as the index knows it. Owned, Send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version { pub key: Bytes, pub main: i64, pub tombstone: bool }
-/// A version of a key as the log holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored { pub revision: Revision, pub tombstone: bool, pub created: i64, pub version: i64, pub lease: i64, pub key: Bytes, pub kv: Bytes }
+use crate::append;
+use crate::books::Books;
+use crate::history::History;
+use crate::maintenance::Counters;
+use crate::recovery;
+use crate::trees;
+use crate::versions::Versions;
+use crate::{
+    Applier, Batch, Error, Options, Recovered, Replayed, Snapshot, Status, Stored, Version,
+};
+use environment::{DirectoryLock, Disk};
+use ordered_index::Reader;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use value_log::{Appended, Log, Position, Sequence};
+
+/// Runs on the log's flush thread after each flush, and once on failure.
 pub type Notice = Box<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 
+/// A handle to an open engine; clones share it. The last one to go (the
+/// [`Applier`] holds one too) closes the log and lets the directory go.
+#[derive(Clone, Debug)]
+pub struct Engine(pub(crate) Arc<Shared>);
+
+/// What all handles share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) log: Log,
+    pub(crate) reader: Reader,
+    pub(crate) books: Books,
+    pub(crate) counters: Counters,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) directory: PathBuf,
+    pub(crate) options: Options,
+    /// Heap bytes of the index after the last publish.
+    pub(crate) index_bytes: AtomicU64,
+    pub(crate) applied_index: AtomicU64,
+    pub(crate) applied_term: AtomicU64,
+    /// Sequence of the last batch appended since open.
+    pub(crate) appended: AtomicU64,
+    /// From this main revision on the log has every change.
+    pub(crate) log_floor: AtomicI64,
+    /// The applier is going: work beside it should give up.
+    pub(crate) stopping: AtomicBool,
+    /// Dropped last, after the log: fields go in order.
+    pub(crate) _lock: Box<dyn DirectoryLock>,
+}
+
 impl Engine {
-    pub fn open(disk: Arc<dyn Disk>, directory: &Path, options: Options, replay: &mut dyn FnMut(Replayed<'_>) -> Result<(), Error>) -> Result<(Engine, Applier, Recovered), Error> { panic!("not built yet") }
-    pub fn append(&self, batch: &Batch) -> Result<Appended, Error> { panic!("not built yet") }
-    pub fn on_durable(&self, notice: Notice) { panic!("not built yet") }
-    pub fn durable(&self) -> Sequence { panic!("not built yet") }
-    pub fn wait_durable(&self, sequence: Sequence) -> Result<(), Error> { panic!("not built yet") }
-    pub fn snapshot(&self) -> Snapshot { panic!("not built yet") }
-    /// Reads a version; if the record moved meanwhile it is looked up again. `Error::Compacted` when it is gone.
-    pub fn read(&self, version: &Version) -> Result<Stored, Error> { panic!("not built yet") }
-    /// All key changes with main >= from_main (>= compacted), in order, up to what is applied.
-    pub fn history(&self, from_main: i64) -> Result<History, Error> { panic!("not built yet") }
-    /// Exactly what etcd's HashKV(at) hashes, in revision order (filter of hash.go included).
-    pub fn versions_in_revision_order(&self, at: i64) -> Result<Versions, Error> { panic!("not built yet") }
-    pub fn status(&self) -> Status { panic!("not built yet") }
-    /// Flushes and stops; later appends fail.
-    pub fn close(&self) -> Result<(), Error> { panic!("not built yet") }
+    /// Opens `directory`, creating it when it is missing, and takes its lock.
+    /// `replay` receives the state blob of the last checkpoint and the batches
+    /// after it. The caller then calls [`Applier::compact`] with the last
+    /// compaction it saw there.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        options: Options,
+        replay: &mut dyn FnMut(Replayed<'_>) -> Result<(), Error>,
+    ) -> Result<(Engine, Applier, Recovered), Error> {
+        recovery::open(disk, directory, options, replay)
+    }
+
+    /// Writes `batch` as one frame of the log. It is durable when
+    /// [`Engine::on_durable`] says so, and visible when it is applied.
+    pub fn append(&self, batch: &Batch) -> Result<Appended, Error> {
+        append::append(&self.0, batch)
+    }
+
+    /// Whom to tell about every flush.
+    pub fn on_durable(&self, notice: Notice) {
+        self.0.log.on_durable(Box::new(move |outcome| {
+            notice(outcome.map_err(Error::from))
+        }));
+    }
+
+    /// The last group that is durable.
+    pub fn durable(&self) -> Sequence {
+        self.0.log.durable()
+    }
+
+    /// Returns when the group is durable.
+    pub fn wait_durable(&self, sequence: Sequence) -> Result<(), Error> {
+        Ok(self.0.log.wait_durable(sequence)?)
+    }
+
+    /// A consistent view at the last applied revision. Never waits.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            trees: self.0.reader.pin(),
+        }
+    }
+
+    /// The bytes of a version. [`Error::Compacted`] when it has been dropped
+    /// since it was looked up.
+    pub fn read(&self, version: &Version) -> Result<Stored, Error> {
+        self.0.read(version)
+    }
+
+    /// All changes with a main revision of at least `from_main`, which must
+    /// not be below the compacted one, up to what is applied.
+    pub fn history(&self, from_main: i64) -> Result<History, Error> {
+        History::new(self, from_main)
+    }
+
+    /// Exactly the versions that etcd's `HashKV(at)` hashes, in revision
+    /// order; `at` 0 is the last revision.
+    pub fn versions_in_revision_order(&self, at: i64) -> Result<Versions, Error> {
+        Versions::new(self, at)
+    }
+
+    /// Waits until all that was appended is durable. The log itself closes
+    /// with the last handle.
+    pub fn close(&self) -> Result<(), Error> {
+        let appended = Sequence(self.0.appended.load(Ordering::Acquire));
+        if appended > self.0.log.durable() {
+            self.wait_durable(appended)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Figures for people and metrics.
+    pub fn status(&self) -> Status {
+        let shared = &self.0;
+        let log = shared.log.status();
+        let segments = shared.log.segments();
+        let snapshot = self.snapshot();
+        let counter = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Status {
+            revision: snapshot.revision(),
+            compacted: trees::compacted(&snapshot.trees),
+            applied_index: shared.applied_index.load(Ordering::Acquire),
+            applied_term: shared.applied_term.load(Ordering::Acquire),
+            keys: snapshot.keys(),
+            versions: snapshot.versions(),
+            log_bytes: segments.iter().map(|segment| segment.used_bytes).sum(),
+            live_bytes: shared.books.live().live_bytes(),
+            segments: segments.len(),
+            spare_segments: log.spare_segments,
+            index_bytes: counter(&shared.index_bytes),
+            groups: log.groups,
+            flushes: log.flushes,
+            bytes_written: log.bytes_written,
+            checkpoints: counter(&shared.counters.checkpoints),
+            checkpoint_bytes: counter(&shared.counters.checkpoint_bytes),
+            relocated_bytes: counter(&shared.counters.relocated_bytes),
+            released_segments: counter(&shared.counters.released_segments),
+            failed: log.failed,
+        }
+    }
 }
 
-/// The single writer of the index; owned by the replica thread. Send.
-#[derive(Debug)]
-pub struct Applier {}
-impl Applier {
-    pub fn apply(&mut self, batch: &Batch, appended: &Appended) { panic!("not built yet") }
-    /// Call when the compaction's State record is applied; and once after open with the last compacted revision replayed.
-    pub fn compact(&mut self, revision: i64) { panic!("not built yet") }
-    /// A step of checkpoint/reclaim when due; cheap when nothing is; call often (each loop of the replica thread, and on ticks).
-    /// `state` is asked for the state blob, as of everything applied so far, only when a checkpoint begins. Slow work runs on a background thread.
-    pub fn maintain(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> { panic!("not built yet") }
-    /// Writes a checkpoint now and waits for it.
-    pub fn checkpoint(&mut self, state: &[u8]) -> Result<(), Error> { panic!("not built yet") }
-    /// Rotates and reclaims everything with garbage now (writes wait, reads do not).
-    pub fn defragment(&mut self, state: &[u8]) -> Result<(), Error> { panic!("not built yet") }
-    pub fn engine(&self) -> &Engine { panic!("not built yet") }
-}
+impl Shared {
+    pub(crate) fn log_floor(&self) -> i64 {
+        self.log_floor.load(Ordering::Acquire)
+    }
 
-/// A consistent view at the last applied revision; !Send, short-lived.
-#[derive(Debug)]
-pub struct Snapshot { not_send: std::marker::PhantomData<*const ()> }
-impl Snapshot {
-    /// Last applied main revision; 1 when nothing was ever written.
-    pub fn revision(&self) -> i64 { panic!("not built yet") }
-    /// Last compacted main revision; -1 when never compacted.
-    pub fn compacted(&self) -> i64 { panic!("not built yet") }
-    /// The version of `key` visible at revision `at` (>= compacted); never a tombstone.
-    pub fn get(&self, key: &[u8], at: i64) -> Option<Version> { panic!("not built yet") }
-    /// Versions visible at `at` with start <= key < end (None: no end), from both ends.
-    pub fn range(&self, start: &[u8], end: Option<&[u8]>, at: i64) -> Range<'_> { panic!("not built yet") }
-    pub fn count(&self, start: &[u8], end: Option<&[u8]>, at: i64) -> u64 { panic!("not built yet") }
-}
-/// DoubleEndedIterator of Version.
-#[derive(Debug)]
-pub struct Range<'a> { borrowed: std::marker::PhantomData<&'a ()> }
-impl Iterator for Range<'_> { type Item = Version; fn next(&mut self) -> Option<Version> { let _ = self.borrowed; panic!("not built yet") } }
-impl DoubleEndedIterator for Range<'_> { fn next_back(&mut self) -> Option<Version> { panic!("not built yet") } }
+    /// Where the walk through the log begins for `main`; `None` when the log
+    /// does not have it.
+    pub(crate) fn log_start(&self, main: i64) -> Option<Position> {
+        if main < self.log_floor() {
+            return None;
+        }
+        self.books.marks().before(main)
+    }
 
-/// All changes of one main revision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changes { pub main: i64, pub versions: Vec<Stored> }
-/// Iterator; None = nothing more applied yet, ask again later. Send.
-#[derive(Debug)]
-pub struct History {}
-impl Iterator for History { type Item = Result<Changes, Error>; fn next(&mut self) -> Option<Self::Item> { panic!("not built yet") } }
-/// Iterator of what HashKV hashes.
-#[derive(Debug)]
-pub struct Versions {}
-impl Versions {
-    /// Compacted revision this view was taken at (-1: never).
-    pub fn compacted(&self) -> i64 { panic!("not built yet") }
-    /// Current revision this view was taken at.
-    pub fn revision(&self) -> i64 { panic!("not built yet") }
+    /// Gives segments back that nothing points into.
+    pub(crate) fn give_back(&self, dead: &[u32]) -> Result<(), Error> {
+        if dead.is_empty() {
+            return Ok(());
+        }
+        self.books
+            .marks()
+            .retain(|segment| !dead.contains(&segment));
+        self.log.release(dead)?;
+        let mut live = self.books.live();
+        dead.iter().for_each(|&segment| live.forget(segment));
+        self.counters
+            .released_segments
+            .fetch_add(dead.len() as u64, Ordering::Relaxed);
+        Ok(())
+    }
 }
-impl Iterator for Versions { type Item = Result<Stored, Error>; fn next(&mut self) -> Option<Self::Item> { panic!("not built yet") } }

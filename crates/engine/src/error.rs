@@ -68,7 +68,9 @@ pub enum Error {
         found: i64,
     },
     /// A record passes its checksum but is not what this version writes.
-    #[error("record at segment {segment:08x} offset {offset}: {what}; it was written by a newer version, or by another program")]
+    #[error(
+        "record at segment {segment:08x} offset {offset}: {what}; it was written by a newer version, or by another program"
+    )]
     RecordUnreadable {
         /// Segment id.
         segment: u32,
@@ -78,12 +80,25 @@ pub enum Error {
         what: &'static str,
     },
     /// The revision asked for has been compacted. Ask for a newer one.
-    #[error("revision {asked} has been compacted (compacted up to {compacted}); ask for a newer one")]
+    #[error(
+        "revision {asked} has been compacted (compacted up to {compacted}); ask for a newer one"
+    )]
     Compacted {
         /// What was asked.
         asked: i64,
         /// Last compacted revision.
         compacted: i64,
+    },
+    /// The log ends before what a checkpoint has seen: its end is missing.
+    /// Restore from a snapshot or a peer.
+    #[error("the log in {} ends at revision {log}, but its checkpoint knows revision {checkpoint}; the end of the log is missing, restore this directory from a snapshot or a peer", directory.display())]
+    LogCutShort {
+        /// The directory.
+        directory: PathBuf,
+        /// Greatest main revision of the checkpoint.
+        checkpoint: i64,
+        /// Last main revision of the log.
+        log: i64,
     },
     /// No room: only deletes and compaction pass. Free space on the file
     /// system, or delete, compact and defragment.
@@ -97,7 +112,9 @@ pub enum Error {
         reserve_bytes: u64,
     },
     /// The index has reached its limit: only deletes and compaction pass.
-    #[error("the index takes {index_bytes} bytes of the {memory_bytes_max} allowed; delete and compact, or raise the limit")]
+    #[error(
+        "the index takes {index_bytes} bytes of the {memory_bytes_max} allowed; delete and compact, or raise the limit"
+    )]
     MemoryLimit {
         /// What the index takes now.
         index_bytes: u64,
@@ -105,7 +122,9 @@ pub enum Error {
         memory_bytes_max: u64,
     },
     /// A batch that can never fit. Split it.
-    #[error("the batch takes {batch_bytes} bytes, the largest possible is {batch_bytes_max}; split it")]
+    #[error(
+        "the batch takes {batch_bytes} bytes, the largest possible is {batch_bytes_max}; split it"
+    )]
     TooLarge {
         /// What the batch takes in the log.
         batch_bytes: u64,
@@ -126,8 +145,15 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn disk(doing: &'static str, file: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+    pub(crate) fn disk(
+        doing: &'static str,
+        file: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Error {
         let file = file.into();
-        move |source| Error::Disk { file, doing, source }
+        move |source| Error::Disk {
+            file,
+            doing,
+            source,
+        }
     }
 }

@@ -1,15 +1,42 @@
 //! A multi-version ordered map that survives crashes: value log, index, checkpoint, reclaim.
 
+mod append;
+mod apply;
 mod batch;
+mod books;
+mod checkpoint;
+mod compaction;
+mod count;
 mod engine;
 mod error;
+mod format;
+mod history;
+mod history_key;
+mod live;
+mod maintenance;
+mod marks;
 mod options;
 mod place;
+mod range;
+mod read;
+mod reclaim;
+mod record;
+mod recovery;
+mod snapshot;
 mod status;
+mod trees;
+mod versions;
 
+pub use apply::Applier;
 pub use batch::{Batch, Change, KeyChange, Replayed, Revision};
-pub use engine::*;
+pub use engine::{Engine, Notice};
 pub use error::Error;
+pub use history::{Changes, History};
 pub use options::{Durability, Options};
+pub use range::Range;
+pub use record::Stored;
+pub use recovery::Recovered;
+pub use snapshot::{Snapshot, Version};
 pub use status::Status;
 pub use value_log::{Appended, Sequence};
+pub use versions::Versions;

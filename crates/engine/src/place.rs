@@ -29,8 +29,15 @@ impl Place {
     /// A record of `record_bytes` as [`padding`] made it.
     pub(crate) fn new(position: Position, record_bytes: u64) -> Place {
         let class = class_of(record_bytes);
-        assert_eq!(bytes_of(class), record_bytes, "a record was written without its padding");
-        assert!(position.to_bits() >> POSITION_BITS == 0, "position beyond 48 bits");
+        assert_eq!(
+            bytes_of(class),
+            record_bytes,
+            "a record was written without its padding"
+        );
+        assert!(
+            position.to_bits() >> POSITION_BITS == 0,
+            "position beyond 48 bits"
+        );
         Place(class << POSITION_BITS | position.to_bits())
     }
 
@@ -67,13 +74,20 @@ fn class_of(record_bytes: u64) -> u64 {
         record_bytes / FINE_BYTES
     } else {
         let class = COARSE | record_bytes.div_ceil(COARSE_BYTES);
-        assert!(class >> 16 == 0, "record of {record_bytes} bytes has no size class");
+        assert!(
+            class >> 16 == 0,
+            "record of {record_bytes} bytes has no size class"
+        );
         class
     }
 }
 
 fn bytes_of(class: u64) -> u64 {
-    if class & COARSE == 0 { class * FINE_BYTES } else { (class & !COARSE) * COARSE_BYTES }
+    if class & COARSE == 0 {
+        class * FINE_BYTES
+    } else {
+        (class & !COARSE) * COARSE_BYTES
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,223 @@
+//! The single writer of the index.
+//!
+//! ```text
+//!   put k at 9           CURRENT  k → 5   ⇒   k → 9        HISTORY  + (k, 5)
+//!   delete k at 9        CURRENT  k → 5   ⇒   -            HISTORY  + (k, 5), (k, 9†)
+//! ```
+//!
+//! A batch is applied after its frame is durable, in order, and published
+//! with its last main revision. Nothing here can fail: what could was refused
+//! by `append`, and a batch out of order is a broken invariant.
+//!
+//! During recovery batches may meet a checkpoint that was written while later
+//! batches were being applied, and already holds their versions: those are
+//! left alone (`checkpoint.rs` says why that is enough).
+
+use crate::books::Books;
+use crate::engine::{Engine, Shared};
+use crate::live::Live;
+use crate::maintenance::Maintenance;
+use crate::place::{self, Place};
+use crate::trees::{self, CURRENT, HISTORY, Known};
+use crate::{Batch, Change, KeyChange, compaction, count, history_key};
+use ordered_index::Writer;
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
+use value_log::{Appended, Log, Position};
+
+use crate::format::KEY_HEADER_BYTES;
+
+/// Owned by the one thread that applies. It also starts checkpoints and
+/// reclaim (`maintain`), because those need a moment between two batches.
+#[derive(Debug)]
+pub struct Applier {
+    pub(crate) engine: Engine,
+    pub(crate) index: Index,
+    pub(crate) maintenance: Maintenance,
+}
+
+/// The writer's state.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(crate) writer: Writer,
+    pub(crate) revision: i64,
+    pub(crate) compacted: i64,
+    pub(crate) applied_term: u64,
+    pub(crate) applied_index: u64,
+    /// Last record of the last applied batch: the next frame starts after it.
+    pub(crate) applied_position: Position,
+}
+
+impl Applier {
+    /// The engine this is the writer of.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Makes a durable batch visible.
+    pub fn apply(&mut self, batch: &Batch, appended: &Appended) {
+        let expected = self.index.revision + 1;
+        if let Some((first, _)) = batch.mains() {
+            assert_eq!(
+                first, expected,
+                "batch {} leaves a gap in the revisions",
+                batch.index
+            );
+        }
+        assert!(
+            batch.index > self.index.applied_index,
+            "batch {} was applied twice",
+            batch.index
+        );
+        let shared = &self.engine.0;
+        self.index
+            .apply(&shared.books, batch, &appended.positions, false);
+        self.index.publish(shared);
+    }
+
+    /// Drops what compaction to `revision` lets go; nothing when it has been
+    /// compacted that far. Also to be called after open, with the last
+    /// compaction that was replayed.
+    pub fn compact(&mut self, revision: i64) {
+        let index = &mut self.index;
+        if revision <= index.compacted {
+            return;
+        }
+        assert!(
+            revision <= index.revision,
+            "compaction to {revision}, beyond the last revision"
+        );
+        index.compacted = revision;
+        trees::set_compacted(&mut index.writer, revision);
+        let shared = &self.engine.0;
+        index.publish(shared);
+        let mut sweep = compaction::Sweep::default();
+        while !sweep.step(&mut index.writer, &mut shared.books.live(), revision) {
+            index.publish(shared);
+        }
+        index.publish(shared);
+    }
+}
+
+impl Index {
+    /// Applies without publishing. `replay`: versions that are there already
+    /// are left alone.
+    pub(crate) fn apply(
+        &mut self,
+        books: &Books,
+        batch: &Batch,
+        positions: &[Position],
+        replay: bool,
+    ) {
+        assert_eq!(
+            positions.len(),
+            batch.changes.len(),
+            "a change without a position"
+        );
+        let mains = batch.mains();
+        self.note_mark(books, mains, positions);
+        let mut live = books.live();
+        for (change, &position) in batch.changes.iter().zip(positions) {
+            let Change::Key(change) = change else {
+                continue;
+            };
+            let known = known(change, position);
+            if replay && self.knows(&change.key, known.main) {
+                continue;
+            }
+            self.apply_key(&mut live, &change.key, known);
+        }
+        if let Some(&last) = positions.last() {
+            live.passed(last.segment(), mains.map(|(_, last)| last), batch.index);
+            self.applied_position = last;
+        }
+        self.revision = mains.map_or(self.revision, |(_, last)| last);
+        self.applied_term = batch.term;
+        self.applied_index = batch.index;
+    }
+
+    /// The frame lies after the last one applied, or starts its segment.
+    fn note_mark(&self, books: &Books, mains: Option<(i64, i64)>, positions: &[Position]) {
+        let (Some((first, _)), Some(position)) = (mains, positions.first()) else {
+            return;
+        };
+        let same = position.segment() == self.applied_position.segment();
+        let before = if same {
+            self.applied_position
+        } else {
+            Position::new(position.segment(), 0)
+        };
+        books.marks().note(first, before);
+    }
+
+    fn apply_key(&mut self, live: &mut Live, key: &[u8], known: Known) {
+        live.born(known.place);
+        let before = if known.tombstone {
+            self.insert_history(live, key, known);
+            self.writer.remove(CURRENT, key)
+        } else {
+            self.writer.insert(CURRENT, key, known.entry())
+        };
+        match (before.map(Known::from), known.tombstone) {
+            (None, false) => count::note_birth(&mut self.writer, known.main, key),
+            (Some(_), true) => count::note_death(&mut self.writer, known.main, key),
+            (Some(_), false) | (None, true) => {}
+        }
+        let Some(before) = before.map(Known::from) else {
+            return;
+        };
+        if before.main < known.main {
+            self.insert_history(live, key, before);
+        } else {
+            // Written and overwritten by one transaction: nobody ever sees it.
+            live.died(before.place);
+        }
+    }
+
+    fn insert_history(&mut self, live: &mut Live, key: &[u8], known: Known) {
+        let key = history_key::encode(key, known.main as u64);
+        if let Some(twin) = self.writer.insert(HISTORY, &key, known.entry()) {
+            live.died(Known::from(twin).place);
+        }
+    }
+
+    /// Whether a version of `key` written at `main` or later is in the trees.
+    fn knows(&self, key: &[u8], main: i64) -> bool {
+        let current = self.writer.get(CURRENT, key).map(Known::from);
+        if current.is_some_and(|known| known.main >= main) {
+            return true;
+        }
+        let (newest, oldest) = (
+            history_key::encode(key, u64::MAX),
+            history_key::encode(key, main as u64),
+        );
+        let (newest, oldest) = (Bound::Included(&newest[..]), Bound::Included(&oldest[..]));
+        self.writer.cursor(HISTORY, newest, oldest).next().is_some()
+    }
+
+    /// Shows readers all that was applied.
+    pub(crate) fn publish(&mut self, shared: &Shared) {
+        count::trim(&mut self.writer);
+        self.writer.publish(self.revision as u64);
+        shared
+            .applied_index
+            .store(self.applied_index, Ordering::Release);
+        shared
+            .applied_term
+            .store(self.applied_term, Ordering::Release);
+        shared
+            .index_bytes
+            .store(self.writer.memory_bytes(), Ordering::Relaxed);
+    }
+}
+
+/// What the index will say about a change at `position`.
+fn known(change: &KeyChange, position: Position) -> Known {
+    let payload = KEY_HEADER_BYTES + change.kv.len();
+    let record_bytes = Log::record_bytes(payload + place::padding(payload)) as u64;
+    Known {
+        place: Place::new(position, record_bytes),
+        main: change.revision.main,
+        tombstone: change.tombstone,
+    }
+}

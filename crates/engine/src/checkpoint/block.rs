@@ -1,0 +1,185 @@
+//! Blocks: the unit that is checksummed.
+
+use super::format::{
+    BLOCK_BYTES, BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, FILE_HEADER_BYTES, Kind, MAGIC, VERSION,
+};
+use crate::format::u32_at;
+use crc_fast::{CrcAlgorithm, Digest};
+use environment::File;
+use std::io;
+use std::sync::Arc;
+
+/// Bytes gathered before one write.
+const WRITE_BYTES: usize = 256 << 10;
+const READ_BYTES: usize = 256 << 10;
+
+fn crc(parts: &[&[u8]]) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize() as u32
+}
+
+/// Writes blocks one after the other.
+#[derive(Debug)]
+pub(crate) struct BlockWriter {
+    file: Arc<dyn File>,
+    buffer: Vec<u8>,
+    written_bytes: u64,
+    blocks: u32,
+}
+
+impl BlockWriter {
+    pub(crate) fn new(file: Arc<dyn File>) -> BlockWriter {
+        let mut buffer = Vec::with_capacity(WRITE_BYTES + BLOCK_BYTES);
+        buffer.extend(MAGIC);
+        buffer.extend(VERSION.to_le_bytes());
+        buffer.extend(crc(&[&buffer]).to_le_bytes());
+        assert_eq!(
+            buffer.len(),
+            FILE_HEADER_BYTES,
+            "the file header has its size"
+        );
+        BlockWriter {
+            file,
+            buffer,
+            written_bytes: 0,
+            blocks: 0,
+        }
+    }
+
+    pub(crate) fn block(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
+        assert!(
+            payload.len() <= BLOCK_BYTES_MAX,
+            "a block of {} bytes",
+            payload.len()
+        );
+        let start = self.buffer.len();
+        self.buffer.extend((kind as u32).to_le_bytes());
+        self.buffer.extend((payload.len() as u32).to_le_bytes());
+        self.buffer.extend(self.blocks.to_le_bytes());
+        let crc = crc(&[&self.buffer[start..], payload]);
+        self.buffer.extend(crc.to_le_bytes());
+        self.buffer.extend(payload);
+        self.blocks += 1;
+        if self.buffer.len() >= WRITE_BYTES {
+            self.flush()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.write_at(&[&self.buffer], self.written_bytes)?;
+        self.written_bytes += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Makes the file stable; returns its size.
+    pub(crate) fn finish(mut self) -> io::Result<u64> {
+        self.flush()?;
+        self.file.sync_data()?;
+        Ok(self.written_bytes)
+    }
+}
+
+/// Reads blocks one after the other and trusts none of them.
+#[derive(Debug)]
+pub(crate) struct BlockReader {
+    file: Arc<dyn File>,
+    buffer: Vec<u8>,
+    /// Bytes of `buffer` already handed out.
+    used: usize,
+    read_bytes: u64,
+    blocks: u32,
+}
+
+impl BlockReader {
+    pub(crate) fn new(file: Arc<dyn File>) -> Result<BlockReader, String> {
+        let mut reader = BlockReader {
+            file,
+            buffer: Vec::new(),
+            used: 0,
+            read_bytes: 0,
+            blocks: 0,
+        };
+        let header = reader.take(FILE_HEADER_BYTES)?;
+        if header[..8] != MAGIC {
+            return Err("it does not start like a checkpoint".into());
+        }
+        if u32_at(header, 12) != crc(&[&header[..12]]) {
+            return Err("its header fails its checksum".into());
+        }
+        match u32_at(header, 8) {
+            VERSION => Ok(reader),
+            other => Err(format!(
+                "it has version {other}, this program reads {VERSION}"
+            )),
+        }
+    }
+
+    /// The next block; an error names where it starts.
+    pub(crate) fn block(&mut self) -> Result<(Kind, &[u8]), String> {
+        let offset = self.offset();
+        let damaged = |what: String| format!("block at byte {offset}: {what}");
+        let header = self.take(BLOCK_HEADER_BYTES).map_err(damaged)?;
+        let (code, payload_bytes) = (u32_at(header, 0), u32_at(header, 4) as usize);
+        let (number, expected) = (u32_at(header, 8), u32_at(header, 12));
+        let checked: [u8; 12] = header[..12].try_into().expect("twelve bytes");
+        if number != self.blocks || payload_bytes > BLOCK_BYTES_MAX {
+            return Err(damaged("its header is not one".into()));
+        }
+        self.blocks += 1;
+        let payload = self.take(payload_bytes).map_err(damaged)?;
+        if crc(&[&checked, payload]) != expected {
+            return Err(damaged("it fails its checksum".into()));
+        }
+        let kind = Kind::from_code(code).ok_or_else(|| damaged(format!("unknown kind {code}")))?;
+        Ok((kind, payload))
+    }
+
+    /// Whether nothing follows.
+    pub(crate) fn at_end(&mut self) -> Result<bool, String> {
+        self.fill(1)?;
+        Ok(self.used == self.buffer.len())
+    }
+
+    /// Where the next block starts in the file.
+    pub(crate) fn offset(&self) -> u64 {
+        self.read_bytes - (self.buffer.len() - self.used) as u64
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<&[u8], String> {
+        self.fill(bytes)?;
+        let start = self.used;
+        if self.buffer.len() - start < bytes {
+            return Err("the file ends in the middle of it".into());
+        }
+        self.used += bytes;
+        Ok(&self.buffer[start..start + bytes])
+    }
+
+    /// Reads until `bytes` are there or the file ends.
+    fn fill(&mut self, bytes: usize) -> Result<(), String> {
+        if self.buffer.len() - self.used >= bytes {
+            return Ok(());
+        }
+        self.buffer.drain(..self.used);
+        self.used = 0;
+        while self.buffer.len() < bytes {
+            let start = self.buffer.len();
+            self.buffer
+                .resize(start + READ_BYTES.min(bytes.max(READ_BYTES)), 0);
+            let read = self
+                .file
+                .read_at(&mut self.buffer[start..], self.read_bytes);
+            let read = read.map_err(|error| format!("cannot be read: {error}"))?;
+            self.buffer.truncate(start + read);
+            self.read_bytes += read as u64;
+            if read == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

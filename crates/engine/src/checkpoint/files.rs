@@ -1,0 +1,71 @@
+//! Names of checkpoint files, and which of them stay.
+
+use crate::Error;
+use environment::Disk;
+use std::path::{Path, PathBuf};
+
+const SUFFIX: &str = ".checkpoint";
+/// The file being written.
+pub(crate) const PARTIAL: &str = "checkpoint.partial";
+/// The newest, and the one before in case the newest turns out damaged.
+const KEPT: usize = 2;
+
+pub(crate) fn path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("{number:016x}{SUFFIX}"))
+}
+
+/// Numbers of the checkpoints among `names`, newest first.
+pub(crate) fn numbers(names: &[String]) -> Vec<u64> {
+    let mut numbers: Vec<u64> = names.iter().filter_map(|name| number(name)).collect();
+    numbers.sort_unstable_by(|one, other| other.cmp(one));
+    numbers
+}
+
+fn number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(SUFFIX)?;
+    (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok())?
+}
+
+/// Removes what is older than the kept ones. Nothing depends on it, so the
+/// directory is not synced.
+pub(crate) fn remove_old(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+    let names = disk
+        .list(directory)
+        .map_err(Error::disk("list", directory))?;
+    for number in numbers(&names).into_iter().skip(KEPT) {
+        let path = path(directory, number);
+        disk.remove(&path).map_err(Error::disk("remove", &path))?;
+    }
+    Ok(())
+}
+
+/// Removes the remains of a checkpoint that was never finished.
+pub(crate) fn remove_partial(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+    let names = disk
+        .list(directory)
+        .map_err(Error::disk("list", directory))?;
+    if !names.iter().any(|name| name == PARTIAL) {
+        return Ok(());
+    }
+    let path = directory.join(PARTIAL);
+    disk.remove(&path).map_err(Error::disk("remove", &path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_names_count_and_the_newest_comes_first() {
+        let names = [
+            "0000000000000002.checkpoint",
+            "checkpoint.partial",
+            "2.checkpoint",
+            "LOCK",
+        ];
+        let mut names: Vec<String> = names.map(String::from).to_vec();
+        names.push("000000000000001f.checkpoint".into());
+        assert_eq!(numbers(&names), [0x1f, 2]);
+        assert!(path(Path::new("d"), 0x1f).ends_with("000000000000001f.checkpoint"));
+    }
+}

@@ -1,0 +1,202 @@
+//! Bytes of a checkpoint file. The page: `docs/formats/checkpoint.md`.
+//!
+//! ```text
+//! file    0  8  "INKCKPT\0"      block   0  u32 kind
+//!         8  u32 version 1               4  u32 payload length
+//!        12  u32 CRC32C of 0..12         8  u32 block number, from 0
+//!        16  blocks                     12  u32 CRC32C of 0..12 and payload
+//!                                       16  payload
+//!
+//! head    0  u64 applied term    foot    0  u64 entries of CURRENT
+//!         8  u64 applied index           8  u64 entries of HISTORY
+//!        16  u64 applied position       16  u64 greatest main revision in them
+//!        24  u64 replay position        24  u64 bytes of the state blob
+//!        32  i64 revision
+//!        40  i64 compacted       segment 0  u32 id, u32 zero
+//!        48  i64 log floor               8  i64 last main revision
+//!                                       16  u64 last index
+//! state   the blob, in pieces
+//! marks   pairs of i64 main, u64 position
+//! entries u64 tree, then entries: varint bytes shared with the key before,
+//!         varint further bytes, those bytes, u64 value, u64 stamp
+//! ```
+//!
+//! Order of blocks: head, state*, segments, marks*, entries*, foot. All
+//! little-endian; varints are LEB128.
+
+use crate::format::u64_at;
+use value_log::Position;
+
+pub(crate) const MAGIC: [u8; 8] = *b"INKCKPT\0";
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const FILE_HEADER_BYTES: usize = 16;
+pub(crate) const BLOCK_HEADER_BYTES: usize = 16;
+/// Blocks are closed when they reach this; a single long key may exceed it.
+pub(crate) const BLOCK_BYTES: usize = 64 << 10;
+/// No block is longer: a longer length is damage.
+pub(crate) const BLOCK_BYTES_MAX: usize = 256 << 20;
+
+/// What a block holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Head = 1,
+    State = 2,
+    Segments = 3,
+    Marks = 4,
+    Entries = 5,
+    Foot = 6,
+}
+
+impl Kind {
+    pub(crate) fn from_code(code: u32) -> Option<Kind> {
+        let all = [
+            Kind::Head,
+            Kind::State,
+            Kind::Segments,
+            Kind::Marks,
+            Kind::Entries,
+            Kind::Foot,
+        ];
+        all.into_iter().find(|kind| *kind as u32 == code)
+    }
+}
+
+/// The moment a checkpoint stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) applied_term: u64,
+    pub(crate) applied_index: u64,
+    pub(crate) applied_position: Position,
+    /// Frames at or after it are replayed.
+    pub(crate) replay_position: Position,
+    pub(crate) revision: i64,
+    pub(crate) compacted: i64,
+    /// From this main revision on the log has every change.
+    pub(crate) log_floor: i64,
+}
+
+pub(crate) const HEAD_BYTES: usize = 56;
+
+impl Head {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let words = [
+            self.applied_term,
+            self.applied_index,
+            self.applied_position.to_bits(),
+            self.replay_position.to_bits(),
+            self.revision as u64,
+            self.compacted as u64,
+            self.log_floor as u64,
+        ];
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    pub(crate) fn decode(payload: &[u8]) -> Option<Head> {
+        let word = |number: usize| u64_at(payload, number * 8);
+        (payload.len() == HEAD_BYTES).then(|| Head {
+            applied_term: word(0),
+            applied_index: word(1),
+            applied_position: Position::from_bits(word(2)),
+            replay_position: Position::from_bits(word(3)),
+            revision: word(4) as i64,
+            compacted: word(5) as i64,
+            log_floor: word(6) as i64,
+        })
+    }
+}
+
+/// What the whole file must add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Foot {
+    /// Entries of CURRENT and of HISTORY.
+    pub(crate) entries: [u64; 2],
+    /// Greatest main revision among them; may exceed the head's.
+    pub(crate) last_main: u64,
+    pub(crate) state_bytes: u64,
+}
+
+pub(crate) const FOOT_BYTES: usize = 32;
+
+impl Foot {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let words = [
+            self.entries[0],
+            self.entries[1],
+            self.last_main,
+            self.state_bytes,
+        ];
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    pub(crate) fn decode(payload: &[u8]) -> Option<Foot> {
+        let word = |number: usize| u64_at(payload, number * 8);
+        (payload.len() == FOOT_BYTES).then(|| Foot {
+            entries: [word(0), word(1)],
+            last_main: word(2),
+            state_bytes: word(3),
+        })
+    }
+}
+
+pub(crate) const SEGMENT_BYTES: usize = 24;
+pub(crate) const MARK_BYTES: usize = 16;
+
+pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// Takes a varint off the front.
+pub(crate) fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_and_foot_come_back() {
+        let head = Head {
+            applied_term: 1,
+            applied_index: 2,
+            applied_position: Position::new(3, 64),
+            replay_position: Position::new(4, 0),
+            revision: 5,
+            compacted: -1,
+            log_floor: 7,
+        };
+        assert_eq!(head.encode().len(), HEAD_BYTES);
+        assert_eq!(head.encode()[40..48], [0xff; 8]);
+        assert_eq!(Head::decode(&head.encode()), Some(head));
+        let foot = Foot {
+            entries: [1, 2],
+            last_main: 3,
+            state_bytes: 4,
+        };
+        assert_eq!(Foot::decode(&foot.encode()), Some(foot));
+        assert_eq!(Foot::decode(&foot.encode()[1..]), None);
+    }
+
+    #[test]
+    fn varints_come_back_and_truncated_ones_are_refused() {
+        for number in [0, 1, 127, 128, 300, u64::MAX] {
+            let mut bytes = Vec::new();
+            put_varint(&mut bytes, number);
+            assert_eq!(take_varint(&mut &bytes[..]), Some(number));
+            assert_eq!(take_varint(&mut &bytes[..bytes.len() - 1]), None);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Reading a checkpoint in bulk. The file is input: nothing in it is trusted
+//! before its checksum, and no length in it can make this panic.
+
+use super::block::BlockReader;
+use super::format::{Foot, Head, Kind, MARK_BYTES, SEGMENT_BYTES, take_varint};
+use crate::books::Books;
+use crate::format::{u32_at, u64_at};
+use crate::history_key;
+use crate::trees::{CURRENT, HISTORY, Known};
+use environment::{Disk, OpenMode};
+use ordered_index::{BulkLoad, Entry};
+use std::collections::BTreeSet;
+use std::path::Path;
+use value_log::Position;
+
+/// A checkpoint in memory, its trees ready to install.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) head: Head,
+    pub(crate) state: Vec<u8>,
+    pub(crate) trees: [BulkLoad; 2],
+    pub(crate) books: Books,
+    /// Greatest main revision in the trees: the log must reach at least that far.
+    pub(crate) last_main: i64,
+}
+
+/// Reads `path`. `present`: ids of the segments that exist; an entry that
+/// points anywhere else makes the checkpoint unusable.
+pub(crate) fn load(
+    disk: &dyn Disk,
+    path: &Path,
+    present: &BTreeSet<u32>,
+) -> Result<Loaded, String> {
+    let file = disk
+        .open(path, OpenMode::Read)
+        .map_err(|error| format!("cannot be opened: {error}"))?;
+    let mut blocks = BlockReader::new(file)?;
+    let (Kind::Head, payload) = blocks.block()? else {
+        return Err("it has no head".into());
+    };
+    let head = Head::decode(payload).ok_or("its head has another size")?;
+    if !present.contains(&head.replay_position.segment()) {
+        return Err(format!(
+            "the log no longer has {:?}, where it goes on",
+            head.replay_position
+        ));
+    }
+    let mut loader = Loader::new(head, present);
+    loop {
+        let (kind, payload) = blocks.block()?;
+        if kind == Kind::Foot {
+            loader.check(&Foot::decode(payload).ok_or("its foot has another size")?)?;
+            break;
+        }
+        loader.take(kind, payload)?;
+    }
+    if !blocks.at_end()? {
+        return Err("something follows its foot".into());
+    }
+    Ok(loader.loaded)
+}
+
+struct Loader<'a> {
+    loaded: Loaded,
+    seen: Foot,
+    present: &'a BTreeSet<u32>,
+    key: Vec<u8>,
+}
+
+impl<'a> Loader<'a> {
+    fn new(head: Head, present: &'a BTreeSet<u32>) -> Loader<'a> {
+        let trees = [BulkLoad::new(), BulkLoad::new()];
+        let books = Books::default();
+        let loaded = Loaded {
+            head,
+            state: Vec::new(),
+            trees,
+            books,
+            last_main: 0,
+        };
+        Loader {
+            loaded,
+            seen: Foot::default(),
+            present,
+            key: Vec::new(),
+        }
+    }
+
+    fn take(&mut self, kind: Kind, payload: &[u8]) -> Result<(), String> {
+        match kind {
+            Kind::State => {
+                self.loaded.state.extend(payload);
+                self.seen.state_bytes += payload.len() as u64;
+                Ok(())
+            }
+            Kind::Segments => self.take_segments(payload),
+            Kind::Marks => self.take_marks(payload),
+            Kind::Entries => self.take_entries(payload),
+            Kind::Head | Kind::Foot => Err("it has two heads".into()),
+        }
+    }
+
+    fn take_segments(&mut self, payload: &[u8]) -> Result<(), String> {
+        let mut live = self.loaded.books.live();
+        for segment in payload.chunks(SEGMENT_BYTES) {
+            if segment.len() < SEGMENT_BYTES {
+                return Err("its table of segments is cut off".into());
+            }
+            let id = u32_at(segment, 0);
+            if self.present.contains(&id) {
+                live.passed(id, Some(u64_at(segment, 8) as i64), u64_at(segment, 16));
+            }
+        }
+        Ok(())
+    }
+
+    fn take_marks(&mut self, payload: &[u8]) -> Result<(), String> {
+        let mut marks = self.loaded.books.marks();
+        for mark in payload.chunks(MARK_BYTES) {
+            if mark.len() < MARK_BYTES {
+                return Err("its table of marks is cut off".into());
+            }
+            let position = Position::from_bits(u64_at(mark, 8));
+            if self.present.contains(&position.segment()) {
+                marks.restore(u64_at(mark, 0) as i64, position);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_entries(&mut self, payload: &[u8]) -> Result<(), String> {
+        let (tree, mut rest) = payload
+            .split_at_checked(8)
+            .ok_or("a block of entries is cut off")?;
+        let tree = usize::try_from(u64_at(tree, 0))
+            .ok()
+            .filter(|&tree| tree <= HISTORY);
+        let tree = tree.ok_or("a block of entries is of no tree")?;
+        self.key.clear();
+        while !rest.is_empty() {
+            let entry = self.take_entry(&mut rest).ok_or("an entry is cut off")?;
+            self.push(tree, entry)?;
+        }
+        Ok(())
+    }
+
+    fn take_entry(&mut self, rest: &mut &[u8]) -> Option<Entry> {
+        let shared = usize::try_from(take_varint(rest)?).ok()?;
+        let further = usize::try_from(take_varint(rest)?).ok()?;
+        if shared > self.key.len() || further.checked_add(16)? > rest.len() {
+            return None;
+        }
+        self.key.truncate(shared);
+        self.key.extend(&rest[..further]);
+        let entry = Entry {
+            value: u64_at(rest, further),
+            stamp: u64_at(rest, further + 8),
+        };
+        *rest = &rest[further + 16..];
+        Some(entry)
+    }
+
+    fn push(&mut self, tree: usize, entry: Entry) -> Result<(), String> {
+        let known = Known::from(entry);
+        let segment = known.place.segment();
+        if !self.present.contains(&segment) {
+            return Err(format!(
+                "it points into segment {segment:08x}, which is gone"
+            ));
+        }
+        if tree == HISTORY && !history_key::is_well_formed(&self.key) {
+            return Err("a key of its history is malformed".into());
+        }
+        self.loaded.books.live().born(known.place);
+        self.seen.entries[tree] += 1;
+        self.seen.last_main = self.seen.last_main.max(known.main as u64);
+        self.loaded.trees[tree]
+            .push(&self.key, entry)
+            .map_err(|error| error.to_string())
+    }
+
+    fn check(&mut self, foot: &Foot) -> Result<(), String> {
+        if self.seen != *foot {
+            return Err(format!(
+                "it holds {:?} where its foot says {foot:?}",
+                self.seen
+            ));
+        }
+        self.loaded.last_main = foot.last_main as i64;
+        Ok(())
+    }
+}
+
+const _: () = assert!(CURRENT == 0 && HISTORY == 1, "tree numbers in the file");

@@ -1,0 +1,33 @@
+//! Checkpoints: the index on disk, so that a restart replays only the tail.
+//!
+//! ```text
+//!   replica thread     begin ──┐ applied index A, where to replay from, blob
+//!                              ▼
+//!   background         walk CURRENT in slices, then HISTORY in slices ─► file
+//!   replica thread     apply A+1, A+2, ... meanwhile
+//! ```
+//!
+//! *No write waits for it and no memory is held back*: each slice pins a fresh
+//! snapshot, so the file is not one moment of the trees but a smear from A to
+//! the end of the walk. Replaying everything after A on top sets it right,
+//! because
+//!
+//! - CURRENT is walked to its end before HISTORY is begun: what a later batch
+//!   moved from the one to the other is met twice rather than never;
+//! - replay leaves a version alone when the file knows it or a newer one of
+//!   its key, and moves a current version that it replaces to HISTORY, where
+//!   it may stand already;
+//! - compaction depends on nothing above its revision (`compaction.rs`), so
+//!   running it again after the replay drops what the smear brought back.
+//!
+//! A file counts only under its final name: partial file, sync, rename, sync
+//! of the directory. Two are kept. Segments are given back only after a
+//! checkpoint that points nowhere into them has become durable.
+
+pub(crate) mod block;
+pub(crate) mod files;
+pub(crate) mod format;
+pub(crate) mod load;
+pub(crate) mod write;
+
+pub(crate) use write::Job;

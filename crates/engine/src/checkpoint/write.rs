@@ -1,0 +1,209 @@
+//! Writing a checkpoint, beside everything else that goes on.
+
+use super::block::BlockWriter;
+use super::files;
+use super::format::{BLOCK_BYTES, Foot, Head, Kind, put_varint};
+use crate::Error;
+use crate::engine::Shared;
+use crate::live::SegmentLife;
+use crate::marks::Marks;
+use crate::trees::{CURRENT, HISTORY, Known};
+use environment::OpenMode;
+use ordered_index::Entry;
+use std::io;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Entries walked under one pin.
+const SLICE_ENTRIES: usize = 8 << 10;
+
+/// A checkpoint that has begun: all it needs from the applying thread.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) number: u64,
+    pub(crate) head: Head,
+    pub(crate) state: Vec<u8>,
+    pub(crate) segments: Vec<(u32, SegmentLife)>,
+    pub(crate) marks: Marks,
+    /// Sealed segments that nothing points into any more: given back when the
+    /// checkpoint is durable.
+    pub(crate) dead: Vec<u32>,
+}
+
+impl Job {
+    /// Writes, makes durable, gives back the dead segments.
+    pub(crate) fn run(self) -> Result<(), Error> {
+        let directory = self.shared.directory.clone();
+        let partial = directory.join(files::PARTIAL);
+        files::remove_partial(&*self.shared.disk, &directory)?;
+        let bytes = self
+            .write(&partial)
+            .map_err(Error::disk("write", &partial))?;
+        self.settle(&directory, &partial)?;
+        self.shared
+            .counters
+            .checkpoints
+            .fetch_add(1, Ordering::Relaxed);
+        self.shared
+            .counters
+            .checkpoint_bytes
+            .store(bytes, Ordering::Relaxed);
+        files::remove_old(&*self.shared.disk, &directory)?;
+        self.shared.give_back(&self.dead)
+    }
+
+    fn settle(&self, directory: &Path, partial: &Path) -> Result<(), Error> {
+        let disk = &self.shared.disk;
+        let path = files::path(directory, self.number);
+        disk.rename(partial, &path)
+            .map_err(Error::disk("rename to", &path))?;
+        disk.sync_directory(directory)
+            .map_err(Error::disk("sync", directory))
+    }
+
+    fn write(&self, path: &Path) -> io::Result<u64> {
+        let file = self.shared.disk.open(path, OpenMode::CreateNew)?;
+        let mut blocks = BlockWriter::new(file);
+        blocks.block(Kind::Head, &self.head.encode())?;
+        for piece in self.state.chunks(BLOCK_BYTES) {
+            blocks.block(Kind::State, piece)?;
+        }
+        self.write_segments(&mut blocks)?;
+        self.write_marks(&mut blocks)?;
+        let mut foot = Foot {
+            state_bytes: self.state.len() as u64,
+            ..Foot::default()
+        };
+        // In this order: see the module above.
+        for tree in [CURRENT, HISTORY] {
+            self.write_tree(&mut blocks, tree, &mut foot)?;
+        }
+        blocks.block(Kind::Foot, &foot.encode())?;
+        blocks.finish()
+    }
+
+    fn write_segments(&self, blocks: &mut BlockWriter) -> io::Result<()> {
+        let mut payload = Vec::new();
+        for (id, life) in &self.segments {
+            payload.extend(id.to_le_bytes());
+            payload.extend([0; 4]);
+            payload.extend(life.last_main.to_le_bytes());
+            payload.extend(life.last_index.to_le_bytes());
+        }
+        blocks.block(Kind::Segments, &payload)
+    }
+
+    fn write_marks(&self, blocks: &mut BlockWriter) -> io::Result<()> {
+        let mut payload = Vec::new();
+        for (main, position) in self.marks.iter() {
+            payload.extend(main.to_le_bytes());
+            payload.extend(position.to_bits().to_le_bytes());
+            if payload.len() >= BLOCK_BYTES {
+                blocks.block(Kind::Marks, &payload)?;
+                payload.clear();
+            }
+        }
+        blocks.block(Kind::Marks, &payload)
+    }
+
+    fn write_tree(&self, blocks: &mut BlockWriter, tree: usize, foot: &mut Foot) -> io::Result<()> {
+        let mut entries = EntriesWriter::new(tree);
+        let mut done = false;
+        while !done {
+            done = self.write_slice(blocks, tree, &mut entries, foot)?;
+            if self.shared.stopping.load(Ordering::Relaxed) {
+                return Err(io::Error::new(
+                    io::ErrorKind::Interrupted,
+                    "the engine is closing",
+                ));
+            }
+        }
+        entries.flush(blocks)
+    }
+
+    /// True at the end of the tree.
+    fn write_slice(
+        &self,
+        blocks: &mut BlockWriter,
+        tree: usize,
+        entries: &mut EntriesWriter,
+        foot: &mut Foot,
+    ) -> io::Result<bool> {
+        let trees = self.shared.reader.pin();
+        let last = std::mem::take(&mut entries.start);
+        let start = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        let mut cursor = trees.cursor(tree, start, Bound::Unbounded);
+        for _ in 0..SLICE_ENTRIES {
+            let Some((key, entry)) = cursor.next() else {
+                return Ok(true);
+            };
+            foot.entries[tree] += 1;
+            foot.last_main = foot.last_main.max(Known::from(entry).main as u64);
+            entries.push(key, entry);
+            if entries.payload.len() >= BLOCK_BYTES {
+                entries.flush(blocks)?;
+            }
+        }
+        entries.start = Some(entries.last.clone());
+        Ok(false)
+    }
+}
+
+/// Gathers entries; each block can be read without the one before.
+struct EntriesWriter {
+    tree: usize,
+    payload: Vec<u8>,
+    last: Vec<u8>,
+    /// Where the next slice goes on.
+    start: Option<Vec<u8>>,
+    empty: bool,
+}
+
+impl EntriesWriter {
+    fn new(tree: usize) -> EntriesWriter {
+        let payload = (tree as u64).to_le_bytes().to_vec();
+        EntriesWriter {
+            tree,
+            payload,
+            last: Vec::new(),
+            start: None,
+            empty: true,
+        }
+    }
+
+    fn push(&mut self, key: &[u8], entry: Entry) {
+        let shared = if self.empty {
+            0
+        } else {
+            shared_bytes(&self.last, key)
+        };
+        put_varint(&mut self.payload, shared as u64);
+        put_varint(&mut self.payload, (key.len() - shared) as u64);
+        self.payload.extend(&key[shared..]);
+        self.payload.extend(entry.value.to_le_bytes());
+        self.payload.extend(entry.stamp.to_le_bytes());
+        self.last.clear();
+        self.last.extend(key);
+        self.empty = false;
+    }
+
+    fn flush(&mut self, blocks: &mut BlockWriter) -> io::Result<()> {
+        if !self.empty {
+            blocks.block(Kind::Entries, &self.payload)?;
+        }
+        self.payload.clear();
+        self.payload.extend((self.tree as u64).to_le_bytes());
+        self.empty = true;
+        Ok(())
+    }
+}
+
+fn shared_bytes(one: &[u8], other: &[u8]) -> usize {
+    one.iter()
+        .zip(other)
+        .take_while(|(one, other)| one == other)
+        .count()
+}

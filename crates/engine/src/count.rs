@@ -1,0 +1,155 @@
+//! How many keys a range has, now or at a past revision, without walking it.
+//!
+//! ```text
+//!   keys at R  =  keys now  -  born since R  +  gone since R     (within the range)
+//! ```
+//!
+//! TURNOVER holds, per main revision, the keys that were born (+) and that
+//! went (-); most writes change an existing key and leave no trace there. It
+//! keeps the last [`KEPT_MAX`] of them. Where more happened since R than the
+//! range holds entries, the walk is shorter and is taken.
+
+use crate::Snapshot;
+use crate::range::Merge;
+use crate::trees::{COMPACTED_KEY, CURRENT, FLOOR_KEY, HISTORY, TURNOVER};
+use ordered_index::{Entry, Writer};
+use std::ops::Bound;
+
+/// Births and deaths remembered; bounds their memory to some megabytes.
+const KEPT_MAX: u64 = 1 << 16;
+const MAIN_BYTES: usize = 8;
+const BORN: u64 = 1;
+const GONE: u64 = 2;
+
+pub(crate) fn count(snapshot: &Snapshot, start: &[u8], end: Option<&[u8]>, at: i64) -> u64 {
+    let trees = &snapshot.trees;
+    let now = trees.count(CURRENT, start, end);
+    if at >= snapshot.revision() {
+        return now;
+    }
+    let floor = trees
+        .get(TURNOVER, FLOOR_KEY)
+        .map_or(i64::MAX, |entry| entry.stamp as i64);
+    let walk = now + history_entries(snapshot, start, end);
+    let turnover = trees.count(TURNOVER, &first_of(at + 1), None);
+    if at < floor || turnover > walk {
+        return count_by_walk(snapshot, start, end, at);
+    }
+    correct(snapshot, start, end, at, now)
+}
+
+fn history_entries(snapshot: &Snapshot, start: &[u8], end: Option<&[u8]>) -> u64 {
+    let (from, to) = (
+        crate::history_key::prefix(start),
+        end.map(crate::history_key::prefix),
+    );
+    snapshot.trees.count(HISTORY, &from, to.as_deref())
+}
+
+fn count_by_walk(snapshot: &Snapshot, start: &[u8], end: Option<&[u8]>, at: i64) -> u64 {
+    let mut merge = Merge::new(snapshot, start, end, at, false);
+    std::iter::from_fn(|| merge.next()).count() as u64
+}
+
+fn correct(snapshot: &Snapshot, start: &[u8], end: Option<&[u8]>, at: i64, now: u64) -> u64 {
+    let from = first_of(at + 1);
+    let mut cursor = snapshot
+        .trees
+        .cursor(TURNOVER, Bound::Included(&from), Bound::Unbounded);
+    let (mut born, mut gone) = (0, 0);
+    while let Some((turnover_key, entry)) = cursor.next() {
+        let key = &turnover_key[MAIN_BYTES..];
+        if key < start || end.is_some_and(|end| key >= end) {
+            continue;
+        }
+        born += u64::from(entry.value == BORN);
+        gone += u64::from(entry.value == GONE);
+    }
+    (now + gone)
+        .checked_sub(born)
+        .expect("no more keys are born than there are")
+}
+
+fn first_of(main: i64) -> [u8; MAIN_BYTES] {
+    (main.max(0) as u64).to_be_bytes()
+}
+
+fn turnover_key(main: i64, key: &[u8]) -> Vec<u8> {
+    [&first_of(main), key].concat()
+}
+
+/// Notes that `key` began to exist at `main`.
+pub(crate) fn note_birth(writer: &mut Writer, main: i64, key: &[u8]) {
+    note(writer, main, key, BORN);
+}
+
+/// Notes that `key` ceased to exist at `main`.
+pub(crate) fn note_death(writer: &mut Writer, main: i64, key: &[u8]) {
+    note(writer, main, key, GONE);
+}
+
+fn note(writer: &mut Writer, main: i64, key: &[u8], what: u64) {
+    let key = turnover_key(main, key);
+    // Gone and born again within one transaction is no change of the count.
+    if writer
+        .insert(
+            TURNOVER,
+            &key,
+            Entry {
+                value: what,
+                stamp: 0,
+            },
+        )
+        .is_some()
+    {
+        writer.remove(TURNOVER, &key);
+    }
+}
+
+/// From here on births and deaths are noted.
+pub(crate) fn start(writer: &mut Writer, revision: i64) {
+    set_floor(writer, revision);
+}
+
+fn set_floor(writer: &mut Writer, revision: i64) {
+    writer.insert(
+        TURNOVER,
+        FLOOR_KEY,
+        Entry {
+            value: 0,
+            stamp: revision as u64,
+        },
+    );
+}
+
+/// Forgets the oldest when there are too many: a quarter at once, so that most
+/// batches leave the old end of the tree alone.
+pub(crate) fn trim(writer: &mut Writer) {
+    if writer.len(TURNOVER) > KEPT_MAX {
+        trim_to(writer, KEPT_MAX / 4 * 3);
+    }
+}
+
+fn trim_to(writer: &mut Writer, kept_max: u64) {
+    let Some(excess) = writer.len(TURNOVER).checked_sub(kept_max) else {
+        return;
+    };
+    let mut oldest = Vec::new();
+    let mut last = None;
+    let mut cursor = writer.cursor(TURNOVER, Bound::Excluded(COMPACTED_KEY), Bound::Unbounded);
+    while let Some((key, _)) = cursor.next() {
+        let main = u64::from_be_bytes(key[..MAIN_BYTES].try_into().expect("eight bytes"));
+        // A revision is forgotten whole or not at all.
+        if oldest.len() as u64 >= excess && last != Some(main) {
+            break;
+        }
+        last = Some(main);
+        oldest.push(key.to_vec());
+    }
+    for key in &oldest {
+        writer.remove(TURNOVER, key);
+    }
+    if let Some(main) = last {
+        set_floor(writer, main as i64);
+    }
+}

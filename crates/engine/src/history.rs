@@ -1,0 +1,214 @@
+//! All changes from a revision on: what a watch reads when it is behind.
+//!
+//! ```text
+//!   compacted      floor                      applied
+//!       ▼            ▼                           ▼
+//!   ────┼────────────┼───────────────────────────┤
+//!          from the       along the log,
+//!          index          frame by frame
+//! ```
+//!
+//! Normally the floor lies below the compacted revision, because reclaim does
+//! not touch segments with history above it, and the walk is a sequential
+//! read. Only `defragment` raises the floor: what lies between is then
+//! collected from the index, which knows every version above the compacted
+//! revision. The same way is taken when a segment vanishes under a walk.
+//!
+//! Starting costs a search in the marks and at most 64 KiB of reading.
+
+use crate::engine::Engine;
+use crate::format::KIND_KEY;
+use crate::place::Place;
+use crate::record::unreadable;
+use crate::{Error, Stored, versions};
+use std::collections::VecDeque;
+use value_log::{GroupBuffer, Groups};
+
+/// How often the source may change without a step forward.
+const ATTEMPTS_MAX: usize = 16;
+
+/// All changes of one transaction, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changes {
+    /// Its main revision.
+    pub main: i64,
+    /// What it wrote.
+    pub versions: Vec<Stored>,
+}
+
+/// A walk over transactions in order; made by [`Engine::history`]. `None`
+/// means that nothing more is applied yet: ask again later.
+#[derive(Debug)]
+pub struct History {
+    engine: Engine,
+    next_main: i64,
+    source: Source,
+    /// Read, not yet handed out.
+    ahead: VecDeque<Changes>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Unknown,
+    Log(Box<Groups>),
+    Index(std::vec::IntoIter<(i64, Place)>),
+}
+
+impl History {
+    pub(crate) fn new(engine: &Engine, from_main: i64) -> Result<History, Error> {
+        let compacted = engine.snapshot().compacted();
+        if from_main < compacted {
+            return Err(Error::Compacted {
+                asked: from_main,
+                compacted,
+            });
+        }
+        let engine = engine.clone();
+        Ok(History {
+            engine,
+            next_main: from_main.max(1),
+            source: Source::Unknown,
+            ahead: VecDeque::new(),
+        })
+    }
+
+    /// The revision that comes next.
+    pub fn next_main(&self) -> i64 {
+        self.next_main
+    }
+
+    fn advance(&mut self) -> Result<Option<Changes>, Error> {
+        let (applied, compacted) = {
+            let snapshot = self.engine.snapshot();
+            (snapshot.revision(), snapshot.compacted())
+        };
+        // Revision 1 is the empty store: nothing was written by it.
+        self.next_main = self.next_main.max(2);
+        if self.next_main > applied {
+            return Ok(None);
+        }
+        if self.next_main < compacted {
+            return Err(Error::Compacted {
+                asked: self.next_main,
+                compacted,
+            });
+        }
+        let changes = self.find(applied)?;
+        self.next_main = changes.main + 1;
+        Ok(Some(changes))
+    }
+
+    fn find(&mut self, applied: i64) -> Result<Changes, Error> {
+        let mut failure = None;
+        for attempt in 0..ATTEMPTS_MAX {
+            match self.take_next() {
+                Ok(Some(changes)) => return Ok(changes),
+                Ok(None) => {}
+                Err(error) => failure = Some(error),
+            }
+            // The first time the log may do; after that only the index is sure.
+            self.seek(applied, attempt > 1);
+        }
+        Err(failure.unwrap_or(Error::Gap {
+            directory: self.engine.0.directory.clone(),
+            expected: self.next_main,
+            found: self.ahead.front().map_or(0, |changes| changes.main),
+        }))
+    }
+
+    fn seek(&mut self, applied: i64, index_only: bool) {
+        self.ahead.clear();
+        let start = if index_only {
+            None
+        } else {
+            self.engine.0.log_start(self.next_main)
+        };
+        self.source = match start {
+            Some(position) => Source::Log(Box::new(self.engine.0.log.groups(position))),
+            None => self.from_index(applied),
+        };
+    }
+
+    /// From the index, up to where the log begins to help.
+    fn from_index(&self, applied: i64) -> Source {
+        let floor = self.engine.0.log_floor();
+        let to = if floor > self.next_main {
+            applied.min(floor - 1)
+        } else {
+            applied
+        };
+        let snapshot = self.engine.snapshot();
+        Source::Index(versions::changes_between(&snapshot, self.next_main, to).into_iter())
+    }
+
+    /// The transaction `next_main`; `None` when the source does not have it.
+    fn take_next(&mut self) -> Result<Option<Changes>, Error> {
+        loop {
+            while let Some(changes) = self.ahead.pop_front() {
+                if changes.main == self.next_main {
+                    return Ok(Some(changes));
+                }
+                if changes.main > self.next_main {
+                    self.ahead.push_front(changes);
+                    return Ok(None);
+                }
+            }
+            if !self.read_ahead()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn read_ahead(&mut self) -> Result<bool, Error> {
+        match &mut self.source {
+            Source::Unknown => Ok(false),
+            Source::Log(groups) => {
+                let Some(group) = groups.next().transpose()? else {
+                    return Ok(false);
+                };
+                if group.tag.last as i64 >= self.next_main {
+                    self.ahead = changes_of(&group)?;
+                }
+                Ok(true)
+            }
+            Source::Index(rest) => {
+                let Some(&(main, _)) = rest.as_slice().first() else {
+                    return Ok(false);
+                };
+                let same = rest.as_slice().iter().take_while(|next| next.0 == main);
+                let read = same.map(|&(main, place)| self.engine.0.read_at(place, main));
+                let mut versions = read.collect::<Result<Vec<Stored>, Error>>()?;
+                rest.nth(versions.len() - 1);
+                versions.sort_by_key(|stored| stored.revision.sub);
+                self.ahead.push_back(Changes { main, versions });
+                Ok(true)
+            }
+        }
+    }
+}
+
+impl Iterator for History {
+    type Item = Result<Changes, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.advance().transpose()
+    }
+}
+
+fn changes_of(group: &GroupBuffer) -> Result<VecDeque<Changes>, Error> {
+    let mut found: VecDeque<Changes> = VecDeque::new();
+    for (position, kind, payload) in &group.records {
+        if *kind != KIND_KEY {
+            continue;
+        }
+        let stored = Stored::decode(*kind, payload).map_err(|what| unreadable(*position, what))?;
+        match found.back_mut() {
+            Some(last) if last.main == stored.revision.main => last.versions.push(stored),
+            _ => found.push_back(Changes {
+                main: stored.revision.main,
+                versions: vec![stored],
+            }),
+        }
+    }
+    Ok(found)
+}

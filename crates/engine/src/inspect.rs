@@ -1,0 +1,41 @@
+//! The engine's files seen from outside, read-only: for `inspect` and `check`.
+
+mod checkpoint;
+
+use bytes::Bytes;
+
+use crate::Stored;
+use crate::format::{KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
+
+pub use checkpoint::{
+    Checkpoint, CheckpointFile, Damage, Pointer, checkpoints, is_checkpoint_name,
+};
+
+/// What a record of the log is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// A version of a key.
+    Key(Stored),
+    /// Something the storey above remembers.
+    State {
+        /// Its kind.
+        kind: u8,
+        /// Its bytes.
+        payload_bytes: u64,
+    },
+    /// Its checksum holds, yet it is nothing this version writes.
+    Unreadable(&'static str),
+}
+
+/// Reads a record's payload.
+pub fn contents(kind: u8, payload: &Bytes) -> Contents {
+    match kind {
+        KIND_KEY => Stored::decode(kind, payload).map_or_else(Contents::Unreadable, Contents::Key),
+        KIND_STATE if payload.len() >= STATE_HEADER_BYTES => Contents::State {
+            kind: payload[0],
+            payload_bytes: (payload.len() - STATE_HEADER_BYTES) as u64,
+        },
+        KIND_STATE => Contents::Unreadable("shorter than its header"),
+        _ => Contents::Unreadable("neither a key version nor a state record"),
+    }
+}

@@ -1,0 +1,229 @@
+//! A checkpoint read for its own sake: block by block, nothing kept, every
+//! entry shown to a visitor.
+
+use std::path::{Path, PathBuf};
+
+use environment::{Disk, OpenMode};
+use value_log::Position;
+
+use crate::Error;
+use crate::checkpoint::block::BlockReader;
+use crate::checkpoint::files;
+use crate::checkpoint::format::{Foot, Head, Kind, MARK_BYTES, SEGMENT_BYTES, take_varint};
+use crate::format::u64_at;
+use crate::history_key;
+use crate::trees::{CURRENT, HISTORY, Known};
+use ordered_index::Entry;
+
+/// A checkpoint's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointFile {
+    /// Its number; the greatest is the newest.
+    pub number: u64,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+/// What a checkpoint says about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// Term of the last batch it holds.
+    pub applied_term: u64,
+    /// Index of that batch.
+    pub applied_index: u64,
+    /// The log is replayed from here on.
+    pub replay_position: Position,
+    /// Last main revision.
+    pub revision: i64,
+    /// Last compacted main revision; -1: never.
+    pub compacted: i64,
+    /// Greatest main revision any entry points at.
+    pub last_main: i64,
+    /// Keys that exist.
+    pub keys: u64,
+    /// Superseded versions and tombstones.
+    pub superseded: u64,
+    /// Bytes of the state of the storey above.
+    pub state_bytes: u64,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+}
+
+/// A part of a checkpoint that does not verify.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where in the file.
+    pub offset: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// An entry: a version of a key, and where the log holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Main revision of the version.
+    pub main: i64,
+    /// True for a deletion.
+    pub tombstone: bool,
+    /// Where its record is.
+    pub position: Position,
+    /// The whole record, header and padding included.
+    pub record_bytes: u64,
+}
+
+/// The checkpoints in `directory`, newest first.
+pub fn checkpoints(disk: &dyn Disk, directory: &Path) -> Result<Vec<CheckpointFile>, Error> {
+    let names = disk.list(directory).map_err(Error::disk("list", directory))?;
+    let numbers = files::numbers(&names).into_iter();
+    Ok(numbers.map(|number| CheckpointFile { number, path: files::path(directory, number) }).collect())
+}
+
+/// Whether `name` is a file that checkpoints leave in a directory.
+pub fn is_checkpoint_name(name: &str) -> bool {
+    name == files::PARTIAL || !files::numbers(&[name.to_owned()]).is_empty()
+}
+
+impl CheckpointFile {
+    /// Reads all of it, checks every block, shows every entry.
+    pub fn verify(
+        &self,
+        disk: &dyn Disk,
+        visit: &mut dyn FnMut(Pointer<'_>),
+    ) -> Result<Checkpoint, Damage> {
+        let at_start = |what: String| Damage { offset: 0, what };
+        let cannot = |error: std::io::Error| at_start(error.to_string());
+        let file = disk.open(&self.path, OpenMode::Read).map_err(cannot)?;
+        let file_bytes = file.size().map_err(cannot)?;
+        let mut blocks = BlockReader::new(file).map_err(at_start)?;
+        let mut pass = Pass::default();
+        loop {
+            let offset = blocks.offset();
+            let (kind, payload) = blocks.block().map_err(|what| damage(offset, &what))?;
+            let taken = pass.take(kind, payload, visit);
+            taken.map_err(|what| Damage { offset, what: what.to_owned() })?;
+            if kind == Kind::Foot {
+                break;
+            }
+        }
+        let end = blocks.offset();
+        match blocks.at_end() {
+            Ok(true) => Ok(pass.summary(file_bytes)),
+            Ok(false) => Err(Damage { offset: end, what: "something follows its foot".to_owned() }),
+            Err(what) => Err(Damage { offset: end, what }),
+        }
+    }
+}
+
+/// The reader's own words name the place, which [`Damage`] does too.
+fn damage(offset: u64, what: &str) -> Damage {
+    let place = format!("block at byte {offset}: ");
+    let what = what.strip_prefix(&place).map_or(what.to_owned(), |what| format!("block: {what}"));
+    Damage { offset, what }
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Pass {
+    head: Option<Head>,
+    seen: Foot,
+    /// The last key of the present block, as it is in the file.
+    key: Vec<u8>,
+    user_key: Vec<u8>,
+}
+
+impl Pass {
+    fn take(
+        &mut self,
+        kind: Kind,
+        payload: &[u8],
+        visit: &mut dyn FnMut(Pointer<'_>),
+    ) -> Result<(), &'static str> {
+        match (kind, self.head) {
+            (Kind::Head, None) => self.head = Some(Head::decode(payload).ok_or("its head has another size")?),
+            (Kind::Head, Some(_)) => return Err("it has two heads"),
+            (_, None) => return Err("it has no head"),
+            (Kind::State, _) => self.seen.state_bytes += payload.len() as u64,
+            (Kind::Segments, _) if !payload.len().is_multiple_of(SEGMENT_BYTES) => {
+                return Err("its table of segments is cut off");
+            }
+            (Kind::Marks, _) if !payload.len().is_multiple_of(MARK_BYTES) => {
+                return Err("its table of marks is cut off");
+            }
+            (Kind::Segments | Kind::Marks, _) => {}
+            (Kind::Entries, _) => self.take_entries(payload, visit)?,
+            (Kind::Foot, _) if Foot::decode(payload) != Some(self.seen) => {
+                return Err("its foot does not sum what it holds");
+            }
+            (Kind::Foot, _) => {}
+        }
+        Ok(())
+    }
+
+    fn take_entries(
+        &mut self,
+        payload: &[u8],
+        visit: &mut dyn FnMut(Pointer<'_>),
+    ) -> Result<(), &'static str> {
+        let (tree, mut rest) = payload.split_at_checked(8).ok_or("a block of entries is cut off")?;
+        let tree = u64_at(tree, 0) as usize;
+        if tree > HISTORY {
+            return Err("a block of entries is of no tree");
+        }
+        self.key.clear();
+        while !rest.is_empty() {
+            let known = self.take_entry(&mut rest).ok_or("an entry is cut off")?;
+            self.seen.entries[tree] += 1;
+            self.seen.last_main = self.seen.last_main.max(known.main as u64);
+            visit(self.pointer(tree, known)?);
+        }
+        Ok(())
+    }
+
+    fn take_entry(&mut self, rest: &mut &[u8]) -> Option<Known> {
+        let shared = usize::try_from(take_varint(rest)?).ok()?;
+        let further = usize::try_from(take_varint(rest)?).ok()?;
+        if shared > self.key.len() || further.checked_add(16)? > rest.len() {
+            return None;
+        }
+        self.key.truncate(shared);
+        self.key.extend(&rest[..further]);
+        let entry = Entry { value: u64_at(rest, further), stamp: u64_at(rest, further + 8) };
+        *rest = &rest[further + 16..];
+        Some(Known::from(entry))
+    }
+
+    fn pointer(&mut self, tree: usize, known: Known) -> Result<Pointer<'_>, &'static str> {
+        let mut key = &self.key[..];
+        if tree == HISTORY {
+            if !history_key::is_well_formed(key) {
+                return Err("a key of its history is malformed");
+            }
+            let main = history_key::decode(key, &mut self.user_key);
+            if main != known.main as u64 {
+                return Err("a key of its history names another revision");
+            }
+            key = &self.user_key;
+        }
+        let place = known.place;
+        let (position, record_bytes) = (place.position(), place.record_bytes());
+        Ok(Pointer { key, main: known.main, tombstone: known.tombstone, position, record_bytes })
+    }
+
+    fn summary(&self, file_bytes: u64) -> Checkpoint {
+        let head = self.head.expect("the foot is refused before a head");
+        Checkpoint {
+            applied_term: head.applied_term,
+            applied_index: head.applied_index,
+            replay_position: head.replay_position,
+            revision: head.revision,
+            compacted: head.compacted,
+            last_main: self.seen.last_main as i64,
+            keys: self.seen.entries[CURRENT],
+            superseded: self.seen.entries[HISTORY],
+            state_bytes: self.seen.state_bytes,
+            file_bytes,
+        }
+    }
+}

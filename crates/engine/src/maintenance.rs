@@ -1,0 +1,336 @@
+//! Work that keeps a store small and its restart short, beside the writes.
+//!
+//! ```text
+//!              ┌─────────────── idle ◄──────────────┐
+//!   log grew   │           garbage is worth it      │
+//!              ▼                    ▼               │
+//!         checkpoint ◄── swap ◄── copy              │
+//!         (thread)      (slices) (thread)           │
+//!              └── gives back dead segments ────────┘
+//! ```
+//!
+//! [`Applier::maintain`] is a step of this machine. The slow parts run on a
+//! thread of their own; what must happen between two batches (beginning a
+//! checkpoint, swapping places) happens in the step, a bounded piece at a
+//! time. A checkpoint costs writing the index, so garbage counts as worth it
+//! when it exceeds that and a segment.
+
+use crate::Error;
+use crate::apply::{Applier, Index};
+use crate::checkpoint::Job;
+use crate::checkpoint::format::Head;
+use crate::reclaim::{self, Moves, Plan};
+use environment::threads;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use value_log::{Durability, Position, SegmentInfo, SegmentKind};
+
+/// Places swapped in one step.
+const SWAPS_PER_STEP: usize = 4096;
+
+/// Counters since open.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) checkpoint_bytes: AtomicU64,
+    pub(crate) relocated_bytes: AtomicU64,
+    pub(crate) released_segments: AtomicU64,
+}
+
+/// What is under way.
+#[derive(Debug)]
+enum Work {
+    Idle,
+    Copying(JoinHandle<Result<Moves, Error>>),
+    Swapping(Moves),
+    Checkpoint(JoinHandle<Result<(), Error>>),
+}
+
+/// The machine's state, part of the applier.
+#[derive(Debug)]
+pub(crate) struct Maintenance {
+    work: Work,
+    /// Number of the next checkpoint.
+    next_number: u64,
+    /// Applied position at the last checkpoint's beginning.
+    last_begun: Position,
+    /// Compacted revision that garbage was last looked for at.
+    looked_at: i64,
+    /// A checkpoint should follow, whatever the log's length.
+    wanted: bool,
+    /// Log segments whose survivors `defragment` has moved although their
+    /// history is not compacted.
+    condemned: BTreeSet<u32>,
+}
+
+impl Maintenance {
+    pub(crate) fn new(next_number: u64, last_begun: Position) -> Maintenance {
+        Maintenance {
+            work: Work::Idle,
+            next_number,
+            last_begun,
+            looked_at: i64::MIN,
+            wanted: false,
+            condemned: BTreeSet::new(),
+        }
+    }
+}
+
+impl Applier {
+    /// A step of checkpointing and reclaim: does nothing when nothing is due,
+    /// and never waits for the disk. Call it in every round of the applying
+    /// thread. `state` is asked for the state blob, as of everything applied
+    /// so far, when a checkpoint begins. After an error the step is tried
+    /// again when more of the log has been written.
+    pub fn maintain(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
+        match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
+            Work::Idle => self.begin_what_is_due(state),
+            Work::Copying(thread) if !thread.is_finished() => {
+                self.maintenance.work = Work::Copying(thread);
+                Ok(())
+            }
+            Work::Copying(thread) => {
+                self.maintenance.work = Work::Swapping(join(thread)?);
+                Ok(())
+            }
+            Work::Swapping(moves) => {
+                self.swap(moves, SWAPS_PER_STEP);
+                Ok(())
+            }
+            Work::Checkpoint(thread) if !thread.is_finished() => {
+                self.maintenance.work = Work::Checkpoint(thread);
+                Ok(())
+            }
+            Work::Checkpoint(thread) => join(thread),
+        }
+    }
+
+    fn begin_what_is_due(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
+        if self.checkpoint_is_due() {
+            let job = self.begin_checkpoint(state())?;
+            self.maintenance.work =
+                Work::Checkpoint(start("engine-checkpoint", move || job.run())?);
+            return Ok(());
+        }
+        if self.maintenance.looked_at == self.index.compacted {
+            return Ok(());
+        }
+        self.maintenance.looked_at = self.index.compacted;
+        let plan = Plan::worthwhile(&self.engine.0, &self.index);
+        if plan.victims.is_empty() {
+            self.maintenance.wanted = plan.pays;
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.engine.0);
+        let copy = move || reclaim::copy(&shared, &plan, true);
+        self.maintenance.work = Work::Copying(start("engine-reclaim", copy)?);
+        Ok(())
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        let shared = &self.engine.0;
+        let (now, then) = (self.index.applied_position, self.maintenance.last_begun);
+        let segments = u64::from(now.segment().saturating_sub(then.segment()));
+        let bytes =
+            (segments * shared.options.segment_bytes + now.offset()).saturating_sub(then.offset());
+        self.maintenance.wanted || bytes >= shared.options.checkpoint_bytes
+    }
+
+    /// Swaps at most so many places; a checkpoint is wanted when all are.
+    fn swap(&mut self, mut moves: Moves, at_most: usize) {
+        let shared = &self.engine.0;
+        let done = moves.swap(&mut self.index.writer, &mut shared.books.live(), at_most);
+        self.index.publish(shared);
+        if done {
+            self.maintenance.wanted = true;
+            // One round leaves room for the next.
+            self.maintenance.looked_at = i64::MIN;
+        } else {
+            self.maintenance.work = Work::Swapping(moves);
+        }
+    }
+
+    /// Writes a checkpoint now and returns when it is durable. `state` as for
+    /// [`Applier::maintain`].
+    pub fn checkpoint(&mut self, state: &[u8]) -> Result<(), Error> {
+        self.finish_work()?;
+        self.begin_checkpoint(state.to_vec())?.run()
+    }
+
+    /// Gives all garbage back now: what is dead at this moment leaves the
+    /// disk before it returns, for stores of any size. Appends of other
+    /// threads and all reads go on; applying waits.
+    pub fn defragment(&mut self, state: &[u8]) -> Result<(), Error> {
+        self.finish_work()?;
+        self.engine.0.log.rotate()?;
+        let mut done = BTreeSet::new();
+        loop {
+            let plan = Plan::everything(&self.engine.0, &self.index, &done);
+            if plan.victims.is_empty() {
+                return self.begin_checkpoint(state.to_vec())?.run();
+            }
+            let mut moves = reclaim::copy(&self.engine.0, &plan, false)?;
+            // What was just filled is as dense as it gets.
+            done.extend(moves.filled());
+            done.extend(&plan.victims);
+            moves.swap(
+                &mut self.index.writer,
+                &mut self.engine.0.books.live(),
+                usize::MAX,
+            );
+            self.index.publish(&self.engine.0);
+            self.maintenance.condemned.extend(plan.victims);
+            self.begin_checkpoint(state.to_vec())?.run()?;
+        }
+    }
+
+    /// Waits for what is under way.
+    fn finish_work(&mut self) -> Result<(), Error> {
+        loop {
+            match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
+                Work::Idle => return Ok(()),
+                Work::Copying(thread) => self.maintenance.work = Work::Swapping(join(thread)?),
+                Work::Swapping(moves) => self.swap(moves, usize::MAX),
+                Work::Checkpoint(thread) => join(thread)?,
+            }
+        }
+    }
+
+    fn begin_checkpoint(&mut self, state: Vec<u8>) -> Result<Job, Error> {
+        let shared = Arc::clone(&self.engine.0);
+        if shared.options.durability == Durability::Os {
+            // What the index points at must be on the device before the
+            // checkpoint is; leaving a segment flushes it.
+            shared.log.rotate()?;
+        }
+        let segments = shared.log.segments();
+        let replay_position = replay_position(&self.index, &segments);
+        let dead = self.dead_segments(&segments, replay_position);
+        self.raise_floor(&dead);
+        self.maintenance.wanted = false;
+        self.maintenance.last_begun = self.index.applied_position;
+        self.maintenance.next_number += 1;
+        let head = Head {
+            applied_term: self.index.applied_term,
+            applied_index: self.index.applied_index,
+            applied_position: self.index.applied_position,
+            replay_position,
+            revision: self.index.revision,
+            compacted: self.index.compacted,
+            log_floor: shared.log_floor(),
+        };
+        let number = self.maintenance.next_number;
+        let mut marks = shared.books.marks().clone();
+        marks.retain(|segment| !dead.contains(&segment));
+        let lives = shared
+            .books
+            .live()
+            .iter()
+            .filter(|(id, _)| !dead.contains(id))
+            .collect();
+        Ok(Job {
+            shared,
+            number,
+            head,
+            state,
+            segments: lives,
+            marks,
+            dead,
+        })
+    }
+
+    /// Sealed segments that nothing points into, that replay does not need and
+    /// whose history is compacted (or condemned).
+    fn dead_segments(&self, segments: &[SegmentInfo], replay: Position) -> Vec<u32> {
+        let live = self.engine.0.books.live();
+        let dead = |segment: &&SegmentInfo| {
+            let life = live.of(segment.id);
+            segment.sealed
+                && life.live_bytes == 0
+                && match segment.kind {
+                    // One that is being filled is not in the books yet.
+                    SegmentKind::Sorted => live.has(segment.id),
+                    SegmentKind::Log => {
+                        segment.id < replay.segment()
+                            && (life.last_main < self.index.compacted.max(1)
+                                || self.maintenance.condemned.contains(&segment.id))
+                    }
+                }
+        };
+        segments
+            .iter()
+            .filter(dead)
+            .map(|segment| segment.id)
+            .collect()
+    }
+
+    /// Where defragment took history out of the log, the index must serve it.
+    fn raise_floor(&mut self, dead: &[u32]) {
+        let live = self.engine.0.books.live();
+        let last_main = dead
+            .iter()
+            .map(|&id| live.of(id).last_main)
+            .max()
+            .unwrap_or(0);
+        self.engine
+            .0
+            .log_floor
+            .fetch_max(last_main + 1, Ordering::AcqRel);
+        self.maintenance.condemned.retain(|id| !dead.contains(id));
+    }
+}
+
+impl Drop for Applier {
+    /// The threads hold handles: the directory is let go when they are gone.
+    fn drop(&mut self) {
+        self.engine.0.stopping.store(true, Ordering::Relaxed);
+        let failed = match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
+            Work::Idle | Work::Swapping(_) => false,
+            Work::Copying(thread) => thread.join().is_err(),
+            Work::Checkpoint(thread) => thread.join().is_err(),
+        };
+        if failed {
+            tracing::warn!("maintenance ended in a panic while the engine was closing");
+        }
+    }
+}
+
+/// The first frame that is not applied lies at or after it, and it is as late
+/// as can be said.
+fn replay_position(index: &Index, segments: &[SegmentInfo]) -> Position {
+    let mut logs: Vec<&SegmentInfo> = segments
+        .iter()
+        .filter(|segment| segment.kind == SegmentKind::Log)
+        .collect();
+    logs.sort_by_key(|segment| segment.id);
+    let mut position = index.applied_position;
+    for (segment, next) in logs.iter().zip(logs.iter().skip(1)) {
+        let applied = segment.sealed && segment.last_tag.index <= index.applied_index;
+        if segment.id >= position.segment() && applied {
+            position = Position::new(next.id, 0);
+        }
+    }
+    let first = logs.first().expect("a log has a segment");
+    position.max(Position::new(first.id, 0))
+}
+
+fn start<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<JoinHandle<Result<T, Error>>, Error> {
+    let failed = |source: io::Error| Error::Disk {
+        file: name.into(),
+        doing: "start the thread",
+        source,
+    };
+    threads::spawn(name, body).map_err(failed)
+}
+
+fn join<T>(thread: JoinHandle<Result<T, Error>>) -> Result<T, Error> {
+    thread
+        .join()
+        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}

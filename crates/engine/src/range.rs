@@ -1,0 +1,224 @@
+//! A walk over the keys visible at a revision.
+//!
+//! At the newest revision that is a walk over CURRENT. In the past CURRENT
+//! and HISTORY are merged by key; each end has its own pair of cursors, and
+//! the two ends stop where their keys meet.
+
+use crate::history_key;
+use crate::trees::{CURRENT, HISTORY, Known};
+use crate::{Snapshot, Version};
+use bytes::Bytes;
+use ordered_index::Cursor;
+use std::ops::Bound;
+
+/// Versions in key order; made by [`Snapshot::range`].
+#[derive(Debug)]
+pub struct Range<'a>(Walk<'a>);
+
+#[derive(Debug)]
+enum Walk<'a> {
+    Newest(Cursor<'a>),
+    Past(Box<Past<'a>>),
+}
+
+impl<'a> Range<'a> {
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        start: &[u8],
+        end: Option<&[u8]>,
+        at: i64,
+    ) -> Range<'a> {
+        if at >= snapshot.revision() {
+            let (start, end) = bounds(start, end);
+            return Range(Walk::Newest(snapshot.trees.cursor(CURRENT, start, end)));
+        }
+        let merge = |backward| Merge::new(snapshot, start, end, at, backward);
+        let (front, back) = (merge(false), merge(true));
+        Range(Walk::Past(Box::new(Past {
+            front,
+            back,
+            front_key: None,
+            back_key: None,
+        })))
+    }
+}
+
+fn bounds<'k>(start: &'k [u8], end: Option<&'k [u8]>) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
+    (
+        Bound::Included(start),
+        end.map_or(Bound::Unbounded, Bound::Excluded),
+    )
+}
+
+fn version((key, entry): (&[u8], ordered_index::Entry)) -> Version {
+    Version::new(Bytes::copy_from_slice(key), Known::from(entry))
+}
+
+impl Iterator for Range<'_> {
+    type Item = Version;
+
+    fn next(&mut self) -> Option<Version> {
+        match &mut self.0 {
+            Walk::Newest(cursor) => cursor.next().map(version),
+            Walk::Past(past) => past.next(),
+        }
+    }
+}
+
+impl DoubleEndedIterator for Range<'_> {
+    fn next_back(&mut self) -> Option<Version> {
+        match &mut self.0 {
+            Walk::Newest(cursor) => cursor.next_back().map(version),
+            Walk::Past(past) => past.next_back(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Past<'a> {
+    front: Merge<'a>,
+    back: Merge<'a>,
+    /// Last key handed out at the front; the back stops before it.
+    front_key: Option<Bytes>,
+    back_key: Option<Bytes>,
+}
+
+impl Past<'_> {
+    fn next(&mut self) -> Option<Version> {
+        let found = self.front.next()?;
+        if self.back_key.as_ref().is_some_and(|back| found.key >= back) {
+            return None;
+        }
+        self.front_key = Some(found.key.clone());
+        Some(found)
+    }
+
+    fn next_back(&mut self) -> Option<Version> {
+        let found = self.back.next()?;
+        if self
+            .front_key
+            .as_ref()
+            .is_some_and(|front| found.key <= front)
+        {
+            return None;
+        }
+        self.back_key = Some(found.key.clone());
+        Some(found)
+    }
+}
+
+/// CURRENT and HISTORY side by side, in one direction.
+#[derive(Debug)]
+pub(crate) struct Merge<'a> {
+    current: Side<'a>,
+    history: Side<'a>,
+    at: i64,
+    backward: bool,
+}
+
+impl<'a> Merge<'a> {
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        start: &[u8],
+        end: Option<&[u8]>,
+        at: i64,
+        backward: bool,
+    ) -> Merge<'a> {
+        let (from, to) = (history_key::prefix(start), end.map(history_key::prefix));
+        let (start, end) = bounds(start, end);
+        let (from, to) = bounds(&from, to.as_deref());
+        let side = |cursor, superseded| Side::new(cursor, superseded, backward);
+        Merge {
+            current: side(snapshot.trees.cursor(CURRENT, start, end), false),
+            history: side(snapshot.trees.cursor(HISTORY, from, to), true),
+            at,
+            backward,
+        }
+    }
+
+    pub(crate) fn next(&mut self) -> Option<Version> {
+        let mut versions = Vec::new();
+        loop {
+            let key = self.next_versions(&mut versions)?;
+            let at = self.at;
+            // Of two versions of one transaction the current one counts: it comes first.
+            let visible = versions.iter().rev().filter(|known| known.main <= at);
+            let visible = visible.max_by_key(|known| known.main);
+            if let Some(&known) = visible.filter(|known| !known.tombstone) {
+                return Some(Version::new(key, known));
+            }
+        }
+    }
+
+    /// The next key that has any version, and all it has, in no order.
+    pub(crate) fn next_versions(&mut self, versions: &mut Vec<Known>) -> Option<Bytes> {
+        let key = self.next_key()?;
+        versions.clear();
+        for side in [&mut self.current, &mut self.history] {
+            versions.extend(std::iter::from_fn(|| side.take(&key)));
+        }
+        assert!(!versions.is_empty(), "a key of the index without a version");
+        Some(key)
+    }
+
+    fn next_key(&self) -> Option<Bytes> {
+        let key = match (self.current.key(), self.history.key()) {
+            (Some(one), Some(other)) if self.backward => one.max(other),
+            (Some(one), Some(other)) => one.min(other),
+            (one, other) => one.or(other)?,
+        };
+        Some(Bytes::copy_from_slice(key))
+    }
+}
+
+/// A cursor that has looked one entry ahead.
+#[derive(Debug)]
+struct Side<'a> {
+    cursor: Cursor<'a>,
+    superseded: bool,
+    backward: bool,
+    key: Vec<u8>,
+    known: Option<Known>,
+}
+
+impl<'a> Side<'a> {
+    fn new(cursor: Cursor<'a>, superseded: bool, backward: bool) -> Side<'a> {
+        let mut side = Side {
+            cursor,
+            superseded,
+            backward,
+            key: Vec::new(),
+            known: None,
+        };
+        side.advance();
+        side
+    }
+
+    fn key(&self) -> Option<&[u8]> {
+        self.known.is_some().then_some(&self.key[..])
+    }
+
+    /// The entry ahead, if it is one of `key`.
+    fn take(&mut self, key: &[u8]) -> Option<Known> {
+        let known = self.known.filter(|_| self.key == key)?;
+        self.advance();
+        Some(known)
+    }
+
+    fn advance(&mut self) {
+        let found = if self.backward {
+            self.cursor.next_back()
+        } else {
+            self.cursor.next()
+        };
+        self.known = found.map(|(key, entry)| {
+            if self.superseded {
+                history_key::decode(key, &mut self.key);
+            } else {
+                self.key.clear();
+                self.key.extend_from_slice(key);
+            }
+            Known::from(entry)
+        });
+    }
+}

@@ -1,0 +1,329 @@
+//! Giving garbage back to the disk.
+//!
+//! ```text
+//!   victim segment      a3 ✗ c7 ✗ ✗ ✗ b2 ✗
+//!                        └────┐ │ ┌────┘
+//!   sorted segment           a3 b2 c7             key order, own segment
+//!   index                    swapped by the writer, where unchanged
+//!   checkpoint               points only into the new segment
+//!   victim                   given back
+//! ```
+//!
+//! A segment without live records is given back without copying. Others are
+//! worth it when enough of them is garbage; their survivors go to sorted
+//! segments, never back into the hot log. A segment of the log whose history
+//! is not compacted is left alone (a watch may read it), except by
+//! `defragment`.
+//!
+//! A crash at any step loses nothing: until the checkpoint the old places
+//! stand, and a sorted segment that nothing points into is dead.
+
+use crate::Error;
+use crate::apply::Index;
+use crate::engine::Shared;
+use crate::format::KIND_KEY;
+use crate::history_key;
+use crate::live::{Live, SegmentLife};
+use crate::place::Place;
+use crate::trees::{CURRENT, HISTORY, Known};
+use ordered_index::{Entry, Writer};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use value_log::{Record, Relocation, SegmentInfo, SegmentKind};
+
+/// Entries looked at under one pin.
+const SLICE_ENTRIES: usize = 4096;
+/// Survivors copied between two looks.
+const SLICE_SURVIVORS: usize = 256;
+/// Segments' worth of survivors in one round: bounds the memory of its list of moves.
+const ROUND_SEGMENTS: u64 = 4;
+/// Bytes copied between two pauses.
+const PAUSE_BYTES: u64 = 1 << 20;
+/// Defragment leaves segments alone that are fuller than this.
+const FULL_PERCENT: u64 = 95;
+
+/// Which segments to empty.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) victims: BTreeSet<u32>,
+    /// Whether giving back what is dead already pays for a checkpoint.
+    pub(crate) pays: bool,
+}
+
+struct Candidate {
+    id: u32,
+    live_bytes: u64,
+    used_bytes: u64,
+}
+
+impl Plan {
+    /// The cheapest victims, when emptying them is worth a checkpoint.
+    pub(crate) fn worthwhile(shared: &Shared, index: &Index) -> Plan {
+        let percent = shared.options.reclaim_live_percent_max;
+        let horizon = index.compacted;
+        let candidates = candidates(shared, index, |kind, life| {
+            kind == SegmentKind::Sorted || life.last_main < horizon
+        });
+        let worth = shared
+            .index_bytes
+            .load(Ordering::Relaxed)
+            .max(shared.options.segment_bytes);
+        let mut round = Round::new(shared);
+        for candidate in candidates {
+            if candidate.live_bytes * 100 <= candidate.used_bytes * percent {
+                round.add(&candidate);
+            }
+        }
+        if round.garbage_bytes < worth {
+            Plan::default()
+        } else {
+            round.plan
+        }
+    }
+
+    /// A round of everything that has garbage, but for the segments in `done`.
+    pub(crate) fn everything(shared: &Shared, index: &Index, done: &BTreeSet<u32>) -> Plan {
+        let mut round = Round::new(shared);
+        for candidate in candidates(shared, index, |_, _| true) {
+            let garbage = candidate.live_bytes * 100 < candidate.used_bytes * FULL_PERCENT;
+            if garbage && !done.contains(&candidate.id) {
+                round.add(&candidate);
+            }
+        }
+        round.plan
+    }
+}
+
+/// Sealed segments whose batches are all applied, the emptiest first.
+fn candidates(
+    shared: &Shared,
+    index: &Index,
+    allowed: impl Fn(SegmentKind, SegmentLife) -> bool,
+) -> Vec<Candidate> {
+    let live = shared.books.live();
+    let applied = |segment: &SegmentInfo| {
+        segment.kind == SegmentKind::Sorted || segment.last_tag.index <= index.applied_index
+    };
+    let infos = shared.log.segments();
+    let sealed = infos
+        .iter()
+        .filter(|segment| segment.sealed && applied(segment));
+    let mut candidates: Vec<Candidate> = sealed
+        .filter(|segment| allowed(segment.kind, live.of(segment.id)))
+        .map(|segment| Candidate {
+            id: segment.id,
+            live_bytes: live.of(segment.id).live_bytes,
+            used_bytes: segment.used_bytes,
+        })
+        .collect();
+    candidates.sort_by_key(|candidate| candidate.live_bytes);
+    candidates
+}
+
+struct Round {
+    plan: Plan,
+    survivor_bytes: u64,
+    survivor_bytes_max: u64,
+    garbage_bytes: u64,
+}
+
+impl Round {
+    fn new(shared: &Shared) -> Round {
+        let survivor_bytes_max = ROUND_SEGMENTS * shared.options.segment_bytes;
+        Round {
+            plan: Plan::default(),
+            survivor_bytes: 0,
+            survivor_bytes_max,
+            garbage_bytes: 0,
+        }
+    }
+
+    fn add(&mut self, candidate: &Candidate) {
+        if self.survivor_bytes + candidate.live_bytes > self.survivor_bytes_max {
+            return;
+        }
+        self.survivor_bytes += candidate.live_bytes;
+        self.garbage_bytes += candidate.used_bytes.saturating_sub(candidate.live_bytes);
+        if candidate.live_bytes == 0 {
+            self.plan.pays = true;
+        } else {
+            self.plan.victims.insert(candidate.id);
+        }
+    }
+}
+
+/// A record that was copied.
+#[derive(Debug)]
+struct Move {
+    tree: usize,
+    key: Vec<u8>,
+    old: Entry,
+    new: Entry,
+}
+
+/// Copies that the index does not know yet.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    /// The next one last.
+    rest: Vec<Move>,
+    /// Sorted segments that were filled.
+    filled: Vec<u32>,
+}
+
+impl Moves {
+    /// The sorted segments that hold the copies.
+    pub(crate) fn filled(&self) -> &[u32] {
+        &self.filled
+    }
+
+    /// Swaps at most so many places; true when none is left.
+    pub(crate) fn swap(&mut self, writer: &mut Writer, live: &mut Live, at_most: usize) -> bool {
+        self.filled
+            .drain(..)
+            .for_each(|segment| live.enter(segment));
+        let kept = self.rest.len().saturating_sub(at_most);
+        for moved in self.rest.drain(kept..).rev() {
+            if moved.swap(writer) {
+                live.born(Known::from(moved.new).place);
+                live.died(Known::from(moved.old).place);
+            }
+        }
+        self.rest.is_empty()
+    }
+}
+
+impl Move {
+    /// Meanwhile the version may have been superseded (then it is in HISTORY)
+    /// or compacted (then the copy is garbage).
+    fn swap(&self, writer: &mut Writer) -> bool {
+        if writer.replace_value(self.tree, &self.key, self.old, self.new) {
+            return true;
+        }
+        let main = Known::from(self.old).main as u64;
+        self.tree == CURRENT
+            && writer.replace_value(
+                HISTORY,
+                &history_key::encode(&self.key, main),
+                self.old,
+                self.new,
+            )
+    }
+}
+
+/// Copies the survivors of the plan's victims to sorted segments and makes
+/// them durable. `throttled`: at the pace of the options.
+pub(crate) fn copy(shared: &Shared, plan: &Plan, throttled: bool) -> Result<Moves, Error> {
+    let mut copy = Copy {
+        shared,
+        victims: &plan.victims,
+        relocation: shared.log.relocate()?,
+        moves: Vec::new(),
+        unpaced_bytes: 0,
+        throttled,
+    };
+    for tree in [CURRENT, HISTORY] {
+        copy.copy_tree(tree)?;
+    }
+    let filled = copy.relocation.finish()?;
+    let mut rest = copy.moves;
+    rest.reverse();
+    Ok(Moves { rest, filled })
+}
+
+struct Copy<'a> {
+    shared: &'a Shared,
+    victims: &'a BTreeSet<u32>,
+    relocation: Relocation,
+    moves: Vec<Move>,
+    unpaced_bytes: u64,
+    throttled: bool,
+}
+
+impl Copy<'_> {
+    fn copy_tree(&mut self, tree: usize) -> Result<(), Error> {
+        let mut start = None;
+        loop {
+            let (survivors, next) = self.survivors(tree, start.as_deref());
+            for (key, entry) in survivors {
+                self.copy_record(tree, key, entry)?;
+            }
+            if self.shared.stopping.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            match next {
+                Some(next) => start = Some(next),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// Some survivors after `start`, and where to go on.
+    #[expect(clippy::type_complexity, reason = "a slice and its end")]
+    fn survivors(
+        &self,
+        tree: usize,
+        start: Option<&[u8]>,
+    ) -> (Vec<(Vec<u8>, Entry)>, Option<Vec<u8>>) {
+        let mut survivors = Vec::new();
+        let trees = self.shared.reader.pin();
+        let start = start.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut cursor = trees.cursor(tree, start, Bound::Unbounded);
+        for looked in 1.. {
+            let Some((key, entry)) = cursor.next() else {
+                break;
+            };
+            if self.victims.contains(&Known::from(entry).place.segment()) {
+                survivors.push((key.to_vec(), entry));
+            }
+            if looked >= SLICE_ENTRIES || survivors.len() >= SLICE_SURVIVORS {
+                let next = key.to_vec();
+                return (survivors, Some(next));
+            }
+        }
+        (survivors, None)
+    }
+
+    fn copy_record(&mut self, tree: usize, key: Vec<u8>, old: Entry) -> Result<(), Error> {
+        let known = Known::from(old);
+        let record_bytes = known.place.record_bytes();
+        let record = self
+            .shared
+            .log
+            .read(known.place.position(), record_bytes as usize)?;
+        assert_eq!(record.kind, KIND_KEY, "the index points at a key version");
+        let position = self.relocation.append(Record {
+            kind: KIND_KEY,
+            parts: &[&record.payload],
+        })?;
+        let new = Known {
+            place: Place::new(position, record_bytes),
+            ..known
+        }
+        .entry();
+        self.moves.push(Move {
+            tree,
+            key,
+            old,
+            new,
+        });
+        self.shared
+            .counters
+            .relocated_bytes
+            .fetch_add(record_bytes, Ordering::Relaxed);
+        self.pace(record_bytes);
+        Ok(())
+    }
+
+    fn pace(&mut self, record_bytes: u64) {
+        self.unpaced_bytes += record_bytes;
+        if !self.throttled || self.unpaced_bytes < PAUSE_BYTES {
+            return;
+        }
+        let options = &self.shared.options;
+        let micros = self.unpaced_bytes * 1_000_000 / options.reclaim_bytes_per_second.max(1);
+        options.clock.sleep(Duration::from_micros(micros));
+        self.unpaced_bytes = 0;
+    }
+}

@@ -1,0 +1,218 @@
+//! A key version between its batch and the log.
+
+use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KIND_STATE, KeyHeader, STATE_HEADER_BYTES};
+use crate::{Batch, Change, Error, KeyChange, Revision};
+use bytes::Bytes;
+use value_log::Position;
+
+/// A version of a key as the log holds it. Its bytes share one allocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// When it was written.
+    pub revision: Revision,
+    /// True for a deletion.
+    pub tombstone: bool,
+    /// Main revision of the key's creation; 0 for a tombstone.
+    pub created: i64,
+    /// Versions since creation, from 1; 0 for a tombstone.
+    pub version: i64,
+    /// Lease the key hangs on; 0 for none.
+    pub lease: i64,
+    /// The key, a part of `kv`.
+    pub key: Bytes,
+    /// The encoded `mvccpb.KeyValue`, as it was given.
+    pub kv: Bytes,
+}
+
+impl Stored {
+    /// Reads a record's payload.
+    pub(crate) fn decode(kind: u8, payload: &Bytes) -> Result<Stored, &'static str> {
+        if kind != KIND_KEY {
+            return Err("not a key version");
+        }
+        let header = KeyHeader::decode(payload)?;
+        let kv = payload.slice(KEY_HEADER_BYTES..KEY_HEADER_BYTES + header.kv_bytes as usize);
+        let key_start = usize::from(header.key_offset);
+        Ok(Stored {
+            revision: Revision {
+                main: header.main as i64,
+                sub: i64::from(header.sub),
+            },
+            tombstone: header.tombstone,
+            created: header.created as i64,
+            version: header.version as i64,
+            lease: header.lease as i64,
+            key: kv.slice(key_start..key_start + header.key_bytes as usize),
+            kv,
+        })
+    }
+}
+
+impl From<Stored> for KeyChange {
+    fn from(stored: Stored) -> KeyChange {
+        KeyChange {
+            revision: stored.revision,
+            tombstone: stored.tombstone,
+            key: stored.key,
+            kv: stored.kv,
+            created: stored.created,
+            version: stored.version,
+            lease: stored.lease,
+        }
+    }
+}
+
+/// The header of `change`, or what makes it impossible to store.
+pub(crate) fn header_of(change: &KeyChange) -> Result<KeyHeader, String> {
+    let length =
+        |bytes: usize| u32::try_from(bytes).map_err(|_| format!("{bytes} bytes in one value"));
+    let key_offset = key_offset(change).ok_or("its key is not part of its value")?;
+    Ok(KeyHeader {
+        main: change.revision.main as u64,
+        created: change.created as u64,
+        version: change.version as u64,
+        lease: change.lease as u64,
+        sub: u32::try_from(change.revision.sub).map_err(|_| "its sub revision is out of range")?,
+        kv_bytes: length(change.kv.len())?,
+        key_bytes: length(change.key.len())?,
+        key_offset,
+        tombstone: change.tombstone,
+    })
+}
+
+/// Where the key lies in the value. Protobuf puts it first: one byte of tag
+/// and a length of one to five.
+fn key_offset(change: &KeyChange) -> Option<u16> {
+    let (key, kv) = (&change.key[..], &change.kv[..]);
+    if key.is_empty() {
+        return Some(0);
+    }
+    let at = |offset: &usize| kv.get(*offset..).is_some_and(|rest| rest.starts_with(key));
+    let expected = 1 + varint_bytes(key.len());
+    let offset = Some(expected)
+        .filter(at)
+        .or_else(|| (0..kv.len()).find(at))?;
+    u16::try_from(offset).ok()
+}
+
+fn varint_bytes(number: usize) -> usize {
+    (usize::BITS - number.leading_zeros()).max(1).div_ceil(7) as usize
+}
+
+/// One record of a group back into the change it was.
+pub(crate) fn decode_change(position: Position, kind: u8, payload: &[u8]) -> Result<Change, Error> {
+    let payload = Bytes::copy_from_slice(payload);
+    let change = match kind {
+        KIND_STATE => decode_state(payload),
+        _ => Stored::decode(kind, &payload).map(|stored| Change::Key(stored.into())),
+    };
+    change.map_err(|what| unreadable(position, what))
+}
+
+fn decode_state(payload: Bytes) -> Result<Change, &'static str> {
+    if payload.len() < STATE_HEADER_BYTES {
+        return Err("shorter than its header");
+    }
+    let kind = payload[0];
+    Ok(Change::State {
+        kind,
+        payload: payload.slice(STATE_HEADER_BYTES..),
+    })
+}
+
+pub(crate) fn unreadable(position: Position, what: &'static str) -> Error {
+    Error::RecordUnreadable {
+        segment: position.segment(),
+        offset: position.offset(),
+        what,
+    }
+}
+
+/// Checks what [`Batch`] promises.
+pub(crate) fn check(batch: &Batch) -> Result<(), String> {
+    let mut last: Option<Revision> = None;
+    for key in batch.keys() {
+        let now = key.revision;
+        let follows = last.is_none_or(|last| {
+            (now.main == last.main && now.sub > last.sub) || now.main == last.main + 1
+        });
+        if !follows || now.main < 1 || now.sub < 0 {
+            return Err(format!("revision {}.{} after {last:?}", now.main, now.sub));
+        }
+        last = Some(now);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(key: &[u8], kv: Vec<u8>) -> KeyChange {
+        KeyChange {
+            revision: Revision { main: 7, sub: 1 },
+            tombstone: false,
+            key: Bytes::copy_from_slice(key),
+            kv: kv.into(),
+            created: 5,
+            version: 2,
+            lease: -3,
+        }
+    }
+
+    fn encoded(key: &[u8]) -> Vec<u8> {
+        assert!(key.len() < 128);
+        [&[0x0a, key.len() as u8], key, b"and the rest"].concat()
+    }
+
+    #[test]
+    fn a_change_comes_back_from_its_record() {
+        let change = change(b"name", encoded(b"name"));
+        let header = header_of(&change).unwrap();
+        assert_eq!(header.key_offset, 2);
+        let payload = [&header.encode()[..], &change.kv, &[0; 5]].concat();
+        let position = Position::new(1, 64);
+        assert_eq!(
+            decode_change(position, KIND_KEY, &payload).unwrap(),
+            Change::Key(change)
+        );
+    }
+
+    #[test]
+    fn a_key_is_found_where_protobuf_puts_it_even_when_it_occurs_earlier() {
+        // The key's bytes equal the tag and length in front of it.
+        let change = change(&[0x0a], vec![0x0a, 0x01, 0x0a]);
+        assert_eq!(header_of(&change).unwrap().key_offset, 2);
+    }
+
+    #[test]
+    fn a_key_that_is_not_in_its_value_is_refused() {
+        assert!(header_of(&change(b"absent", b"value".to_vec())).is_err());
+    }
+
+    #[test]
+    fn lengths_of_varints() {
+        for (number, bytes) in [(0, 1), (127, 1), (128, 2), (16_383, 2), (16_384, 3)] {
+            assert_eq!(varint_bytes(number), bytes, "{number}");
+        }
+    }
+
+    #[test]
+    fn gaps_and_steps_back_within_a_batch_are_refused() {
+        let batch = |mains: &[(i64, i64)]| Batch {
+            changes: mains
+                .iter()
+                .map(|&(main, sub)| {
+                    let mut change = change(b"k", encoded(b"k"));
+                    change.revision = Revision { main, sub };
+                    Change::Key(change)
+                })
+                .collect(),
+            ..Batch::default()
+        };
+        assert!(check(&batch(&[(2, 0), (2, 1), (3, 0)])).is_ok());
+        assert!(check(&batch(&[(2, 0), (4, 0)])).is_err());
+        assert!(check(&batch(&[(2, 1), (2, 1)])).is_err());
+        assert!(check(&batch(&[(3, 0), (2, 0)])).is_err());
+    }
+}

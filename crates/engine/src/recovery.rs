@@ -1,0 +1,372 @@
+//! Opening: the last checkpoint in bulk, then the tail of the log.
+//!
+//! ```text
+//!   *.checkpoint   newest usable ──► trees, books, blob ──► Replayed::Checkpoint
+//!   log            frames after it ──► trees, books     ──► Replayed::Batch
+//!                  checked: no revision is missing, the end is not before
+//!                  what the checkpoint has seen
+//! ```
+//!
+//! A damaged checkpoint is passed over for the one before, if everything that
+//! one points at still exists; otherwise opening is refused, because leaving
+//! out a checkpoint would silently leave out what only it knows.
+
+use crate::apply::{Applier, Index};
+use crate::books::Books;
+use crate::checkpoint::files;
+use crate::checkpoint::load::{self, Loaded};
+use crate::engine::{Engine, Shared};
+use crate::maintenance::{Counters, Maintenance};
+use crate::trees::{self, CURRENT, HISTORY, NEVER_COMPACTED, TREES};
+use crate::{Batch, Error, Options, Replayed, count, record};
+use environment::{DirectoryLock, Disk};
+use ordered_index::Reader;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use value_log::{Group, Log, Position, Seal, SegmentKind};
+
+/// etcd's revision of an empty store.
+const EMPTY_REVISION: i64 = 1;
+/// What other stores leave in a directory.
+const FOREIGN: [&str; 6] = ["CURRENT", "IDENTITY", "data.mdb", "db", "0.wal", "snap"];
+const FOREIGN_SUFFIXES: [&str; 5] = [".sst", ".ldb", ".wal", ".snap", ".bolt"];
+
+type Replay<'a> = &'a mut dyn FnMut(Replayed<'_>) -> Result<(), Error>;
+
+/// What opening found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Last main revision (1: an empty store).
+    pub revision: i64,
+    /// Term of the last batch.
+    pub applied_term: u64,
+    /// Index of the last batch.
+    pub applied_index: u64,
+    /// True when an unfinished group was cut off the end of the log.
+    pub torn: bool,
+    /// True when the last user closed the log.
+    pub clean: bool,
+    /// Batches replayed after the checkpoint.
+    pub batches: u64,
+    /// Why a newer checkpoint was passed over, if one was.
+    pub damaged_checkpoint: Option<String>,
+}
+
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    directory: &Path,
+    options: Options,
+    replay: Replay<'_>,
+) -> Result<(Engine, Applier, Recovered), Error> {
+    disk.create_directories(directory)
+        .map_err(Error::disk("create", directory))?;
+    let lock = take_lock(&*disk, directory)?;
+    files::remove_partial(&*disk, directory)?;
+    let names = disk
+        .list(directory)
+        .map_err(Error::disk("list", directory))?;
+    refuse_foreign(directory, &names)?;
+    let mut recovery = Recovery::new(directory);
+    recovery.load_checkpoint(&*disk, &names, replay)?;
+    let log = recovery.replay_log(Arc::clone(&disk), &options, replay)?;
+    recovery.check_end()?;
+    Ok(recovery.finish(log, disk, options, lock))
+}
+
+fn take_lock(disk: &dyn Disk, directory: &Path) -> Result<Box<dyn DirectoryLock>, Error> {
+    disk.lock_directory(directory)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Error::DirectoryInUse {
+                directory: directory.into(),
+                holder: error.to_string(),
+            },
+            _ => Error::disk("lock", directory)(error),
+        })
+}
+
+fn refuse_foreign(directory: &Path, names: &[String]) -> Result<(), Error> {
+    let foreign = |name: &&String| {
+        FOREIGN.contains(&name.as_str())
+            || FOREIGN_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+    };
+    match names.iter().find(foreign) {
+        Some(file) => Err(Error::Foreign {
+            directory: directory.into(),
+            file: file.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Ids of the segments among `names`.
+fn segments(names: &[String]) -> BTreeSet<u32> {
+    names.iter().filter_map(|name| segment(name)).collect()
+}
+
+fn segment(name: &str) -> Option<u32> {
+    let digits = name
+        .strip_suffix(".log")
+        .or_else(|| name.strip_suffix(".sorted"))?;
+    (digits.len() == 8).then(|| u32::from_str_radix(digits, 16).ok())?
+}
+
+struct Recovery<'a> {
+    directory: &'a Path,
+    index: Index,
+    reader: Reader,
+    books: Books,
+    found: Recovered,
+    replay_from: Option<Position>,
+    /// Greatest main revision the checkpoint has seen.
+    checkpoint_main: i64,
+    log_floor: i64,
+    last_number: u64,
+}
+
+impl<'a> Recovery<'a> {
+    fn new(directory: &'a Path) -> Recovery<'a> {
+        let (writer, reader) = ordered_index::new(TREES);
+        let index = Index {
+            writer,
+            revision: EMPTY_REVISION,
+            compacted: NEVER_COMPACTED,
+            applied_term: 0,
+            applied_index: 0,
+            applied_position: Position::NONE,
+        };
+        Recovery {
+            directory,
+            index,
+            reader,
+            books: Books::default(),
+            found: Recovered::default(),
+            replay_from: None,
+            checkpoint_main: 0,
+            log_floor: 0,
+            last_number: 0,
+        }
+    }
+
+    fn load_checkpoint(
+        &mut self,
+        disk: &dyn Disk,
+        names: &[String],
+        replay: Replay<'_>,
+    ) -> Result<(), Error> {
+        let numbers = files::numbers(names);
+        let present = segments(names);
+        self.last_number = numbers.first().copied().unwrap_or(0);
+        for number in &numbers {
+            let path = files::path(self.directory, *number);
+            match load::load(disk, &path, &present) {
+                Ok(loaded) => {
+                    self.install(loaded, replay)?;
+                    return Ok(());
+                }
+                Err(what) => {
+                    tracing::warn!(file = %path.display(), %what, "checkpoint passed over");
+                    self.found.damaged_checkpoint.get_or_insert(what);
+                }
+            }
+        }
+        self.without_checkpoint(&numbers, &present)
+    }
+
+    /// Fine while the log reaches back to the first segment; beside unusable
+    /// checkpoints only when nothing was ever given back.
+    fn without_checkpoint(&self, numbers: &[u64], present: &BTreeSet<u32>) -> Result<(), Error> {
+        let first_segment = present.first().copied().unwrap_or(1);
+        let Some(&number) = numbers.first() else {
+            let directory = self.directory.to_path_buf();
+            let whole = first_segment == 1;
+            return if whole {
+                Ok(())
+            } else {
+                Err(Error::CheckpointMissing {
+                    directory,
+                    first_segment,
+                })
+            };
+        };
+        if present.iter().copied().eq(1..=present.len() as u32) && !present.is_empty() {
+            return Ok(());
+        }
+        let what = self.found.damaged_checkpoint.clone().unwrap_or_default();
+        Err(Error::CheckpointUnusable {
+            file: files::path(self.directory, number),
+            what,
+        })
+    }
+
+    fn install(&mut self, loaded: Loaded, replay: Replay<'_>) -> Result<(), Error> {
+        let head = loaded.head;
+        let [current, history] = loaded.trees;
+        let index = &mut self.index;
+        index.writer.install(CURRENT, current);
+        index.writer.install(HISTORY, history);
+        trees::set_compacted(&mut index.writer, head.compacted);
+        index.revision = head.revision;
+        index.compacted = head.compacted;
+        index.applied_term = head.applied_term;
+        index.applied_index = head.applied_index;
+        index.applied_position = head.applied_position;
+        self.books = loaded.books;
+        self.replay_from = Some(head.replay_position);
+        self.checkpoint_main = loaded.last_main;
+        self.log_floor = head.log_floor;
+        replay(Replayed::Checkpoint(&loaded.state))
+    }
+
+    fn replay_log(
+        &mut self,
+        disk: Arc<dyn Disk>,
+        options: &Options,
+        replay: Replay<'_>,
+    ) -> Result<Log, Error> {
+        let (directory, replay_from) = (self.directory, self.replay_from);
+        let mut refused = None;
+        let mut visit = |group: &Group<'_>| {
+            self.replay_group(group, replay).map_err(|error| {
+                let told = value_log::Error::visit(io::Error::other(error.to_string()));
+                refused = Some(error);
+                told
+            })
+        };
+        let opened = Log::open(
+            disk,
+            directory,
+            log_options(options),
+            replay_from,
+            &mut visit,
+        );
+        match (opened, refused) {
+            (_, Some(error)) => Err(error),
+            (Err(error), None) => Err(error.into()),
+            (Ok((log, recovered)), None) => {
+                self.found.torn = recovered.torn;
+                self.found.clean = recovered.clean;
+                Ok(log)
+            }
+        }
+    }
+
+    fn replay_group(&mut self, group: &Group<'_>, replay: Replay<'_>) -> Result<(), Error> {
+        if group.records.is_empty() || group.tag.index <= self.index.applied_index {
+            return Ok(());
+        }
+        let decode = |&(position, kind, payload): &(Position, u8, &[u8])| {
+            record::decode_change(position, kind, payload)
+        };
+        let changes = group
+            .records
+            .iter()
+            .map(decode)
+            .collect::<Result<_, Error>>()?;
+        let batch = Batch {
+            term: group.tag.term,
+            index: group.tag.index,
+            changes,
+        };
+        self.check_next(&batch)?;
+        let positions: Vec<Position> = group.records.iter().map(|record| record.0).collect();
+        self.index.apply(&self.books, &batch, &positions, true);
+        self.found.batches += 1;
+        replay(Replayed::Batch(&batch))
+    }
+
+    fn check_next(&self, batch: &Batch) -> Result<(), Error> {
+        let malformed = |what| Error::InvalidBatch {
+            index: batch.index,
+            what,
+        };
+        record::check(batch).map_err(malformed)?;
+        let expected = self.index.revision + 1;
+        match batch.mains() {
+            Some((found, _)) if found != expected => Err(Error::Gap {
+                directory: self.directory.into(),
+                expected,
+                found,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The checkpoint knows only what was applied, so the log had it.
+    fn check_end(&self) -> Result<(), Error> {
+        let (checkpoint, log) = (self.checkpoint_main, self.index.revision);
+        if checkpoint > log {
+            let directory = self.directory.into();
+            return Err(Error::LogCutShort {
+                directory,
+                checkpoint,
+                log,
+            });
+        }
+        Ok(())
+    }
+
+    fn finish(
+        mut self,
+        log: Log,
+        disk: Arc<dyn Disk>,
+        options: Options,
+        lock: Box<dyn DirectoryLock>,
+    ) -> (Engine, Applier, Recovered) {
+        // Sorted segments that a crash left without anyone pointing at them.
+        let sorted = log
+            .segments()
+            .into_iter()
+            .filter(|segment| segment.kind == SegmentKind::Sorted);
+        sorted.for_each(|segment| self.books.live().enter(segment.id));
+        count::start(&mut self.index.writer, self.index.revision);
+        let begun = self.replay_from.unwrap_or(Position::NONE);
+        let shared = Arc::new(Shared {
+            log,
+            reader: self.reader,
+            books: self.books,
+            counters: Counters::default(),
+            disk,
+            directory: self.directory.into(),
+            options,
+            index_bytes: AtomicU64::new(0),
+            applied_index: AtomicU64::new(0),
+            applied_term: AtomicU64::new(0),
+            appended: AtomicU64::new(0),
+            log_floor: AtomicI64::new(self.log_floor),
+            stopping: AtomicBool::new(false),
+            _lock: lock,
+        });
+        self.index.publish(&shared);
+        let found = Recovered {
+            revision: self.index.revision,
+            applied_term: self.index.applied_term,
+            applied_index: self.index.applied_index,
+            ..self.found
+        };
+        let engine = Engine(shared);
+        let maintenance = Maintenance::new(self.last_number, begun);
+        (
+            engine.clone(),
+            Applier {
+                engine,
+                index: self.index,
+                maintenance,
+            },
+            found,
+        )
+    }
+}
+
+fn log_options(options: &Options) -> value_log::Options {
+    value_log::Options {
+        segment_bytes: options.segment_bytes,
+        spare_segments: options.spare_segments,
+        durability: options.durability,
+        seal: Seal::Explicit,
+        reserve_bytes: options.reserve_bytes,
+        ..value_log::Options::default()
+    }
+}

@@ -1,0 +1,108 @@
+//! Reading: one moment of the index, at any revision that is not compacted.
+//!
+//! ```text
+//!   revision   2    3    4    5    6    7 = revision()
+//!   a          a2 ───────── a5 ─────────►      CURRENT: a5, c6
+//!   b               b3 ─ †4                    HISTORY: a2, b3, †4
+//!   c                              c6 ──►
+//! ```
+//!
+//! At revision 4 the newest version not above 4 counts: `a2` from HISTORY,
+//! nothing for `b` (a tombstone) and `c`.
+
+use crate::Range;
+use crate::count;
+use crate::history_key;
+use crate::place::Place;
+use crate::trees::{self, CURRENT, HISTORY, Known};
+use bytes::Bytes;
+use std::ops::Bound;
+
+/// A version of a key, as the index knows it: what [`crate::Engine::read`]
+/// needs to fetch it. Holds nothing back: while it waits the record may move
+/// (the read looks it up again) or be compacted (the read says so).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The key.
+    pub key: Bytes,
+    /// Main revision that wrote it.
+    pub main: i64,
+    /// True for a deletion; versions that a snapshot hands out never are.
+    pub tombstone: bool,
+    pub(crate) place: Place,
+}
+
+impl Version {
+    pub(crate) fn new(key: Bytes, known: Known) -> Version {
+        Version {
+            key,
+            main: known.main,
+            tombstone: known.tombstone,
+            place: known.place,
+        }
+    }
+}
+
+/// A consistent view of the index. Bound to its thread, and holds back the
+/// memory of what is replaced meanwhile: take it, look, drop it.
+#[derive(Debug)]
+pub struct Snapshot {
+    pub(crate) trees: ordered_index::Snapshot,
+}
+
+impl Snapshot {
+    /// Last applied main revision; 1 when nothing was ever written.
+    pub fn revision(&self) -> i64 {
+        self.trees.mark() as i64
+    }
+
+    /// Last compacted main revision; -1 when never compacted.
+    pub fn compacted(&self) -> i64 {
+        trees::compacted(&self.trees)
+    }
+
+    /// Keys that exist now.
+    pub fn keys(&self) -> u64 {
+        self.trees.len(CURRENT)
+    }
+
+    /// Versions kept, tombstones included.
+    pub fn versions(&self) -> u64 {
+        self.trees.len(CURRENT) + self.trees.len(HISTORY)
+    }
+
+    /// The version of `key` visible at revision `at`, which the caller has
+    /// checked against [`Snapshot::compacted`].
+    pub fn get(&self, key: &[u8], at: i64) -> Option<Version> {
+        let current = self.trees.get(CURRENT, key).map(Known::from);
+        let known = match current {
+            Some(known) if known.main <= at => Some(known),
+            None if at >= self.revision() => None,
+            _ => self.newest_superseded(key, at),
+        };
+        let known = known.filter(|known| !known.tombstone)?;
+        Some(Version::new(Bytes::copy_from_slice(key), known))
+    }
+
+    fn newest_superseded(&self, key: &[u8], at: i64) -> Option<Known> {
+        let at = u64::try_from(at).ok()?;
+        let (from, to) = (history_key::encode(key, at), history_key::encode(key, 0));
+        let mut cursor = self
+            .trees
+            .cursor(HISTORY, Bound::Included(&from), Bound::Included(&to));
+        cursor.next().map(|(_, entry)| Known::from(entry))
+    }
+
+    /// The versions visible at `at` with `start <= key < end` (`None`: to the
+    /// last key), from both ends.
+    pub fn range(&self, start: &[u8], end: Option<&[u8]>, at: i64) -> Range<'_> {
+        Range::new(self, start, end, at)
+    }
+
+    /// How many versions [`Snapshot::range`] yields: O(log n) at the newest
+    /// revision, O(log n + keys born and gone since) shortly after, a walk
+    /// where that would be longer.
+    pub fn count(&self, start: &[u8], end: Option<&[u8]>, at: i64) -> u64 {
+        count::count(self, start, end, at)
+    }
+}

@@ -1,0 +1,206 @@
+//! Versions in revision order, as HashKV wants them.
+//!
+//! The index knows keys in order, not revisions, so this takes two passes:
+//! collect (revision, place) of what counts, sort, then read. In revision
+//! order the places ascend too, but for what reclaim has moved, so the reads
+//! run along the log. It holds 16 bytes a version; when reclaim moves records
+//! under it, it collects again and goes on where it was.
+//!
+//! What counts is etcd's rule for HashKV(R) with C compacted (`hash.go`):
+//! everything in (C, R], tombstones included; and of what is not above C the
+//! versions visible at R. Only when nothing at all is visible at R, every
+//! survivor of the compaction counts.
+
+use crate::compaction::survives;
+use crate::engine::Engine;
+use crate::place::Place;
+use crate::range::Merge;
+use crate::trees::Known;
+use crate::{Error, Snapshot, Stored};
+
+/// How often the records may move under one walk.
+const MOVES_MAX: usize = 16;
+
+/// The versions that `HashKV` hashes; made by
+/// [`Engine::versions_in_revision_order`].
+#[derive(Debug)]
+pub struct Versions {
+    engine: Engine,
+    at: i64,
+    revision: i64,
+    compacted: i64,
+    rest: std::vec::IntoIter<(i64, Place)>,
+    /// Versions of one transaction, the next one last.
+    transaction: Vec<Stored>,
+    /// Last main revision read.
+    done: i64,
+    moves_left: usize,
+}
+
+impl Versions {
+    pub(crate) fn new(engine: &Engine, at: i64) -> Result<Versions, Error> {
+        let snapshot = engine.snapshot();
+        let (revision, compacted) = (snapshot.revision(), snapshot.compacted());
+        let at = if at <= 0 { revision } else { at };
+        if at < compacted {
+            return Err(Error::Compacted {
+                asked: at,
+                compacted,
+            });
+        }
+        let rest = collect(&snapshot, at, compacted).into_iter();
+        let engine = engine.clone();
+        let transaction = Vec::new();
+        Ok(Versions {
+            engine,
+            at,
+            revision,
+            compacted,
+            rest,
+            transaction,
+            done: 0,
+            moves_left: MOVES_MAX,
+        })
+    }
+
+    /// The revision the versions are hashed at.
+    pub fn at(&self) -> i64 {
+        self.at
+    }
+
+    /// The last applied revision when the walk began.
+    pub fn revision(&self) -> i64 {
+        self.revision
+    }
+
+    /// The compacted revision when the walk began (-1: never).
+    pub fn compacted(&self) -> i64 {
+        self.compacted
+    }
+
+    /// Reads all versions of the next transaction.
+    fn read_transaction(&mut self) -> Result<(), Error> {
+        while let Some(&(main, _)) = self.rest.as_slice().first() {
+            match self.read_main(main) {
+                Ok(mut versions) => {
+                    versions.sort_by_key(|stored| std::cmp::Reverse(stored.revision.sub));
+                    self.rest.nth(versions.len() - 1);
+                    self.transaction = versions;
+                    self.done = main;
+                    return Ok(());
+                }
+                Err(error) => self.collect_again(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn read_main(&self, main: i64) -> Result<Vec<Stored>, Error> {
+        let same = self
+            .rest
+            .as_slice()
+            .iter()
+            .take_while(|next| next.0 == main);
+        same.map(|&(main, place)| self.engine.0.read_at(place, main))
+            .collect()
+    }
+
+    /// After a failed read: the records have moved, or they are really lost.
+    fn collect_again(&mut self, error: Error) -> Result<(), Error> {
+        let snapshot = self.engine.snapshot();
+        if snapshot.compacted() > self.compacted {
+            return Err(Error::Compacted {
+                asked: self.at,
+                compacted: snapshot.compacted(),
+            });
+        }
+        let mut found = collect(&snapshot, self.at, self.compacted);
+        found.retain(|&(main, _)| main > self.done);
+        if found == self.rest.as_slice() || self.moves_left == 0 {
+            return Err(error);
+        }
+        self.moves_left -= 1;
+        self.rest = found.into_iter();
+        Ok(())
+    }
+}
+
+impl Iterator for Versions {
+    type Item = Result<Stored, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.transaction.is_empty()
+            && let Err(error) = self.read_transaction()
+        {
+            self.rest = Vec::new().into_iter();
+            return Some(Err(error));
+        }
+        self.transaction.pop().map(Ok)
+    }
+}
+
+/// What counts for a hash at `at`, by revision.
+fn collect(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, Place)> {
+    let mut counted = Vec::new();
+    let mut survivors = Vec::new();
+    let mut any_visible = false;
+    each_key(snapshot, |versions| {
+        let newest = newest_not_above(versions, at);
+        let visible = newest.filter(|known| !known.tombstone);
+        any_visible |= visible.is_some();
+        counted.extend(visible.filter(|known| known.main <= compacted));
+        counted.extend(
+            versions
+                .iter()
+                .filter(|known| known.main > compacted && known.main <= at),
+        );
+        if !any_visible {
+            let survivor = newest_not_above(versions, compacted);
+            survivors
+                .extend(survivor.filter(|known| !known.tombstone && survives(*known, compacted)));
+        }
+    });
+    if !any_visible {
+        counted.extend(survivors);
+    }
+    in_order(counted)
+}
+
+/// Every version of every key changed at `from` or later, up to `to`.
+pub(crate) fn changes_between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<(i64, Place)> {
+    let mut counted = Vec::new();
+    each_key(snapshot, |versions| {
+        counted.extend(
+            versions
+                .iter()
+                .filter(|known| known.main >= from && known.main <= to),
+        );
+    });
+    in_order(counted)
+}
+
+fn each_key(snapshot: &Snapshot, mut look: impl FnMut(&[Known])) {
+    let mut merge = Merge::new(snapshot, &[], None, i64::MAX, false);
+    let mut versions = Vec::new();
+    while merge.next_versions(&mut versions).is_some() {
+        look(&versions);
+    }
+}
+
+fn newest_not_above(versions: &[Known], at: i64) -> Option<Known> {
+    versions
+        .iter()
+        .rev()
+        .filter(|known| known.main <= at)
+        .max_by_key(|known| known.main)
+        .copied()
+}
+
+fn in_order(counted: Vec<Known>) -> Vec<(i64, Place)> {
+    let mut places: Vec<(i64, Place)> = counted
+        .iter()
+        .map(|known| (known.main, known.place))
+        .collect();
+    places.sort_unstable();
+    places
+}
