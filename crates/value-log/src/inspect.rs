@@ -19,7 +19,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use environment::{Disk, File, OpenMode};
 
-use crate::format::{SEAL_NOTE_START, SealNote, SegmentHeader, Unreadable, VERSION};
+use crate::format::{
+    SEAL_NOTE_START, SEGMENT_HEADER_BYTES, SealNote, SegmentHeader, Unreadable, VERSION,
+};
 use crate::segment::FileName;
 use crate::{Error, SEGMENT_BYTES_MAX, SegmentKind, Tag};
 
@@ -80,6 +82,13 @@ impl SegmentFile {
         let file_bytes = file.size().map_err(Error::io("measure", &self.path))?;
         let (bytes, unreadable) = read_all(&file, file_bytes.min(SEGMENT_BYTES_MAX));
         Ok(SegmentBytes { file: self.clone(), file_bytes, bytes, unreadable })
+    }
+
+    /// The header alone; `None` where there is no valid one.
+    pub fn read_header(&self, disk: &dyn Disk) -> Option<Header> {
+        let file = disk.open(&self.path, OpenMode::Read).ok()?;
+        let (bytes, _) = read_all(&file, SEGMENT_HEADER_BYTES as u64);
+        SegmentBytes { file: self.clone(), file_bytes: 0, bytes, unreadable: None }.header().ok()
     }
 }
 

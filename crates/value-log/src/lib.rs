@@ -9,6 +9,7 @@ mod format;
 mod frame;
 mod group;
 mod groups;
+pub mod inspect;
 mod ledger;
 #[cfg(test)]
 mod ledger_tests;

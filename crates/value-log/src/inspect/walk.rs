@@ -63,6 +63,8 @@ pub struct Frame {
     pub kind: FrameKind,
     /// Its number and checksum.
     pub link: Link,
+    /// All before this was stable when the frame was written.
+    pub synced_up_to: Position,
     /// The appender's numbers.
     pub tag: Tag,
     /// First byte in the segment.
@@ -206,6 +208,7 @@ impl Walk {
         Ok(Frame {
             kind: header.kind.into(),
             link: Link { sequence: header.sequence.0, epoch: header.epoch, crc },
+            synced_up_to: header.synced_up_to,
             tag: header.tag,
             start,
             end: start + header.frame_bytes(),
