@@ -12,6 +12,7 @@ mod error;
 mod format;
 mod history;
 mod history_key;
+pub mod inspect;
 mod live;
 mod maintenance;
 mod marks;
