@@ -70,8 +70,8 @@ mod tests {
         assert_eq!(KeyRange::new("a"..="b"), range(b"a", b"b\0"));
         assert_eq!(KeyRange::new("a"..), range(b"a", b"\0"));
         assert_eq!(KeyRange::new::<&str>(..), range(b"\0", b"\0"));
-        let above = (Bound::Excluded("a"), Bound::Unbounded);
-        assert_eq!(KeyRange::new(above), range(b"a\0", b"\0"));
+        let above = (Bound::Excluded("a"), Bound::<&str>::Unbounded);
+        assert_eq!(KeyRange::new::<&str>(above), range(b"a\0", b"\0"));
     }
 
     #[test]

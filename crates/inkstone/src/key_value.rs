@@ -22,14 +22,14 @@ pub struct KeyValue {
 
 impl From<&EncodedKeyValue> for KeyValue {
     fn from(encoded: &EncodedKeyValue) -> KeyValue {
-        let decoded = encoded.decode();
+        let fields = encoded.fields();
         KeyValue {
-            key: decoded.key,
-            value: decoded.value,
-            create_revision: decoded.create_revision,
-            mod_revision: decoded.mod_revision,
-            version: decoded.version,
-            lease: decoded.lease,
+            key: encoded.0.slice_ref(fields.key),
+            value: encoded.0.slice_ref(fields.value),
+            create_revision: fields.create_revision,
+            mod_revision: fields.mod_revision,
+            version: fields.version,
+            lease: fields.lease,
         }
     }
 }
