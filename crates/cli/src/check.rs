@@ -1,0 +1,222 @@
+//! `inkstone check`: verifies every byte of a data directory, changes none.
+//!
+//! ```text
+//!   checkpoints   blocks, sums        ──► where each version should be ─┐
+//!   log           headers, chain of groups, records, revisions          ├─► agree?
+//!   sorted        the same, a chain of its own ─────────────────────────┘
+//! ```
+//!
+//! Everything is looked at once, front to back. What looks damaged is read a
+//! second time before it is reported: beside a running server a read may meet
+//! a write half-way.
+
+mod agreement;
+mod chain;
+mod finding;
+
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use engine::inspect::{Checkpoint, CheckpointFile, checkpoints, is_checkpoint_name};
+use environment::real::RealDisk;
+use value_log::SegmentKind;
+
+use self::agreement::Agreement;
+use self::chain::Chain;
+use self::finding::{Finding, Findings};
+use crate::directory::{DataDirectory, LOCK_FILE};
+use crate::failure::{FAILED, Failure};
+use crate::progress::Progress;
+use crate::survey::Survey;
+use crate::table::{Table, counted, size};
+
+/// Verify every byte of a data directory
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Reads only and takes no lock; beside a running server it checks what is stable.
+Exit code: 0 sound, 1 damaged (each place is named, with what to do), 2 not a
+data directory.
+
+Examples:
+  inkstone check default.inkstone
+  inkstone check /var/lib/inkstone || mail -s damaged root < /dev/null")]
+pub(crate) struct Arguments {
+    /// The server's data directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Checks and reports.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let directory = DataDirectory::open(&arguments.directory)?;
+    let checked = Checked::all(&directory)?;
+    let mut output = BufWriter::new(std::io::stdout());
+    checked.write(&directory, &mut output)?;
+    output.flush()?;
+    match checked.findings.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Said { exit: FAILED }),
+    }
+}
+
+/// Files of one sort, added up.
+#[derive(Debug, Default)]
+struct Tally {
+    files: u64,
+    bytes: u64,
+    groups: u64,
+    records: u64,
+}
+
+/// What the pass over a directory has seen.
+#[derive(Debug, Default)]
+struct Checked {
+    log: Tally,
+    sorted: Tally,
+    checkpoints: Tally,
+    findings: Findings,
+    notes: Vec<String>,
+    /// The newest checkpoint that verifies.
+    newest: Option<Checkpoint>,
+    last_revision: i64,
+}
+
+impl Checked {
+    fn all(directory: &DataDirectory) -> Result<Checked, Failure> {
+        let files = checkpoints(&RealDisk, &directory.path)
+            .map_err(|error| Failure::failed(error, ""))?;
+        let mut progress = Progress::new("checking", total_bytes(directory, &files));
+        let mut checked = Checked::default();
+        let mut agreement = checked.check_checkpoints(&files, &mut progress);
+        checked.check_segments(directory, &mut agreement, &mut progress);
+        checked.check_agreement(directory, &files, agreement);
+        checked.note_foreign_files(directory);
+        Ok(checked)
+    }
+
+    fn check_checkpoints(&mut self, files: &[CheckpointFile], progress: &mut Progress) -> Agreement {
+        let mut agreement = Agreement::default();
+        for file in files {
+            let wanted = self.newest.is_none();
+            let mut expected = Agreement::default();
+            let found = file.verify(&RealDisk, &mut |pointer| {
+                if wanted {
+                    expected.expect(&pointer);
+                }
+            });
+            progress.advance(file_bytes(&file.path));
+            match found {
+                Ok(checkpoint) => {
+                    self.checkpoints.files += 1;
+                    self.checkpoints.bytes += checkpoint.file_bytes;
+                    self.checkpoints.records += checkpoint.keys + checkpoint.superseded;
+                    if wanted {
+                        self.newest = Some(checkpoint);
+                        agreement = expected;
+                    }
+                }
+                // The server replaced it while we looked.
+                Err(_) if !file.path.exists() => {}
+                Err(damage) => {
+                    let finding = Finding::checkpoint(&file.path, damage.offset, damage.what);
+                    self.findings.add(finding);
+                }
+            }
+        }
+        agreement.prepare();
+        agreement
+    }
+
+    fn check_segments(
+        &mut self,
+        directory: &DataDirectory,
+        agreement: &mut Agreement,
+        progress: &mut Progress,
+    ) {
+        let mut chain = Chain::new(self.newest);
+        for file in &directory.files.segments {
+            let survey = chain.check(file, agreement, &mut self.findings);
+            progress.advance(file_bytes(&file.path));
+            if let Some(survey) = survey {
+                self.tally(&survey);
+            }
+        }
+        self.last_revision = chain.finish(&mut self.findings);
+        self.notes.extend(chain.note());
+    }
+
+    fn tally(&mut self, survey: &Survey) {
+        let tally = match survey.file.kind {
+            SegmentKind::Log => &mut self.log,
+            SegmentKind::Sorted => &mut self.sorted,
+        };
+        tally.files += 1;
+        tally.bytes += survey.file_bytes;
+        tally.groups += survey.groups;
+        tally.records += survey.records;
+    }
+
+    /// Says where checkpoint and log disagree, unless the checkpoint has been
+    /// replaced meanwhile: then segments that it names may rightly be gone.
+    fn check_agreement(
+        &mut self,
+        directory: &DataDirectory,
+        before: &[CheckpointFile],
+        agreement: Agreement,
+    ) {
+        let after = checkpoints(&RealDisk, &directory.path).unwrap_or_default();
+        if after.first() != before.first() {
+            let note = "a checkpoint was written meanwhile: run again to compare it with the log";
+            self.notes.push(note.to_owned());
+            return;
+        }
+        agreement.finish(&directory.path, &mut self.findings);
+    }
+
+    fn note_foreign_files(&mut self, directory: &DataDirectory) {
+        let ours = |name: &String| name == LOCK_FILE || is_checkpoint_name(name);
+        let foreign = directory.files.others.iter().filter(|name| !ours(name));
+        self.notes.extend(foreign.map(|name| format!("{name} is no file of Inkstone's log; not checked")));
+    }
+
+    fn write(&self, directory: &DataDirectory, output: &mut dyn Write) -> Result<(), Failure> {
+        let mut table = Table::new(&["<CHECKED", "FILES", "SIZE", "GROUPS", "RECORDS"]);
+        let sorts = [("log", &self.log), ("sorted", &self.sorted), ("checkpoints", &self.checkpoints)];
+        for (name, tally) in sorts {
+            let groups = if name == "checkpoints" { "-".into() } else { tally.groups.to_string() };
+            let (files, records) = (tally.files.to_string(), tally.records.to_string());
+            table.row(vec![name.to_owned(), files, size(tally.bytes), groups, records]);
+        }
+        table.write(output)?;
+        writeln!(output)?;
+        if let Some(holder) = directory.holder {
+            writeln!(output, "note: in use by process {holder}; checked as far as it had come")?;
+        }
+        for note in &self.notes {
+            writeln!(output, "note: {note}")?;
+        }
+        self.findings.write(output)?;
+        self.write_verdict(directory, output)
+    }
+
+    fn write_verdict(&self, directory: &DataDirectory, output: &mut dyn Write) -> Result<(), Failure> {
+        let path = directory.path.display();
+        if self.findings.is_empty() {
+            writeln!(output, "sound: {path}, last revision {}", self.last_revision)?;
+        } else {
+            let places = counted(self.findings.len(), "place", "places");
+            writeln!(output, "damaged: {path}, in {places}")?;
+        }
+        Ok(())
+    }
+}
+
+fn total_bytes(directory: &DataDirectory, checkpoints: &[CheckpointFile]) -> u64 {
+    let segments = directory.files.segments.iter().map(|file| file_bytes(&file.path));
+    segments.chain(checkpoints.iter().map(|file| file_bytes(&file.path))).sum()
+}
+
+/// For the bar only: a file that is gone counts nothing.
+fn file_bytes(path: &std::path::Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+}

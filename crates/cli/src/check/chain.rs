@@ -1,0 +1,256 @@
+//! The segments in order: does each one verify, and follow the one before?
+//!
+//! Log segments form one chain. A gap in it is right where reclaim gave
+//! segments back, and that is only before the place where the newest
+//! checkpoint begins to replay; from there on every segment must be there and
+//! every revision must follow the one before.
+
+use std::convert::Infallible;
+use std::path::Path;
+
+use engine::inspect::{Checkpoint, Contents, contents};
+use value_log::{Position, SegmentKind};
+use value_log::inspect::{Frame, Link, SegmentBytes, SegmentFile, Why};
+
+use super::agreement::{Agreement, Open};
+use super::finding::{Finding, Findings};
+use crate::survey::Survey;
+
+/// Before the first group of a sorted segment, whose chain is its own.
+const SORTED_START: Link = Link { sequence: 0, epoch: 0, crc: 0 };
+
+/// The log as far as it has been walked.
+#[derive(Debug)]
+pub(super) struct Chain {
+    checkpoint: Option<Checkpoint>,
+    /// The log segment before, and its last group; `None` at the beginning
+    /// and behind damage.
+    last: Option<(SegmentFile, u64)>,
+    link: Option<Link>,
+    /// Last main revision seen; `None` where the next one cannot be told.
+    revision: Option<i64>,
+    last_revision: i64,
+    /// What to say if no group comes after.
+    unfinished: Option<String>,
+}
+
+/// One segment, judged.
+struct Judged {
+    survey: Survey,
+    revision: Option<i64>,
+    last_revision: i64,
+    findings: Findings,
+    sound: bool,
+}
+
+impl Chain {
+    pub(super) fn new(checkpoint: Option<Checkpoint>) -> Chain {
+        let last_revision = checkpoint.map_or(1, |checkpoint| checkpoint.revision);
+        Chain { checkpoint, last: None, link: None, revision: None, last_revision, unfinished: None }
+    }
+
+    /// Walks `file`; `None` when it is gone.
+    pub(super) fn check(
+        &mut self,
+        file: &SegmentFile,
+        agreement: &mut Agreement,
+        findings: &mut Findings,
+    ) -> Option<Survey> {
+        let hole = self.hole_before(file);
+        if hole.is_some() {
+            (self.link, self.revision) = (None, None);
+        }
+        let judged = self.judge_twice(file, agreement, findings)?;
+        findings.append(judged.findings);
+        if let Some(finding) = hole.flatten() {
+            findings.add(finding);
+        }
+        if file.kind == SegmentKind::Log {
+            self.go_on(&judged.survey, judged.sound, judged.revision, judged.last_revision);
+        }
+        Some(judged.survey)
+    }
+
+    /// A server at work may have been met half-way: what looks damaged is
+    /// looked at again.
+    fn judge_twice(
+        &self,
+        file: &SegmentFile,
+        agreement: &mut Agreement,
+        findings: &mut Findings,
+    ) -> Option<Judged> {
+        let after = if file.kind == SegmentKind::Log { self.link } else { Some(SORTED_START) };
+        let first = self.judge(file, after, agreement)?;
+        if !first.sound {
+            return self.judge(file, after, agreement);
+        }
+        if file.kind == SegmentKind::Sorted || first.survey.link != self.link {
+            return Some(first);
+        }
+        // No group follows the chain: is there one that does not?
+        let alone = self.judge(file, None, agreement)?;
+        findings.append(self.broken_chain(&alone.survey));
+        Some(alone)
+    }
+
+    /// Groups that do not follow the chain are the rest of an unfinished
+    /// write, unless one of them says that what came before was stable.
+    fn broken_chain(&self, alone: &Survey) -> Findings {
+        let mut findings = Findings::default();
+        let (Some(link), Some((last, end)), Some(begun)) = (self.link, &self.last, alone.link) else {
+            return findings;
+        };
+        if begun.epoch >= link.epoch && alone.promised > Position::new(last.id, *end) {
+            let what = format!(
+                "the log ends with group {} here, and segment {:08x} begins with a later one",
+                link.sequence, alone.file.id
+            );
+            findings.add(Finding::log(&last.path, *end, what));
+        }
+        findings
+    }
+
+    /// The next log segment follows this one. Behind damage it stands alone.
+    fn go_on(&mut self, survey: &Survey, sound: bool, revision: Option<i64>, last_revision: i64) {
+        (self.link, self.revision) = if sound { (survey.link.or(self.link), revision) } else { (None, None) };
+        self.last_revision = self.last_revision.max(last_revision);
+        self.last = Some((survey.file.clone(), survey.used_bytes));
+        if survey.groups > 0 || matches!(survey.stop.why, Why::Torn(_)) {
+            self.unfinished = unfinished_group(survey);
+        }
+    }
+
+    /// The log must reach as far as the checkpoint. Returns the last revision.
+    pub(super) fn finish(&mut self, findings: &mut Findings) -> i64 {
+        let wanted = self.checkpoint.map_or(0, |checkpoint| checkpoint.last_main);
+        if let Some((file, end)) = self.last.as_ref().filter(|_| self.last_revision < wanted) {
+            let what = format!(
+                "the log ends with revision {}, the checkpoint knows {wanted}",
+                self.last_revision
+            );
+            findings.add(Finding::log(&file.path, *end, what));
+        }
+        self.last_revision
+    }
+
+    /// What to say about the end of the log.
+    pub(super) fn note(self) -> Option<String> {
+        self.unfinished
+    }
+
+    /// `Some` when segments are missing before `file`, with what is wrong if
+    /// that is not right.
+    fn hole_before(&self, file: &SegmentFile) -> Option<Option<Finding>> {
+        let previous = previous_of(file)?;
+        if previous == self.last.as_ref().map_or(0, |(last, _)| last.id) {
+            return None;
+        }
+        let replayed = self.checkpoint.map_or(0, |checkpoint| checkpoint.replay_position.segment());
+        let missing = (previous >= replayed).then(|| {
+            let path = file.path.with_file_name(format!("{previous:08x}.log"));
+            Finding::log(&path, 0, format!("the file is missing: segment {:08x} follows it", file.id))
+        });
+        Some(missing)
+    }
+
+    /// Walks `file` once and says all that is wrong with it.
+    fn judge(
+        &self,
+        file: &SegmentFile,
+        after: Option<Link>,
+        agreement: &mut Agreement,
+    ) -> Option<Judged> {
+        let log = file.kind == SegmentKind::Log;
+        let mut pass = Pass::new(&file.path, agreement.of(file.id), self.revision.filter(|_| log));
+        let mut visit = |frame: &Frame| {
+            pass.frame(frame, log);
+            Ok::<(), Infallible>(())
+        };
+        let Ok(survey) = Survey::of(file, after, &mut visit);
+        let survey = survey?;
+        let Pass { open, revision, last_revision, mut findings, .. } = pass;
+        findings.append(open.finish(&file.path, survey.used_bytes));
+        judge_survey(&survey, &mut findings);
+        let sound = findings.is_empty();
+        Some(Judged { survey, revision, last_revision, findings, sound })
+    }
+}
+
+/// A note about a group that was begun and never promised.
+fn unfinished_group(survey: &Survey) -> Option<String> {
+    matches!(survey.stop.why, Why::Torn(_)).then(|| {
+        let (path, offset) = (survey.file.path.display(), survey.stop.offset);
+        format!("{path} ends in an unfinished group at byte {offset}, never acknowledged; the server drops it when it starts")
+    })
+}
+
+/// The log segment that `file` says it follows.
+fn previous_of(file: &SegmentFile) -> Option<u32> {
+    let header = file.read_header(&environment::real::RealDisk)?;
+    (header.kind == SegmentKind::Log).then_some(header.previous)
+}
+
+/// What is wrong with a segment as a whole.
+fn judge_survey(survey: &Survey, findings: &mut Findings) {
+    let path = &survey.file.path;
+    let mut add = |offset: u64, what: String| findings.add(Finding::log(path, offset, what));
+    match &survey.header {
+        Err(what) => add(0, what.clone()),
+        Ok(header) if survey.file_bytes < header.segment_bytes => {
+            let what = format!("the file ends here, its header says {} bytes", header.segment_bytes);
+            add(survey.file_bytes, what);
+        }
+        Ok(_) => {}
+    }
+    if let Err(what) = &survey.seal {
+        add(SegmentBytes::SEAL_OFFSET, what.clone());
+    }
+    if let Some((offset, what)) = &survey.unreadable {
+        add(*offset, format!("cannot be read: {what}"));
+    }
+    if let Why::Damaged(what) = &survey.stop.why {
+        add(survey.stop.offset, what.clone());
+    }
+}
+
+/// The groups of one segment, as they go by.
+struct Pass<'a> {
+    path: &'a Path,
+    open: Open,
+    revision: Option<i64>,
+    last_revision: i64,
+    findings: Findings,
+}
+
+impl<'a> Pass<'a> {
+    fn new(path: &'a Path, open: Open, revision: Option<i64>) -> Pass<'a> {
+        Pass { path, open, revision, last_revision: 0, findings: Findings::default() }
+    }
+
+    fn frame(&mut self, frame: &Frame, log: bool) {
+        if log && frame.tag.last > 0 {
+            self.follow(frame);
+        }
+        for record in &frame.records {
+            match contents(record.kind, &record.payload) {
+                Contents::Key(stored) => self.open.cross_off(self.path, record, &stored),
+                Contents::State { .. } => {}
+                Contents::Unreadable(what) => {
+                    let what = format!("the record verifies and is not ours: {what}");
+                    self.findings.add(Finding::log(self.path, record.position.offset(), what));
+                }
+            }
+        }
+    }
+
+    /// Revisions have no gap.
+    fn follow(&mut self, frame: &Frame) {
+        let (first, last) = (frame.tag.first as i64, frame.tag.last as i64);
+        if let Some(before) = self.revision.filter(|before| before + 1 != first) {
+            let what = format!("revision {first} follows {before}");
+            self.findings.add(Finding::log(self.path, frame.start, what));
+        }
+        self.revision = Some(last);
+        self.last_revision = last;
+    }
+}

@@ -1,0 +1,191 @@
+//! The way to a server, and what to say when there is none.
+
+use std::error::Error;
+use std::future::Future;
+use std::io;
+use std::time::Duration;
+
+use etcd_api::etcdserverpb::kv_client::KvClient;
+use etcd_api::etcdserverpb::watch_client::WatchClient;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+use crate::failure::Failure;
+
+/// The words that name a server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConnectionArguments {
+    /// The server's client URL
+    #[arg(
+        long,
+        alias = "endpoints",
+        env = "INKSTONE_ENDPOINT",
+        default_value = "http://127.0.0.1:2379",
+        value_name = "URL",
+        help_heading = "Connection"
+    )]
+    endpoint: String,
+    /// Seconds to wait for the connection and for an answer
+    #[arg(
+        long,
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u64).range(1..=86_400),
+        value_name = "SECONDS",
+        help_heading = "Connection"
+    )]
+    timeout: u64,
+}
+
+/// A server that has answered.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    channel: Channel,
+    endpoint: String,
+    timeout: Duration,
+}
+
+impl Connection {
+    /// Reaches the server or says why not.
+    pub(crate) async fn open(arguments: ConnectionArguments) -> Result<Connection, Failure> {
+        let timeout = Duration::from_secs(arguments.timeout);
+        let url = url_of(&arguments.endpoint)?;
+        let channel = Endpoint::from_shared(url.clone())
+            .map_err(|_| unusable(&arguments.endpoint))?
+            .connect_timeout(timeout)
+            .tcp_nodelay(true)
+            .connect()
+            .await
+            .map_err(|error| unreachable(&url, &cause(&error)))?;
+        Ok(Connection {
+            channel,
+            endpoint: url,
+            timeout,
+        })
+    }
+
+    /// The key-value service; answers may be as long as they like.
+    pub(crate) fn kv(&self) -> KvClient<Channel> {
+        KvClient::new(self.channel.clone())
+            .max_decoding_message_size(usize::MAX)
+            .max_encoding_message_size(usize::MAX)
+    }
+
+    /// The watch service.
+    pub(crate) fn watch(&self) -> WatchClient<Channel> {
+        WatchClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
+    }
+
+    /// Waits for one answer, no longer than the user allows.
+    pub(crate) async fn answer<T>(
+        &self,
+        call: impl Future<Output = Result<tonic::Response<T>, Status>>,
+    ) -> Result<T, Failure> {
+        match tokio::time::timeout(self.timeout, call).await {
+            Ok(Ok(response)) => Ok(response.into_inner()),
+            Ok(Err(status)) => Err(self.refused(&status)),
+            Err(_) => Err(Failure::failed(
+                format_args!(
+                    "no answer from {} within {} s",
+                    self.endpoint,
+                    self.timeout.as_secs()
+                ),
+                "A write may have been made all the same; read before you repeat it.\n\
+                 Wait longer with --timeout SECONDS.",
+            )),
+        }
+    }
+
+    /// The server said no, or went away.
+    pub(crate) fn refused(&self, status: &Status) -> Failure {
+        match status.code() {
+            Code::Unavailable | Code::Unknown if status.source().is_some() => Failure::failed(
+                format_args!("lost the connection to {}: {}", self.endpoint, cause(status)),
+                "",
+            ),
+            Code::Unimplemented if status.message().is_empty() => Failure::failed(
+                format_args!("{} does not speak etcd's v3 API", self.endpoint),
+                "",
+            ),
+            _ => Failure::failed(status.message(), ""),
+        }
+    }
+}
+
+/// Runs a client command on this thread.
+pub(crate) fn run_to_end(
+    command: impl Future<Output = Result<(), Failure>>,
+) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::failed(format_args!("cannot start: {error}"), ""))?;
+    let result = runtime.block_on(command);
+    // A blocked read of stdin must not hold the exit.
+    runtime.shutdown_background();
+    result
+}
+
+/// Completes `host:port` to a URL.
+fn url_of(endpoint: &str) -> Result<String, Failure> {
+    match endpoint.split_once("://") {
+        None if endpoint.is_empty() || endpoint.contains(',') => Err(unusable(endpoint)),
+        None => Ok(format!("http://{endpoint}")),
+        Some(("http", rest)) if !rest.is_empty() && !rest.contains(',') => Ok(endpoint.to_owned()),
+        Some(("https", _)) => Err(Failure::wrong_use(
+            format_args!("endpoint {endpoint} wants TLS, which this version does not speak"),
+            "Use the server's http:// address.",
+        )),
+        Some(_) => Err(unusable(endpoint)),
+    }
+}
+
+fn unusable(endpoint: &str) -> Failure {
+    Failure::wrong_use(
+        format_args!("'{endpoint}' is not an endpoint"),
+        "One URL such as http://127.0.0.1:2379, in --endpoint or INKSTONE_ENDPOINT.",
+    )
+}
+
+fn unreachable(url: &str, cause: &str) -> Failure {
+    Failure::failed(
+        format_args!("cannot reach {url}: {cause}"),
+        "Start a server:    inkstone serve\n\
+         or name another:   --endpoint URL (or INKSTONE_ENDPOINT)",
+    )
+}
+
+/// The innermost reason, in words: transports wrap it several times.
+fn cause(error: &(dyn Error + 'static)) -> String {
+    let mut deepest = error;
+    loop {
+        if let Some(system) = deepest.downcast_ref::<io::Error>() {
+            match system.kind() {
+                io::ErrorKind::ConnectionRefused => return "connection refused".into(),
+                io::ErrorKind::TimedOut => return "no answer in time".into(),
+                _ => {}
+            }
+        }
+        match deepest.source() {
+            Some(source) => deepest = source,
+            None => return deepest.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_address_becomes_a_url() {
+        assert_eq!(url_of("localhost:2379").unwrap(), "http://localhost:2379");
+        assert_eq!(url_of("http://[::1]:1").unwrap(), "http://[::1]:1");
+    }
+
+    #[test]
+    fn lists_and_foreign_schemes_are_wrong_use() {
+        for endpoint in ["", "a:1,b:2", "http://a:1,http://b:2", "ftp://a", "https://a"] {
+            assert!(url_of(endpoint).is_err(), "{endpoint}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! What get, put, del and watch share: a connection, a range, an output.
+
+mod connection;
+mod key_range;
+mod output;
+
+pub(crate) use connection::{Connection, ConnectionArguments, run_to_end};
+pub(crate) use key_range::{KeyRange, KeyRangeArguments, bytes_of};
+pub(crate) use output::{OutputArguments, Printer, header_json, pair_json};

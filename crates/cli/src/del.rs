@@ -1,0 +1,67 @@
+//! `inkstone del`: delete a key or a range.
+
+use etcd_api::etcdserverpb::{DeleteRangeRequest, DeleteRangeResponse};
+use serde_json::json;
+
+use crate::client::{
+    Connection, ConnectionArguments, KeyRange, KeyRangeArguments, OutputArguments, Printer,
+    header_json, pair_json, run_to_end,
+};
+use crate::failure::Failure;
+
+/// Delete a key, or a range of keys
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Prints how many keys were deleted; 0 is no error.
+
+Examples:
+  inkstone del greeting
+  inkstone del session/ --prefix          every key that begins with session/
+  inkstone del a c                        from a up to, but without, c
+  inkstone del greeting --prev-kv         print what was deleted")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    keys: KeyRangeArguments,
+    /// Print the pairs that were deleted
+    #[arg(long, help_heading = "Output")]
+    prev_kv: bool,
+    #[command(flatten)]
+    output: OutputArguments,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+/// Deletes and prints.
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    run_to_end(delete(arguments))
+}
+
+async fn delete(arguments: Arguments) -> Result<(), Failure> {
+    let mut printer = Printer::new(arguments.output);
+    let KeyRange { key, range_end } = arguments.keys.range()?;
+    let request = DeleteRangeRequest {
+        key,
+        range_end,
+        prev_kv: arguments.prev_kv,
+    };
+    let connection = Connection::open(arguments.connection).await?;
+    let response = connection.answer(connection.kv().delete_range(request)).await?;
+    if printer.json() {
+        printer.line(json_of(&response))?;
+    } else {
+        printer.line(response.deleted)?;
+        for pair in &response.prev_kvs {
+            printer.pair(pair)?;
+        }
+    }
+    Ok(printer.flush()?)
+}
+
+fn json_of(response: &DeleteRangeResponse) -> serde_json::Value {
+    let pairs: Vec<_> = response.prev_kvs.iter().map(pair_json).collect();
+    json!({
+        "header": header_json(response.header.as_ref()),
+        "deleted": response.deleted,
+        "prev_kvs": pairs,
+    })
+}

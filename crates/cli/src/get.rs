@@ -1,0 +1,109 @@
+//! `inkstone get`: read a key or a range.
+
+use etcd_api::etcdserverpb::range_request::{SortOrder, SortTarget};
+use etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
+use serde_json::json;
+
+use crate::client::{
+    Connection, ConnectionArguments, KeyRange, KeyRangeArguments, OutputArguments, Printer,
+    header_json, pair_json, run_to_end,
+};
+use crate::failure::Failure;
+
+/// Read a key, or a range of keys
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Prints a line with the key and a line with the value for each pair found;
+nothing, and success, when there is none.
+
+Examples:
+  inkstone get greeting                       one key
+  inkstone get user/ --prefix --keys-only     every key that begins with user/
+  inkstone get a c                            from a up to, but without, c
+  inkstone get \"\" --prefix --count-only       how many keys there are
+  inkstone get log/ --prefix --reverse --limit 1    the last one
+  inkstone get greeting --rev 42              as it was at revision 42
+  inkstone get greeting -w json               with revisions, version and lease")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    keys: KeyRangeArguments,
+    /// Print at most so many pairs; 0 for all
+    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Keys",
+        value_parser = clap::value_parser!(i64).range(0..))]
+    limit: i64,
+    /// Read as of this revision; 0 for now
+    #[arg(long, default_value_t = 0, value_name = "REVISION", help_heading = "Keys",
+        value_parser = clap::value_parser!(i64).range(0..))]
+    rev: i64,
+    /// From the last key to the first
+    #[arg(long, help_heading = "Keys")]
+    reverse: bool,
+    /// Print keys without values
+    #[arg(long, help_heading = "Output", conflicts_with = "count_only")]
+    keys_only: bool,
+    /// Print how many keys there are, and none of them
+    #[arg(long, help_heading = "Output")]
+    count_only: bool,
+    #[command(flatten)]
+    output: OutputArguments,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+}
+
+/// Asks and prints.
+pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    run_to_end(get(arguments))
+}
+
+async fn get(arguments: Arguments) -> Result<(), Failure> {
+    let (keys_only, count_only) = (arguments.keys_only, arguments.count_only);
+    let mut printer = Printer::new(arguments.output);
+    let KeyRange { key, range_end } = arguments.keys.range()?;
+    let order = if arguments.reverse { SortOrder::Descend } else { SortOrder::None };
+    let request = RangeRequest {
+        key,
+        range_end,
+        limit: arguments.limit,
+        revision: arguments.rev,
+        sort_order: order.into(),
+        sort_target: SortTarget::Key.into(),
+        keys_only,
+        count_only,
+        ..RangeRequest::default()
+    };
+    let connection = Connection::open(arguments.connection).await?;
+    let response = connection.answer(connection.kv().range(request)).await?;
+    if printer.json() {
+        printer.line(json_of(&response))?;
+    } else if count_only {
+        printer.line(response.count)?;
+    } else {
+        print_pairs(&mut printer, &response, keys_only)?;
+    }
+    Ok(printer.flush()?)
+}
+
+fn print_pairs(
+    printer: &mut Printer,
+    response: &RangeResponse,
+    keys_only: bool,
+) -> Result<(), Failure> {
+    for pair in &response.kvs {
+        if keys_only {
+            printer.bytes(pair.key())?;
+        } else {
+            printer.pair(pair)?;
+        }
+    }
+    Ok(())
+}
+
+fn json_of(response: &RangeResponse) -> serde_json::Value {
+    let pairs: Vec<_> = response.kvs.iter().map(pair_json).collect();
+    json!({
+        "header": header_json(response.header.as_ref()),
+        "kvs": pairs,
+        "more": response.more,
+        "count": response.count,
+    })
+}

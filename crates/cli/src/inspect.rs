@@ -1,0 +1,150 @@
+//! `inkstone inspect`: what lies in a data directory, as far as it can be read.
+
+mod json;
+mod text;
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+
+use engine::inspect::{Checkpoint, CheckpointFile, Damage, checkpoints};
+use environment::real::RealDisk;
+use value_log::inspect::{Frame, SegmentFile};
+
+use crate::directory::DataDirectory;
+use crate::failure::Failure;
+use crate::survey::Survey;
+
+/// Show what a data directory holds: segments, groups, records, checkpoints
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Reads only, takes no lock: works beside a running server (what it writes
+meanwhile may be missing) and on damaged directories, of which it prints what
+is readable and where it stops.
+
+Examples:
+  inkstone inspect default.inkstone                    segments and checkpoints
+  inkstone inspect default.inkstone --segment 2        the groups of segment 2
+  inkstone inspect default.inkstone --records          every group and record
+  inkstone inspect default.inkstone --records -w json  the same for programs, an
+                                                       object a line, keys in base64")]
+pub(crate) struct Arguments {
+    /// The server's data directory
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Only this segment, and its groups; the number as in the table, hexadecimal
+    #[arg(long, value_name = "ID", value_parser = segment_id, help_heading = "Detail")]
+    segment: Option<u32>,
+    /// Groups and their records: key, revision, sizes
+    #[arg(long, help_heading = "Detail")]
+    records: bool,
+    /// The form of the output
+    #[arg(short = 'w', long, value_enum, default_value_t = Form::Table, value_name = "FORM",
+        help_heading = "Output")]
+    write_out: Form,
+}
+
+/// A form of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// columns for people
+    Table,
+    /// one JSON object a line
+    Json,
+}
+
+/// What was asked to be shown of each segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Detail {
+    groups: bool,
+    records: bool,
+}
+
+/// How findings are shown, as they come.
+pub(crate) trait Report {
+    /// Where we are and who else is.
+    fn directory(&mut self, directory: &DataDirectory) -> io::Result<()>;
+    /// Groups of this segment follow.
+    fn segment_begins(&mut self, file: &SegmentFile) -> io::Result<()>;
+    /// A group, perhaps with its records.
+    fn group(&mut self, frame: &Frame, records: bool) -> io::Result<()>;
+    /// A segment as a whole.
+    fn segment(&mut self, survey: &Survey) -> io::Result<()>;
+    /// A checkpoint.
+    fn checkpoint(&mut self, file: &CheckpointFile, found: &Result<Checkpoint, Damage>) -> io::Result<()>;
+    /// Nothing more comes.
+    fn end(&mut self) -> io::Result<()>;
+}
+
+/// Walks and prints.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let directory = DataDirectory::open(&arguments.directory)?;
+    let output: Box<dyn Write> = Box::new(BufWriter::new(io::stdout()));
+    let mut report: Box<dyn Report> = match arguments.write_out {
+        Form::Table => Box::new(text::Text::new(output)),
+        Form::Json => Box::new(json::Json::new(output)),
+    };
+    let detail = Detail {
+        groups: arguments.records || arguments.segment.is_some(),
+        records: arguments.records,
+    };
+    match arguments.segment {
+        Some(id) => show_one(&directory, id, &mut *report, detail)?,
+        None => show_all(&directory, &mut *report, detail)?,
+    }
+    Ok(report.end()?)
+}
+
+fn show_one(
+    directory: &DataDirectory,
+    id: u32,
+    report: &mut dyn Report,
+    detail: Detail,
+) -> Result<(), Failure> {
+    let file = directory.files.segments.iter().find(|file| file.id == id).ok_or_else(|| {
+        Failure::wrong_use(
+            format_args!("{} has no segment {id:08x}", directory.path.display()),
+            "Leave out --segment to see which there are.",
+        )
+    })?;
+    show_segment(file, report, detail)
+}
+
+fn show_all(
+    directory: &DataDirectory,
+    report: &mut dyn Report,
+    detail: Detail,
+) -> Result<(), Failure> {
+    report.directory(directory)?;
+    for file in &directory.files.segments {
+        show_segment(file, report, detail)?;
+    }
+    let files = checkpoints(&RealDisk, &directory.path)
+        .map_err(|error| Failure::failed(error, ""))?;
+    for file in files {
+        report.checkpoint(&file, &file.verify(&RealDisk, &mut |_| {}))?;
+    }
+    Ok(())
+}
+
+fn show_segment(
+    file: &SegmentFile,
+    report: &mut dyn Report,
+    detail: Detail,
+) -> Result<(), Failure> {
+    if detail.groups {
+        report.segment_begins(file)?;
+    }
+    let survey = Survey::of(file, None, &mut |frame| match detail.groups {
+        true => report.group(frame, detail.records),
+        false => Ok(()),
+    })?;
+    // A server at work may have given it back meanwhile.
+    survey.map_or(Ok(()), |survey| Ok(report.segment(&survey)?))
+}
+
+/// As the table shows it: hexadecimal, zeros in front or not, `.log` or not.
+fn segment_id(word: &str) -> Result<u32, String> {
+    let stem = word.split('.').next().unwrap_or(word);
+    u32::from_str_radix(stem, 16)
+        .map_err(|_| "a segment's number is hexadecimal, such as 00000001 or 1f".to_owned())
+}

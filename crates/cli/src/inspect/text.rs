@@ -1,0 +1,201 @@
+//! `inspect` for people.
+
+use std::io::{self, Write};
+
+use engine::inspect::{Checkpoint, CheckpointFile, Contents, Damage, contents};
+use etcd_api::EncodedKeyValue;
+use value_log::SegmentKind;
+use value_log::inspect::{Frame, FrameKind, FrameRecord, SegmentFile};
+
+use super::Report;
+use crate::directory::DataDirectory;
+use crate::survey::Survey;
+use crate::table::{Table, counted, size};
+
+const SEGMENT_COLUMNS: &[&str] = &[
+    "<SEGMENT", "<KIND", "EPOCH", "USED", "GROUPS", "RECORDS", "FIRST REV", "LAST REV", "<  STATE",
+];
+const CHECKPOINT_COLUMNS: &[&str] = &[
+    "<CHECKPOINT", "SIZE", "REVISION", "COMPACTED", "APPLIED", "KEYS", "OLD VERSIONS", "<  REPLAY FROM",
+];
+
+/// Tables on an output.
+pub(super) struct Text {
+    output: Box<dyn Write>,
+    segments: Table,
+    checkpoints: Table,
+    any_segment: bool,
+    any_checkpoint: bool,
+    notes: Vec<String>,
+}
+
+impl Text {
+    pub(super) fn new(output: Box<dyn Write>) -> Text {
+        Text {
+            output,
+            segments: Table::new(SEGMENT_COLUMNS),
+            checkpoints: Table::new(CHECKPOINT_COLUMNS),
+            any_segment: false,
+            any_checkpoint: false,
+            notes: Vec::new(),
+        }
+    }
+
+    fn record(&mut self, record: &FrameRecord) -> io::Result<()> {
+        let (offset, bytes) = (record.position.offset(), record.record_bytes);
+        write!(self.output, "  {offset:>12} {bytes:>10}  ")?;
+        match contents(record.kind, &record.payload) {
+            Contents::Key(stored) => {
+                let verb = if stored.tombstone { "delete" } else { "put" };
+                let revision = format!("{}.{}", stored.revision.main, stored.revision.sub);
+                let value_bytes = EncodedKeyValue(stored.kv).value().len();
+                let key = readable(&stored.key);
+                write!(self.output, "{verb:<7}{revision:>12}  value {value_bytes:>8} B  {key}")?;
+                if stored.lease != 0 {
+                    write!(self.output, "  lease {:x}", stored.lease)?;
+                }
+            }
+            Contents::State { kind, payload_bytes } => {
+                write!(self.output, "state  {:>12}        {payload_bytes:>8} B  kind {kind}", "")?;
+            }
+            Contents::Unreadable(what) => write!(self.output, "unreadable: {what}")?,
+        }
+        writeln!(self.output)
+    }
+}
+
+impl Report for Text {
+    fn directory(&mut self, directory: &DataDirectory) -> io::Result<()> {
+        writeln!(self.output, "{}", directory.path.display())?;
+        if let Some(holder) = directory.holder {
+            let note = "what it writes meanwhile may be missing here";
+            writeln!(self.output, "in use by process {holder}: {note}")?;
+        }
+        let (files, spares) = (&directory.files, directory.files.spares.len() as u64);
+        let segments = counted(files.segments.len() as u64, "segment", "segments");
+        writeln!(self.output, "{segments}, {}\n", counted(spares, "spare file", "spare files"))
+    }
+
+    fn segment_begins(&mut self, file: &SegmentFile) -> io::Result<()> {
+        writeln!(self.output, "segment {:08x}", file.id)
+    }
+
+    fn group(&mut self, frame: &Frame, records: bool) -> io::Result<()> {
+        let (sequence, epoch) = (frame.link.sequence, frame.link.epoch);
+        let (start, bytes) = (frame.start, frame.end - frame.start);
+        let kind = name_of(frame.kind);
+        write!(self.output, "{start:>14} {bytes:>10}  {kind:<8}{sequence}  epoch {epoch}")?;
+        if frame.kind == FrameKind::Group {
+            let tag = frame.tag;
+            write!(self.output, "  term {} index {}", tag.term, tag.index)?;
+            if tag.last > 0 {
+                write!(self.output, "  revisions {} to {}", tag.first, tag.last)?;
+            }
+            write!(self.output, "  {}", counted(frame.records.len() as u64, "record", "records"))?;
+        }
+        writeln!(self.output)?;
+        let shown = if records { &frame.records[..] } else { &[] };
+        shown.iter().try_for_each(|record| self.record(record))
+    }
+
+    fn segment(&mut self, survey: &Survey) -> io::Result<()> {
+        let revision = |number: Option<u64>| number.map_or("-".to_owned(), |it| it.to_string());
+        self.any_segment = true;
+        self.segments.row(vec![
+            format!("{:08x}", survey.file.id),
+            kind_name(survey.file.kind).to_owned(),
+            epochs(survey),
+            size(survey.used_bytes),
+            survey.groups.to_string(),
+            survey.records.to_string(),
+            revision(survey.revisions.map(|(first, _)| first)),
+            revision(survey.revisions.map(|(_, last)| last)),
+            format!("  {}", survey.state()),
+        ]);
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, file: &CheckpointFile, found: &Result<Checkpoint, Damage>) -> io::Result<()> {
+        let checkpoint = match found {
+            Ok(checkpoint) => checkpoint,
+            Err(Damage { offset, what }) => {
+                let note = format!("checkpoint {:x} is damaged at {offset}: {what}", file.number);
+                self.notes.push(note);
+                return Ok(());
+            }
+        };
+        let from = checkpoint.replay_position;
+        self.any_checkpoint = true;
+        self.checkpoints.row(vec![
+            format!("{:x}", file.number),
+            size(checkpoint.file_bytes),
+            checkpoint.revision.to_string(),
+            if checkpoint.compacted < 0 { "-".into() } else { checkpoint.compacted.to_string() },
+            checkpoint.applied_index.to_string(),
+            checkpoint.keys.to_string(),
+            checkpoint.superseded.to_string(),
+            format!("  {:08x} at {}", from.segment(), from.offset()),
+        ]);
+        Ok(())
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        if self.any_segment {
+            self.segments.write(&mut self.output)?;
+        }
+        if self.any_checkpoint {
+            writeln!(self.output)?;
+            self.checkpoints.write(&mut self.output)?;
+        }
+        for note in &self.notes {
+            writeln!(self.output, "\n{note}")?;
+        }
+        self.output.flush()
+    }
+}
+
+/// One opening, or from which to which.
+fn epochs(survey: &Survey) -> String {
+    let first = survey.header.as_ref().ok().map(|header| header.epoch);
+    let last = survey.link.map(|link| link.epoch);
+    match (first, last) {
+        (Some(first), Some(last)) if first != last => format!("{first}-{last}"),
+        (Some(one), _) | (None, Some(one)) => one.to_string(),
+        (None, None) => "?".to_owned(),
+    }
+}
+
+pub(super) fn kind_name(kind: SegmentKind) -> &'static str {
+    match kind {
+        SegmentKind::Log => "log",
+        SegmentKind::Sorted => "sorted",
+    }
+}
+
+pub(super) fn name_of(kind: FrameKind) -> &'static str {
+    match kind {
+        FrameKind::Group => "group",
+        FrameKind::Opening => "opening",
+        FrameKind::Closing => "closing",
+    }
+}
+
+/// Text as it is, anything else with its bytes spelled out.
+fn readable(key: &[u8]) -> String {
+    match std::str::from_utf8(key) {
+        Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),
+        _ => key.escape_ascii().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_stays_and_bytes_are_spelled_out() {
+        assert_eq!(readable("tinte/größe".as_bytes()), "tinte/größe");
+        assert_eq!(readable(b"a\nb"), "a\\nb");
+        assert_eq!(readable(b"\xff\0"), "\\xff\\x00");
+    }
+}

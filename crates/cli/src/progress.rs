@@ -1,0 +1,93 @@
+//! How far a long piece of work has come, on stderr.
+//!
+//! ```text
+//!   terminal       a bar, once it has taken two seconds
+//!   anything else  a plain line every ten seconds, for logs
+//! ```
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use environment::real::RealClock;
+use environment::{Clock, Instant};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::table::size;
+
+const BAR_AFTER: Duration = Duration::from_secs(2);
+const LINE_EVERY: Duration = Duration::from_secs(10);
+const TEMPLATE: &str =
+    "{msg} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
+
+/// Bytes done out of a total.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    what: &'static str,
+    done_bytes: u64,
+    total_bytes: u64,
+    started: Instant,
+    /// When the last plain line was written.
+    told: Instant,
+    bar: Option<ProgressBar>,
+    terminal: bool,
+}
+
+impl Progress {
+    /// Nothing done yet, nothing shown.
+    pub(crate) fn new(what: &'static str, total_bytes: u64) -> Progress {
+        let now = RealClock.now();
+        Progress {
+            what,
+            done_bytes: 0,
+            total_bytes,
+            started: now,
+            told: now,
+            bar: None,
+            terminal: std::io::stderr().is_terminal(),
+        }
+    }
+
+    /// `bytes` more are done.
+    pub(crate) fn advance(&mut self, bytes: u64) {
+        self.done_bytes += bytes;
+        let now = RealClock.now();
+        if self.terminal {
+            self.show_bar(now);
+        } else if now.saturating_since(self.told) >= LINE_EVERY {
+            self.told = now;
+            self.write_line();
+        }
+    }
+
+    fn show_bar(&mut self, now: Instant) {
+        if self.bar.is_none() && now.saturating_since(self.started) >= BAR_AFTER {
+            self.bar = Some(self.new_bar(now));
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.done_bytes);
+        }
+    }
+
+    fn new_bar(&self, now: Instant) -> ProgressBar {
+        let style = ProgressStyle::with_template(TEMPLATE).expect("the template is a constant");
+        let bar = ProgressBar::with_draw_target(Some(self.total_bytes), ProgressDrawTarget::stderr());
+        bar.with_style(style.progress_chars("=> "))
+            .with_message(self.what)
+            .with_elapsed(now.saturating_since(self.started))
+    }
+
+    fn write_line(&self) {
+        let percent = self.done_bytes * 100 / self.total_bytes.max(1);
+        let (done, total) = (size(self.done_bytes), size(self.total_bytes));
+        // A reader of stderr that has left does not end the work.
+        let _ = writeln!(std::io::stderr(), "{}: {done} of {total} ({percent} %)", self.what);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

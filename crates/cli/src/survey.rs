@@ -1,0 +1,130 @@
+//! One segment, walked from its first group to its last: what `inspect`
+//! prints and `check` judges.
+
+use environment::real::RealDisk;
+use value_log::Position;
+use value_log::inspect::{
+    Frame, FrameKind, Header, Link, Seal, SegmentBytes, SegmentFile, Stop, Walk, Why,
+};
+
+/// What a walk over a segment found.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    pub(crate) file: SegmentFile,
+    pub(crate) file_bytes: u64,
+    /// The header, or why it is none.
+    pub(crate) header: Result<Header, String>,
+    /// The note of its end, while it has one.
+    pub(crate) seal: Result<Option<Seal>, String>,
+    /// Where reading failed.
+    pub(crate) unreadable: Option<(u64, String)>,
+    pub(crate) groups: u64,
+    pub(crate) records: u64,
+    /// First and last main revision; `None` while there is none.
+    pub(crate) revisions: Option<(u64, u64)>,
+    /// End of the last sound group.
+    pub(crate) used_bytes: u64,
+    /// The last group is a clean close.
+    pub(crate) closed: bool,
+    /// Everything before this was stable once, says one of its groups.
+    pub(crate) promised: Position,
+    /// What the next segment must refer to.
+    pub(crate) link: Option<Link>,
+    pub(crate) stop: Stop,
+}
+
+impl Survey {
+    /// Reads `file` and walks it, showing every sound group to `visit`.
+    /// `None` when the file is no longer there.
+    pub(crate) fn of<E>(
+        file: &SegmentFile,
+        after: Option<Link>,
+        visit: &mut dyn FnMut(&Frame) -> Result<(), E>,
+    ) -> Result<Option<Survey>, E> {
+        let bytes = match file.read(&RealDisk) {
+            Ok(bytes) => bytes,
+            Err(_) if !file.path.exists() => return Ok(None),
+            Err(error) => return Ok(Some(Survey::unopened(file, error.to_string()))),
+        };
+        let mut walk = bytes.walk(after);
+        let mut survey = Survey::begun(&bytes, after);
+        for frame in &mut walk {
+            visit(&frame)?;
+            survey.count(&frame);
+        }
+        survey.finish(&walk);
+        Ok(Some(survey))
+    }
+
+    fn begun(bytes: &SegmentBytes, after: Option<Link>) -> Survey {
+        Survey {
+            file: bytes.file.clone(),
+            file_bytes: bytes.file_bytes,
+            header: bytes.header(),
+            seal: bytes.seal(),
+            unreadable: bytes.unreadable.clone(),
+            groups: 0,
+            records: 0,
+            revisions: None,
+            used_bytes: 0,
+            closed: false,
+            promised: Position::NONE,
+            link: after,
+            stop: Stop { offset: 0, why: Why::End },
+        }
+    }
+
+    fn unopened(file: &SegmentFile, why: String) -> Survey {
+        Survey {
+            file: file.clone(),
+            file_bytes: 0,
+            header: Err(why.clone()),
+            seal: Ok(None),
+            unreadable: Some((0, why)),
+            groups: 0,
+            records: 0,
+            revisions: None,
+            used_bytes: 0,
+            closed: false,
+            promised: Position::NONE,
+            link: None,
+            stop: Stop { offset: 0, why: Why::End },
+        }
+    }
+
+    fn count(&mut self, frame: &Frame) {
+        self.groups += u64::from(frame.kind == FrameKind::Group);
+        self.records += frame.records.len() as u64;
+        self.promised = self.promised.max(frame.synced_up_to);
+        self.closed = frame.kind == FrameKind::Closing;
+        if frame.tag.last > 0 {
+            let first = self.revisions.map_or(frame.tag.first, |(first, _)| first);
+            self.revisions = Some((first, frame.tag.last));
+        }
+    }
+
+    fn finish(&mut self, walk: &Walk) {
+        self.used_bytes = walk.end();
+        self.link = walk.link();
+        self.stop = walk.stop().cloned().expect("the walk has ended");
+    }
+
+    /// One word for the state it is in, and what is wrong if something is.
+    pub(crate) fn state(&self) -> String {
+        if let Err(what) = &self.header {
+            return format!("damaged at 0: {what}");
+        }
+        if let Some((offset, what)) = &self.unreadable {
+            return format!("unreadable at {offset}: {what}");
+        }
+        match (&self.stop.why, &self.seal) {
+            (Why::Damaged(what), _) => format!("damaged at {}: {what}", self.stop.offset),
+            (Why::Torn(_), _) => format!("unfinished group at {}", self.stop.offset),
+            (Why::End, Ok(Some(_))) => "sealed".to_owned(),
+            (Why::End, Err(what)) => format!("damaged at {}: {what}", SegmentBytes::SEAL_OFFSET),
+            (Why::End, Ok(None)) if self.link.is_none() => "ready".to_owned(),
+            (Why::End, Ok(None)) if self.closed => "closed".to_owned(),
+            (Why::End, Ok(None)) => "open".to_owned(),
+        }
+    }
+}
