@@ -1,0 +1,160 @@
+//! A machine on a simulated disk and clock, driven like a replica of one.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use environment::simulated::{SimulatedClock, SimulatedDisk};
+use environment::Clock;
+use etcd_api::etcdserverpb::{
+    CompactionRequest, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
+    LeaseGrantResponse, LeaseRevokeRequest, PutRequest, PutResponse, RangeRequest, RangeResponse,
+    TxnRequest, TxnResponse,
+};
+use revisions::{Command, Error, Machine, Options, Reader, Response};
+
+pub struct Store {
+    pub machine: Machine,
+    pub reader: Reader,
+    pub disk: SimulatedDisk,
+    pub clock: SimulatedClock,
+    options: Options,
+    index: u64,
+}
+
+/// Small segments, so that tests cross many of them.
+pub fn small() -> Options {
+    let mut options = Options { lease_id_seed: Some(1), member_id: 7, ..Options::default() };
+    options.engine.segment_bytes = 64 << 10;
+    options.engine.spare_segments = 1;
+    options.engine.reserve_bytes = 0;
+    options
+}
+
+impl Store {
+    pub fn new() -> Store {
+        Store::with(small())
+    }
+
+    pub fn with(options: Options) -> Store {
+        Store::on(SimulatedDisk::new(1), SimulatedClock::stepped(), options)
+    }
+
+    fn on(disk: SimulatedDisk, clock: SimulatedClock, options: Options) -> Store {
+        let opened = Machine::open(
+            Arc::new(disk.clone()),
+            Path::new("/data"),
+            options.clone(),
+            Arc::new(clock.clone()),
+        );
+        let (machine, reader) = opened.unwrap();
+        let index = reader.engine().status().applied_index;
+        Store { machine, reader, disk, clock, options, index }
+    }
+
+    /// Closes and opens again.
+    pub fn reopen(self) -> Store {
+        let Store { machine, reader, disk, clock, options, .. } = self;
+        reader.engine().close().unwrap();
+        drop((machine, reader));
+        Store::on(disk, clock, options)
+    }
+
+    /// Opens what is left on another disk.
+    pub fn on_disk(self, disk: SimulatedDisk) -> Store {
+        Store::on(disk, self.clock.clone(), self.options.clone())
+    }
+
+    /// Evaluates, makes durable, applies.
+    pub fn run(&mut self, command: Command) -> Result<Response, Error> {
+        let outcome = self.machine.evaluate(&command);
+        self.commit();
+        outcome
+    }
+
+    /// Seals what is evaluated and brings it all the way.
+    pub fn commit(&mut self) {
+        let Some(batch) = self.machine.seal(1, self.index + 1) else { return };
+        self.index += 1;
+        let appended = self.reader.engine().append(&batch).unwrap();
+        self.reader.engine().wait_durable(appended.sequence).unwrap();
+        self.machine.apply(batch, appended);
+    }
+
+    pub fn advance(&mut self, time: Duration) {
+        self.clock.advance(time);
+    }
+
+    /// Revokes what has run out.
+    pub fn expire(&mut self) -> usize {
+        let commands = self.machine.expired(self.clock.now());
+        let count = commands.len();
+        for command in commands {
+            self.run(command).unwrap();
+        }
+        count
+    }
+
+    pub fn put(&mut self, key: &str, value: &str) -> PutResponse {
+        self.try_put(put(key, value)).unwrap()
+    }
+
+    pub fn try_put(&mut self, request: PutRequest) -> Result<PutResponse, Error> {
+        match self.run(Command::Put(request))? {
+            Response::Put(response) => Ok(response),
+            other => panic!("a put answered {other:?}"),
+        }
+    }
+
+    pub fn delete(&mut self, key: &str, end: &str) -> DeleteRangeResponse {
+        let request = DeleteRangeRequest {
+            key: bytes(key),
+            range_end: bytes(end),
+            prev_kv: true,
+        };
+        match self.run(Command::DeleteRange(request)).unwrap() {
+            Response::DeleteRange(response) => response,
+            other => panic!("a deletion answered {other:?}"),
+        }
+    }
+
+    pub fn txn(&mut self, request: TxnRequest) -> Result<TxnResponse, Error> {
+        match self.run(Command::Txn(request))? {
+            Response::Txn(response) => Ok(response),
+            other => panic!("a transaction answered {other:?}"),
+        }
+    }
+
+    pub fn compact(&mut self, revision: i64) -> Result<i64, Error> {
+        let request = CompactionRequest { revision, physical: true };
+        self.run(Command::Compact(request)).map(|mut answer| answer.header_mut().revision)
+    }
+
+    pub fn grant(&mut self, id: i64, ttl: i64) -> Result<LeaseGrantResponse, Error> {
+        match self.run(Command::LeaseGrant(LeaseGrantRequest { id, ttl }))? {
+            Response::LeaseGrant(response) => Ok(response),
+            other => panic!("a grant answered {other:?}"),
+        }
+    }
+
+    pub fn revoke(&mut self, id: i64) -> Result<i64, Error> {
+        let request = LeaseRevokeRequest { id };
+        self.run(Command::LeaseRevoke(request)).map(|mut answer| answer.header_mut().revision)
+    }
+
+    pub fn get(&self, key: &str, end: &str, revision: i64) -> Result<RangeResponse, Error> {
+        self.reader.range(&RangeRequest { revision, ..range(key, end) })
+    }
+}
+
+pub fn bytes(text: &str) -> bytes::Bytes {
+    bytes::Bytes::copy_from_slice(text.as_bytes())
+}
+
+pub fn put(key: &str, value: &str) -> PutRequest {
+    PutRequest { key: bytes(key), value: bytes(value), ..PutRequest::default() }
+}
+
+pub fn range(key: &str, end: &str) -> RangeRequest {
+    RangeRequest { key: bytes(key), range_end: bytes(end), ..RangeRequest::default() }
+}
