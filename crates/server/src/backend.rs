@@ -19,6 +19,12 @@ use crate::identity::Identity;
 use crate::metrics::Metrics;
 use crate::refusal;
 
+/// Returns once the server stops.
+pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // A sender that is gone has stopped as well.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
 /// Shared by all services on all runtimes.
 #[derive(Debug)]
 pub(crate) struct Backend {

@@ -14,7 +14,7 @@ use etcd_api::etcdserverpb::CompactionRequest;
 use revisions::Command;
 use tracing::{info, warn};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, stopped};
 use crate::config::AutoCompaction;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -38,7 +38,7 @@ async fn compact_for_ever(backend: &Backend, kept: AutoCompaction) {
     loop {
         rule.note(backend.reader().revision());
         tokio::select! {
-            _ = stopping.wait_for(|stopping| *stopping) => return,
+            () = stopped(&mut stopping) => return,
             () = tokio::time::sleep(rule.pause()) => {}
         }
         if let Some(revision) = rule.due(backend.reader().revision())

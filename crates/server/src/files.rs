@@ -12,7 +12,7 @@ const BYTES_MAX: usize = 1 << 20;
 /// The text of a file. Files of `/proc` have no size, so it is read until
 /// nothing more comes.
 pub fn read_text(path: &Path) -> io::Result<String> {
-    let file = RealDisk::new().open(path, OpenMode::Read)?;
+    let file = RealDisk.open(path, OpenMode::Read)?;
     let mut bytes = Vec::new();
     let mut chunk = [0; 8192];
     loop {

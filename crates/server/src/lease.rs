@@ -15,7 +15,7 @@ use revisions::{Command, Response as Outcome};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, stopped};
 use crate::calls::Call;
 use crate::methods::Method;
 use crate::refusal::of_machine;
@@ -166,19 +166,21 @@ impl Renewals {
 
     async fn next(&mut self) -> Result<Option<LeaseKeepAliveResponse>, Status> {
         loop {
-            tokio::select! {
+            let request = tokio::select! {
                 biased;
-                _ = self.stopping.wait_for(|stopping| *stopping) => {
+                () = stopped(&mut self.stopping) => {
                     return Err(etcd_api::Error::Stopped.to_status());
                 }
-                request = self.requests.message() => match request? {
-                    Some(request) => return self.renew(request.id).await.map(Some),
-                    None => return Ok(None),
-                },
+                request = self.requests.message() => request?,
                 _ = self.leader_check.tick(), if self.call.requires_leader() => {
                     self.call.check_leader()?;
+                    continue;
                 }
-            }
+            };
+            return match request {
+                Some(request) => self.renew(request.id).await.map(Some),
+                None => Ok(None),
+            };
         }
     }
 

@@ -136,7 +136,7 @@ fn bind_file(path: &Path, cores: usize) -> io::Result<Bound> {
 
 /// Removes a socket's file; fine when there is none.
 pub(crate) fn remove_socket_file(path: &Path) -> io::Result<()> {
-    match RealDisk::new().remove(path) {
+    match RealDisk.remove(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }

@@ -23,12 +23,19 @@ pub(crate) async fn open(
     backend: &Backend,
     request: RangeRequest,
 ) -> Result<RangeStream, Status> {
-    validate::range_stream(&request)?;
+    validate::range_stream(&request).map_err(refused)?;
     if !request.serializable {
         backend.confirm_reads().await?;
     }
     backend.metrics.ranges.add(1);
     Ok(backend.reader().range_stream(request, backend.config.message_bytes_max()))
+}
+
+fn refused(refusal: validate::StreamRefusal) -> Status {
+    match refusal {
+        validate::StreamRefusal::Invalid(error) => error.to_status(),
+        validate::StreamRefusal::Unsupported(text) => Status::unimplemented(text),
+    }
 }
 
 /// Sends chunk after chunk.

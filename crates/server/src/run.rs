@@ -12,7 +12,7 @@ use crate::{Error, logging};
 
 /// Serves until SIGTERM or SIGINT. Blocks.
 pub fn run(config: Config) -> Result<(), Error> {
-    logging::start(&config.log, Arc::new(RealClock::new())).map_err(Error::Log)?;
+    logging::start(&config.log, Arc::new(RealClock)).map_err(Error::Log)?;
     announce(&config);
     raise_file_limit();
     let server = Server::start(config)?;

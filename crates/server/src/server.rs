@@ -192,7 +192,10 @@ fn node_options(config: &Config) -> NodeOptions {
     machine.quota_bytes = config.quota_bytes;
     machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config);
     machine.watch.response_bytes_max = config.message_bytes_max();
-    machine.engine.durability = match config.durability {
+    let engine = &mut machine.engine;
+    engine.segment_bytes = config.segment_bytes;
+    engine.batch_bytes_max = engine.batch_bytes_max.min(config.segment_bytes / 2);
+    engine.durability = match config.durability {
         Durability::Durable => engine::Durability::Durable,
         Durability::Os => engine::Durability::Os,
     };
@@ -201,6 +204,6 @@ fn node_options(config: &Config) -> NodeOptions {
 
 /// A lease shorter than one and a half elections could not be renewed in time.
 fn lease_ttl_min_seconds(config: &Config) -> i64 {
-    let milliseconds = config.election_timeout.as_millis() as i64;
-    (3 * milliseconds).div_ceil(2 * 1000).max(1)
+    let milliseconds = config.election_timeout.as_millis() as u64;
+    (3 * milliseconds).div_ceil(2 * 1000).max(1) as i64
 }

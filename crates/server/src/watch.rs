@@ -23,7 +23,7 @@ use revisions::WatchStream;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, stopped};
 use crate::calls::Call;
 use crate::methods::Method;
 
@@ -135,7 +135,7 @@ impl Session {
         let Session { requests, watches, stopping, progress, leader_check, .. } = self;
         tokio::select! {
             biased;
-            _ = stopping.wait_for(|stopping| *stopping) => Event::Stopping,
+            () = stopped(stopping) => Event::Stopping,
             request = async {
                 watches.accepts_requests().await;
                 requests.message().await

@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, stopped};
 use crate::dispatch::{Dispatch, Traffic};
 use crate::listen::Listener;
 
@@ -129,7 +129,7 @@ impl Worker {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                _ = stopping.wait_for(|stopping| *stopping) => break,
+                () = stopped(&mut stopping) => break,
                 Some(accepted) = self.arrivals.recv() => self.open(accepted, &mut connections),
                 Some(_) = connections.join_next() => {}
             }
@@ -236,7 +236,7 @@ impl Connection {
         let mut stopping: watch::Receiver<bool> = self.backend.stopping.clone();
         let outcome = tokio::select! {
             outcome = connection.as_mut() => outcome,
-            _ = stopping.wait_for(|stopping| *stopping) => {
+            () = stopped(&mut stopping) => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }

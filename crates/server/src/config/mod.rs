@@ -83,6 +83,8 @@ pub struct Config {
     pub auto_compaction: Option<AutoCompaction>,
     /// When a write counts as done.
     pub durability: Durability,
+    /// Size of a log segment.
+    pub segment_bytes: u64,
     /// Origins that browsers may call from; empty for all.
     pub origins: Vec<String>,
     /// Host names that HTTP clients may ask for; empty for all.

@@ -49,6 +49,7 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         slow_request: duration(&gathered, "warning-unary-request-duration")?,
         auto_compaction: auto_compaction(&gathered)?,
         durability: durability(&mut gathered)?,
+        segment_bytes: segment_bytes(&gathered)?,
         origins: names(&gathered, "cors"),
         hosts: names(&gathered, "host-whitelist"),
         log: log(&gathered)?,
@@ -202,6 +203,14 @@ fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error>
         }
     };
     Ok(Some(compaction).filter(|kept| *kept != AutoCompaction::Periodic(Duration::ZERO)))
+}
+
+fn segment_bytes(gathered: &Gathered) -> Result<u64, Error> {
+    const FLAG: &str = "segment-bytes";
+    match bounded(gathered, FLAG, 128 << 20)? {
+        bytes if bytes.is_power_of_two() && bytes >= 1 << 20 => Ok(bytes),
+        bytes => Err(Error::bad(FLAG, &bytes.to_string(), "write a power of two, at least 1 MiB")),
+    }
 }
 
 fn durability(gathered: &mut Gathered) -> Result<Durability, Error> {

@@ -145,7 +145,7 @@ fn impossible_values_are_refused_with_a_remedy() {
         (&["--grpc-keepalive-timeout=5"], "duration"),
         (&["--pre-vote=maybe"], "true or false"),
         (&["--listen-client-urls=http://localhost:1"], "--advertise-client-urls is required"),
-        (&["--listen-client-urls="], "advertise-client-urls"),
+        (&["--listen-client-urls="], "at least one URL"),
         (&["--initial-cluster-state=old"], "new or existing"),
         (&["--initial-cluster=default=http://localhost:1"], "initial-advertise-peer-urls"),
         (&["--initial-cluster=default"], "name=http"),
@@ -155,6 +155,7 @@ fn impossible_values_are_refused_with_a_remedy() {
         (&["--log-format=xml"], "json or console"),
         (&["--metrics=all"], "basic or extensive"),
         (&["--durability=maybe"], "durable or os"),
+        (&["--segment-bytes=65537"], "power of two"),
     ];
     for (words, remedy) in table {
         let text = refusal(words);

@@ -16,7 +16,7 @@ pub(super) fn write(page: &mut Page) {
         page.gauge("process_virtual_memory_bytes", "Virtual memory.", usage.virtual_bytes);
         page.gauge("process_start_time_seconds", "When the process began.", usage.start_seconds);
     }
-    let open = RealDisk::new().list(Path::new("/proc/self/fd")).map_or(0, |names| names.len());
+    let open = RealDisk.list(Path::new("/proc/self/fd")).map_or(0, |names| names.len());
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let limit = limit.unwrap_or(u64::MAX);
     for (name, value) in [("process_open_fds", open as u64), ("os_fd_used", open as u64)] {

@@ -1,0 +1,80 @@
+//! Connections: many, idle, broken, over a file.
+
+use etcd_api::etcdserverpb::kv_client::KvClient;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tonic::transport::{Channel, Endpoint, Uri};
+
+use crate::serving::{get, put, serving};
+
+#[tokio::test]
+async fn hundreds_of_idle_connections_do_not_keep_others_out() {
+    let serving = serving(&[]);
+    let address = serving.endpoint.trim_start_matches("http://");
+    let mut idle = Vec::new();
+    for _ in 0..400 {
+        idle.push(TcpStream::connect(address).await.unwrap());
+    }
+    let mut speaking = Vec::new();
+    for _ in 0..50 {
+        let mut kv = serving.kv().await;
+        kv.put(put("a", "1")).await.unwrap();
+        speaking.push(kv);
+    }
+    let page = crate::http::get(&serving, "/metrics").await.body;
+    let open: usize = page
+        .lines()
+        .find_map(|line| line.strip_prefix("inkstone_connections "))
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(open >= 450, "{open}");
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_answered_or_closed_and_nothing_else() {
+    let serving = serving(&[]);
+    let address = serving.endpoint.trim_start_matches("http://");
+    let mut garbage = TcpStream::connect(address).await.unwrap();
+    garbage.write_all(b"\x00\x01\x02 this is no request\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    garbage.read_to_end(&mut answer).await.unwrap();
+    // A preface of HTTP/2 that breaks off.
+    let mut torn = TcpStream::connect(address).await.unwrap();
+    torn.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n").await.unwrap();
+    drop(torn);
+    serving.kv().await.put(put("a", "1")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_unix_socket_serves_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s.sock");
+    let url = format!("--listen-client-urls=unix://{}", path.display());
+    let mut serving = serving(&[&url]);
+    let file = path.clone();
+    let connect = tower::service_fn(move |_: Uri| {
+        let file = file.clone();
+        async move { UnixStream::connect(file).await.map(TokioIo::new) }
+    });
+    let channel: Channel =
+        Endpoint::from_static("http://localhost").connect_with_connector(connect).await.unwrap();
+    let mut kv = KvClient::new(channel);
+    kv.put(put("a", "1")).await.unwrap();
+    assert_eq!(kv.range(get("a")).await.unwrap().into_inner().count, 1);
+    serving.stop();
+    assert!(!path.exists(), "the file goes with the server");
+}
+
+#[tokio::test]
+async fn a_second_server_is_told_about_the_port_and_the_directory() {
+    let first = serving(&[]);
+    let listen = format!("--listen-client-urls={}", first.endpoint);
+    let taken = std::panic::catch_unwind(|| serving(&[&listen]));
+    assert!(taken.is_err(), "the port is taken");
+    let data = format!("--data-dir={}", first.directory().join("data").display());
+    let taken = std::panic::catch_unwind(|| serving(&[&data]));
+    assert!(taken.is_err(), "the directory is taken");
+    first.kv().await.put(put("a", "1")).await.unwrap();
+}

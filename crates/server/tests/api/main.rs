@@ -1,0 +1,13 @@
+//! The server over its socket, with clients of its own API.
+//!
+//! Each test has a server in a directory of its own, on a port that the
+//! system chooses. One file per service.
+
+mod connections;
+mod grpc;
+mod http;
+mod kv;
+mod lease;
+mod maintenance;
+mod serving;
+mod watch;
