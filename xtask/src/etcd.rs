@@ -15,6 +15,9 @@ use crate::process::{Outcome, capture, root, run};
 const VERSION: &str = "v3.7.3";
 /// The module with the benchmark has no newer version on the proxy.
 const BENCHMARK_VERSION: &str = "v3.7.1";
+const TESTS: &str = "common.test";
+/// The same tests, compiled with another default size of a cluster.
+const ONE_NODE_TESTS: &str = "common-one-node.test";
 const PACKAGE: &str = "go.etcd.io/etcd";
 
 /// Where the binaries are.
@@ -27,9 +30,11 @@ pub fn binary(name: &str) -> Outcome<PathBuf> {
     existing(directory().join("bin").join(name))
 }
 
-/// etcd's tests/common as a program, and the folder it must run in.
-pub fn test_program() -> Outcome<(PathBuf, PathBuf)> {
-    let program = existing(directory().join("common.test"))?;
+/// etcd's tests/common as a program, and the folder it must run in. Those that
+/// name no size start three nodes, or one if `one_node`.
+pub fn test_program(one_node: bool) -> Outcome<(PathBuf, PathBuf)> {
+    let name = if one_node { ONE_NODE_TESTS } else { TESTS };
+    let program = existing(directory().join(name))?;
     let folder = fs::read_to_string(existing(directory().join("tests_dir"))?)?;
     Ok((program, Path::new(folder.trim()).join("common")))
 }
@@ -86,16 +91,39 @@ fn build_binary(directory: &Path, name: &str, package: &str) -> Outcome {
 }
 
 fn build_tests(directory: &Path) -> Outcome {
-    let tests = format!("{PACKAGE}/tests/v3");
-    if !directory.join("common.test").exists() {
-        run(go(directory)
-            .args(["test", "-c", "-tags", "e2e", "-o", "common.test"])
-            .arg(format!("{tests}/common")))?;
-    }
+    let module = format!("{PACKAGE}/tests/v3");
     // The tests read their fixtures beside their own sources.
-    let folder = capture(go(directory).args(["list", "-m", "-f", "{{.Dir}}", &tests]))?;
-    fs::write(directory.join("tests_dir"), folder)?;
+    let folder = capture(go(directory).args(["list", "-m", "-f", "{{.Dir}}", &module]))?;
+    fs::write(directory.join("tests_dir"), &folder)?;
+    let compile = ["test", "-c", "-tags", "e2e", "-o"];
+    let package = format!("{module}/common");
+    if !directory.join(TESTS).exists() {
+        run(go(directory).args(compile).args([TESTS, &package]))?;
+    }
+    if !directory.join(ONE_NODE_TESTS).exists() {
+        let overlay = one_node_overlay(directory, Path::new(folder.trim()))?;
+        run(go(directory)
+            .args(compile)
+            .args([ONE_NODE_TESTS, "-overlay", &overlay, &package]))?;
+    }
     Ok(())
+}
+
+/// Go's own way to compile with another text of one file, its sources untouched.
+fn one_node_overlay(directory: &Path, tests: &Path) -> Outcome<String> {
+    let original = tests.join("framework/config/cluster.go");
+    let text = fs::read_to_string(&original)?;
+    let (three, one) = ("ClusterSize:         3,", "ClusterSize:         1,");
+    if text.matches(three).count() != 1 {
+        return Err(format!("{}: no default of three nodes", original.display()).into());
+    }
+    let replacement = directory.join("one_node_cluster.go");
+    fs::write(&replacement, text.replace(three, one))?;
+    let overlay = directory.join("one_node_overlay.json");
+    let replace =
+        serde_json::json!({ "Replace": { original.to_string_lossy(): replacement.to_string_lossy() } });
+    fs::write(&overlay, replace.to_string())?;
+    Ok(overlay.to_string_lossy().into_owned())
 }
 
 fn go(directory: &Path) -> Command {

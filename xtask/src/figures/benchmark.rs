@@ -36,7 +36,8 @@ fn parse(output: &str) -> Outcome<Summary> {
         requests_per_second: number(output, "Requests/sec:", 1)?,
         average_ms: 1000.0 * number(output, "Average:", 1)?,
         p50_ms: 1000.0 * number(output, "50% in", 2)?,
-        p99_ms: 1000.0 * number(output, "99% in", 2)?,
+        // Of fewer than a hundred requests the tool leaves it out.
+        p99_ms: 1000.0 * number(output, "99% in", 2).or_else(|_| number(output, "Slowest:", 1))?,
     })
 }
 
