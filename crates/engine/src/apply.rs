@@ -123,6 +123,7 @@ impl Index {
             };
             let known = known(change, position);
             if replay && self.knows(&change.key, known.main) {
+                self.drop_stale(&mut live, &change.key, known.main);
                 continue;
             }
             self.apply_key(&mut live, &change.key, known);
@@ -193,6 +194,16 @@ impl Index {
         );
         let (newest, oldest) = (Bound::Included(&newest[..]), Bound::Included(&oldest[..]));
         self.writer.cursor(HISTORY, newest, oldest).next().is_some()
+    }
+
+    /// A checkpoint's walk may have met a version in CURRENT, and what replaced
+    /// it later in HISTORY: then it went to HISTORY too, or was compacted.
+    fn drop_stale(&mut self, live: &mut Live, key: &[u8], main: i64) {
+        let current = self.writer.get(CURRENT, key).map(Known::from);
+        if let Some(stale) = current.filter(|known| known.main < main) {
+            self.writer.remove(CURRENT, key);
+            live.died(stale.place);
+        }
     }
 
     /// Shows readers all that was applied.

@@ -48,9 +48,9 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
-    /// The log does not start at its beginning and no checkpoint says what
-    /// came before. Restore from a snapshot or from a peer.
-    #[error("{} has no checkpoint, and its log starts at segment {first_segment}, not 1; restore the missing *.checkpoint file, a snapshot, or copy from a peer", directory.display())]
+    /// There is a log but no checkpoint, not even the empty one of a new
+    /// directory. Put it back, or restore from a snapshot or a peer.
+    #[error("{} holds a log (from segment {first_segment:08x} on) but no *.checkpoint file; put it back, or restore this directory from a snapshot or a peer", directory.display())]
     CheckpointMissing {
         /// The directory.
         directory: PathBuf,

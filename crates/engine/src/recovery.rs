@@ -15,9 +15,10 @@ use crate::apply::{Applier, Index};
 use crate::books::Books;
 use crate::checkpoint::files;
 use crate::checkpoint::load::{self, Loaded};
+use crate::checkpoint::write;
 use crate::engine::{Engine, Shared};
 use crate::maintenance::{Counters, Maintenance};
-use crate::trees::{self, CURRENT, HISTORY, NEVER_COMPACTED, TREES};
+use crate::trees::{self, CURRENT, EMPTY_REVISION, HISTORY, NEVER_COMPACTED, TREES};
 use crate::{Batch, Error, Options, Replayed, count, record};
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
@@ -28,8 +29,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use value_log::{Group, Log, Position, Seal, SegmentKind};
 
-/// etcd's revision of an empty store.
-const EMPTY_REVISION: i64 = 1;
 /// What other stores leave in a directory.
 const FOREIGN: [&str; 6] = ["CURRENT", "IDENTITY", "data.mdb", "db", "0.wal", "snap"];
 const FOREIGN_SUFFIXES: [&str; 5] = [".sst", ".ldb", ".wal", ".snap", ".bolt"];
@@ -172,33 +171,32 @@ impl<'a> Recovery<'a> {
                 }
             }
         }
-        self.without_checkpoint(&numbers, &present)
+        self.without_checkpoint(disk, &numbers, &present)
     }
 
-    /// Fine while the log reaches back to the first segment; beside unusable
-    /// checkpoints only when nothing was ever given back.
-    fn without_checkpoint(&self, numbers: &[u64], present: &BTreeSet<u32>) -> Result<(), Error> {
-        let first_segment = present.first().copied().unwrap_or(1);
-        let Some(&number) = numbers.first() else {
-            let directory = self.directory.to_path_buf();
-            let whole = first_segment == 1;
-            return if whole {
-                Ok(())
-            } else {
-                Err(Error::CheckpointMissing {
-                    directory,
-                    first_segment,
-                })
-            };
-        };
-        if present.iter().copied().eq(1..=present.len() as u32) && !present.is_empty() {
-            return Ok(());
+    /// Fine in a new directory only.
+    fn without_checkpoint(
+        &mut self,
+        disk: &dyn Disk,
+        numbers: &[u64],
+        present: &BTreeSet<u32>,
+    ) -> Result<(), Error> {
+        let directory = self.directory;
+        if let Some(&number) = numbers.first() {
+            let what = self.found.damaged_checkpoint.take().unwrap_or_default();
+            return Err(Error::CheckpointUnusable {
+                file: files::path(directory, number),
+                what,
+            });
         }
-        let what = self.found.damaged_checkpoint.clone().unwrap_or_default();
-        Err(Error::CheckpointUnusable {
-            file: files::path(self.directory, number),
-            what,
-        })
+        if let Some(&first_segment) = present.first() {
+            return Err(Error::CheckpointMissing {
+                directory: directory.into(),
+                first_segment,
+            });
+        }
+        self.last_number = files::FIRST;
+        write::first(disk, directory)
     }
 
     fn install(&mut self, loaded: Loaded, replay: Replay<'_>) -> Result<(), Error> {
@@ -214,9 +212,13 @@ impl<'a> Recovery<'a> {
         index.applied_index = head.applied_index;
         index.applied_position = head.applied_position;
         self.books = loaded.books;
-        self.replay_from = Some(head.replay_position);
+        self.replay_from = Some(head.replay_position).filter(|&from| from != Position::NONE);
         self.checkpoint_main = loaded.last_main;
         self.log_floor = head.log_floor;
+        // A new directory's checkpoint has no blob of the caller's.
+        if self.replay_from.is_none() {
+            return Ok(());
+        }
         replay(Replayed::Checkpoint(&loaded.state))
     }
 

@@ -25,6 +25,8 @@ pub(crate) const TREES: usize = 3;
 pub(crate) const FLOOR_KEY: &[u8] = &[];
 /// Its stamp is the last compacted revision.
 pub(crate) const COMPACTED_KEY: &[u8] = &[0];
+/// etcd's revision of an empty store.
+pub(crate) const EMPTY_REVISION: i64 = 1;
 /// Never compacted, as etcd counts.
 pub(crate) const NEVER_COMPACTED: i64 = -1;
 

@@ -8,7 +8,9 @@ const SUFFIX: &str = ".checkpoint";
 /// The file being written.
 pub(crate) const PARTIAL: &str = "checkpoint.partial";
 /// The newest, and the one before in case the newest turns out damaged.
-const KEPT: usize = 2;
+pub(crate) const KEPT: usize = 2;
+/// Number of a new directory's empty checkpoint.
+pub(crate) const FIRST: u64 = 1;
 
 pub(crate) fn path(directory: &Path, number: u64) -> PathBuf {
     directory.join(format!("{number:016x}{SUFFIX}"))
@@ -26,13 +28,14 @@ fn number(name: &str) -> Option<u64> {
     (digits.len() == 16).then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
-/// Removes what is older than the kept ones. Nothing depends on it, so the
-/// directory is not synced.
-pub(crate) fn remove_old(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+/// Removes all but the newest `kept`. Should a crash bring one back, it is
+/// looked at only when all newer ones are damaged, and then refused, because
+/// it points into segments that are gone.
+pub(crate) fn remove_old(disk: &dyn Disk, directory: &Path, kept: usize) -> Result<(), Error> {
     let names = disk
         .list(directory)
         .map_err(Error::disk("list", directory))?;
-    for number in numbers(&names).into_iter().skip(KEPT) {
+    for number in numbers(&names).into_iter().skip(kept) {
         let path = path(directory, number);
         disk.remove(&path).map_err(Error::disk("remove", &path))?;
     }

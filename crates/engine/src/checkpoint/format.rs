@@ -10,7 +10,7 @@
 //! head    0  u64 applied term    foot    0  u64 entries of CURRENT
 //!         8  u64 applied index           8  u64 entries of HISTORY
 //!        16  u64 applied position       16  u64 greatest main revision in them
-//!        24  u64 replay position        24  u64 bytes of the state blob
+//!        24  u64 replay position (0: all)  24  u64 bytes of the state blob
 //!        32  i64 revision
 //!        40  i64 compacted       segment 0  u32 id, u32 zero
 //!        48  i64 log floor               8  i64 last main revision
@@ -25,6 +25,7 @@
 //! little-endian; varints are LEB128.
 
 use crate::format::u64_at;
+use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED};
 use value_log::Position;
 
 pub(crate) const MAGIC: [u8; 8] = *b"INKCKPT\0";
@@ -78,6 +79,17 @@ pub(crate) struct Head {
 pub(crate) const HEAD_BYTES: usize = 56;
 
 impl Head {
+    /// Nothing written yet. It replays from the oldest segment.
+    pub(crate) const EMPTY: Head = Head {
+        applied_term: 0,
+        applied_index: 0,
+        applied_position: Position::NONE,
+        replay_position: Position::NONE,
+        revision: EMPTY_REVISION,
+        compacted: NEVER_COMPACTED,
+        log_floor: 0,
+    };
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let words = [
             self.applied_term,

@@ -39,7 +39,8 @@ pub(crate) fn load(
         return Err("it has no head".into());
     };
     let head = Head::decode(payload).ok_or("its head has another size")?;
-    if !present.contains(&head.replay_position.segment()) {
+    let replay = head.replay_position;
+    if replay != Position::NONE && !present.contains(&replay.segment()) {
         return Err(format!(
             "the log no longer has {:?}, where it goes on",
             head.replay_position

@@ -15,8 +15,8 @@
 //! - CURRENT is walked to its end before HISTORY is begun: what a later batch
 //!   moved from the one to the other is met twice rather than never;
 //! - replay leaves a version alone when the file knows it or a newer one of
-//!   its key, and moves a current version that it replaces to HISTORY, where
-//!   it may stand already;
+//!   its key (dropping an older one that still stands in CURRENT), and moves a
+//!   current version that it replaces to HISTORY, where it may stand already;
 //! - compaction depends on nothing above its revision (`compaction.rs`), so
 //!   running it again after the replay drops what the smear brought back.
 //!

@@ -8,7 +8,7 @@ use crate::engine::Shared;
 use crate::live::SegmentLife;
 use crate::marks::Marks;
 use crate::trees::{CURRENT, HISTORY, Known};
-use environment::OpenMode;
+use environment::{Disk, OpenMode};
 use ordered_index::Entry;
 use std::io;
 use std::ops::Bound;
@@ -42,7 +42,7 @@ impl Job {
         let bytes = self
             .write(&partial)
             .map_err(Error::disk("write", &partial))?;
-        self.settle(&directory, &partial)?;
+        settle(&*self.shared.disk, &directory, self.number)?;
         self.shared
             .counters
             .checkpoints
@@ -51,17 +51,10 @@ impl Job {
             .counters
             .checkpoint_bytes
             .store(bytes, Ordering::Relaxed);
-        files::remove_old(&*self.shared.disk, &directory)?;
+        // An older one is of use only while everything it needs is there.
+        let kept = if self.dead.is_empty() { files::KEPT } else { 1 };
+        files::remove_old(&*self.shared.disk, &directory, kept)?;
         self.shared.give_back(&self.dead)
-    }
-
-    fn settle(&self, directory: &Path, partial: &Path) -> Result<(), Error> {
-        let disk = &self.shared.disk;
-        let path = files::path(directory, self.number);
-        disk.rename(partial, &path)
-            .map_err(Error::disk("rename to", &path))?;
-        disk.sync_directory(directory)
-            .map_err(Error::disk("sync", directory))
     }
 
     fn write(&self, path: &Path) -> io::Result<u64> {
@@ -150,6 +143,29 @@ impl Job {
         entries.start = Some(entries.last.clone());
         Ok(false)
     }
+}
+
+/// Gives the partial file its name, for good.
+fn settle(disk: &dyn Disk, directory: &Path, number: u64) -> Result<(), Error> {
+    let path = files::path(directory, number);
+    disk.rename(&directory.join(files::PARTIAL), &path)
+        .map_err(Error::disk("rename to", &path))?;
+    disk.sync_directory(directory)
+        .map_err(Error::disk("sync", directory))
+}
+
+/// The checkpoint of a new directory, written before its log: from now on a
+/// log without a checkpoint has lost one.
+pub(crate) fn first(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+    let partial = directory.join(files::PARTIAL);
+    let write = || {
+        let mut blocks = BlockWriter::new(disk.open(&partial, OpenMode::CreateNew)?);
+        blocks.block(Kind::Head, &Head::EMPTY.encode())?;
+        blocks.block(Kind::Foot, &Foot::default().encode())?;
+        blocks.finish()
+    };
+    write().map_err(Error::disk("write", &partial))?;
+    settle(disk, directory, files::FIRST)
 }
 
 /// Gathers entries; each block can be read without the one before.

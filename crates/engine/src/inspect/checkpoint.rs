@@ -75,9 +75,16 @@ pub struct Pointer<'a> {
 
 /// The checkpoints in `directory`, newest first.
 pub fn checkpoints(disk: &dyn Disk, directory: &Path) -> Result<Vec<CheckpointFile>, Error> {
-    let names = disk.list(directory).map_err(Error::disk("list", directory))?;
+    let names = disk
+        .list(directory)
+        .map_err(Error::disk("list", directory))?;
     let numbers = files::numbers(&names).into_iter();
-    Ok(numbers.map(|number| CheckpointFile { number, path: files::path(directory, number) }).collect())
+    Ok(numbers
+        .map(|number| CheckpointFile {
+            number,
+            path: files::path(directory, number),
+        })
+        .collect())
 }
 
 /// Whether `name` is a file that checkpoints leave in a directory.
@@ -102,7 +109,10 @@ impl CheckpointFile {
             let offset = blocks.offset();
             let (kind, payload) = blocks.block().map_err(|what| damage(offset, &what))?;
             let taken = pass.take(kind, payload, visit);
-            taken.map_err(|what| Damage { offset, what: what.to_owned() })?;
+            taken.map_err(|what| Damage {
+                offset,
+                what: what.to_owned(),
+            })?;
             if kind == Kind::Foot {
                 break;
             }
@@ -110,7 +120,10 @@ impl CheckpointFile {
         let end = blocks.offset();
         match blocks.at_end() {
             Ok(true) => Ok(pass.summary(file_bytes)),
-            Ok(false) => Err(Damage { offset: end, what: "something follows its foot".to_owned() }),
+            Ok(false) => Err(Damage {
+                offset: end,
+                what: "something follows its foot".to_owned(),
+            }),
             Err(what) => Err(Damage { offset: end, what }),
         }
     }
@@ -119,7 +132,9 @@ impl CheckpointFile {
 /// The reader's own words name the place, which [`Damage`] does too.
 fn damage(offset: u64, what: &str) -> Damage {
     let place = format!("block at byte {offset}: ");
-    let what = what.strip_prefix(&place).map_or(what.to_owned(), |what| format!("block: {what}"));
+    let what = what
+        .strip_prefix(&place)
+        .map_or(what.to_owned(), |what| format!("block: {what}"));
     Damage { offset, what }
 }
 
@@ -141,7 +156,9 @@ impl Pass {
         visit: &mut dyn FnMut(Pointer<'_>),
     ) -> Result<(), &'static str> {
         match (kind, self.head) {
-            (Kind::Head, None) => self.head = Some(Head::decode(payload).ok_or("its head has another size")?),
+            (Kind::Head, None) => {
+                self.head = Some(Head::decode(payload).ok_or("its head has another size")?)
+            }
             (Kind::Head, Some(_)) => return Err("it has two heads"),
             (_, None) => return Err("it has no head"),
             (Kind::State, _) => self.seen.state_bytes += payload.len() as u64,
@@ -166,7 +183,9 @@ impl Pass {
         payload: &[u8],
         visit: &mut dyn FnMut(Pointer<'_>),
     ) -> Result<(), &'static str> {
-        let (tree, mut rest) = payload.split_at_checked(8).ok_or("a block of entries is cut off")?;
+        let (tree, mut rest) = payload
+            .split_at_checked(8)
+            .ok_or("a block of entries is cut off")?;
         let tree = u64_at(tree, 0) as usize;
         if tree > HISTORY {
             return Err("a block of entries is of no tree");
@@ -189,7 +208,10 @@ impl Pass {
         }
         self.key.truncate(shared);
         self.key.extend(&rest[..further]);
-        let entry = Entry { value: u64_at(rest, further), stamp: u64_at(rest, further + 8) };
+        let entry = Entry {
+            value: u64_at(rest, further),
+            stamp: u64_at(rest, further + 8),
+        };
         *rest = &rest[further + 16..];
         Some(Known::from(entry))
     }
@@ -208,7 +230,13 @@ impl Pass {
         }
         let place = known.place;
         let (position, record_bytes) = (place.position(), place.record_bytes());
-        Ok(Pointer { key, main: known.main, tombstone: known.tombstone, position, record_bytes })
+        Ok(Pointer {
+            key,
+            main: known.main,
+            tombstone: known.tombstone,
+            position,
+            record_bytes,
+        })
     }
 
     fn summary(&self, file_bytes: u64) -> Checkpoint {

@@ -1,0 +1,293 @@
+//! A crash at every single I/O of a workload, and every fault at every I/O.
+//!
+//! What was acknowledged is there, what was not is there whole or not at all,
+//! and no revision is missing: so the recovered store must equal the model
+//! after some batch that lies between the last acknowledged and the last
+//! appended one.
+
+mod store;
+
+use engine::Error;
+use environment::Disk;
+use environment::randomness::Random;
+use environment::simulated::{Fault, Restart, SimulatedDisk};
+use std::path::Path;
+use store::model::Model;
+use store::{DIRECTORY, Store, Write, delete, options, put};
+
+/// What a run left for the judge.
+struct Story {
+    /// The model after each batch; number 0 is the empty store.
+    after: Vec<Model>,
+    acknowledged: u64,
+}
+
+impl Story {
+    fn new() -> Story {
+        Story {
+            after: vec![Model::default()],
+            acknowledged: 0,
+        }
+    }
+
+    /// The recovered store is one of those it may be.
+    fn judge(&self, store: &mut Store, what: &str) {
+        let index = store.recovered.applied_index;
+        assert!(
+            index >= self.acknowledged,
+            "{what}: batch {} was acknowledged, {index} is the last",
+            self.acknowledged
+        );
+        assert!(
+            index < self.after.len() as u64,
+            "{what}: batch {index} was never appended"
+        );
+        store.model = self.after[index as usize].clone();
+        store.check_all();
+    }
+}
+
+/// Bursts of batches with one flush each, compaction, checkpoints, reclaim.
+fn run(disk: &SimulatedDisk, story: &mut Story) -> Result<(), Error> {
+    let mut store = Store::open(disk, options(), story.after.last().unwrap().clone())?;
+    for round in 0..14u8 {
+        burst(&mut store, story, round)?;
+        match round {
+            3 | 9 => {
+                compact(&mut store, story)?;
+                store.checkpoint()?;
+            }
+            6 => {
+                compact(&mut store, story)?;
+                store.defragment()?;
+            }
+            12 => store.defragment()?,
+            _ => {}
+        }
+    }
+    drop(store);
+    // A second life, from the checkpoint and a tail.
+    let mut store = Store::open(disk, options(), story.after.last().unwrap().clone())?;
+    burst(&mut store, story, 20)?;
+    store.checkpoint()
+}
+
+fn burst(store: &mut Store, story: &mut Story, round: u8) -> Result<(), Error> {
+    let mut appended = Vec::new();
+    for number in 0..3u8 {
+        let writes = writes(round, number, &store.model);
+        let batch = store.batch(&writes);
+        let outcome = store.engine.append(&batch);
+        store.index = batch.index;
+        store.model.apply(&batch);
+        // Even a failed append may have reached the disk.
+        story.after.push(store.model.clone());
+        appended.push((batch, outcome?));
+    }
+    store.engine.wait_durable(appended[2].1.sequence)?;
+    story.acknowledged = store.index;
+    for (batch, appended) in &appended {
+        store.applier.apply(batch, appended);
+    }
+    Ok(())
+}
+
+fn writes(round: u8, number: u8, model: &Model) -> Vec<Write> {
+    let value = vec![round ^ number; 700 + 1300 * usize::from(number)];
+    let mut writes = vec![
+        put([b'k', round % 5], &value),
+        put([b'n', round, number], b"small"),
+    ];
+    if round > 4
+        && number == 1
+        && model
+            .visible(&[b'n', round - 2, 0], model.revision)
+            .is_some()
+    {
+        writes.push(delete([b'n', round - 2, 0]));
+    }
+    writes
+}
+
+fn compact(store: &mut Store, story: &mut Story) -> Result<(), Error> {
+    let revision = store.model.revision - 2;
+    let mut model = store.model.clone();
+    model.compact(revision);
+    story.after.push(model);
+    store.compact(revision)?;
+    story.acknowledged = store.index;
+    Ok(())
+}
+
+/// Opens after a restart, judges, and sees that life goes on.
+fn judge(disk: &SimulatedDisk, story: &Story, what: &str) {
+    let mut store = Store::open(disk, options(), Model::default())
+        .unwrap_or_else(|error| panic!("{what}: {error}\n{}", disk.trace()));
+    story.judge(&mut store, what);
+    store.write(&[put("after", what)]).unwrap();
+    let store = store.reopen(disk);
+    store.check_all();
+}
+
+/// I/Os of a whole run.
+fn ios() -> u64 {
+    let disk = SimulatedDisk::new(1);
+    run(&disk, &mut Story::new()).unwrap();
+    disk.io_count()
+}
+
+/// Runs until the crash or fault stops it.
+fn run_until_it_stops(disk: &SimulatedDisk) -> Story {
+    let mut story = Story::new();
+    let _ = run(disk, &mut story);
+    story
+}
+
+#[test]
+fn a_crash_at_any_io_loses_nothing_acknowledged() {
+    let ios = ios();
+    assert!(ios > 100, "only {ios} I/Os");
+    for io in 0..ios {
+        let disk = SimulatedDisk::new(io);
+        disk.crash_at(io);
+        let story = run_until_it_stops(&disk);
+        disk.crash();
+        for restart in [
+            Restart::power_loss(),
+            Restart::power_loss_without_journal(),
+            Restart::power_loss_amid_a_sector(),
+            Restart::nothing_kept(),
+            Restart::ProcessCrash,
+        ] {
+            judge(
+                &disk.restart(restart),
+                &story,
+                &format!("crash at I/O {io}, {restart:?}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_crash_during_recovery_loses_nothing() {
+    let ios = ios();
+    for io in (0..ios).step_by(7) {
+        let disk = SimulatedDisk::new(io);
+        disk.crash_at(io);
+        let story = run_until_it_stops(&disk);
+        disk.crash();
+        for second in 0..8 {
+            let disk = disk.restart(Restart::power_loss());
+            disk.crash_at(second);
+            drop(Store::open(&disk, options(), Model::default()));
+            disk.crash();
+            let what = format!("crash at I/O {io}, again at {second}");
+            judge(&disk.restart(Restart::power_loss()), &story, &what);
+        }
+    }
+}
+
+#[test]
+fn a_failed_flush_or_short_write_at_any_io_loses_nothing_acknowledged() {
+    let ios = ios();
+    for io in 0..ios {
+        for fault in [Fault::FailedFlush, Fault::ShortWrite { bytes: 100 }] {
+            let disk = SimulatedDisk::new(io);
+            disk.inject(io, fault);
+            let story = run_until_it_stops(&disk);
+            disk.crash();
+            let what = format!("{fault:?} at I/O {io}");
+            judge(&disk.restart(Restart::power_loss()), &story, &what);
+        }
+    }
+}
+
+#[test]
+fn after_a_failed_flush_every_append_is_refused_until_reopened() {
+    let disk = SimulatedDisk::new(3);
+    let mut store = Store::new(&disk);
+    store.write(&[put("a", "1")]).unwrap();
+    disk.inject(disk.io_count(), Fault::FailedFlush);
+    assert!(store.write(&[put("b", "2")]).is_err());
+    assert!(store.write(&[put("c", "3")]).is_err());
+    assert!(store.engine.status().failed.is_some());
+    assert_eq!(
+        store.get(b"a", 2).unwrap().kv,
+        store::encode(b"a", b"1"),
+        "reads go on"
+    );
+}
+
+/// The harness sees a device that lies: else the tests above prove nothing.
+#[test]
+fn canary_an_ignored_flush_is_noticed() {
+    let ios = ios();
+    let noticed = (0..ios).any(|io| {
+        let disk = SimulatedDisk::new(io);
+        disk.inject(io, Fault::IgnoredFlush);
+        let story = run_until_it_stops(&disk);
+        disk.crash();
+        let disk = disk.restart(Restart::nothing_kept());
+        match Store::open(&disk, options(), Model::default()) {
+            Err(_) => true,
+            Ok(store) => store.recovered.applied_index < story.acknowledged,
+        }
+    });
+    assert!(noticed, "no ignored flush was noticed");
+}
+
+/// Either opening refuses, or reading does, or nothing is wrong: never a
+/// wrong byte, and never a silent loss of more than the last group.
+#[test]
+fn a_flipped_bit_anywhere_never_yields_a_wrong_byte() {
+    let original = SimulatedDisk::new(5);
+    let mut story = Story::new();
+    run(&original, &mut story).unwrap();
+    let directory = Path::new(DIRECTORY);
+    let mut random = Random::from_seed(5);
+    for name in original.list(directory).unwrap() {
+        let path = directory.join(&name);
+        let size = original
+            .open(&path, environment::OpenMode::Read)
+            .unwrap()
+            .size()
+            .unwrap();
+        if name == "LOCK" || size == 0 {
+            continue;
+        }
+        for _ in 0..60 {
+            let disk = original.fork();
+            // Most of a segment is zeros: half of the flips go to its front.
+            let reach = if random.chance(1, 2) {
+                size
+            } else {
+                size.min(6000)
+            };
+            disk.flip_bit(&path, random.below(reach), random.below(8) as u8);
+            judge_damaged(&disk, &story, &name);
+        }
+    }
+}
+
+fn judge_damaged(disk: &SimulatedDisk, story: &Story, what: &str) {
+    let Ok(store) = Store::open(disk, options(), Model::default()) else {
+        return;
+    };
+    let index = store.recovered.applied_index;
+    assert!(
+        index + 3 >= story.acknowledged,
+        "{what}: {index} of {}",
+        story.acknowledged
+    );
+    let model = &story.after[index as usize];
+    let at = model.revision;
+    let snapshot = store.engine.snapshot();
+    let versions: Vec<_> = snapshot.range(&[], None, at).collect();
+    let expected = model.range(&[], None, at);
+    assert_eq!(versions.len(), expected.len(), "{what}: keys");
+    for (version, expected) in versions.iter().zip(expected) {
+        if let Ok(stored) = store.engine.read(version) {
+            assert_eq!(stored.kv, expected, "{what}");
+        }
+    }
+}
