@@ -2,13 +2,14 @@
 //!
 //! The tests start `etcd` from a folder of binaries and talk to it through the
 //! real etcdctl. The folder that we give them holds etcd's tools and, under the
-//! name `etcd`, a script of four lines that starts ours. What must pass stands
-//! in `etcd_tests.txt`; everything else is printed and left to a later issue.
+//! name `etcd`, our binary, which serves when it is called so. What must pass
+//! stands in `etcd_tests.txt`; everything else is printed and left to a later
+//! issue.
 
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -16,7 +17,6 @@ use std::{
 use crate::{
     etcd,
     process::{Outcome, inkstone_binary, root},
-    server_process::Program,
 };
 
 #[derive(clap::Args)]
@@ -69,20 +69,12 @@ pub fn run(options: &Options) -> Outcome {
     verdict(&verdicts(&output), &required, &pattern)
 }
 
-/// Fills the folder in which the tests look for binaries. A script because ours
-/// takes a verb before etcd's flags.
+/// Fills the folder in which the tests look for binaries.
 fn prepare(folder: &Path, binary: &Path) -> Outcome {
     for tool in ["etcdctl", "etcdutl"] {
-        std::os::unix::fs::symlink(etcd::binary(tool)?, folder.join(tool))?;
+        symlink(etcd::binary(tool)?, folder.join(tool))?;
     }
-    let script = folder.join("etcd");
-    let verb = Program::new(binary, folder).verb.unwrap_or_default();
-    let text = format!(
-        "#!/bin/sh\ncase \"$1\" in\n--version) exec {0} --version ;;\n*) exec {0} {verb} \"$@\" ;;\nesac\n",
-        binary.display()
-    );
-    fs::write(&script, text)?;
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    symlink(binary, folder.join("etcd"))?;
     Ok(())
 }
 

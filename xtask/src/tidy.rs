@@ -3,6 +3,7 @@
 //! Each rule is a function from the sources to a list of faults; a fault says
 //! where, what and what to do. They run as a test and in `cargo xtask check`.
 
+mod dependencies;
 pub mod formats;
 mod names;
 mod sizes;
@@ -22,6 +23,7 @@ pub fn faults(root: &Path) -> Outcome<Vec<String>> {
     faults.extend(words::faults(&sources));
     let exceptions = std::fs::read_to_string(root.join("xtask/large_files.txt"))?;
     faults.extend(sizes::faults(&sources, &exceptions));
+    faults.extend(dependencies::faults(&sources));
     faults.extend(formats::faults(root, &sources)?);
     Ok(faults)
 }

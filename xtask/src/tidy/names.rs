@@ -2,9 +2,7 @@
 
 use super::Source;
 
-const BANNED: [&str; 8] = [
-    "utils", "util", "common", "helpers", "helper", "misc", "shared", "stuff",
-];
+const BANNED: [&str; 6] = ["utils", "util", "common", "helpers", "helper", "misc"];
 
 pub fn faults(sources: &[Source]) -> Vec<String> {
     let mut faults = Vec::new();
