@@ -6,8 +6,7 @@ use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion}
 use etcd_api::etcdserverpb::range_request::{SortOrder, SortTarget};
 use etcd_api::etcdserverpb::{
     CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest,
-    LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
-    request_op::Request,
+    LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request,
 };
 
 use crate::operation::{Answer, Operation};
@@ -27,7 +26,11 @@ pub struct Generator {
 
 impl Generator {
     pub fn new(random: Random) -> Generator {
-        Generator { random, revision: 1, compacted: 0 }
+        Generator {
+            random,
+            revision: 1,
+            compacted: 0,
+        }
     }
 
     /// Takes note of where the real one is now.
@@ -37,9 +40,12 @@ impl Generator {
         }
     }
 
-    /// A revision that HashKV can mostly answer, sometimes not.
+    /// A revision above the compacted one, sometimes in the future. Of the
+    /// last compacted revisions a running etcd tells numbers that it took
+    /// before the compaction and that a restarted etcd no longer has.
     pub fn revision_to_hash(&mut self) -> i64 {
-        self.some_revision()
+        let room = self.revision - self.compacted + 1;
+        self.compacted + 1 + self.random.below(room as u64) as i64
     }
 
     pub fn operation(&mut self) -> Operation {
@@ -53,7 +59,9 @@ impl Generator {
                 id: self.lease_id(),
                 ttl: LEASE_SECONDS,
             }),
-            93..95 => Operation::LeaseRevoke(LeaseRevokeRequest { id: self.lease_id() }),
+            93..95 => Operation::LeaseRevoke(LeaseRevokeRequest {
+                id: self.lease_id(),
+            }),
             95..98 => Operation::LeaseTimeToLive(LeaseTimeToLiveRequest {
                 id: self.lease_id(),
                 keys: true,
@@ -72,7 +80,10 @@ impl Generator {
         if revision <= self.revision {
             self.compacted = self.compacted.max(revision);
         }
-        Operation::Compact(CompactionRequest { revision, physical: true })
+        Operation::Compact(CompactionRequest {
+            revision,
+            physical: true,
+        })
     }
 
     /// Around what exists: mostly valid, sometimes compacted or in the future.
@@ -149,7 +160,11 @@ impl Generator {
 
     fn delete(&mut self) -> DeleteRangeRequest {
         let (key, range_end) = self.small_interval();
-        DeleteRangeRequest { key, range_end, prev_kv: self.random.chance(1, 3) }
+        DeleteRangeRequest {
+            key,
+            range_end,
+            prev_kv: self.random.chance(1, 3),
+        }
     }
 
     fn range(&mut self) -> RangeRequest {
@@ -167,11 +182,8 @@ impl Generator {
             range.revision = self.some_revision();
         }
         if self.random.chance(1, 4) {
-            range.sort_order = self.one_of(&[
-                SortOrder::None,
-                SortOrder::Ascend,
-                SortOrder::Descend,
-            ]) as i32;
+            range.sort_order =
+                self.one_of(&[SortOrder::None, SortOrder::Ascend, SortOrder::Descend]) as i32;
             range.sort_target = self.one_of(&[
                 SortTarget::Key,
                 SortTarget::Version,
@@ -185,21 +197,27 @@ impl Generator {
             range.min_create_revision = self.filter();
             range.max_create_revision = self.filter();
         }
-        // Equal sort keys come in no promised order.
-        if range.sort_target != SortTarget::Key as i32 && range.sort_target != SortTarget::Mod as i32
-        {
+        // Which of equal sort keys comes first is not promised.
+        if range.sort_target != SortTarget::Key as i32 {
             range.limit = 0;
-            range.count_only = true;
         }
         range
     }
 
     fn filter(&mut self) -> i64 {
-        if self.random.chance(1, 2) { 0 } else { self.some_revision() }
+        if self.random.chance(1, 2) {
+            0
+        } else {
+            self.some_revision()
+        }
     }
 
     fn sometimes(&mut self, one_in: u64, below: u64) -> i64 {
-        if self.random.chance(1, one_in) { self.random.below(below) as i64 } else { 0 }
+        if self.random.chance(1, one_in) {
+            self.random.below(below) as i64
+        } else {
+            0
+        }
     }
 
     fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
@@ -217,7 +235,11 @@ impl Generator {
 
     fn operations(&mut self, depth: u64) -> Vec<RequestOp> {
         let count = self.random.below(4);
-        (0..count).map(|_| RequestOp { request: Some(self.request(depth)) }).collect()
+        (0..count)
+            .map(|_| RequestOp {
+                request: Some(self.request(depth)),
+            })
+            .collect()
     }
 
     fn request(&mut self, depth: u64) -> Request {
@@ -230,11 +252,20 @@ impl Generator {
     }
 
     fn compare(&mut self) -> Compare {
-        let (key, range_end) =
-            if self.random.chance(1, 5) { self.interval() } else { (self.key(), Bytes::new()) };
+        let (key, range_end) = if self.random.chance(1, 5) {
+            self.interval()
+        } else {
+            (self.key(), Bytes::new())
+        };
         let (target, union) = match self.random.below(5) {
-            0 => (CompareTarget::Version, TargetUnion::Version(self.random.below(4) as i64)),
-            1 => (CompareTarget::Create, TargetUnion::CreateRevision(self.filter())),
+            0 => (
+                CompareTarget::Version,
+                TargetUnion::Version(self.random.below(4) as i64),
+            ),
+            1 => (
+                CompareTarget::Create,
+                TargetUnion::CreateRevision(self.filter()),
+            ),
             2 => (CompareTarget::Mod, TargetUnion::ModRevision(self.filter())),
             3 => (CompareTarget::Lease, TargetUnion::Lease(self.lease_id())),
             _ => (CompareTarget::Value, TargetUnion::Value(self.value())),

@@ -51,7 +51,10 @@ async fn random_operations_have_equal_answers_and_equal_hashes() {
         }
     }
     eprintln!("{operations} operations of seed {seed}, all equal: {counted:?}");
-    assert!(counted.len() >= 8, "the generator stopped making some kinds of operations");
+    assert!(
+        counted.len() >= 8,
+        "the generator stopped making some kinds of operations"
+    );
 }
 
 async fn compare_hashes(theirs: &mut Peer, ours: &mut Peer, generator: &mut Generator, at: u64) {

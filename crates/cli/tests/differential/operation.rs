@@ -5,7 +5,7 @@ use etcd_api::etcdserverpb::lease_client::LeaseClient;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest, LeaseLeasesRequest,
-    LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, ResponseHeader,
+    LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, RangeResponse, ResponseHeader,
     ResponseOp, TxnRequest, TxnResponse, response_op::Response as Branch,
 };
 use tonic::transport::Channel;
@@ -80,6 +80,9 @@ impl Peer {
             }),
             Operation::Range(range) => self.kv.range(range).await.map(|response| {
                 let mut response = response.into_inner();
+                if !matches!(operation, Operation::Range(range) if range.sort_target == 0) {
+                    by_key(&mut response);
+                }
                 (take(&mut response.header), format!("{response:?}"))
             }),
             Operation::Txn(txn) => self.kv.txn(txn).await.map(|response| {
@@ -88,13 +91,18 @@ impl Peer {
                 without_headers(&mut response);
                 (revision, format!("{response:?}"))
             }),
-            Operation::Compact(compact) => self.kv.compact(compact).await.map(|response| {
-                (take(&mut response.into_inner().header), String::new())
-            }),
+            Operation::Compact(compact) => self
+                .kv
+                .compact(compact)
+                .await
+                .map(|response| (take(&mut response.into_inner().header), String::new())),
             lease => self.run_lease(lease).await,
         };
         match outcome {
-            Ok((revision, text)) => Answer { revision: Some(revision), text },
+            Ok((revision, text)) => Answer {
+                revision: Some(revision),
+                text,
+            },
             Err(status) => {
                 assert_ne!(
                     status.code(),
@@ -102,7 +110,10 @@ impl Peer {
                     "{} has gone away: {status}",
                     self.name
                 );
-                Answer { revision: None, text: format!("{:?}: {}", status.code(), status.message()) }
+                Answer {
+                    revision: None,
+                    text: format!("{:?}: {}", status.code(), status.message()),
+                }
             }
         }
     }
@@ -113,9 +124,11 @@ impl Peer {
                 let mut response = response.into_inner();
                 (take(&mut response.header), format!("{response:?}"))
             }),
-            Operation::LeaseRevoke(revoke) => self.lease.lease_revoke(revoke).await.map(|response| {
-                (take(&mut response.into_inner().header), String::new())
-            }),
+            Operation::LeaseRevoke(revoke) => self
+                .lease
+                .lease_revoke(revoke)
+                .await
+                .map(|response| (take(&mut response.into_inner().header), String::new())),
             Operation::LeaseTimeToLive(lease) => {
                 self.lease.lease_time_to_live(lease).await.map(|response| {
                     let mut response = response.into_inner();
@@ -125,24 +138,39 @@ impl Peer {
                     (revision, format!("{response:?}"))
                 })
             }
-            _ => self.lease.lease_leases(LeaseLeasesRequest {}).await.map(|response| {
-                let mut response = response.into_inner();
-                let mut ids: Vec<i64> = response.leases.iter().map(|lease| lease.id).collect();
-                ids.sort_unstable();
-                (take(&mut response.header), format!("{ids:?}"))
-            }),
+            _ => self
+                .lease
+                .lease_leases(LeaseLeasesRequest {})
+                .await
+                .map(|response| {
+                    let mut response = response.into_inner();
+                    let mut ids: Vec<i64> = response.leases.iter().map(|lease| lease.id).collect();
+                    ids.sort_unstable();
+                    (take(&mut response.header), format!("{ids:?}"))
+                }),
         }
     }
 
     /// HashKV with everything that etcd says about it.
     pub async fn hash_kv(&mut self, revision: i64) -> Result<(u32, i64, i64), String> {
         let request = HashKvRequest { revision };
-        let response = self.maintenance.hash_kv(request).await.map_err(|status| {
-            format!("{:?}: {}", status.code(), status.message())
-        })?;
+        let response = self
+            .maintenance
+            .hash_kv(request)
+            .await
+            .map_err(|status| format!("{:?}: {}", status.code(), status.message()))?;
         let response = response.into_inner();
-        Ok((response.hash, response.compact_revision, response.hash_revision))
+        Ok((
+            response.hash,
+            response.compact_revision,
+            response.hash_revision,
+        ))
     }
+}
+
+/// Orders what may come in any order because its sort keys are equal.
+fn by_key(response: &mut RangeResponse) {
+    response.kvs.sort_by(|left, right| left.key().cmp(right.key()));
 }
 
 fn take(header: &mut Option<ResponseHeader>) -> i64 {
@@ -153,7 +181,10 @@ fn take(header: &mut Option<ResponseHeader>) -> i64 {
 fn without_headers(response: &mut TxnResponse) {
     for ResponseOp { response } in &mut response.responses {
         match response {
-            Some(Branch::ResponseRange(range)) => plain(&mut range.header),
+            Some(Branch::ResponseRange(range)) => {
+                plain(&mut range.header);
+                by_key(range);
+            }
             Some(Branch::ResponsePut(put)) => plain(&mut put.header),
             Some(Branch::ResponseDeleteRange(delete)) => plain(&mut delete.header),
             Some(Branch::ResponseTxn(nested)) => {
@@ -168,6 +199,9 @@ fn without_headers(response: &mut TxnResponse) {
 fn plain(header: &mut Option<ResponseHeader>) {
     if let Some(header) = header {
         let revision = header.revision;
-        *header = ResponseHeader { revision, ..Default::default() };
+        *header = ResponseHeader {
+            revision,
+            ..Default::default()
+        };
     }
 }

@@ -1,5 +1,8 @@
 //! Both servers as child processes on free ports, ended when dropped.
-#![expect(clippy::disallowed_methods, reason = "a test starts processes and looks for files")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test starts processes and looks for files"
+)]
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -39,7 +42,10 @@ impl Drop for Server {
 /// A number from the environment.
 pub fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is not a number")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable}={text} is not a number")),
+    )
 }
 
 /// Where etcd is, if anywhere: `INKSTONE_ETCD`, or what `cargo xtask etcd` built.
@@ -69,7 +75,10 @@ fn start(mut command: Command) -> Server {
     let peer = format!("http://127.0.0.1:{peer}");
     let child = command
         .arg("--name=differential")
-        .arg(format!("--data-dir={}", directory.path().join("data").display()))
+        .arg(format!(
+            "--data-dir={}",
+            directory.path().join("data").display()
+        ))
         .arg(format!("--listen-client-urls={address}"))
         .arg(format!("--advertise-client-urls={address}"))
         .arg(format!("--listen-peer-urls={peer}"))
@@ -80,7 +89,11 @@ fn start(mut command: Command) -> Server {
         .stderr(Stdio::inherit())
         .spawn()
         .expect("the server starts");
-    Server { child, address, _directory: directory }
+    Server {
+        child,
+        address,
+        _directory: directory,
+    }
 }
 
 fn free_port() -> u16 {
