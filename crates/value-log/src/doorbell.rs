@@ -31,10 +31,18 @@ impl Doorbell {
     /// Call after making work visible.
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
-        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+        if self.asleep.load(Ordering::Relaxed) && self.claim() {
             let sleeper = self.sleeper.get().expect("it attached before it slept");
             sleeper.unpark();
         }
+    }
+
+    /// Whether this ringer is the one to wake the sleeper. Not a plain swap:
+    /// a ringer that comes too late must not write at all.
+    fn claim(&self) -> bool {
+        self.asleep
+            .compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
     }
 
     /// Blocks the sleeper until `ready` says so; `ready` runs at least once.

@@ -78,17 +78,31 @@ impl SegmentFile {
     /// Reads the file as far as the device lets it. An error when it cannot
     /// be opened at all; released meanwhile, for one.
     pub fn read(&self, disk: &dyn Disk) -> Result<SegmentBytes, Error> {
-        let file = disk.open(&self.path, OpenMode::Read).map_err(Error::io("open", &self.path))?;
+        let file = disk
+            .open(&self.path, OpenMode::Read)
+            .map_err(Error::io("open", &self.path))?;
         let file_bytes = file.size().map_err(Error::io("measure", &self.path))?;
         let (bytes, unreadable) = read_all(&file, file_bytes.min(SEGMENT_BYTES_MAX));
-        Ok(SegmentBytes { file: self.clone(), file_bytes, bytes, unreadable })
+        Ok(SegmentBytes {
+            file: self.clone(),
+            file_bytes,
+            bytes,
+            unreadable,
+        })
     }
 
     /// The header alone; `None` where there is no valid one.
     pub fn read_header(&self, disk: &dyn Disk) -> Option<Header> {
         let file = disk.open(&self.path, OpenMode::Read).ok()?;
         let (bytes, _) = read_all(&file, SEGMENT_HEADER_BYTES as u64);
-        SegmentBytes { file: self.clone(), file_bytes: 0, bytes, unreadable: None }.header().ok()
+        SegmentBytes {
+            file: self.clone(),
+            file_bytes: 0,
+            bytes,
+            unreadable: None,
+        }
+        .header()
+        .ok()
     }
 }
 
@@ -179,7 +193,10 @@ impl SegmentBytes {
     /// The note that was written when the segment was left; `None` while it
     /// is in use. An error when there is a note that fails its checksum.
     pub fn seal(&self) -> Result<Option<Seal>, String> {
-        let note = self.bytes.get(SEAL_NOTE_START as usize..).unwrap_or_default();
+        let note = self
+            .bytes
+            .get(SEAL_NOTE_START as usize..)
+            .unwrap_or_default();
         match SealNote::decode(note) {
             Ok(note) if note.segment == self.file.id => Ok(Some(Seal {
                 end: note.end,

@@ -131,7 +131,14 @@ enum Absent {
 
 impl Walk {
     pub(super) fn new(bytes: Bytes, segment: u32, last: Option<Link>, promised: u64) -> Walk {
-        Walk { bytes, segment, last, at: FRAMES_START, promised, stop: None }
+        Walk {
+            bytes,
+            segment,
+            last,
+            at: FRAMES_START,
+            promised,
+            stop: None,
+        }
     }
 
     /// Why it ended; `None` while it has not.
@@ -168,27 +175,38 @@ impl Walk {
         let (offset, what) = match broken {
             Some((offset, what)) => (offset, what),
             None if promised => (self.at, "there is no frame where one must be".to_owned()),
-            None => return Stop { offset: self.at, why: Why::End },
+            None => {
+                return Stop {
+                    offset: self.at,
+                    why: Why::End,
+                };
+            }
         };
-        let why = if promised { Why::Damaged(what) } else { Why::Torn(what) };
+        let why = if promised {
+            Why::Damaged(what)
+        } else {
+            Why::Torn(what)
+        };
         Stop { offset, why }
     }
 
     /// Whether a frame further on says that all before it was stable.
     fn later_frame_promises(&self) -> bool {
         let here = Position::new(self.segment, self.at);
-        (self.at as usize..self.bytes.len()).step_by(ALIGNMENT).any(|offset| {
-            FrameHeader::decode(&self.bytes[offset..])
-                .is_ok_and(|(header, _)| self.may_follow(&header) && header.synced_up_to > here)
-        })
+        (self.at as usize..self.bytes.len())
+            .step_by(ALIGNMENT)
+            .any(|offset| {
+                FrameHeader::decode(&self.bytes[offset..])
+                    .is_ok_and(|(header, _)| self.may_follow(&header) && header.synced_up_to > here)
+            })
     }
 
     /// Whether `header` is of this segment's present life.
     fn may_follow(&self, header: &FrameHeader) -> bool {
         header.segment == self.segment
-            && self.last.is_none_or(|last| {
-                header.epoch >= last.epoch && header.sequence.0 > last.sequence
-            })
+            && self
+                .last
+                .is_none_or(|last| header.epoch >= last.epoch && header.sequence.0 > last.sequence)
     }
 
     fn frame_at(&self, start: u64) -> Result<Frame, Absent> {
@@ -207,7 +225,11 @@ impl Walk {
         let records = self.records(start, &header)?;
         Ok(Frame {
             kind: header.kind.into(),
-            link: Link { sequence: header.sequence.0, epoch: header.epoch, crc },
+            link: Link {
+                sequence: header.sequence.0,
+                epoch: header.epoch,
+                crc,
+            },
             synced_up_to: header.synced_up_to,
             tag: header.tag,
             start,
@@ -236,10 +258,15 @@ impl Walk {
         let mut at = first;
         for (offset, record, bytes) in record::walk(&self.bytes[first..end]) {
             at = first + offset;
-            let payload = record.verify(bytes).ok_or_else(|| broken(at, "a record fails its checksum"))?;
+            let payload = record
+                .verify(bytes)
+                .ok_or_else(|| broken(at, "a record fails its checksum"))?;
             let payload_end = RECORD_HEADER_BYTES + payload.len();
             if bytes[payload_end..].iter().any(|&byte| byte != 0) {
-                return Err(broken(at + payload_end, "the padding of a record is not zero"));
+                return Err(broken(
+                    at + payload_end,
+                    "the padding of a record is not zero",
+                ));
             }
             crcs.extend(record.crc.to_le_bytes());
             records.push(FrameRecord {
