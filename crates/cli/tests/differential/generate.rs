@@ -22,15 +22,15 @@ pub struct Generator {
     random: Random,
     revision: i64,
     compacted: i64,
+    /// A transaction that deletes a key and then puts it with `ignore_value`
+    /// or `ignore_lease` ends the process of etcd 3.7.3; a transaction here
+    /// has either deletes or such puts.
+    ignoring: bool,
 }
 
 impl Generator {
     pub fn new(random: Random) -> Generator {
-        Generator {
-            random,
-            revision: 1,
-            compacted: 0,
-        }
+        Generator { random, revision: 1, compacted: 0, ignoring: true }
     }
 
     /// Takes note of where the real one is now.
@@ -53,7 +53,12 @@ impl Generator {
             0..34 => Operation::Put(self.put()),
             34..46 => Operation::DeleteRange(self.delete()),
             46..62 => Operation::Range(self.range()),
-            62..88 => Operation::Txn(self.txn(2)),
+            62..88 => {
+                self.ignoring = self.random.chance(1, 3);
+                let txn = self.txn(2);
+                self.ignoring = true;
+                Operation::Txn(txn)
+            }
             88..90 => self.compact(),
             90..93 => Operation::LeaseGrant(LeaseGrantRequest {
                 id: self.lease_id(),
@@ -145,15 +150,18 @@ impl Generator {
         if self.random.chance(1, 4) {
             put.lease = self.lease_id();
         }
+        if self.random.chance(1, 200) {
+            put.key = Bytes::new();
+        }
+        if !self.ignoring {
+            return put;
+        }
         if self.random.chance(1, 12) {
             put.ignore_value = true;
             put.value = Bytes::new();
         } else if self.random.chance(1, 12) {
             put.ignore_lease = true;
             put.lease = 0;
-        }
-        if self.random.chance(1, 200) {
-            put.key = Bytes::new();
         }
         put
     }
@@ -245,8 +253,8 @@ impl Generator {
     fn request(&mut self, depth: u64) -> Request {
         match self.random.below(if depth == 0 { 9 } else { 10 }) {
             0..5 => Request::RequestPut(self.put()),
-            5..7 => Request::RequestDeleteRange(self.delete()),
-            7..9 => Request::RequestRange(self.range()),
+            5..7 if !self.ignoring => Request::RequestDeleteRange(self.delete()),
+            5..9 => Request::RequestRange(self.range()),
             _ => Request::RequestTxn(self.txn(depth - 1)),
         }
     }

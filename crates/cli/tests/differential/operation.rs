@@ -5,8 +5,8 @@ use etcd_api::etcdserverpb::lease_client::LeaseClient;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, HashKvRequest, LeaseGrantRequest, LeaseLeasesRequest,
-    LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, RangeResponse, ResponseHeader,
-    ResponseOp, TxnRequest, TxnResponse, response_op::Response as Branch,
+    LeaseRevokeRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, RangeResponse,
+    ResponseHeader, ResponseOp, TxnRequest, TxnResponse, response_op::Response as Branch,
 };
 use tonic::transport::Channel;
 
@@ -170,7 +170,9 @@ impl Peer {
 
 /// Orders what may come in any order because its sort keys are equal.
 fn by_key(response: &mut RangeResponse) {
-    response.kvs.sort_by(|left, right| left.key().cmp(right.key()));
+    response
+        .kvs
+        .sort_by(|left, right| left.key().cmp(right.key()));
 }
 
 fn take(header: &mut Option<ResponseHeader>) -> i64 {

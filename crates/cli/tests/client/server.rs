@@ -1,0 +1,181 @@
+//! `inkstone serve` as a child process, and commands that talk to it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
+
+/// A server with a directory of its own, killed when dropped.
+pub struct Server {
+    child: Child,
+    address: String,
+    place: tempfile::TempDir,
+}
+
+impl Server {
+    pub fn start() -> Server {
+        let place = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let address = format!("http://127.0.0.1:{port}");
+        let child = Command::new(PROGRAM)
+            .arg("serve")
+            .arg(format!(
+                "--data-dir={}",
+                place.path().join("data").display()
+            ))
+            .arg(format!("--listen-client-urls={address}"))
+            .arg(format!("--advertise-client-urls={address}"))
+            .arg("--log-level=error")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Server {
+            child,
+            address,
+            place,
+        };
+        server.wait_for(port);
+        server
+    }
+
+    fn wait_for(&self, port: u16) {
+        for _ in 0..300 {
+            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("no server listens at {}", self.address);
+    }
+
+    pub fn directory(&self) -> PathBuf {
+        self.place.path().join("data")
+    }
+
+    /// Ends it at once, as a crash would.
+    pub fn stop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(words)
+            .env("INKSTONE_ENDPOINT", &self.address)
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn output(&self, words: &[&str]) -> Output {
+        self.command(words).output().unwrap()
+    }
+
+    /// What a command prints; it must succeed.
+    pub fn run(&self, words: &[&str]) -> String {
+        printed(&self.output(words), words)
+    }
+
+    /// The same, with bytes on stdin.
+    pub fn feed(&self, words: &[&str], bytes: &[u8]) -> String {
+        let mut command = self.command(words);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(bytes).unwrap();
+        printed(&child.wait_with_output().unwrap(), words)
+    }
+
+    /// Starts a command that goes on.
+    pub fn begin(&self, words: &[&str]) -> Running {
+        let mut command = self.command(words);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Running { child, output }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command under way.
+pub struct Running {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Running {
+    /// The next lines it prints.
+    pub fn lines(&mut self, number: usize) -> Vec<String> {
+        let mut lines = Vec::new();
+        for _ in 0..number {
+            let mut line = String::new();
+            self.output.read_line(&mut line).unwrap();
+            assert!(line.ends_with('\n'), "it ended after {lines:?}");
+            lines.push(line.trim_end_matches('\n').to_owned());
+        }
+        lines
+    }
+
+    /// Ctrl-C.
+    pub fn interrupt(&mut self) -> (ExitStatus, String) {
+        let id = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+        self.end()
+    }
+
+    /// Waits for its end.
+    pub fn end(&mut self) -> (ExitStatus, String) {
+        let mut complaint = String::new();
+        self.child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut complaint)
+            .unwrap();
+        (self.child.wait().unwrap(), complaint)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn printed(output: &Output, words: &[&str]) -> String {
+    assert!(
+        output.status.success(),
+        "{words:?}: {}",
+        text(&output.stderr)
+    );
+    text(&output.stdout)
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
