@@ -47,7 +47,8 @@ pub struct Options {
     pub group_bytes_max: usize,
     /// Who decides where a group ends.
     pub seal: Seal,
-    /// Free space on the file system that making segments never touches.
+    /// Free space on the file system that making segments never touches, but
+    /// for those that a relocation fills.
     pub reserve_bytes: u64,
 }
 

@@ -112,7 +112,7 @@ impl Supply {
             let result = match job {
                 Job::Next => self.prepare_next(),
                 Job::Spare => self
-                    .make_spare()
+                    .make_spare(self.reserve_bytes)
                     .map(|number| self.stock().spares.push(number)),
             };
             if let Err(error) = result {
@@ -222,7 +222,8 @@ impl Supply {
                 None
             }
         };
-        let number = taken.map_or_else(|| self.make_spare(), Ok)?;
+        // Survivors move so that segments come free: what the reserve is for.
+        let number = taken.map_or_else(|| self.make_spare(0), Ok)?;
         let header = self.header(allocate(&mut self.stock())?, 0, SegmentKind::Sorted);
         let from = FileName::Spare(number).in_directory(&self.directory);
         let file = self.open(&from)?;
@@ -280,12 +281,13 @@ impl Supply {
 
     fn take_spare_or_make(&self) -> Result<u32, Error> {
         let spare = self.stock().spares.pop();
-        spare.map_or_else(|| self.make_spare(), Ok)
+        spare.map_or_else(|| self.make_spare(self.reserve_bytes), Ok)
     }
 
-    /// Writes a new file full of zeros; the caller owns its number.
-    fn make_spare(&self) -> Result<u32, Error> {
-        self.check_space()?;
+    /// Writes a new file full of zeros if that leaves `reserve_bytes` of free
+    /// space; the caller owns its number.
+    fn make_spare(&self, reserve_bytes: u64) -> Result<u32, Error> {
+        self.check_space(reserve_bytes)?;
         let number = take_number(&mut self.stock());
         let making = FileName::Making(number).in_directory(&self.directory);
         let written = self.write_zeros(&making);
@@ -303,12 +305,12 @@ impl Supply {
         Ok(number)
     }
 
-    fn check_space(&self) -> Result<(), Error> {
+    fn check_space(&self, reserve_bytes: u64) -> Result<(), Error> {
         let space = self
             .disk
             .space(&self.directory)
             .map_err(Error::io("ask for room in", &self.directory))?;
-        let needed_bytes = self.segment_bytes + self.reserve_bytes;
+        let needed_bytes = self.segment_bytes + reserve_bytes;
         if space.available_bytes >= needed_bytes {
             return Ok(());
         }
