@@ -101,29 +101,36 @@ fn build_tests(directory: &Path) -> Outcome {
         run(go(directory).args(compile).args([TESTS, &package]))?;
     }
     if !directory.join(ONE_NODE_TESTS).exists() {
-        let overlay = one_node_overlay(directory, Path::new(folder.trim()))?;
+        let modules = one_node_modules(directory, Path::new(folder.trim()))?;
         run(go(directory)
             .args(compile)
-            .args([ONE_NODE_TESTS, "-overlay", &overlay, &package]))?;
+            .args([ONE_NODE_TESTS, &modules, &package]))?;
     }
     Ok(())
 }
 
-/// Go's own way to compile with another text of one file, its sources untouched.
-fn one_node_overlay(directory: &Path, tests: &Path) -> Outcome<String> {
-    let original = tests.join("framework/config/cluster.go");
-    let text = fs::read_to_string(&original)?;
+/// A copy of the tests with another default, and the option that makes Go take
+/// the copy for the original.
+fn one_node_modules(directory: &Path, tests: &Path) -> Outcome<String> {
+    let copy = directory.join("one-node-tests");
+    if copy.exists() {
+        fs::remove_dir_all(&copy)?;
+    }
+    run(Command::new("cp").arg("-r").args([tests, &copy]))?;
+    // Go's cache of modules is read-only, and so is what is copied from it.
+    run(Command::new("chmod").args(["-R", "u+w"]).arg(&copy))?;
+    let defaults = copy.join("framework/config/cluster.go");
+    let text = fs::read_to_string(&defaults)?;
     let (three, one) = ("ClusterSize:         3,", "ClusterSize:         1,");
     if text.matches(three).count() != 1 {
-        return Err(format!("{}: no default of three nodes", original.display()).into());
+        return Err(format!("{}: no default of three nodes", defaults.display()).into());
     }
-    let replacement = directory.join("one_node_cluster.go");
-    fs::write(&replacement, text.replace(three, one))?;
-    let overlay = directory.join("one_node_overlay.json");
-    let replace =
-        serde_json::json!({ "Replace": { original.to_string_lossy(): replacement.to_string_lossy() } });
-    fs::write(&overlay, replace.to_string())?;
-    Ok(overlay.to_string_lossy().into_owned())
+    fs::write(&defaults, text.replace(three, one))?;
+    let modules = fs::read_to_string(directory.join("go.mod"))?;
+    let replace = format!("{modules}\nreplace {PACKAGE}/tests/v3 => ./one-node-tests\n");
+    fs::write(directory.join("one_node.mod"), replace)?;
+    fs::copy(directory.join("go.sum"), directory.join("one_node.sum"))?;
+    Ok("-modfile=one_node.mod".to_owned())
 }
 
 fn go(directory: &Path) -> Command {
