@@ -21,6 +21,7 @@ use crate::place::{self, Place};
 use crate::trees::{self, CURRENT, HISTORY, Known};
 use crate::{Batch, Change, KeyChange, compaction, count, history_key};
 use ordered_index::Writer;
+use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
 use value_log::{Appended, Log, Position};
@@ -89,6 +90,7 @@ impl Applier {
         );
         index.compacted = revision;
         trees::set_compacted(&mut index.writer, revision);
+        count::forget_through(&mut index.writer, revision);
         let shared = &self.engine.0;
         index.publish(shared);
         let mut sweep = compaction::Sweep::default();
@@ -116,17 +118,23 @@ impl Index {
         );
         let mains = batch.mains();
         self.note_mark(books, mains, positions);
+        let replayed = if replay {
+            self.known_already(batch)
+        } else {
+            HashSet::new()
+        };
         let mut live = books.live();
         for (change, &position) in batch.changes.iter().zip(positions) {
             let Change::Key(change) = change else {
                 continue;
             };
-            let known = known(change, position);
-            if replay && self.knows(&change.key, known.main) {
-                self.drop_stale(&mut live, &change.key, known.main);
-                continue;
+            let (key, main) = (&change.key, change.revision.main);
+            if replay && self.has_since(key, main) {
+                self.drop_stale(&mut live, key, main);
             }
-            self.apply_key(&mut live, &change.key, known);
+            if !replayed.contains(&(&key[..], main)) {
+                self.apply_key(&mut live, key, known(change, position));
+            }
         }
         if let Some(&last) = positions.last() {
             live.passed(last.segment(), mains.map(|(_, last)| last), batch.index);
@@ -182,18 +190,43 @@ impl Index {
         }
     }
 
-    /// Whether a version of `key` written at `main` or later is in the trees.
-    fn knows(&self, key: &[u8], main: i64) -> bool {
-        let current = self.writer.get(CURRENT, key).map(Known::from);
-        if current.is_some_and(|known| known.main >= main) {
-            return true;
+    /// Keys of a replayed batch that the trees hold already, with the
+    /// revision. One transaction may write a key twice: what counts is the
+    /// last of its changes, and whether it is known is asked before any of
+    /// them is applied.
+    fn known_already<'b>(&self, batch: &'b Batch) -> HashSet<(&'b [u8], i64)> {
+        let mut last = HashMap::new();
+        for change in batch.keys() {
+            last.insert((&change.key[..], change.revision.main), change.tombstone);
         }
+        last.retain(|&(key, main), tombstone| self.knows(key, main, *tombstone));
+        last.into_keys().collect()
+    }
+
+    /// Whether this version of `key` or a later one is in the trees.
+    fn knows(&self, key: &[u8], main: i64, tombstone: bool) -> bool {
+        let current = self.writer.get(CURRENT, key).map(Known::from);
+        [current, self.newest_since(key, main)]
+            .into_iter()
+            .flatten()
+            .any(|known| known.main > main || (known.main == main && known.tombstone == tombstone))
+    }
+
+    /// Whether any version of `key` written at `main` or later is in the trees.
+    fn has_since(&self, key: &[u8], main: i64) -> bool {
+        let current = self.writer.get(CURRENT, key).map(Known::from);
+        current.is_some_and(|known| known.main >= main) || self.newest_since(key, main).is_some()
+    }
+
+    /// The newest superseded version of `key` written at `main` or later.
+    fn newest_since(&self, key: &[u8], main: i64) -> Option<Known> {
         let (newest, oldest) = (
             history_key::encode(key, u64::MAX),
             history_key::encode(key, main as u64),
         );
         let (newest, oldest) = (Bound::Included(&newest[..]), Bound::Included(&oldest[..]));
-        self.writer.cursor(HISTORY, newest, oldest).next().is_some()
+        let mut cursor = self.writer.cursor(HISTORY, newest, oldest);
+        cursor.next().map(|(_, entry)| Known::from(entry))
     }
 
     /// A checkpoint's walk may have met a version in CURRENT, and what replaced

@@ -131,16 +131,24 @@ pub(crate) fn trim(writer: &mut Writer) {
 }
 
 fn trim_to(writer: &mut Writer, kept_max: u64) {
-    let Some(excess) = writer.len(TURNOVER).checked_sub(kept_max) else {
-        return;
-    };
+    let excess = writer.len(TURNOVER).saturating_sub(kept_max);
+    forget(writer, |_, forgotten| forgotten < excess);
+}
+
+/// Forgets what no count can ask for, because it is compacted.
+pub(crate) fn forget_through(writer: &mut Writer, revision: i64) {
+    forget(writer, |main, _| main <= revision as u64);
+}
+
+/// Forgets the oldest revisions, whole ones, while `goes(revision, entries
+/// forgotten so far)` says so.
+fn forget(writer: &mut Writer, goes: impl Fn(u64, u64) -> bool) {
     let mut oldest = Vec::new();
     let mut last = None;
     let mut cursor = writer.cursor(TURNOVER, Bound::Excluded(COMPACTED_KEY), Bound::Unbounded);
     while let Some((key, _)) = cursor.next() {
         let main = u64::from_be_bytes(key[..MAIN_BYTES].try_into().expect("eight bytes"));
-        // A revision is forgotten whole or not at all.
-        if oldest.len() as u64 >= excess && last != Some(main) {
+        if last != Some(main) && !goes(main, oldest.len() as u64) {
             break;
         }
         last = Some(main);

@@ -104,8 +104,17 @@ impl Applier {
                 self.maintenance.work = Work::Checkpoint(thread);
                 Ok(())
             }
-            Work::Checkpoint(thread) => join(thread),
+            Work::Checkpoint(thread) => {
+                join(thread)?;
+                self.begin_what_is_due(state)
+            }
         }
+    }
+
+    /// Whether a checkpoint or reclaim is under way. False after a call of
+    /// [`Applier::maintain`] means that nothing is due either.
+    pub fn is_maintaining(&self) -> bool {
+        !matches!(self.maintenance.work, Work::Idle) || self.maintenance.wanted
     }
 
     fn begin_what_is_due(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
@@ -169,6 +178,9 @@ impl Applier {
         let mut done = BTreeSet::new();
         loop {
             let plan = Plan::everything(&self.engine.0, &self.index, &done);
+            if plan.victims.is_empty() && !done.is_empty() {
+                return Ok(());
+            }
             if plan.victims.is_empty() {
                 return self.begin_checkpoint(state.to_vec())?.run();
             }

@@ -16,7 +16,8 @@ pub struct Options {
     pub durability: Durability,
     /// Largest batch, its records' headers included.
     pub batch_bytes_max: u64,
-    /// Free space on the file system that is never touched.
+    /// Free space on the file system that puts never touch: room for
+    /// checkpoints and reclaim when the disk is full.
     pub reserve_bytes: u64,
     /// A checkpoint is due after so many bytes of log: bounds a restart.
     pub checkpoint_bytes: u64,

@@ -1,0 +1,274 @@
+//! Garbage goes, live versions stay, and readers do not notice.
+
+mod store;
+
+use engine::{Error, Options};
+use environment::simulated::SimulatedDisk;
+use std::collections::BTreeMap;
+use store::model::Model;
+use store::{Store, delete, options, put};
+
+/// Rounds of overwrites of the same keys, some megabytes in all.
+fn overwrite(store: &mut Store, rounds: u8) {
+    for round in 0..rounds {
+        for number in 0..20u8 {
+            store
+                .write(&[put([b'k', number], vec![round; 2000])])
+                .unwrap();
+        }
+    }
+}
+
+/// Until nothing is under way or due.
+fn settle(store: &mut Store) {
+    store.maintain().unwrap();
+    while store.applier.is_maintaining() {
+        std::thread::yield_now();
+        store.maintain().unwrap();
+    }
+}
+
+#[test]
+fn defragment_shrinks_a_small_store_to_what_lives() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    for number in 0..100u8 {
+        store.write(&[put("counter", vec![number; 400])]).unwrap();
+    }
+    let full = store.engine.status();
+    store.compact(store.model.revision).unwrap();
+    let compacted = store.engine.status();
+    assert!(compacted.live_bytes < full.live_bytes / 50, "{compacted:?}");
+    store.defragment().unwrap();
+    let small = store.engine.status();
+    assert!(small.log_bytes < full.log_bytes / 4, "{full:?}\n{small:?}");
+    assert!(small.live_bytes <= small.log_bytes);
+    store.check_all();
+    let store = store.reopen(&disk);
+    store.check_all();
+}
+
+#[test]
+fn defragment_moves_history_that_is_not_compacted_and_watches_still_read_it() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 3);
+    store.compact(20).unwrap();
+    store.defragment().unwrap();
+    overwrite(&mut store, 1);
+    store.check_all();
+    store.check_history(20);
+    store.check_history(30);
+    let store = store.reopen(&disk);
+    store.check_all();
+    store.check_history(45);
+}
+
+#[test]
+fn dead_segments_are_given_back_without_copying() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 40);
+    let full = store.engine.status();
+    store.compact(store.model.revision).unwrap();
+    settle(&mut store);
+    let small = store.engine.status();
+    assert!(small.segments <= 4, "{small:?}");
+    assert!(
+        small.released_segments as usize >= full.segments - 4,
+        "{small:?}"
+    );
+    assert_eq!(small.relocated_bytes, 0, "nothing lives in a dead segment");
+    store.check_all();
+}
+
+#[test]
+fn mostly_dead_segments_are_emptied_and_every_live_version_stays() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    for round in 0..30u8 {
+        store
+            .write(&[put([b's', round], vec![round; 1500])])
+            .unwrap();
+        overwrite(&mut store, 1);
+    }
+    store.compact(store.model.revision).unwrap();
+    settle(&mut store);
+    let status = store.engine.status();
+    assert!(status.relocated_bytes > 0, "{status:?}");
+    assert!(status.log_bytes < 4 * status.live_bytes, "{status:?}");
+    store.check_all();
+    let store = store.reopen(&disk);
+    store.check_all();
+}
+
+#[test]
+fn segments_with_history_that_is_not_compacted_stay_in_the_log() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 20);
+    store.compact(3).unwrap();
+    settle(&mut store);
+    assert_eq!(store.engine.status().released_segments, 0);
+    store.check_history(3);
+}
+
+#[test]
+fn a_version_looked_up_before_reclaim_can_be_read_after_it() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 2);
+    store.write(&[delete([b'k', 3])]).unwrap();
+    let held: Vec<_> = store
+        .engine
+        .snapshot()
+        .range(&[], None, store.model.revision)
+        .collect();
+    let lost = store
+        .engine
+        .snapshot()
+        .get(&[b'k', 3], store.model.revision - 1)
+        .unwrap();
+    for _ in 0..3 {
+        store.compact(store.model.revision).unwrap();
+        store.defragment().unwrap();
+        store.write(&[put("other", "x")]).unwrap();
+    }
+    assert_eq!(held.len(), 19);
+    for version in &held {
+        assert_eq!(store.engine.read(version).unwrap().key, version.key);
+    }
+    assert!(matches!(
+        store.engine.read(&lost),
+        Err(Error::Compacted { .. })
+    ));
+}
+
+#[test]
+fn readers_beside_reclaim_always_find_their_version() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 2);
+    let engine = store.engine.clone();
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let stopped = std::sync::Arc::clone(&stop);
+    let reader = environment::threads::spawn("reader", move || {
+        let mut reads = 0u64;
+        while !stopped.load(std::sync::atomic::Ordering::Relaxed) {
+            let snapshot = engine.snapshot();
+            let versions: Vec<_> = snapshot
+                .range(b"k", Some(b"l"), snapshot.revision())
+                .collect();
+            drop(snapshot);
+            assert_eq!(versions.len(), 20);
+            for version in versions {
+                match engine.read(&version) {
+                    Ok(stored) => assert_eq!(
+                        (&stored.key, stored.revision.main),
+                        (&version.key, version.main)
+                    ),
+                    Err(Error::Compacted { .. }) => {}
+                    Err(error) => panic!("{version:?}: {error}"),
+                }
+                reads += 1;
+            }
+        }
+        reads
+    })
+    .unwrap();
+    for _ in 0..12 {
+        overwrite(&mut store, 1);
+        store.compact(store.model.revision).unwrap();
+        store.defragment().unwrap();
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(reader.join().unwrap() > 0);
+}
+
+/// Checkpoints run without pause while keys come, change, go and are
+/// compacted: what they smear over time, replay sets right.
+#[test]
+fn a_checkpoint_written_beside_writes_restores_the_same_store() {
+    let options = Options {
+        checkpoint_bytes: 1,
+        segment_bytes: 4 << 20,
+        ..options()
+    };
+    for seed in 0..4 {
+        let mut random = environment::randomness::Random::from_seed(seed);
+        let disk = SimulatedDisk::new(seed);
+        let mut store = Store::open(&disk, options.clone(), Model::default()).unwrap();
+        let mut alive = BTreeMap::new();
+        let mut checkpoints = 0;
+        for _ in 0..150 {
+            smear(&mut store, &mut random, &mut alive);
+            checkpoints = store.engine.status().checkpoints;
+        }
+        assert!(checkpoints > 3, "only {checkpoints} checkpoints");
+        let before = contents(&store);
+        drop(store);
+        let store = Store::open(&disk, options.clone(), Model::default()).unwrap();
+        assert!(
+            contents(&store) == before,
+            "seed {seed}: another store came back"
+        );
+    }
+}
+
+/// Transactions without the model, which would be too slow for so many keys.
+fn smear(
+    store: &mut Store,
+    random: &mut environment::randomness::Random,
+    alive: &mut BTreeMap<Vec<u8>, ()>,
+) {
+    let mut writes = BTreeMap::new();
+    for _ in 0..200 {
+        let key = (random.below(12_000) as u32).to_be_bytes().to_vec();
+        let write = match alive.remove(&key) {
+            Some(()) if random.chance(1, 3) => delete(&key),
+            _ => put(&key, "v"),
+        };
+        if matches!(write, store::Write::Put(..)) {
+            alive.insert(key.clone(), ());
+        }
+        writes.entry(key).or_insert(write);
+    }
+    // A key met twice kept its first write.
+    for (key, write) in &writes {
+        match write {
+            store::Write::Put(..) => drop(alive.insert(key.clone(), ())),
+            store::Write::Delete(_) => drop(alive.remove(key)),
+        }
+    }
+    let mut model = Model::default();
+    model.revision = store.engine.snapshot().revision();
+    store.model = model;
+    let writes: Vec<_> = writes.into_values().collect();
+    store.write(&writes).unwrap();
+    store.maintain().unwrap();
+    if random.chance(1, 10) {
+        let revision = store.engine.snapshot().revision() - 3;
+        if revision > store.compacted {
+            store.compact(revision).unwrap();
+        }
+    }
+    store.maintain().unwrap();
+}
+
+/// Everything a store holds.
+fn contents(
+    store: &Store,
+) -> (
+    Vec<(engine::Revision, bytes::Bytes)>,
+    Vec<bytes::Bytes>,
+    u64,
+    u64,
+) {
+    let versions = store.engine.versions_in_revision_order(0).unwrap();
+    let versions = versions
+        .map(|stored| stored.unwrap())
+        .map(|stored| (stored.revision, stored.kv));
+    let status = store.engine.status();
+    let now = store.range(&[], None, i64::MAX);
+    (versions.collect(), now, status.versions, status.live_bytes)
+}
