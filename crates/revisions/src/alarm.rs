@@ -31,11 +31,17 @@ pub struct Alarm {
 
 impl Alarm {
     fn of(request: &AlarmRequest) -> Alarm {
-        Alarm { kind: request.alarm, member_id: request.member_id }
+        Alarm {
+            kind: request.alarm,
+            member_id: request.member_id,
+        }
     }
 
     fn to_member(self) -> AlarmMember {
-        AlarmMember { member_id: self.member_id, alarm: self.kind }
+        AlarmMember {
+            member_id: self.member_id,
+            alarm: self.kind,
+        }
     }
 }
 
@@ -55,7 +61,11 @@ pub struct Alarms(pub BTreeSet<Alarm>);
 impl Alarms {
     /// Raises or clears one; `false`: it was like that already.
     pub fn change(&mut self, change: AlarmChange) -> bool {
-        if change.raised { self.0.insert(change.alarm) } else { self.0.remove(&change.alarm) }
+        if change.raised {
+            self.0.insert(change.alarm)
+        } else {
+            self.0.remove(&change.alarm)
+        }
     }
 
     /// Some member has raised one of this type.
@@ -78,16 +88,25 @@ impl Machine {
         let alarms = match AlarmAction::try_from(request.action) {
             Ok(AlarmAction::Get) => self.decided.alarms.members(request.alarm),
             Ok(AlarmAction::Activate) if alarm.kind != AlarmType::None as i32 => {
-                self.change_alarm(AlarmChange { alarm, raised: true });
+                self.change_alarm(AlarmChange {
+                    alarm,
+                    raised: true,
+                });
                 vec![alarm.to_member()]
             }
             Ok(AlarmAction::Deactivate) if known => {
-                self.change_alarm(AlarmChange { alarm, raised: false });
+                self.change_alarm(AlarmChange {
+                    alarm,
+                    raised: false,
+                });
                 vec![alarm.to_member()]
             }
             _ => Vec::new(),
         };
-        AlarmResponse { header: header(self.decided.revision), alarms }
+        AlarmResponse {
+            header: header(self.decided.revision),
+            alarms,
+        }
     }
 
     fn change_alarm(&mut self, change: AlarmChange) {
@@ -99,8 +118,14 @@ impl Machine {
     /// This member is out of space.
     pub(crate) fn raise_no_space(&mut self) {
         let kind = AlarmType::Nospace as i32;
-        let alarm = Alarm { kind, member_id: self.shared.options.member_id };
-        self.change_alarm(AlarmChange { alarm, raised: true });
+        let alarm = Alarm {
+            kind,
+            member_id: self.shared.options.member_id,
+        };
+        self.change_alarm(AlarmChange {
+            alarm,
+            raised: true,
+        });
     }
 
     pub(crate) fn check_corrupt(&self, command: &Command) -> Result<(), Error> {

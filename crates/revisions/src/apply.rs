@@ -32,7 +32,11 @@ pub(crate) struct Applied {
 
 impl Applied {
     pub fn new(clock: Arc<dyn Clock>) -> Applied {
-        Applied { lessor: Lessor::new(clock), alarms: Alarms::default(), compacted: -1 }
+        Applied {
+            lessor: Lessor::new(clock),
+            alarms: Alarms::default(),
+            compacted: -1,
+        }
     }
 
     /// Takes in one batch.
@@ -80,14 +84,20 @@ impl Machine {
         self.forget(&batch);
         self.count_applied();
         let nothing_left = !self.has_unapplied();
-        assert!(!nothing_left || self.overlay.is_empty(), "left over: {:?}", self.overlay);
+        assert!(
+            !nothing_left || self.overlay.is_empty(),
+            "left over: {:?}",
+            self.overlay
+        );
     }
 
     /// Updates leases and alarms; returns the newest compaction in the batch.
     fn remember(&self, batch: &Batch) -> Option<i64> {
         let mut applied = self.shared.applied();
         let before = applied.compacted;
-        applied.absorb(batch).expect("records that this release wrote a moment ago");
+        applied
+            .absorb(batch)
+            .expect("records that this release wrote a moment ago");
         Some(applied.compacted).filter(|&compacted| compacted != before)
     }
 

@@ -86,7 +86,8 @@ impl Response {
 /// [`crate::Reader::txn`] answers it. A nested transaction counts as a write
 /// whatever it holds, as in etcd.
 pub fn is_read_only(request: &TxnRequest) -> bool {
-    operations(request).all(|operation| matches!(operation.request, Some(Operation::RequestRange(_))))
+    operations(request)
+        .all(|operation| matches!(operation.request, Some(Operation::RequestRange(_))))
 }
 
 /// Read-only, and every range in it may be served from local state.

@@ -24,7 +24,11 @@ impl Machine {
             return Err(Refusal::FutureRevision.into());
         }
         self.decided.compacted = request.revision;
-        self.open.push_state(&StateRecord::Compacted { revision: request.revision });
-        Ok(CompactionResponse { header: header(self.decided.revision) })
+        self.open.push_state(&StateRecord::Compacted {
+            revision: request.revision,
+        });
+        Ok(CompactionResponse {
+            header: header(self.decided.revision),
+        })
     }
 }

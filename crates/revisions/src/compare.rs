@@ -33,7 +33,10 @@ impl Branch {
                 break;
             }
         }
-        let mut branch = Branch { succeeded, nested: Vec::new() };
+        let mut branch = Branch {
+            succeeded,
+            nested: Vec::new(),
+        };
         for operation in branch.operations(request) {
             if let Some(Operation::RequestTxn(nested)) = &operation.request {
                 branch.nested.push(Branch::decide(view, nested)?);
@@ -44,7 +47,11 @@ impl Branch {
 
     /// The list of operations that is taken.
     pub fn operations<'r>(&self, request: &'r TxnRequest) -> &'r [RequestOp] {
-        if self.succeeded { &request.success } else { &request.failure }
+        if self.succeeded {
+            &request.success
+        } else {
+            &request.failure
+        }
     }
 }
 

@@ -20,20 +20,33 @@ impl Evaluation<'_> {
     ) -> Result<DeleteRangeResponse, Error> {
         let keys = KeyRange::of_request(&request.key, &request.range_end);
         let prev_kvs = match request.prev_kv {
-            true => self.fetch_all(keys)?.into_iter().map(|version| version.encoded).collect(),
+            true => self
+                .fetch_all(keys)?
+                .into_iter()
+                .map(|version| version.encoded)
+                .collect(),
             false => Vec::new(),
         };
-        let found = self.view().scan(keys, self.now(), Direction::Ascending, usize::MAX);
+        let found = self
+            .view()
+            .scan(keys, self.now(), Direction::Ascending, usize::MAX);
         for found in &found {
             self.delete(found.key().clone());
         }
         let deleted = i64::try_from(found.len()).expect("a count of keys in memory");
-        Ok(DeleteRangeResponse { header: header(self.now()), deleted, prev_kvs })
+        Ok(DeleteRangeResponse {
+            header: header(self.now()),
+            deleted,
+            prev_kvs,
+        })
     }
 
     /// Deletes a key that lives.
     pub fn delete(&mut self, key: Bytes) {
-        let (key, kv) = encode(&KeyValue { key, ..KeyValue::default() });
+        let (key, kv) = encode(&KeyValue {
+            key,
+            ..KeyValue::default()
+        });
         let revision = self.next_revision();
         self.write(KeyChange {
             revision,

@@ -20,7 +20,9 @@ pub enum Error {
     Storage(Arc<engine::Error>),
     /// A state record or the checkpoint's state does not decode: the directory
     /// was written by a newer release or is damaged.
-    #[error("state record of kind {kind} cannot be read ({reason}); start the release that wrote this directory, or restore from a backup")]
+    #[error(
+        "state record of kind {kind} cannot be read ({reason}); start the release that wrote this directory, or restore from a backup"
+    )]
     State {
         /// First byte of the record; 0 for the checkpoint's state.
         kind: u8,

@@ -34,9 +34,9 @@ impl Machine {
         self.check_quota(command)?;
         match command {
             Command::Put(request) => self.attempt(|it| it.put(request)).map(Response::Put),
-            Command::DeleteRange(request) => {
-                self.attempt(|it| it.delete_range(request)).map(Response::DeleteRange)
-            }
+            Command::DeleteRange(request) => self
+                .attempt(|it| it.delete_range(request))
+                .map(Response::DeleteRange),
             Command::Txn(request) => self.attempt(|it| it.txn(request)).map(Response::Txn),
             Command::Compact(request) => self.compact(request).map(Response::Compact),
             Command::LeaseGrant(request) => self.grant(request).map(Response::LeaseGrant),
@@ -121,12 +121,19 @@ impl Evaluation<'_> {
     /// The number of this command's next change.
     pub fn next_revision(&self) -> Revision {
         let sub = i64::try_from(self.changes.len()).expect("changes fit in memory");
-        Revision { main: self.base + 1, sub }
+        Revision {
+            main: self.base + 1,
+            sub,
+        }
     }
 
     /// Changes a key.
     pub fn write(&mut self, change: KeyChange) {
-        assert_eq!(change.revision, self.next_revision(), "changes are numbered in order");
+        assert_eq!(
+            change.revision,
+            self.next_revision(),
+            "changes are numbered in order"
+        );
         self.overlay.push(change.clone());
         self.changes.push(change);
     }
@@ -134,8 +141,15 @@ impl Evaluation<'_> {
     /// The lease exists, or will once what is pending is applied.
     pub fn check_lease(&self, lease: i64) -> Result<(), Refusal> {
         let exists = lease == 0
-            || self.overlay.lease(lease).unwrap_or_else(|| self.shared.applied().lessor.contains(lease));
-        if exists { Ok(()) } else { Err(Refusal::LeaseNotFound) }
+            || self
+                .overlay
+                .lease(lease)
+                .unwrap_or_else(|| self.shared.applied().lessor.contains(lease));
+        if exists {
+            Ok(())
+        } else {
+            Err(Refusal::LeaseNotFound)
+        }
     }
 
     /// Keys that hang on a lease now, ascending.

@@ -8,10 +8,12 @@
 //! Which versions count is the engine's part (`versions_in_revision_order`),
 //! since it knows what compaction has left.
 //!
-//! One difference remains: for the last ten *compacted* revisions a running
+//! Two differences remain. For the last ten *compacted* revisions a running
 //! etcd answers from numbers it took just before each compaction, and forgets
-//! them at a restart. Here the answer for such a revision is always the one
-//! that a restarted etcd gives.
+//! them at a restart; here the answer for such a revision is always the one
+//! that a restarted etcd gives. And a version that its own transaction
+//! overwrote (a key put and deleted in one, which the static check should
+//! refuse but does not always) is not kept, so it is not hashed.
 
 use crc_fast::{CrcAlgorithm, Digest};
 use engine::Stored;
@@ -51,12 +53,20 @@ impl Reader {
         let hash_revision = if revision == 0 { newest } else { revision };
         let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
         digest.update(BUCKET);
-        let versions = self.shared.engine.versions_in_revision_order(hash_revision)?;
+        let versions = self
+            .shared
+            .engine
+            .versions_in_revision_order(hash_revision)?;
         let (compact_revision, revision) = (versions.compacted(), versions.revision());
         for version in versions {
             hash_version(&mut digest, &version?);
         }
-        Ok(KeyValueHash { hash: sum(digest), compact_revision, hash_revision, revision })
+        Ok(KeyValueHash {
+            hash: sum(digest),
+            compact_revision,
+            hash_revision,
+            revision,
+        })
     }
 
     /// A hash of everything the machine keeps, and the revision it is of.
@@ -65,7 +75,10 @@ impl Reader {
         let keys = self.hash_kv(0)?;
         let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
         digest.update(&keys.hash.to_le_bytes());
-        digest.update(&encode_checkpoint(&self.shared.applied(), keys.hash_revision));
+        digest.update(&encode_checkpoint(
+            &self.shared.applied(),
+            keys.hash_revision,
+        ));
         Ok((sum(digest), keys.revision))
     }
 }

@@ -32,6 +32,9 @@ use crate::overlay::Overlay;
 use crate::state::{StateRecord, decode_checkpoint, encode_checkpoint};
 use crate::{Error, Options, Reader, WatchHub};
 
+/// About what a record takes in the log besides its key and value.
+const RECORD_BYTES: u64 = 80;
+
 /// The state machine: owned by the replica thread.
 #[derive(Debug)]
 pub struct Machine {
@@ -53,7 +56,8 @@ pub(crate) struct Shared {
     applied: Mutex<Applied>,
     pub hub: Arc<WatchHub>,
     pub options: Options,
-    /// Bytes in the log's segments, as of the last applied batch.
+    /// Bytes in the log's segments: measured now and then, and what has been
+    /// applied since.
     used_bytes: AtomicU64,
     /// What request tasks look through: nothing pending.
     pub no_overlay: Overlay,
@@ -74,17 +78,19 @@ pub(crate) struct Decided {
 #[derive(Debug, Default)]
 pub(crate) struct OpenBatch {
     changes: Vec<Change>,
-    /// Bytes of the keys and values in it.
+    /// About what it will take in the log.
     bytes: u64,
 }
 
 impl OpenBatch {
     pub fn extend(&mut self, changes: Vec<KeyChange>) {
-        self.bytes += changes.iter().map(|change| change.kv.len() as u64).sum::<u64>();
+        let bytes = |change: &KeyChange| RECORD_BYTES + change.kv.len() as u64;
+        self.bytes += changes.iter().map(bytes).sum::<u64>();
         self.changes.extend(changes.into_iter().map(Change::Key));
     }
 
     pub fn push_state(&mut self, record: &StateRecord) {
+        self.bytes += RECORD_BYTES;
         self.changes.push(record.encode());
     }
 }
@@ -101,13 +107,18 @@ impl Shared {
     }
 
     fn update_used_bytes(&self) {
-        self.used_bytes.store(self.engine.status().log_bytes, Ordering::Relaxed);
+        self.used_bytes
+            .store(self.engine.status().log_bytes, Ordering::Relaxed);
     }
 
     fn decided(&self) -> Decided {
         let revision = self.engine.snapshot().revision();
         let applied = self.applied();
-        Decided { revision, compacted: applied.compacted, alarms: applied.alarms.clone() }
+        Decided {
+            revision,
+            compacted: applied.compacted,
+            alarms: applied.alarms.clone(),
+        }
     }
 }
 
@@ -168,7 +179,11 @@ impl Machine {
             return None;
         }
         self.sealed_bytes.push_back(bytes);
-        Some(Batch { term, index, changes })
+        Some(Batch {
+            term,
+            index,
+            changes,
+        })
     }
 
     /// Forgets everything evaluated and not applied.
@@ -226,10 +241,11 @@ impl Machine {
         !self.open.changes.is_empty() || !self.sealed_bytes.is_empty()
     }
 
-    /// A batch has been applied: the log counts it from now on.
+    /// A batch has been applied: the log counts it from now on. Measuring
+    /// would walk all segments; `maintain` does that.
     pub(crate) fn count_applied(&mut self) {
-        self.sealed_bytes.pop_front();
-        self.shared.update_used_bytes();
+        let bytes = self.sealed_bytes.pop_front().unwrap_or(0);
+        self.shared.used_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 

@@ -53,14 +53,20 @@ impl Overlay {
     pub fn push(&mut self, change: KeyChange) {
         let versions = self.keys.entry(change.key.clone()).or_default();
         if let Some(newest) = versions.back() {
-            assert!(newest.revision < change.revision, "revisions of a key only grow: {newest:?}");
+            assert!(
+                newest.revision < change.revision,
+                "revisions of a key only grow: {newest:?}"
+            );
         }
         versions.push_back(change);
     }
 
     /// Takes back the newest version of a key: its command failed.
     pub fn pop(&mut self, key: &[u8]) {
-        let versions = self.keys.get_mut(key).expect("only what was pushed is popped");
+        let versions = self
+            .keys
+            .get_mut(key)
+            .expect("only what was pushed is popped");
         versions.pop_back();
         if versions.is_empty() {
             self.keys.remove(key);
@@ -69,8 +75,13 @@ impl Overlay {
 
     /// The key's version has been applied.
     pub fn key_applied(&mut self, key: &[u8], revision: Revision) {
-        let Some(versions) = self.keys.get_mut(key) else { return };
-        if versions.front().is_some_and(|oldest| oldest.revision == revision) {
+        let Some(versions) = self.keys.get_mut(key) else {
+            return;
+        };
+        if versions
+            .front()
+            .is_some_and(|oldest| oldest.revision == revision)
+        {
             versions.pop_front();
         }
         if versions.is_empty() {
@@ -95,7 +106,10 @@ impl Overlay {
             End::Before(end) => Bound::Excluded(end),
             End::Open => Bound::Unbounded,
         };
-        assert!(!range.is_empty(), "empty ranges are answered without a look");
+        assert!(
+            !range.is_empty(),
+            "empty ranges are answered without a look"
+        );
         self.keys
             .range::<[u8], _>((start, end))
             .filter_map(move |(_, versions)| newest_at(versions, at))
@@ -117,14 +131,19 @@ impl Overlay {
 
     /// A lease is granted or revoked.
     pub fn set_lease(&mut self, id: i64, exists: bool) {
-        let pending = self.leases.entry(id).or_insert(PendingLease { exists, records: 0 });
+        let pending = self
+            .leases
+            .entry(id)
+            .or_insert(PendingLease { exists, records: 0 });
         pending.exists = exists;
         pending.records += 1;
     }
 
     /// One record about this lease has been applied.
     pub fn lease_applied(&mut self, id: i64) {
-        let Some(pending) = self.leases.get_mut(&id) else { return };
+        let Some(pending) = self.leases.get_mut(&id) else {
+            return;
+        };
         pending.records -= 1;
         if pending.records == 0 {
             self.leases.remove(&id);
@@ -133,5 +152,8 @@ impl Overlay {
 }
 
 fn newest_at(versions: &VecDeque<KeyChange>, at: i64) -> Option<&KeyChange> {
-    versions.iter().rev().find(|version| version.revision.main <= at)
+    versions
+        .iter()
+        .rev()
+        .find(|version| version.revision.main <= at)
 }

@@ -35,8 +35,13 @@ impl Evaluation<'_> {
             return Err(Refusal::KeyNotFound.into());
         }
         self.write(self.new_version(request, previous.as_ref()));
-        let prev_kv = previous.filter(|_| request.prev_kv).map(|previous| previous.encoded);
-        Ok(PutResponse { header: header(self.base + 1), prev_kv })
+        let prev_kv = previous
+            .filter(|_| request.prev_kv)
+            .map(|previous| previous.encoded);
+        Ok(PutResponse {
+            header: header(self.base + 1),
+            prev_kv,
+        })
     }
 
     fn new_version(&self, request: &PutRequest, previous: Option<&KeyVersion>) -> KeyChange {
@@ -59,7 +64,15 @@ impl Evaluation<'_> {
             value,
             lease,
         });
-        KeyChange { revision, tombstone: false, key, kv, created, version, lease }
+        KeyChange {
+            revision,
+            tombstone: false,
+            key,
+            kv,
+            created,
+            version,
+            lease,
+        }
     }
 }
 
@@ -70,7 +83,10 @@ fn keeps_something(request: &PutRequest) -> bool {
 /// Encodes a version once for the log, ranges, watches and hashes. The key
 /// comes back as a slice of the same bytes.
 pub(crate) fn encode(version: &KeyValue) -> (Bytes, Bytes) {
-    assert!(!version.key.is_empty(), "requests without a key are refused before");
+    assert!(
+        !version.key.is_empty(),
+        "requests without a key are refused before"
+    );
     let mut kv = BytesMut::with_capacity(version.encoded_len());
     version.encode(&mut kv).expect("the buffer grows as needed");
     let kv = kv.freeze();

@@ -27,7 +27,9 @@ impl Machine {
         if self.decided.alarms.raised(AlarmType::Nospace) {
             return Err(Refusal::NoSpace.into());
         }
-        let Some(quota_bytes) = self.shared.options.quota_bytes else { return Ok(()) };
+        let Some(quota_bytes) = self.shared.options.quota_bytes else {
+            return Ok(());
+        };
         let used_bytes = self.shared.used_bytes() + self.unapplied_bytes();
         if used_bytes.saturating_add(cost_bytes) < quota_bytes {
             return Ok(());

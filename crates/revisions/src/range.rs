@@ -23,7 +23,10 @@ use crate::view::{Direction, KeyVersion, View};
 
 /// A header that knows the revision; the caller fills in the rest.
 pub fn header(revision: i64) -> Option<ResponseHeader> {
-    Some(ResponseHeader { revision, ..ResponseHeader::default() })
+    Some(ResponseHeader {
+        revision,
+        ..ResponseHeader::default()
+    })
 }
 
 /// The answer comes in key order, ascending, without sorting.
@@ -85,22 +88,41 @@ impl Plan {
         let order = SortOrder::try_from(request.sort_order).unwrap_or(SortOrder::None);
         let largest_key_first = target == SortTarget::Key && order == SortOrder::Descend;
         let may_stop_early = is_default_order(request) || largest_key_first;
-        let limit = usize::try_from(request.limit).ok().filter(|&limit| limit > 0);
+        let limit = usize::try_from(request.limit)
+            .ok()
+            .filter(|&limit| limit > 0);
         let fetch_max = match limit {
-            Some(limit) if may_stop_early && !has_revision_filters(request) => limit.saturating_add(1),
+            Some(limit) if may_stop_early && !has_revision_filters(request) => {
+                limit.saturating_add(1)
+            }
             _ => usize::MAX,
         };
-        let direction =
-            if largest_key_first { Direction::Descending } else { Direction::Ascending };
+        let direction = if largest_key_first {
+            Direction::Descending
+        } else {
+            Direction::Ascending
+        };
         let sort = (target != SortTarget::Key).then_some((target, order == SortOrder::Descend));
-        Plan { direction, fetch_max, sort }
+        Plan {
+            direction,
+            fetch_max,
+            sort,
+        }
     }
 }
 
 fn passes(request: &RangeRequest, version: &KeyVersion) -> bool {
-    let within = |value: i64, min: i64, max: i64| (min == 0 || value >= min) && (max == 0 || value <= max);
-    within(version.modified, request.min_mod_revision, request.max_mod_revision)
-        && within(version.created, request.min_create_revision, request.max_create_revision)
+    let within =
+        |value: i64, min: i64, max: i64| (min == 0 || value >= min) && (max == 0 || value <= max);
+    within(
+        version.modified,
+        request.min_mod_revision,
+        request.max_mod_revision,
+    ) && within(
+        version.created,
+        request.min_create_revision,
+        request.max_create_revision,
+    )
 }
 
 /// Sorts by anything but the key; equal ones stay in key order.
@@ -133,11 +155,19 @@ fn assemble(
         true => without_value(&version, with_lease),
         false => version.encoded,
     });
-    RangeResponse { more, ..response(revision, count, kvs.collect()) }
+    RangeResponse {
+        more,
+        ..response(revision, count, kvs.collect())
+    }
 }
 
 fn response(revision: i64, count: i64, kvs: Vec<EncodedKeyValue>) -> RangeResponse {
-    RangeResponse { header: header(revision), kvs, more: false, count }
+    RangeResponse {
+        header: header(revision),
+        kvs,
+        more: false,
+        count,
+    }
 }
 
 fn without_value(version: &KeyVersion, with_lease: bool) -> EncodedKeyValue {

@@ -35,10 +35,26 @@ pub struct RangeStream {
 }
 
 impl RangeStream {
-    pub(crate) fn new(reader: Reader, mut request: RangeRequest, chunk_bytes: usize) -> RangeStream {
-        let limit = if request.limit == 0 { i64::MAX } else { request.limit };
+    pub(crate) fn new(
+        reader: Reader,
+        mut request: RangeRequest,
+        chunk_bytes: usize,
+    ) -> RangeStream {
+        let limit = if request.limit == 0 {
+            i64::MAX
+        } else {
+            request.limit
+        };
         request.limit = FIRST_CHUNK_KEYS.min(limit);
-        RangeStream { reader, request, limit, given: 0, chunk_bytes, revision: 0, finished: false }
+        RangeStream {
+            reader,
+            request,
+            limit,
+            given: 0,
+            chunk_bytes,
+            revision: 0,
+            finished: false,
+        }
     }
 
     fn chunk(&mut self) -> Result<RangeResponse, Error> {
@@ -60,7 +76,10 @@ impl RangeStream {
             chunk.count = self.given + if chunk.more { self.count_rest()? } else { 0 };
         } else {
             self.adjust(size_bytes);
-            chunk = RangeResponse { kvs: chunk.kvs, ..RangeResponse::default() };
+            chunk = RangeResponse {
+                kvs: chunk.kvs,
+                ..RangeResponse::default()
+            };
         }
         Ok(chunk)
     }
@@ -91,7 +110,10 @@ impl RangeStream {
             _ => keys,
         };
         self.request.limit = keys.min(self.limit - self.given);
-        assert!(self.request.limit > 0, "a stream without a rest has finished");
+        assert!(
+            self.request.limit > 0,
+            "a stream without a rest has finished"
+        );
     }
 }
 

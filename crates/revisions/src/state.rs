@@ -79,21 +79,37 @@ impl StateRecord {
                 if raised { ALARM_RAISED } else { ALARM_CLEARED }
             }
         };
-        Change::State { kind, payload: payload.freeze() }
+        Change::State {
+            kind,
+            payload: payload.freeze(),
+        }
     }
 
     /// Reads a record back.
     pub fn decode(kind: u8, payload: &[u8]) -> Result<StateRecord, Error> {
-        let mut fields = Fields { kind, rest: payload };
+        let mut fields = Fields {
+            kind,
+            rest: payload,
+        };
         let record = match kind {
-            GRANTED => StateRecord::Granted { id: fields.i64()?, ttl_seconds: fields.i64()? },
+            GRANTED => StateRecord::Granted {
+                id: fields.i64()?,
+                ttl_seconds: fields.i64()?,
+            },
             REVOKED => StateRecord::Revoked { id: fields.i64()? },
-            COMPACTED => StateRecord::Compacted { revision: fields.i64()? },
+            COMPACTED => StateRecord::Compacted {
+                revision: fields.i64()?,
+            },
             ALARM_RAISED | ALARM_CLEARED => StateRecord::Alarm(AlarmChange {
                 alarm: fields.alarm()?,
                 raised: kind == ALARM_RAISED,
             }),
-            _ => return Err(Error::State { kind, reason: "unknown kind" }),
+            _ => {
+                return Err(Error::State {
+                    kind,
+                    reason: "unknown kind",
+                });
+            }
         };
         fields.end()?;
         Ok(record)
@@ -107,7 +123,11 @@ pub(crate) fn encode_checkpoint(applied: &Applied, revision: i64) -> Vec<u8> {
     blob.put_i64_le(revision);
     blob.put_i64_le(applied.compacted);
     blob.put_u32_le(count(applied.alarms.0.len()));
-    applied.alarms.0.iter().for_each(|&alarm| put_alarm(&mut blob, alarm));
+    applied
+        .alarms
+        .0
+        .iter()
+        .for_each(|&alarm| put_alarm(&mut blob, alarm));
     let leases: Vec<_> = applied.lessor.all().collect();
     blob.put_u32_le(count(leases.len()));
     for (id, ttl_seconds, keys) in leases {
@@ -124,7 +144,10 @@ pub(crate) fn encode_checkpoint(applied: &Applied, revision: i64) -> Vec<u8> {
 
 /// Takes over what [`encode_checkpoint`] wrote.
 pub(crate) fn decode_checkpoint(blob: &[u8], applied: &mut Applied) -> Result<(), Error> {
-    let mut fields = Fields { kind: CHECKPOINT, rest: blob };
+    let mut fields = Fields {
+        kind: CHECKPOINT,
+        rest: blob,
+    };
     if fields.u32()? != CHECKPOINT_FORMAT {
         return Err(fields.unfit("unknown format"));
     }
@@ -132,14 +155,19 @@ pub(crate) fn decode_checkpoint(blob: &[u8], applied: &mut Applied) -> Result<()
     applied.compacted = fields.i64()?;
     for _ in 0..fields.u32()? {
         let alarm = fields.alarm()?;
-        applied.alarms.change(AlarmChange { alarm, raised: true });
+        applied.alarms.change(AlarmChange {
+            alarm,
+            raised: true,
+        });
     }
     for _ in 0..fields.u32()? {
         let (id, ttl_seconds) = (fields.i64()?, fields.i64()?);
         applied.lessor.grant(id, ttl_seconds);
         for _ in 0..fields.u32()? {
             let length = fields.u32()? as usize;
-            applied.lessor.attach(Bytes::copy_from_slice(fields.bytes(length)?), id);
+            applied
+                .lessor
+                .attach(Bytes::copy_from_slice(fields.bytes(length)?), id);
         }
     }
     fields.end()
@@ -162,12 +190,17 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn unfit(&self, reason: &'static str) -> Error {
-        Error::State { kind: self.kind, reason }
+        Error::State {
+            kind: self.kind,
+            reason,
+        }
     }
 
     fn bytes(&mut self, length: usize) -> Result<&'a [u8], Error> {
-        let (taken, rest) =
-            self.rest.split_at_checked(length).ok_or_else(|| self.unfit("too short"))?;
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or_else(|| self.unfit("too short"))?;
         self.rest = rest;
         Ok(taken)
     }
@@ -187,6 +220,10 @@ impl<'a> Fields<'a> {
     }
 
     fn end(&self) -> Result<(), Error> {
-        if self.rest.is_empty() { Ok(()) } else { Err(self.unfit("too long")) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            Err(self.unfit("too long"))
+        }
     }
 }

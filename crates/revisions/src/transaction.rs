@@ -10,10 +10,10 @@
 //! carries the revision after it, each operation's the revision as it saw it,
 //! a nested transaction's is empty.
 
+use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::response_op::Response as Outcome;
 use etcd_api::etcdserverpb::{RangeRequest, ResponseHeader, ResponseOp, TxnRequest, TxnResponse};
-use etcd_api::Error as Refusal;
 
 use crate::Error;
 use crate::compare::Branch;
@@ -76,19 +76,29 @@ impl Evaluation<'_> {
 /// Answers a transaction that holds ranges only.
 pub(crate) fn read_only(view: View<'_>, request: &TxnRequest) -> Result<TxnResponse, Error> {
     let branch = Branch::decide(view, request)?;
-    let ranges = branch.operations(request).iter().map(|operation| match &operation.request {
-        Some(Operation::RequestRange(request)) => Ok(request),
-        // Only a caller that did not ask `is_read_only` gets here.
-        _ => Err(Error::from(Refusal::NotCapable)),
-    });
+    let ranges = branch
+        .operations(request)
+        .iter()
+        .map(|operation| match &operation.request {
+            Some(Operation::RequestRange(request)) => Ok(request),
+            // Only a caller that did not ask `is_read_only` gets here.
+            _ => Err(Error::from(Refusal::NotCapable)),
+        });
     let ranges = ranges.collect::<Result<Vec<_>, _>>()?;
-    ranges.iter().try_for_each(|request| check_revision(view, request))?;
+    ranges
+        .iter()
+        .try_for_each(|request| check_revision(view, request))?;
     let mut responses = Vec::new();
     for request in ranges {
         let outcome = Outcome::ResponseRange(range(view, request)?);
-        responses.push(ResponseOp { response: Some(outcome) });
+        responses.push(ResponseOp {
+            response: Some(outcome),
+        });
     }
-    Ok(TxnResponse { header: header(view.revision), ..outcome(&branch, responses) })
+    Ok(TxnResponse {
+        header: header(view.revision),
+        ..outcome(&branch, responses)
+    })
 }
 
 fn outcome(branch: &Branch, responses: Vec<ResponseOp>) -> TxnResponse {

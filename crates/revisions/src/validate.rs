@@ -6,12 +6,10 @@
 use etcd_api::Error;
 use etcd_api::etcdserverpb::range_request::{SortOrder, SortTarget};
 use etcd_api::etcdserverpb::request_op::Request as Operation;
-use etcd_api::etcdserverpb::{
-    DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
-};
+use etcd_api::etcdserverpb::{DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest};
 
-use crate::{Command, duplicate_keys};
 use crate::range::{has_revision_filters, is_default_order};
+use crate::{Command, duplicate_keys};
 
 /// Operations that one transaction may hold unless the server says otherwise.
 pub const TXN_OPERATIONS_MAX: usize = 128;
@@ -101,7 +99,11 @@ pub fn txn(request: &TxnRequest, operations_max: usize) -> Result<(), Error> {
 }
 
 fn txn_shape(request: &TxnRequest, operations_max: usize) -> Result<(), Error> {
-    let lists = [request.compare.len(), request.success.len(), request.failure.len()];
+    let lists = [
+        request.compare.len(),
+        request.success.len(),
+        request.failure.len(),
+    ];
     let operations = lists.into_iter().max().unwrap_or(0);
     let Some(left) = operations_max.checked_sub(operations) else {
         return Err(Error::TooManyOperations);

@@ -105,8 +105,16 @@ impl<'a> View<'a> {
         if revision > self.revision {
             return Err(Error::FutureRevision);
         }
-        let at = if revision <= 0 { self.revision } else { revision };
-        if at < self.compacted { Err(Error::Compacted) } else { Ok(at) }
+        let at = if revision <= 0 {
+            self.revision
+        } else {
+            revision
+        };
+        if at < self.compacted {
+            Err(Error::Compacted)
+        } else {
+            Ok(at)
+        }
     }
 
     /// The snapshot knows nothing beyond the applied revision.
@@ -144,7 +152,12 @@ impl<'a> View<'a> {
             }
             Direction::Descending => {
                 let stored = std::iter::from_fn(|| stored.next_back().map(Found::Stored));
-                merge(stored, self.overlay.range(range, at).rev(), direction, limit)
+                merge(
+                    stored,
+                    self.overlay.range(range, at).rev(),
+                    direction,
+                    limit,
+                )
             }
         }
     }
@@ -172,7 +185,10 @@ impl<'a> View<'a> {
         match found {
             Found::Stored(version) => {
                 let stored = self.engine.read(version)?;
-                assert!(!stored.tombstone, "the index gave a tombstone as live: {stored:?}");
+                assert!(
+                    !stored.tombstone,
+                    "the index gave a tombstone as live: {stored:?}"
+                );
                 Ok(KeyVersion {
                     created: stored.created,
                     modified: stored.revision.main,
@@ -197,7 +213,11 @@ impl<'a> View<'a> {
     }
 
     /// [`View::scan`] of everything in the range, and [`View::read`].
-    pub fn fetch_all(&self, range: KeyRange<'_>, at: i64) -> Result<Vec<KeyVersion>, engine::Error> {
+    pub fn fetch_all(
+        &self,
+        range: KeyRange<'_>,
+        at: i64,
+    ) -> Result<Vec<KeyVersion>, engine::Error> {
         let found = self.scan(range, at, Direction::Ascending, usize::MAX);
         found.iter().map(|found| self.read(found)).collect()
     }

@@ -18,7 +18,11 @@ impl Machine {
         &mut self,
         request: &LeaseGrantRequest,
     ) -> Result<LeaseGrantResponse, Error> {
-        let id = if request.id == 0 { self.new_lease_id() } else { request.id };
+        let id = if request.id == 0 {
+            self.new_lease_id()
+        } else {
+            request.id
+        };
         if request.ttl > TTL_MAX_SECONDS {
             return Err(Refusal::LeaseTtlTooLarge.into());
         }
@@ -27,7 +31,8 @@ impl Machine {
         }
         let ttl_seconds = request.ttl.max(self.shared.options.lease_ttl_min_seconds);
         self.overlay.set_lease(id, true);
-        self.open.push_state(&StateRecord::Granted { id, ttl_seconds });
+        self.open
+            .push_state(&StateRecord::Granted { id, ttl_seconds });
         Ok(LeaseGrantResponse {
             header: header(self.decided.revision),
             id,
@@ -52,12 +57,17 @@ impl Machine {
             Ok(())
         })?;
         self.overlay.set_lease(request.id, false);
-        self.open.push_state(&StateRecord::Revoked { id: request.id });
-        Ok(LeaseRevokeResponse { header: header(self.decided.revision) })
+        self.open
+            .push_state(&StateRecord::Revoked { id: request.id });
+        Ok(LeaseRevokeResponse {
+            header: header(self.decided.revision),
+        })
     }
 
     fn lease_exists(&self, id: i64) -> bool {
-        self.overlay.lease(id).unwrap_or_else(|| self.shared.applied().lessor.contains(id))
+        self.overlay
+            .lease(id)
+            .unwrap_or_else(|| self.shared.applied().lessor.contains(id))
     }
 
     /// Positive and unused.

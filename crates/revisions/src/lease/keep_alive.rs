@@ -41,7 +41,12 @@ impl Reader {
         let header = header(self.revision());
         let applied = self.shared.applied();
         let Some((left, granted_ttl)) = applied.lessor.time_to_live(request.id) else {
-            let none = LeaseTimeToLiveResponse { header, id: request.id, ttl: -1, ..Default::default() };
+            let none = LeaseTimeToLiveResponse {
+                header,
+                id: request.id,
+                ttl: -1,
+                ..Default::default()
+            };
             return Ok(none);
         };
         let ttl = left.ok_or(Refusal::LeaderChanged)?;
@@ -49,13 +54,22 @@ impl Reader {
             true => applied.lessor.keys(request.id).into_iter().collect(),
             false => Vec::new(),
         };
-        Ok(LeaseTimeToLiveResponse { header, id: request.id, ttl, granted_ttl, keys })
+        Ok(LeaseTimeToLiveResponse {
+            header,
+            id: request.id,
+            ttl,
+            granted_ttl,
+            keys,
+        })
     }
 
     /// All leases, soonest to expire first.
     pub fn lease_leases(&self) -> LeaseLeasesResponse {
         let ids = self.shared.applied().lessor.by_expiry();
         let leases = ids.into_iter().map(|id| LeaseStatus { id }).collect();
-        LeaseLeasesResponse { header: header(self.revision()), leases }
+        LeaseLeasesResponse {
+            header: header(self.revision()),
+            leases,
+        }
     }
 }

@@ -72,7 +72,10 @@ impl Lessor {
 
     /// The keys of a lease, ascending; none of one that does not exist.
     pub fn keys(&self, id: i64) -> BTreeSet<Bytes> {
-        self.leases.get(&id).map(|lease| lease.keys.clone()).unwrap_or_default()
+        self.leases
+            .get(&id)
+            .map(|lease| lease.keys.clone())
+            .unwrap_or_default()
     }
 
     /// Id, granted seconds and keys of every lease, by id.
@@ -87,8 +90,11 @@ impl Lessor {
 
     /// Ids, soonest to expire first.
     pub fn by_expiry(&self) -> Vec<i64> {
-        let mut order: Vec<_> =
-            self.leases.iter().map(|(&id, lease)| (lease.expires, id)).collect();
+        let mut order: Vec<_> = self
+            .leases
+            .iter()
+            .map(|(&id, lease)| (lease.expires, id))
+            .collect();
         order.sort_unstable();
         order.into_iter().map(|(_, id)| id).collect()
     }
@@ -106,9 +112,17 @@ impl Lessor {
     pub fn grant(&mut self, id: i64, ttl_seconds: i64) {
         assert_ne!(id, 0, "lease 0 means no lease");
         let expires = self.clock.now() + time(ttl_seconds);
-        let lease = Lease { ttl_seconds, expires, due: expires, keys: BTreeSet::new() };
+        let lease = Lease {
+            ttl_seconds,
+            expires,
+            due: expires,
+            keys: BTreeSet::new(),
+        };
         let replaced = self.leases.insert(id, lease);
-        assert!(replaced.is_none(), "lease {id} is granted once: {replaced:?}");
+        assert!(
+            replaced.is_none(),
+            "lease {id} is granted once: {replaced:?}"
+        );
         if self.leading {
             self.due.insert((expires, id));
         }
@@ -116,7 +130,9 @@ impl Lessor {
 
     /// Ends a lease. Its keys were deleted by then.
     pub fn revoke(&mut self, id: i64) {
-        let Some(lease) = self.leases.remove(&id) else { return };
+        let Some(lease) = self.leases.remove(&id) else {
+            return;
+        };
         self.due.remove(&(lease.due, id));
         for key in &lease.keys {
             self.attached.remove(key);
@@ -135,15 +151,22 @@ impl Lessor {
 
     /// The key is gone, or hangs on none.
     pub fn detach(&mut self, key: &[u8]) {
-        let Some(id) = self.attached.remove(key) else { return };
-        let lease = self.leases.get_mut(&id).expect("a key hangs on a lease that exists");
+        let Some(id) = self.attached.remove(key) else {
+            return;
+        };
+        let lease = self
+            .leases
+            .get_mut(&id)
+            .expect("a key hangs on a lease that exists");
         let removed = lease.keys.remove(key);
         assert!(removed, "lease {id} does not know its key {key:?}");
     }
 
     /// Gives a lease its full time again.
     pub fn renew(&mut self, id: i64) -> Renewal {
-        let Some(lease) = self.leases.get(&id) else { return Renewal::NotFound };
+        let Some(lease) = self.leases.get(&id) else {
+            return Renewal::NotFound;
+        };
         let now = self.clock.now();
         if !self.leading {
             return Renewal::NotLeading;
@@ -157,7 +180,10 @@ impl Lessor {
     }
 
     fn set_expiry(&mut self, id: i64, expires: Instant) {
-        let lease = self.leases.get_mut(&id).expect("only existing leases get a deadline");
+        let lease = self
+            .leases
+            .get_mut(&id)
+            .expect("only existing leases get a deadline");
         self.due.remove(&(lease.due, id));
         lease.expires = expires;
         lease.due = expires;
@@ -170,15 +196,22 @@ impl Lessor {
     pub fn promote(&mut self, extend: Duration, per_second: u32) {
         self.leading = true;
         let now = self.clock.now() + extend;
-        let mut leases: Vec<_> =
-            self.leases.iter().map(|(&id, lease)| (now + time(lease.ttl_seconds), id)).collect();
+        let mut leases: Vec<_> = self
+            .leases
+            .iter()
+            .map(|(&id, lease)| (now + time(lease.ttl_seconds), id))
+            .collect();
         leases.sort_unstable();
         let first = leases.first().map_or(now, |&(expires, _)| expires);
         for (place, (expires, id)) in leases.into_iter().enumerate() {
             let slot = first + Duration::from_secs(place as u64 / u64::from(per_second.max(1)));
             self.set_expiry(id, expires.max(slot));
         }
-        assert_eq!(self.due.len(), self.leases.len(), "every lease has one deadline");
+        assert_eq!(
+            self.due.len(),
+            self.leases.len(),
+            "every lease has one deadline"
+        );
     }
 
     /// Deadlines no longer count here.

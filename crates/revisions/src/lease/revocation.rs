@@ -19,7 +19,11 @@ pub(crate) struct Pace {
 impl Pace {
     pub fn new(per_second: u32, now: Instant) -> Pace {
         let per_second = per_second.max(2);
-        Pace { per_second, tokens: f64::from(per_second) / 2.0, filled: now }
+        Pace {
+            per_second,
+            tokens: f64::from(per_second) / 2.0,
+            filled: now,
+        }
     }
 
     /// How many may go now.

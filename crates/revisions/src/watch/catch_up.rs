@@ -31,7 +31,9 @@ impl WatchStream {
     /// One step of catching up; `false` when there was nothing to do.
     pub(super) fn catch_up(&self) -> bool {
         let (mut readings, canceled) = self.cancel_compacted();
-        let Some(from) = readings.iter().map(|reading| reading.next).min() else { return canceled };
+        let Some(from) = readings.iter().map(|reading| reading.next).min() else {
+            return canceled;
+        };
         match self.read(from, &mut readings) {
             Ok(reached) => self.hand_over(readings, reached),
             // Compacted since: the next step cancels whom it concerns.
@@ -55,7 +57,11 @@ impl WatchStream {
                 }
                 Progress::Behind { next } => {
                     let watcher = Arc::clone(&registered.watcher);
-                    readings.push(Reading { watcher, next, found: Vec::new() });
+                    readings.push(Reading {
+                        watcher,
+                        next,
+                        found: Vec::new(),
+                    });
                 }
                 _ => {}
             }
@@ -69,7 +75,8 @@ impl WatchStream {
             ..WatchResponse::default()
         };
         let canceled = !gone.is_empty();
-        gone.into_iter().for_each(|id| state.push_control(cancel(id)));
+        gone.into_iter()
+            .for_each(|id| state.push_control(cancel(id)));
         (readings, canceled)
     }
 
@@ -99,12 +106,26 @@ impl WatchStream {
         let hub = self.hub.lock();
         let mut state = self.shared.lock();
         let synced = hub.published <= reached;
-        for Reading { watcher, next, found } in readings {
+        for Reading {
+            watcher,
+            next,
+            found,
+        } in readings
+        {
             let from = next.max(reached + 1);
-            let Some(registered) = state.registered(&watcher) else { continue };
-            assert_eq!(registered.progress, Progress::Behind { next }, "only next() moves it");
-            registered.progress =
-                if synced { Progress::Synced { from } } else { Progress::Behind { next: from } };
+            let Some(registered) = state.registered(&watcher) else {
+                continue;
+            };
+            assert_eq!(
+                registered.progress,
+                Progress::Behind { next },
+                "only next() moves it"
+            );
+            registered.progress = if synced {
+                Progress::Synced { from }
+            } else {
+                Progress::Behind { next: from }
+            };
             if !found.is_empty() {
                 state.push_events(&watcher, reached, found);
             }
@@ -138,7 +159,9 @@ impl WatchStream {
 impl Reading {
     fn take(&mut self, events: &[KeyEvent]) {
         let keys = self.watcher.keys();
-        let wanted = events.iter().filter(|event| keys.contains(&event.key) && self.watcher.wants(event));
+        let wanted = events
+            .iter()
+            .filter(|event| keys.contains(&event.key) && self.watcher.wants(event));
         self.found.extend(wanted.cloned());
     }
 }

@@ -52,10 +52,20 @@ impl KeyEvent {
 
     /// The log's tombstone names the key alone; clients get the revision too.
     fn deletion(revision: i64, key: &Bytes) -> KeyEvent {
-        let named = KeyValue { key: key.clone(), mod_revision: revision, ..KeyValue::default() };
+        let named = KeyValue {
+            key: key.clone(),
+            mod_revision: revision,
+            ..KeyValue::default()
+        };
         let (key, kv) = encode(&named);
         let kv = EncodedKeyValue(kv);
-        KeyEvent { revision, kind: EventType::Delete, created: false, key, kv }
+        KeyEvent {
+            revision,
+            kind: EventType::Delete,
+            created: false,
+            key,
+            kv,
+        }
     }
 
     /// What it keeps in memory.

@@ -50,7 +50,11 @@ impl WatchHub {
             next_stream: 0,
             closed: false,
         };
-        WatchHub { engine, options, state: Mutex::new(state) }
+        WatchHub {
+            engine,
+            options,
+            state: Mutex::new(state),
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, HubState> {
@@ -64,7 +68,11 @@ impl WatchHub {
         hub.next_stream += 1;
         let shared = Arc::new(StreamShared::new(self.options, hub.closed));
         hub.streams.insert(id, Arc::downgrade(&shared));
-        WatchStream { hub: Arc::clone(self), id, shared }
+        WatchStream {
+            hub: Arc::clone(self),
+            id,
+            shared,
+        }
     }
 
     /// Ends every stream: `next` returns `None` once its queue is empty.
@@ -83,7 +91,12 @@ impl WatchHub {
 
     /// For metrics: a walk over all streams.
     pub fn statistics(&self) -> WatchStatistics {
-        let streams: Vec<_> = self.lock().streams.values().filter_map(Weak::upgrade).collect();
+        let streams: Vec<_> = self
+            .lock()
+            .streams
+            .values()
+            .filter_map(Weak::upgrade)
+            .collect();
         let mut sum = WatchStatistics::default();
         for stream in streams {
             stream.count(&mut sum);
@@ -100,7 +113,11 @@ impl WatchHub {
         let mut hub = self.lock();
         for revision in changes.chunk_by(|a, b| a.revision.main == b.revision.main) {
             let main = revision[0].revision.main;
-            assert!(hub.published < main, "revision {main} is published after {}", hub.published);
+            assert!(
+                hub.published < main,
+                "revision {main} is published after {}",
+                hub.published
+            );
             hub.published = main;
             hub.deliver(main, revision);
         }
@@ -135,7 +152,9 @@ impl HubState {
             });
         }
         for (subscription, events) in deliveries {
-            subscription.stream.offer(&subscription.watcher, main, events);
+            subscription
+                .stream
+                .offer(&subscription.watcher, main, events);
         }
     }
 

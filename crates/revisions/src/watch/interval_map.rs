@@ -47,7 +47,10 @@ pub(crate) struct IntervalMap<T> {
 
 impl<T> Default for IntervalMap<T> {
     fn default() -> Self {
-        IntervalMap { root: None, mixer: 0 }
+        IntervalMap {
+            root: None,
+            mixer: 0,
+        }
     }
 }
 
@@ -88,7 +91,9 @@ fn compare_ends(a: Option<&[u8]>, b: Option<&[u8]>) -> Ordering {
 
 impl<T> Node<T> {
     fn order(&self, start: &[u8], end: Option<&[u8]>) -> Ordering {
-        start.cmp(&self.start).then_with(|| compare_ends(end, self.end.as_deref()))
+        start
+            .cmp(&self.start)
+            .then_with(|| compare_ends(end, self.end.as_deref()))
     }
 
     /// Recomputes the reach after a change below.
@@ -108,7 +113,15 @@ fn insert<T>(link: Link<T>, start: Bytes, end: Reach, priority: u64, entry: T) -
     let Some(mut node) = link else {
         let reach = end.clone();
         let entries = vec![entry];
-        return Box::new(Node { start, end, reach, priority, entries, left: None, right: None });
+        return Box::new(Node {
+            start,
+            end,
+            reach,
+            priority,
+            entries,
+            left: None,
+            right: None,
+        });
     };
     match node.order(&start, end.as_deref()) {
         Ordering::Equal => {
@@ -208,7 +221,9 @@ mod tests {
     type Interval = (Vec<u8>, Option<Vec<u8>>, u32);
 
     fn key(random: &mut Random) -> Vec<u8> {
-        (0..1 + random.below(2)).map(|_| b'a' + random.below(5) as u8).collect()
+        (0..1 + random.below(2))
+            .map(|_| b'a' + random.below(5) as u8)
+            .collect()
     }
 
     fn found(map: &IntervalMap<u32>, key: &[u8]) -> Vec<u32> {
@@ -222,7 +237,11 @@ mod tests {
         let contains = |(start, end, _): &&Interval| {
             &start[..] <= key && end.as_ref().is_none_or(|end| key < &end[..])
         };
-        let mut ids: Vec<u32> = intervals.iter().filter(contains).map(|each| each.2).collect();
+        let mut ids: Vec<u32> = intervals
+            .iter()
+            .filter(contains)
+            .map(|each| each.2)
+            .collect();
         ids.sort_unstable();
         ids
     }
@@ -237,12 +256,19 @@ mod tests {
                 let (start, end, gone) = list.swap_remove(random.below(list.len() as u64) as usize);
                 map.remove(&start, end.as_deref(), |&entry| entry == gone);
             } else {
-                let (start, end) = (key(&mut random), random.chance(3, 4).then(|| key(&mut random)));
+                let (start, end) = (
+                    key(&mut random),
+                    random.chance(3, 4).then(|| key(&mut random)),
+                );
                 map.insert(start.clone().into(), end.clone().map(Bytes::from), id);
                 list.push((start, end, id));
             }
             let probe = key(&mut random);
-            assert_eq!(found(&map, &probe), expected(&list, &probe), "step {id}, key {probe:?}");
+            assert_eq!(
+                found(&map, &probe),
+                expected(&list, &probe),
+                "step {id}, key {probe:?}"
+            );
         }
     }
 

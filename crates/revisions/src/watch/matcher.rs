@@ -28,7 +28,11 @@ impl Matcher {
     pub fn add(&mut self, subscription: Subscription) {
         let watcher = Arc::clone(&subscription.watcher);
         match watcher.keys().end {
-            End::Point => self.points.entry(watcher.key.clone()).or_default().push(subscription),
+            End::Point => self
+                .points
+                .entry(watcher.key.clone())
+                .or_default()
+                .push(subscription),
             End::Open => self.ranges.insert(watcher.key.clone(), None, subscription),
             End::Before(_) => {
                 let end = Some(watcher.range_end.clone());
@@ -57,7 +61,11 @@ impl Matcher {
 
     /// Visits every watcher of a key.
     pub fn visit(&self, key: &[u8], visit: &mut impl FnMut(&Subscription)) {
-        self.points.get(key).into_iter().flatten().for_each(&mut *visit);
+        self.points
+            .get(key)
+            .into_iter()
+            .flatten()
+            .for_each(&mut *visit);
         self.ranges.visit(key, visit);
     }
 }

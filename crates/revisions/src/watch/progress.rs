@@ -45,7 +45,8 @@ impl WatchStream {
                 registered.quiet = true;
             }
         }
-        seen.into_iter().for_each(|id| state.push_control(notice(id, hub.published)));
+        seen.into_iter()
+            .for_each(|id| state.push_control(notice(id, hub.published)));
         drop((state, hub));
         self.wake();
     }
@@ -69,5 +70,9 @@ impl StreamState {
 }
 
 fn notice(watch_id: i64, revision: i64) -> WatchResponse {
-    WatchResponse { header: watch_header(revision), watch_id, ..WatchResponse::default() }
+    WatchResponse {
+        header: watch_header(revision),
+        watch_id,
+        ..WatchResponse::default()
+    }
 }

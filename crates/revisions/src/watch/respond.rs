@@ -20,7 +20,11 @@ impl WatchStream {
         events: Vec<KeyEvent>,
     ) -> WatchResponse {
         let events = events.into_iter().map(|event| Event {
-            prev_kv: if watcher.prev_kv { self.previous(&event) } else { None },
+            prev_kv: if watcher.prev_kv {
+                self.previous(&event)
+            } else {
+                None
+            },
             r#type: event.kind as i32,
             kv: Some(event.kv),
         });
@@ -34,7 +38,9 @@ impl WatchStream {
             return response;
         }
         let mut fragments = fragments(response, self.shared.options.response_bytes_max).into_iter();
-        let first = fragments.next().expect("a response has at least one fragment");
+        let first = fragments
+            .next()
+            .expect("a response has at least one fragment");
         self.shared.lock().fragments.extend(fragments);
         first
     }
@@ -67,7 +73,10 @@ fn fragments(mut response: WatchResponse, bytes_max: usize) -> Vec<WatchResponse
         return vec![response];
     }
     let events = std::mem::take(&mut response.events);
-    let frame = WatchResponse { fragment: true, ..response };
+    let frame = WatchResponse {
+        fragment: true,
+        ..response
+    };
     let frame_bytes = frame.encoded_len();
     let mut parts = vec![frame.clone()];
     let mut bytes = frame_bytes;
@@ -97,7 +106,10 @@ mod tests {
             kv: Some(EncodedKeyValue(Bytes::from(vec![0x0a; size]))),
             ..Event::default()
         };
-        WatchResponse { events: sizes.iter().map(event).collect(), ..WatchResponse::default() }
+        WatchResponse {
+            events: sizes.iter().map(event).collect(),
+            ..WatchResponse::default()
+        }
     }
 
     fn events_per_part(sizes: &[usize], bytes_max: usize) -> Vec<usize> {

@@ -80,12 +80,19 @@ impl StreamState {
     }
 
     pub fn push_events(&mut self, watcher: &Arc<Watcher>, revision: i64, events: Vec<KeyEvent>) {
-        assert!(!events.is_empty(), "a response without events would mean progress");
+        assert!(
+            !events.is_empty(),
+            "a response without events would mean progress"
+        );
         if let Some(registered) = self.watchers.get_mut(&watcher.id) {
             registered.quiet = false;
         }
         self.queued_bytes += bytes_of(&events);
-        self.queue.push_back(Item::Events { watcher: Arc::clone(watcher), revision, events });
+        self.queue.push_back(Item::Events {
+            watcher: Arc::clone(watcher),
+            revision,
+            events,
+        });
     }
 
     /// The registered watcher, if it still is this one.
@@ -109,9 +116,17 @@ pub(crate) fn bytes_of(events: &[KeyEvent]) -> usize {
 
 impl StreamShared {
     pub fn new(options: WatchOptions, closed: bool) -> StreamShared {
-        let state = StreamState { closed, ..StreamState::default() };
+        let state = StreamState {
+            closed,
+            ..StreamState::default()
+        };
         let (arrived, drained) = (Notify::new(), Notify::new());
-        StreamShared { options, state: Mutex::new(state), arrived, drained }
+        StreamShared {
+            options,
+            state: Mutex::new(state),
+            arrived,
+            drained,
+        }
     }
 
     pub fn lock(&self) -> MutexGuard<'_, StreamState> {
@@ -141,7 +156,9 @@ impl StreamShared {
     pub fn offer(&self, watcher: &Arc<Watcher>, main: i64, events: Vec<KeyEvent>) {
         let mut state = self.lock();
         let full = state.queued_bytes >= self.options.queue_bytes_max;
-        let Some(registered) = state.registered(watcher) else { return };
+        let Some(registered) = state.registered(watcher) else {
+            return;
+        };
         match registered.progress {
             Progress::Synced { from } if from <= main => {}
             _ => return,
@@ -183,12 +200,29 @@ impl WatchStream {
         let watcher = Arc::new(Watcher::new(id, request));
         let progress = match watcher.start_revision {
             past if 0 < past && past <= hub.published => Progress::Behind { next: past },
-            start => Progress::Synced { from: start.max(hub.published + 1) },
+            start => Progress::Synced {
+                from: start.max(hub.published + 1),
+            },
         };
         let header = watch_header(hub.published);
-        state.push_control(WatchResponse { header, watch_id: id, created: true, ..Default::default() });
-        state.watchers.insert(id, Registered { watcher: Arc::clone(&watcher), progress, quiet: true });
-        hub.matcher.add(Subscription { stream: Arc::clone(&self.shared), watcher });
+        state.push_control(WatchResponse {
+            header,
+            watch_id: id,
+            created: true,
+            ..Default::default()
+        });
+        state.watchers.insert(
+            id,
+            Registered {
+                watcher: Arc::clone(&watcher),
+                progress,
+                quiet: true,
+            },
+        );
+        hub.matcher.add(Subscription {
+            stream: Arc::clone(&self.shared),
+            watcher,
+        });
         drop((state, hub));
         self.shared.arrived.notify_one();
     }
@@ -210,10 +244,17 @@ impl WatchStream {
     pub fn cancel(&self, watch_id: i64) {
         let mut hub = self.hub.lock();
         let mut state = self.shared.lock();
-        let Some(registered) = state.watchers.remove(&watch_id) else { return };
+        let Some(registered) = state.watchers.remove(&watch_id) else {
+            return;
+        };
         hub.matcher.remove(&registered.watcher);
         let header = watch_header(hub.published);
-        state.push_control(WatchResponse { header, watch_id, canceled: true, ..Default::default() });
+        state.push_control(WatchResponse {
+            header,
+            watch_id,
+            canceled: true,
+            ..Default::default()
+        });
         drop((state, hub));
         self.shared.arrived.notify_one();
     }
@@ -270,7 +311,11 @@ impl WatchStream {
                 self.shared.drained.notify_one();
                 Some(response)
             }
-            Item::Events { watcher, revision, events } => {
+            Item::Events {
+                watcher,
+                revision,
+                events,
+            } => {
                 state.queued_bytes -= bytes_of(&events);
                 let (revision, events) = self.gather(&mut state, &watcher, revision, events);
                 drop(state);
@@ -291,7 +336,11 @@ impl WatchStream {
         while bytes < self.shared.options.catch_up_bytes
             && let Some(Item::Events { watcher: next, .. }) = state.queue.front()
             && Arc::ptr_eq(next, watcher)
-            && let Some(Item::Events { revision: later, events: more, .. }) = state.queue.pop_front()
+            && let Some(Item::Events {
+                revision: later,
+                events: more,
+                ..
+            }) = state.queue.pop_front()
         {
             bytes += bytes_of(&more);
             state.queued_bytes -= bytes_of(&more);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use environment::Clock;
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{LeaseTimeToLiveRequest, PutRequest};
-use environment::Clock;
 use revisions::{Error, Options};
 
 use crate::store::{Store, put, small};
@@ -20,12 +20,18 @@ impl Wake for Nobody {
 }
 
 fn ttl(store: &Store, id: i64) -> Result<i64, Error> {
-    store.reader.lease_time_to_live(&LeaseTimeToLiveRequest { id, keys: false }).map(|it| it.ttl)
+    store
+        .reader
+        .lease_time_to_live(&LeaseTimeToLiveRequest { id, keys: false })
+        .map(|it| it.ttl)
 }
 
 #[test]
 fn revocations_are_paced() {
-    let mut store = Store::with(Options { lease_revocations_per_second: 10, ..small() });
+    let mut store = Store::with(Options {
+        lease_revocations_per_second: 10,
+        ..small()
+    });
     for id in 1..=40 {
         store.grant(id, 5).unwrap();
     }
@@ -62,29 +68,47 @@ fn without_the_lead_nothing_expires_and_nobody_is_renewed() {
     store.machine.demote();
     store.advance(60 * SECOND);
     assert_eq!(store.expire(), 0);
-    assert!(matches!(ttl(&store, 1), Err(Error::Etcd(Refusal::LeaderChanged))));
+    assert!(matches!(
+        ttl(&store, 1),
+        Err(Error::Etcd(Refusal::LeaderChanged))
+    ));
     store.machine.promote(2 * SECOND);
-    assert_eq!(ttl(&store, 1).unwrap(), 7, "its full time and the extension");
+    assert_eq!(
+        ttl(&store, 1).unwrap(),
+        7,
+        "its full time and the extension"
+    );
     store.advance(7 * SECOND);
     assert_eq!(store.expire(), 1);
 }
 
 #[test]
 fn leases_that_would_end_together_are_spread_when_the_lead_is_won() {
-    let mut store = Store::with(Options { lease_revocations_per_second: 8, ..small() });
+    let mut store = Store::with(Options {
+        lease_revocations_per_second: 8,
+        ..small()
+    });
     for id in 1..=30 {
         store.grant(id, 5).unwrap();
     }
     store.machine.promote(Duration::ZERO);
     let ends: Vec<_> = (1..=30).map(|id| ttl(&store, id).unwrap()).collect();
-    assert!((5..10).all(|second| ends.iter().filter(|&&end| end == second).count() == 6), "{ends:?}");
+    assert!(
+        (5..10).all(|second| ends.iter().filter(|&&end| end == second).count() == 6),
+        "{ends:?}"
+    );
 }
 
 #[test]
 fn keep_alive_of_an_expired_lease_waits_for_the_revocation() {
     let mut store = Store::new();
     store.grant(1, 5).unwrap();
-    store.try_put(PutRequest { lease: 1, ..put("a", "1") }).unwrap();
+    store
+        .try_put(PutRequest {
+            lease: 1,
+            ..put("a", "1")
+        })
+        .unwrap();
     store.advance(5 * SECOND);
     let reader = store.reader.clone();
     let mut renewal = Box::pin(async move { reader.lease_keep_alive(1).await });

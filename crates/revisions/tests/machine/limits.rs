@@ -7,13 +7,20 @@ use revisions::{Command, Error, Options};
 use crate::store::{Store, put, small};
 
 fn disarm(store: &mut Store) {
-    let request = AlarmRequest { action: 2, member_id: 7, alarm: AlarmType::Nospace as i32 };
+    let request = AlarmRequest {
+        action: 2,
+        member_id: 7,
+        alarm: AlarmType::Nospace as i32,
+    };
     store.run(Command::Alarm(request)).unwrap();
 }
 
 #[test]
 fn a_full_store_refuses_puts_until_it_is_emptied_and_disarmed() {
-    let mut store = Store::with(Options { quota_bytes: Some(200_000), ..small() });
+    let mut store = Store::with(Options {
+        quota_bytes: Some(200_000),
+        ..small()
+    });
     let value = "x".repeat(4096);
     let mut puts = 0;
     while store.try_put(put("key", &value)).is_ok() {
@@ -27,18 +34,31 @@ fn a_full_store_refuses_puts_until_it_is_emptied_and_disarmed() {
     // Reading, deleting and compacting go on.
     assert_eq!(store.get("key", "", 0).unwrap().count, 1);
     let revision = store.delete("key", "").header.unwrap().revision;
-    assert!(matches!(store.try_put(put("key", "1")), Err(Error::Etcd(Refusal::NoSpace))));
+    assert!(matches!(
+        store.try_put(put("key", "1")),
+        Err(Error::Etcd(Refusal::NoSpace))
+    ));
     store.compact(revision).unwrap();
     store.machine.defragment().unwrap();
-    assert!(store.reader.quota().0 < 100_000, "{:?}", store.reader.quota());
+    assert!(
+        store.reader.quota().0 < 100_000,
+        "{:?}",
+        store.reader.quota()
+    );
     disarm(&mut store);
     store.put("key", "1");
 }
 
 #[test]
 fn disarming_without_making_room_raises_the_alarm_again() {
-    let mut store = Store::with(Options { quota_bytes: Some(1), ..small() });
-    assert!(matches!(store.try_put(put("key", "1")), Err(Error::Etcd(Refusal::NoSpace))));
+    let mut store = Store::with(Options {
+        quota_bytes: Some(1),
+        ..small()
+    });
+    assert!(matches!(
+        store.try_put(put("key", "1")),
+        Err(Error::Etcd(Refusal::NoSpace))
+    ));
     disarm(&mut store);
     assert!(store.reader.alarms().is_empty());
     assert!(store.try_put(put("key", "1")).is_err());
@@ -48,7 +68,10 @@ fn disarming_without_making_room_raises_the_alarm_again() {
 
 #[test]
 fn no_quota_no_alarm() {
-    let mut store = Store::with(Options { quota_bytes: None, ..small() });
+    let mut store = Store::with(Options {
+        quota_bytes: None,
+        ..small()
+    });
     store.put("key", &"x".repeat(60_000));
     assert_eq!(store.reader.quota().1, None);
 }

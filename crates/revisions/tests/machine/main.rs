@@ -1,8 +1,5 @@
 //! The state machine from outside: scripts, a model, restarts, hashes.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on stops"
-)]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod batches;
 mod hash;

@@ -12,7 +12,7 @@ use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion}
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::response_op::Response as Outcome;
 use etcd_api::etcdserverpb::{
-    Compare, CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest,
+    CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest,
     PutRequest, RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse,
 };
 use etcd_api::mvccpb::KeyValue;
@@ -47,16 +47,25 @@ impl Model {
         if request.revision > now {
             return Err(Refusal::FutureRevision);
         }
-        let at = if request.revision <= 0 { now } else { request.revision };
+        let at = if request.revision <= 0 {
+            now
+        } else {
+            request.revision
+        };
         if at < self.compacted {
             return Err(Refusal::Compacted);
         }
         let mut kvs = select(&self.state(at), &request.key, &request.range_end);
         let count = kvs.len() as i64;
-        let limit = if request.limit <= 0 { usize::MAX } else { request.limit as usize };
+        let limit = if request.limit <= 0 {
+            usize::MAX
+        } else {
+            request.limit as usize
+        };
         kvs.retain(|kv| {
             (request.min_mod_revision == 0 || kv.mod_revision >= request.min_mod_revision)
-                && (request.max_create_revision == 0 || kv.create_revision <= request.max_create_revision)
+                && (request.max_create_revision == 0
+                    || kv.create_revision <= request.max_create_revision)
         });
         match request.sort_target {
             1 => kvs.sort_by_key(|kv| kv.version),
@@ -81,12 +90,24 @@ impl Model {
         if request.keys_only {
             for kv in &mut kvs {
                 kv.value.clear();
-                kv.lease = if request.sort_target == 4 { kv.lease } else { 0 };
+                kv.lease = if request.sort_target == 4 {
+                    kv.lease
+                } else {
+                    0
+                };
             }
         }
         let kvs = kvs.into_iter().map(Into::into).collect();
-        let header = Some(etcd_api::etcdserverpb::ResponseHeader { revision: now, ..Default::default() });
-        Ok(RangeResponse { header, kvs, more, count })
+        let header = Some(etcd_api::etcdserverpb::ResponseHeader {
+            revision: now,
+            ..Default::default()
+        });
+        Ok(RangeResponse {
+            header,
+            kvs,
+            more,
+            count,
+        })
     }
 
     fn put(&mut self, request: &PutRequest, main: i64) {
@@ -98,8 +119,16 @@ impl Model {
             create_revision: previous.as_ref().map_or(main, |it| it.create_revision),
             mod_revision: main,
             version: previous.map_or(1, |it| it.version + 1),
-            value: if request.ignore_value { kept.value } else { request.value.clone() },
-            lease: if request.ignore_lease { kept.lease } else { request.lease },
+            value: if request.ignore_value {
+                kept.value
+            } else {
+                request.value.clone()
+            },
+            lease: if request.ignore_lease {
+                kept.lease
+            } else {
+                request.lease
+            },
         };
         self.history.push((main, key, Some(version)));
     }
@@ -107,7 +136,8 @@ impl Model {
     fn delete(&mut self, request: &DeleteRangeRequest, main: i64) -> Vec<KeyValue> {
         let gone = select(&self.state(main), &request.key, &request.range_end);
         for kv in &gone {
-            self.history.push((main, String::from_utf8(kv.key.to_vec()).unwrap(), None));
+            self.history
+                .push((main, String::from_utf8(kv.key.to_vec()).unwrap(), None));
         }
         gone
     }
@@ -129,8 +159,11 @@ impl Model {
         self.check_txn(request, &before)?;
         let mark = self.history.len();
         let response = self.run_txn(request, &before, mark);
+        if response.is_err() {
+            self.history.truncate(mark);
+        }
         self.revision += i64::from(self.history.len() > mark);
-        Ok(response)
+        response
     }
 
     fn check_txn(&self, request: &TxnRequest, before: &State) -> Result<(), Refusal> {
@@ -138,7 +171,13 @@ impl Model {
             match operation.request.as_ref().unwrap() {
                 Operation::RequestPut(put) => self.check_put(put, before)?,
                 Operation::RequestRange(range) => {
-                    self.range(&RangeRequest { count_only: true, ..range.clone() }, self.revision)?;
+                    self.range(
+                        &RangeRequest {
+                            count_only: true,
+                            ..range.clone()
+                        },
+                        self.revision,
+                    )?;
                 }
                 Operation::RequestTxn(nested) => self.check_txn(nested, before)?,
                 Operation::RequestDeleteRange(_) => {}
@@ -147,29 +186,48 @@ impl Model {
         Ok(())
     }
 
-    fn run_txn(&mut self, request: &TxnRequest, before: &State, mark: usize) -> TxnResponse {
+    /// Only a put that keeps what the transaction itself has deleted fails
+    /// here (etcd stops the process over it).
+    fn run_txn(
+        &mut self,
+        request: &TxnRequest,
+        before: &State,
+        mark: usize,
+    ) -> Result<TxnResponse, Refusal> {
         let (succeeded, operations) = taken(request, before);
         let mut kinds = Vec::new();
         for operation in operations {
             let main = self.revision + 1;
             let response = match operation.request.as_ref().unwrap() {
                 Operation::RequestPut(put) => {
+                    self.check_put(put, &self.state(main))?;
                     self.put(put, main);
                     Outcome::ResponsePut(Default::default())
                 }
                 Operation::RequestDeleteRange(delete) => {
                     let deleted = self.delete(delete, main).len() as i64;
-                    Outcome::ResponseDeleteRange(etcd_api::etcdserverpb::DeleteRangeResponse { deleted, ..Default::default() })
+                    Outcome::ResponseDeleteRange(etcd_api::etcdserverpb::DeleteRangeResponse {
+                        deleted,
+                        ..Default::default()
+                    })
                 }
                 Operation::RequestRange(range) => {
                     let now = self.revision + i64::from(self.history.len() > mark);
                     Outcome::ResponseRange(self.range(range, now).unwrap())
                 }
-                Operation::RequestTxn(nested) => Outcome::ResponseTxn(self.run_txn(nested, before, mark)),
+                Operation::RequestTxn(nested) => {
+                    Outcome::ResponseTxn(self.run_txn(nested, before, mark)?)
+                }
             };
-            kinds.push(etcd_api::etcdserverpb::ResponseOp { response: Some(response) });
+            kinds.push(etcd_api::etcdserverpb::ResponseOp {
+                response: Some(response),
+            });
         }
-        TxnResponse { header: None, succeeded, responses: kinds }
+        Ok(TxnResponse {
+            header: None,
+            succeeded,
+            responses: kinds,
+        })
     }
 
     fn revoke(&mut self, id: i64) -> Result<(), Refusal> {
@@ -180,14 +238,22 @@ impl Model {
         let main = self.revision + 1;
         let keys: Vec<_> = state.iter().filter(|(_, kv)| kv.lease == id).collect();
         self.revision += i64::from(!keys.is_empty());
-        self.history.extend(keys.into_iter().map(|(key, _)| (main, key.clone(), None)));
+        self.history
+            .extend(keys.into_iter().map(|(key, _)| (main, key.clone(), None)));
         Ok(())
     }
 }
 
 fn taken<'r>(request: &'r TxnRequest, before: &State) -> (bool, &'r [RequestOp]) {
     let succeeded = request.compare.iter().all(|compare| holds(compare, before));
-    (succeeded, if succeeded { &request.success } else { &request.failure })
+    (
+        succeeded,
+        if succeeded {
+            &request.success
+        } else {
+            &request.failure
+        },
+    )
 }
 
 fn holds(compare: &Compare, state: &State) -> bool {
@@ -222,7 +288,11 @@ fn select(state: &State, key: &[u8], end: &[u8]) -> Vec<KeyValue> {
         [0] => candidate.as_bytes() >= key,
         end => candidate.as_bytes() >= key && candidate.as_bytes() < end,
     };
-    state.iter().filter(|(key, _)| meant(key)).map(|(_, kv)| kv.clone()).collect()
+    state
+        .iter()
+        .filter(|(key, _)| meant(key))
+        .map(|(_, kv)| kv.clone())
+        .collect()
 }
 
 /// Random requests over few keys, so that they meet.
@@ -250,10 +320,18 @@ impl Requests {
     fn put(&mut self) -> PutRequest {
         let (ignore_value, ignore_lease) = (self.one_in(8), self.one_in(8));
         let value = format!("v{}", self.random.below(9));
-        let lease = if self.one_in(3) { 1 + self.random.below(4) as i64 } else { 0 };
+        let lease = if self.one_in(3) {
+            1 + self.random.below(4) as i64
+        } else {
+            0
+        };
         PutRequest {
             key: bytes(&self.key()),
-            value: if ignore_value { bytes("") } else { bytes(&value) },
+            value: if ignore_value {
+                bytes("")
+            } else {
+                bytes(&value)
+            },
             lease: if ignore_lease { 0 } else { lease },
             prev_kv: self.one_in(2),
             ignore_value,
@@ -263,26 +341,46 @@ impl Requests {
 
     fn delete(&mut self) -> DeleteRangeRequest {
         let range_end = bytes(&self.end());
-        DeleteRangeRequest { key: bytes(&self.key()), range_end, prev_kv: true }
+        DeleteRangeRequest {
+            key: bytes(&self.key()),
+            range_end,
+            prev_kv: true,
+        }
     }
 
     fn range(&mut self, newest: i64) -> RangeRequest {
         // A sort target without an order sorts what the limit let through:
         // the scripts show that; here it would only repeat the code.
         let sort_order = self.random.below(3) as i32;
-        let sort_target = if sort_order == 0 { 0 } else { self.random.below(5) as i32 };
+        let sort_target = if sort_order == 0 {
+            0
+        } else {
+            self.random.below(5) as i32
+        };
         let past = |random: &mut Random| random.below(newest as u64 + 2) as i64;
         RangeRequest {
             key: bytes(&self.key()),
             range_end: bytes(&self.end()),
             limit: self.random.below(4) as i64,
-            revision: if self.one_in(2) { past(&mut self.random) } else { 0 },
+            revision: if self.one_in(2) {
+                past(&mut self.random)
+            } else {
+                0
+            },
             sort_order,
             sort_target,
             keys_only: self.one_in(5),
             count_only: self.one_in(5),
-            min_mod_revision: if self.one_in(5) { past(&mut self.random) } else { 0 },
-            max_create_revision: if self.one_in(5) { past(&mut self.random) } else { 0 },
+            min_mod_revision: if self.one_in(5) {
+                past(&mut self.random)
+            } else {
+                0
+            },
+            max_create_revision: if self.one_in(5) {
+                past(&mut self.random)
+            } else {
+                0
+            },
             ..RangeRequest::default()
         }
     }
@@ -294,7 +392,10 @@ impl Requests {
             1 => (CompareTarget::Create, TargetUnion::CreateRevision(number)),
             2 => (CompareTarget::Mod, TargetUnion::ModRevision(number)),
             3 => (CompareTarget::Lease, TargetUnion::Lease(number / 3)),
-            _ => (CompareTarget::Value, TargetUnion::Value(bytes(&format!("v{number}")))),
+            _ => (
+                CompareTarget::Value,
+                TargetUnion::Value(bytes(&format!("v{number}"))),
+            ),
         };
         Compare {
             result: self.random.below(4) as i32,
@@ -307,9 +408,15 @@ impl Requests {
 
     fn txn(&mut self, newest: i64, depth: u32) -> TxnRequest {
         let list = |requests: &mut Requests| {
-            (0..requests.random.below(4)).map(|_| requests.operation(newest, depth)).collect()
+            (0..requests.random.below(4))
+                .map(|_| requests.operation(newest, depth))
+                .collect()
         };
-        TxnRequest { success: list(self), failure: list(self), compare: (0..self.random.below(3)).map(|_| self.compare()).collect() }
+        TxnRequest {
+            success: list(self),
+            failure: list(self),
+            compare: (0..self.random.below(3)).map(|_| self.compare()).collect(),
+        }
     }
 
     fn operation(&mut self, newest: i64, depth: u32) -> RequestOp {
@@ -319,7 +426,9 @@ impl Requests {
             2 if depth > 0 => Operation::RequestTxn(self.txn(newest, depth - 1)),
             _ => Operation::RequestPut(self.put()),
         };
-        RequestOp { request: Some(request) }
+        RequestOp {
+            request: Some(request),
+        }
     }
 }
 
@@ -335,15 +444,22 @@ fn essence(response: TxnResponse) -> TxnResponse {
     let responses = response.responses.into_iter().map(|mut each| {
         each.response = each.response.map(|outcome| match outcome {
             Outcome::ResponsePut(_) => Outcome::ResponsePut(Default::default()),
-            Outcome::ResponseDeleteRange(it) => Outcome::ResponseDeleteRange(
-                etcd_api::etcdserverpb::DeleteRangeResponse { deleted: it.deleted, ..Default::default() },
-            ),
+            Outcome::ResponseDeleteRange(it) => {
+                Outcome::ResponseDeleteRange(etcd_api::etcdserverpb::DeleteRangeResponse {
+                    deleted: it.deleted,
+                    ..Default::default()
+                })
+            }
             Outcome::ResponseTxn(it) => Outcome::ResponseTxn(essence(it)),
             range => range,
         });
         each
     });
-    TxnResponse { header: None, succeeded: response.succeeded, responses: responses.collect() }
+    TxnResponse {
+        header: None,
+        succeeded: response.succeeded,
+        responses: responses.collect(),
+    }
 }
 
 struct Duel {
@@ -354,8 +470,18 @@ struct Duel {
 
 impl Duel {
     fn new(seed: u64) -> Duel {
-        let model = Model { revision: 1, compacted: -1, ..Model::default() };
-        Duel { store: Store::new(), model, requests: Requests { random: Random::from_seed(seed) } }
+        let model = Model {
+            revision: 1,
+            compacted: -1,
+            ..Model::default()
+        };
+        Duel {
+            store: Store::new(),
+            model,
+            requests: Requests {
+                random: Random::from_seed(seed),
+            },
+        }
     }
 
     fn step(&mut self) {
@@ -382,12 +508,21 @@ impl Duel {
             self.model.put(&request, main);
             self.model.revision = main;
             let key = std::str::from_utf8(&request.key).unwrap();
-            (main, before.get(key).filter(|_| request.prev_kv).cloned().map(Into::into))
+            (
+                main,
+                before
+                    .get(key)
+                    .filter(|_| request.prev_kv)
+                    .cloned()
+                    .map(Into::into),
+            )
         });
-        let actual = self.evaluate(Command::Put(request)).map(|answer| match answer {
-            Response::Put(answer) => (answer.header.unwrap().revision, answer.prev_kv),
-            other => panic!("a put answered {other:?}"),
-        });
+        let actual = self
+            .evaluate(Command::Put(request))
+            .map(|answer| match answer {
+                Response::Put(answer) => (answer.header.unwrap().revision, answer.prev_kv),
+                other => panic!("a put answered {other:?}"),
+            });
         assert_eq!(actual, expected);
     }
 
@@ -411,19 +546,26 @@ impl Duel {
             return;
         }
         let expected = self.model.txn(&request);
-        let actual = self.evaluate(Command::Txn(request.clone())).map(|answer| match answer {
-            Response::Txn(answer) => {
-                assert_eq!(answer.header.as_ref().unwrap().revision, self.model.revision);
-                essence(answer)
-            }
-            other => panic!("a transaction answered {other:?}"),
-        });
+        let actual = self
+            .evaluate(Command::Txn(request.clone()))
+            .map(|answer| match answer {
+                Response::Txn(answer) => {
+                    assert_eq!(
+                        answer.header.as_ref().unwrap().revision,
+                        self.model.revision
+                    );
+                    essence(answer)
+                }
+                other => panic!("a transaction answered {other:?}"),
+            });
         assert_eq!(actual, expected, "{request:?}");
     }
 
     fn grant(&mut self) {
         let id = 1 + self.requests.random.below(4) as i64;
-        let granted = self.evaluate(Command::LeaseGrant(LeaseGrantRequest { id, ttl: 100 })).is_ok();
+        let granted = self
+            .evaluate(Command::LeaseGrant(LeaseGrantRequest { id, ttl: 100 }))
+            .is_ok();
         assert_eq!(granted, self.model.leases.insert(id));
     }
 
@@ -431,7 +573,10 @@ impl Duel {
         let id = 1 + self.requests.random.below(4) as i64;
         let expected = self.model.revoke(id).map(|()| self.model.revision);
         let actual = self.evaluate(Command::LeaseRevoke(LeaseRevokeRequest { id }));
-        assert_eq!(actual.map(|mut answer| answer.header_mut().revision), expected);
+        assert_eq!(
+            actual.map(|mut answer| answer.header_mut().revision),
+            expected
+        );
     }
 
     fn compact(&mut self) {
@@ -444,7 +589,10 @@ impl Duel {
             self.model.compacted = revision;
             Ok(())
         };
-        let request = CompactionRequest { revision, physical: false };
+        let request = CompactionRequest {
+            revision,
+            physical: false,
+        };
         assert_eq!(self.evaluate(Command::Compact(request)).map(drop), expected);
     }
 
@@ -454,7 +602,11 @@ impl Duel {
         for _ in 0..6 {
             let request = self.requests.range(self.model.revision);
             let expected = self.model.range(&request, self.model.revision);
-            assert_eq!(refusal(self.store.reader.range(&request)), expected, "{request:?}");
+            assert_eq!(
+                refusal(self.store.reader.range(&request)),
+                expected,
+                "{request:?}"
+            );
         }
     }
 }

@@ -94,8 +94,14 @@ fn number(text: &str) -> i64 {
 
 impl Session {
     pub fn new() -> Session {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        Session { store: Some(Store::new()), streams: HashMap::new(), runtime }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        Session {
+            store: Some(Store::new()),
+            streams: HashMap::new(),
+            runtime,
+        }
     }
 
     fn store(&mut self) -> &mut Store {
@@ -107,18 +113,31 @@ impl Session {
         let verb = words.next();
         match verb {
             "put" | "get" | "del" | "txn" => self.operation(verb, &mut words),
-            "watch" | "cancel" | "progress" | "tick" | "next" | "close" => self.watching(verb, &mut words),
+            "watch" | "cancel" | "progress" | "tick" | "next" | "close" => {
+                self.watching(verb, &mut words)
+            }
             "grant" | "revoke" | "ttl" | "keepalive" | "leases" => self.leasing(verb, &mut words),
-            "compact" => show(self.store().compact(words.number()), |rev| format!("revision {rev}")),
+            "compact" => show(self.store().compact(words.number()), |rev| {
+                format!("revision {rev}")
+            }),
             "advance" => {
-                self.store().advance(Duration::from_secs(words.number() as u64));
+                self.store()
+                    .advance(Duration::from_secs(words.number() as u64));
                 "ok".into()
             }
-            "expire" => format!("{} revoked, revision {}", self.store().expire(), self.store().reader.revision()),
+            "expire" => format!(
+                "{} revoked, revision {}",
+                self.store().expire(),
+                self.store().reader.revision()
+            ),
             "reopen" => {
                 self.streams.clear();
                 self.store = self.store.take().map(Store::reopen);
-                format!("revision {}, compacted {}", self.store().reader.revision(), self.store().reader.compacted())
+                format!(
+                    "revision {}, compacted {}",
+                    self.store().reader.revision(),
+                    self.store().reader.compacted()
+                )
             }
             "revision" => format!("{}", self.store().reader.revision()),
             "alarm" => self.alarm(&mut words),
@@ -130,7 +149,10 @@ impl Session {
         match operation(verb, words) {
             Operation::RequestRange(request) => {
                 let checked = validate::range(&request).map_err(Error::from);
-                show(checked.and_then(|()| self.store().reader.range(&request)), |answer| show_range(&answer))
+                show(
+                    checked.and_then(|()| self.store().reader.range(&request)),
+                    |answer| show_range(&answer),
+                )
             }
             Operation::RequestPut(request) => self.command(Command::Put(request)),
             Operation::RequestDeleteRange(request) => self.command(Command::DeleteRange(request)),
@@ -140,12 +162,15 @@ impl Session {
 
     fn command(&mut self, command: Command) -> String {
         let checked = validate::command(&command, 8).map_err(Error::from);
-        show(checked.and_then(|()| self.store().run(command)), |answer| match answer {
-            Response::Put(answer) => show_put(&answer),
-            Response::DeleteRange(answer) => show_delete(&answer),
-            Response::Txn(answer) => show_txn(&answer, ""),
-            other => panic!("not of an operation: {other:?}"),
-        })
+        show(
+            checked.and_then(|()| self.store().run(command)),
+            |answer| match answer {
+                Response::Put(answer) => show_put(&answer),
+                Response::DeleteRange(answer) => show_delete(&answer),
+                Response::Txn(answer) => show_txn(&answer, ""),
+                other => panic!("not of an operation: {other:?}"),
+            },
+        )
     }
 
     fn leasing(&mut self, verb: &str, words: &mut Words<'_>) -> String {
@@ -156,20 +181,32 @@ impl Session {
                     format!("lease {} for {} s, {}", it.id, it.ttl, header(&it.header))
                 })
             }
-            "revoke" => show(self.store().revoke(words.number()), |rev| format!("revision {rev}")),
+            "revoke" => show(self.store().revoke(words.number()), |rev| {
+                format!("revision {rev}")
+            }),
             "ttl" => {
-                let request = LeaseTimeToLiveRequest { id: words.number(), keys: true };
+                let request = LeaseTimeToLiveRequest {
+                    id: words.number(),
+                    keys: true,
+                };
                 show(self.store().reader.lease_time_to_live(&request), |it| {
                     format!("{} of {} s, keys {:?}", it.ttl, it.granted_ttl, it.keys)
                 })
             }
             "keepalive" => {
                 let reader = self.store().reader.clone();
-                show(self.runtime.block_on(reader.lease_keep_alive(words.number())), |ttl| format!("{ttl} s"))
+                show(
+                    self.runtime
+                        .block_on(reader.lease_keep_alive(words.number())),
+                    |ttl| format!("{ttl} s"),
+                )
             }
             _ => {
                 let leases = self.store().reader.lease_leases().leases;
-                format!("{:?}", leases.iter().map(|lease| lease.id).collect::<Vec<_>>())
+                format!(
+                    "{:?}",
+                    leases.iter().map(|lease| lease.id).collect::<Vec<_>>()
+                )
             }
         }
     }
@@ -192,20 +229,41 @@ impl Session {
         while let Some(response) = self.runtime.block_on(soon(stream)) {
             writeln!(shown, "{}", show_watch(&response)).unwrap();
         }
-        if shown.is_empty() { "nothing".into() } else { shown }
+        if shown.is_empty() {
+            "nothing".into()
+        } else {
+            shown
+        }
     }
 
     fn alarm(&mut self, words: &mut Words<'_>) -> String {
-        let action = ["get", "raise", "clear"].iter().position(|it| words.take(it)).unwrap() as i32;
-        let alarm = ["none", "nospace", "corrupt"].iter().position(|it| words.take(it)).unwrap_or(0) as i32;
-        let request = AlarmRequest { action, member_id: 7, alarm };
-        show(self.store().run(Command::Alarm(request)), |answer| match answer {
-            Response::Alarm(answer) => {
-                let names: Vec<_> = answer.alarms.iter().map(|it| (it.member_id, it.alarm().as_str_name())).collect();
-                format!("{names:?}")
-            }
-            other => panic!("not of an alarm: {other:?}"),
-        })
+        let action = ["get", "raise", "clear"]
+            .iter()
+            .position(|it| words.take(it))
+            .unwrap() as i32;
+        let alarm = ["none", "nospace", "corrupt"]
+            .iter()
+            .position(|it| words.take(it))
+            .unwrap_or(0) as i32;
+        let request = AlarmRequest {
+            action,
+            member_id: 7,
+            alarm,
+        };
+        show(
+            self.store().run(Command::Alarm(request)),
+            |answer| match answer {
+                Response::Alarm(answer) => {
+                    let names: Vec<_> = answer
+                        .alarms
+                        .iter()
+                        .map(|it| (it.member_id, it.alarm().as_str_name()))
+                        .collect();
+                    format!("{names:?}")
+                }
+                other => panic!("not of an alarm: {other:?}"),
+            },
+        )
     }
 }
 
@@ -230,7 +288,11 @@ fn operation(verb: &str, words: &mut Words<'_>) -> Operation {
         "del" => {
             let (key, range_end) = words.keys();
             let prev_kv = words.option().is_some_and(|(word, _)| word == "prev");
-            Operation::RequestDeleteRange(DeleteRangeRequest { key, range_end, prev_kv })
+            Operation::RequestDeleteRange(DeleteRangeRequest {
+                key,
+                range_end,
+                prev_kv,
+            })
         }
         "txn" => Operation::RequestTxn(txn(words)),
         _ => panic!("no such operation: {verb}"),
@@ -239,7 +301,11 @@ fn operation(verb: &str, words: &mut Words<'_>) -> Operation {
 
 fn put(words: &mut Words<'_>) -> PutRequest {
     let (key, _) = words.keys();
-    let mut request = PutRequest { key, value: bytes(&words.next().replace("''", "")), ..PutRequest::default() };
+    let mut request = PutRequest {
+        key,
+        value: bytes(&words.next().replace("''", "")),
+        ..PutRequest::default()
+    };
     while let Some((name, value)) = words.option() {
         match name {
             "lease" => request.lease = number(value),
@@ -254,14 +320,21 @@ fn put(words: &mut Words<'_>) -> PutRequest {
 
 fn get(words: &mut Words<'_>) -> RangeRequest {
     let (key, range_end) = words.keys();
-    let mut request = RangeRequest { key, range_end, ..RangeRequest::default() };
+    let mut request = RangeRequest {
+        key,
+        range_end,
+        ..RangeRequest::default()
+    };
     while let Some((name, value)) = words.option() {
         match name {
             "rev" => request.revision = number(value),
             "limit" => request.limit = number(value),
             "sort" => {
                 let targets = ["key", "version", "create", "mod", "value"];
-                request.sort_target = targets.iter().position(|it| *it == value).map_or(99, |at| at as i32);
+                request.sort_target = targets
+                    .iter()
+                    .position(|it| *it == value)
+                    .map_or(99, |at| at as i32);
             }
             "asc" => request.sort_order = 1,
             "desc" => request.sort_order = 2,
@@ -299,7 +372,11 @@ fn operations(words: &mut Words<'_>) -> Vec<RequestOp> {
     while !words.take("}") {
         words.take(";");
         let verb = words.next();
-        let request = if verb == "nothing" { None } else { Some(operation(verb, words)) };
+        let request = if verb == "nothing" {
+            None
+        } else {
+            Some(operation(verb, words))
+        };
         list.push(RequestOp { request });
     }
     list
@@ -308,7 +385,12 @@ fn operations(words: &mut Words<'_>) -> Vec<RequestOp> {
 fn compare(text: &str) -> Compare {
     let (target, rest) = text.split_once('(').expect("target(keys)");
     let (range, rest) = rest.split_once(')').expect("target(keys)");
-    let relations = [("!=", CompareResult::NotEqual), ("=", CompareResult::Equal), (">", CompareResult::Greater), ("<", CompareResult::Less)];
+    let relations = [
+        ("!=", CompareResult::NotEqual),
+        ("=", CompareResult::Equal),
+        (">", CompareResult::Greater),
+        ("<", CompareResult::Less),
+    ];
     let (wanted, result) = relations
         .iter()
         .find_map(|(sign, result)| rest.strip_prefix(sign).map(|wanted| (wanted, *result)))
@@ -316,18 +398,31 @@ fn compare(text: &str) -> Compare {
     let (target, target_union) = match target {
         "value" => (CompareTarget::Value, TargetUnion::Value(bytes(wanted))),
         "version" => (CompareTarget::Version, TargetUnion::Version(number(wanted))),
-        "create" => (CompareTarget::Create, TargetUnion::CreateRevision(number(wanted))),
+        "create" => (
+            CompareTarget::Create,
+            TargetUnion::CreateRevision(number(wanted)),
+        ),
         "mod" => (CompareTarget::Mod, TargetUnion::ModRevision(number(wanted))),
         "lease" => (CompareTarget::Lease, TargetUnion::Lease(number(wanted))),
         _ => panic!("no such target: {target}"),
     };
     let (key, range_end) = keys(range);
-    Compare { result: result as i32, target: target as i32, key, range_end, target_union: Some(target_union) }
+    Compare {
+        result: result as i32,
+        target: target as i32,
+        key,
+        range_end,
+        target_union: Some(target_union),
+    }
 }
 
 fn watch(words: &mut Words<'_>) -> WatchCreateRequest {
     let (key, range_end) = words.keys();
-    let mut request = WatchCreateRequest { key, range_end, ..WatchCreateRequest::default() };
+    let mut request = WatchCreateRequest {
+        key,
+        range_end,
+        ..WatchCreateRequest::default()
+    };
     while let Some((name, value)) = words.option() {
         match name {
             "from" => request.start_revision = number(value),
@@ -363,7 +458,11 @@ fn show_version(version: &EncodedKeyValue) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut shown = format!(
         "{}={} (created {}, modified {}, version {}",
-        text(fields.key), text(fields.value), fields.create_revision, fields.mod_revision, fields.version
+        text(fields.key),
+        text(fields.value),
+        fields.create_revision,
+        fields.mod_revision,
+        fields.version
     );
     if fields.lease != 0 {
         write!(shown, ", lease {}", fields.lease).unwrap();
@@ -403,8 +502,14 @@ fn show_txn(answer: &TxnResponse, indent: &str) -> String {
     for response in &answer.responses {
         let text = match &response.response {
             Some(Outcome::ResponsePut(it)) => format!("put: {}", show_put(it)),
-            Some(Outcome::ResponseRange(it)) => format!("get: {}", show_range(it).replace('\n', &format!("\n{inner}"))),
-            Some(Outcome::ResponseDeleteRange(it)) => format!("del: {}", show_delete(it).replace('\n', &format!("\n{inner}"))),
+            Some(Outcome::ResponseRange(it)) => format!(
+                "get: {}",
+                show_range(it).replace('\n', &format!("\n{inner}"))
+            ),
+            Some(Outcome::ResponseDeleteRange(it)) => format!(
+                "del: {}",
+                show_delete(it).replace('\n', &format!("\n{inner}"))
+            ),
             Some(Outcome::ResponseTxn(it)) => format!("txn: {}", show_txn(it, &inner)),
             None => "nothing".into(),
         };
@@ -415,7 +520,11 @@ fn show_txn(answer: &TxnResponse, indent: &str) -> String {
 
 pub fn show_watch(response: &WatchResponse) -> String {
     let mut shown = format!("watch {}: {}", response.watch_id, header(&response.header));
-    for (set, word) in [(response.created, "created"), (response.canceled, "canceled"), (response.fragment, "fragment")] {
+    for (set, word) in [
+        (response.created, "created"),
+        (response.canceled, "canceled"),
+        (response.fragment, "fragment"),
+    ] {
         if set {
             write!(shown, ", {word}").unwrap();
         }

@@ -11,7 +11,9 @@ use std::path::Path;
 use crate::script::Session;
 
 fn check(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/scripts")
+        .join(name);
     let script = std::fs::read_to_string(&path).unwrap();
     let replayed = replay(&script);
     if std::env::var_os("UPDATE_SCRIPTS").is_some() {
@@ -53,4 +55,14 @@ macro_rules! scripts {
     };
 }
 
-scripts!(revisions_count_transactions, ranges, transactions, refused_requests, compaction, leases, watches, alarms);
+scripts!(
+    revisions_count_transactions,
+    ranges,
+    transactions,
+    refused_requests,
+    compaction,
+    leases,
+    watches,
+    alarms,
+    written_twice
+);

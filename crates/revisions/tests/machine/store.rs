@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use environment::simulated::{SimulatedClock, SimulatedDisk};
 use environment::Clock;
+use environment::simulated::{SimulatedClock, SimulatedDisk};
 use etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, DeleteRangeResponse, LeaseGrantRequest,
     LeaseGrantResponse, LeaseRevokeRequest, PutRequest, PutResponse, RangeRequest, RangeResponse,
@@ -24,7 +24,11 @@ pub struct Store {
 
 /// Small segments, so that tests cross many of them.
 pub fn small() -> Options {
-    let mut options = Options { lease_id_seed: Some(1), member_id: 7, ..Options::default() };
+    let mut options = Options {
+        lease_id_seed: Some(1),
+        member_id: 7,
+        ..Options::default()
+    };
     options.engine.segment_bytes = 64 << 10;
     options.engine.spare_segments = 1;
     options.engine.reserve_bytes = 0;
@@ -49,12 +53,26 @@ impl Store {
         );
         let (machine, reader) = opened.unwrap();
         let index = reader.engine().status().applied_index;
-        Store { machine, reader, disk, clock, options, index }
+        Store {
+            machine,
+            reader,
+            disk,
+            clock,
+            options,
+            index,
+        }
     }
 
     /// Closes and opens again.
     pub fn reopen(self) -> Store {
-        let Store { machine, reader, disk, clock, options, .. } = self;
+        let Store {
+            machine,
+            reader,
+            disk,
+            clock,
+            options,
+            ..
+        } = self;
         reader.engine().close().unwrap();
         drop((machine, reader));
         Store::on(disk, clock, options)
@@ -74,10 +92,15 @@ impl Store {
 
     /// Seals what is evaluated and brings it all the way.
     pub fn commit(&mut self) {
-        let Some(batch) = self.machine.seal(1, self.index + 1) else { return };
+        let Some(batch) = self.machine.seal(1, self.index + 1) else {
+            return;
+        };
         self.index += 1;
         let appended = self.reader.engine().append(&batch).unwrap();
-        self.reader.engine().wait_durable(appended.sequence).unwrap();
+        self.reader
+            .engine()
+            .wait_durable(appended.sequence)
+            .unwrap();
         self.machine.apply(batch, appended);
     }
 
@@ -126,8 +149,12 @@ impl Store {
     }
 
     pub fn compact(&mut self, revision: i64) -> Result<i64, Error> {
-        let request = CompactionRequest { revision, physical: true };
-        self.run(Command::Compact(request)).map(|mut answer| answer.header_mut().revision)
+        let request = CompactionRequest {
+            revision,
+            physical: true,
+        };
+        self.run(Command::Compact(request))
+            .map(|mut answer| answer.header_mut().revision)
     }
 
     pub fn grant(&mut self, id: i64, ttl: i64) -> Result<LeaseGrantResponse, Error> {
@@ -139,11 +166,15 @@ impl Store {
 
     pub fn revoke(&mut self, id: i64) -> Result<i64, Error> {
         let request = LeaseRevokeRequest { id };
-        self.run(Command::LeaseRevoke(request)).map(|mut answer| answer.header_mut().revision)
+        self.run(Command::LeaseRevoke(request))
+            .map(|mut answer| answer.header_mut().revision)
     }
 
     pub fn get(&self, key: &str, end: &str, revision: i64) -> Result<RangeResponse, Error> {
-        self.reader.range(&RangeRequest { revision, ..range(key, end) })
+        self.reader.range(&RangeRequest {
+            revision,
+            ..range(key, end)
+        })
     }
 }
 
@@ -152,9 +183,17 @@ pub fn bytes(text: &str) -> bytes::Bytes {
 }
 
 pub fn put(key: &str, value: &str) -> PutRequest {
-    PutRequest { key: bytes(key), value: bytes(value), ..PutRequest::default() }
+    PutRequest {
+        key: bytes(key),
+        value: bytes(value),
+        ..PutRequest::default()
+    }
 }
 
 pub fn range(key: &str, end: &str) -> RangeRequest {
-    RangeRequest { key: bytes(key), range_end: bytes(end), ..RangeRequest::default() }
+    RangeRequest {
+        key: bytes(key),
+        range_end: bytes(end),
+        ..RangeRequest::default()
+    }
 }

@@ -9,16 +9,27 @@ use crate::script::soon;
 use crate::store::{Store, bytes, small};
 
 fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_current_thread().build().unwrap()
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
 }
 
 fn request(key: &str, end: &str, start_revision: i64) -> WatchCreateRequest {
-    WatchCreateRequest { key: bytes(key), range_end: bytes(end), start_revision, ..WatchCreateRequest::default() }
+    WatchCreateRequest {
+        key: bytes(key),
+        range_end: bytes(end),
+        start_revision,
+        ..WatchCreateRequest::default()
+    }
 }
 
 /// A store whose streams hold very little.
 fn tight() -> Store {
-    let watch = WatchOptions { queue_bytes_max: 600, catch_up_bytes: 500, ..WatchOptions::default() };
+    let watch = WatchOptions {
+        queue_bytes_max: 600,
+        catch_up_bytes: 500,
+        ..WatchOptions::default()
+    };
     Store::with(Options { watch, ..small() })
 }
 
@@ -35,16 +46,34 @@ fn drain(runtime: &Runtime, stream: &WatchStream, most: usize) -> Vec<WatchRespo
 /// Revision and key of every event of a watch.
 fn events(responses: &[WatchResponse], id: i64) -> Vec<(i64, String)> {
     let of_watch = responses.iter().filter(|response| response.watch_id == id);
-    let kvs = of_watch.flat_map(|response| &response.events).map(|event| event.kv.as_ref().unwrap());
-    kvs.map(|kv| (kv.mod_revision(), String::from_utf8(kv.key().to_vec()).unwrap())).collect()
+    let kvs = of_watch
+        .flat_map(|response| &response.events)
+        .map(|event| event.kv.as_ref().unwrap());
+    kvs.map(|kv| {
+        (
+            kv.mod_revision(),
+            String::from_utf8(kv.key().to_vec()).unwrap(),
+        )
+    })
+    .collect()
 }
 
 /// One revision's events of a watch come in one response.
 fn assert_revisions_whole(responses: &[WatchResponse], id: i64) {
     let mut last = 0;
-    for response in responses.iter().filter(|response| response.watch_id == id && !response.events.is_empty()) {
-        let revisions: Vec<_> = response.events.iter().map(|event| event.kv.as_ref().unwrap().mod_revision()).collect();
-        assert!(last < revisions[0], "revision {last} goes on in another response");
+    for response in responses
+        .iter()
+        .filter(|response| response.watch_id == id && !response.events.is_empty())
+    {
+        let revisions: Vec<_> = response
+            .events
+            .iter()
+            .map(|event| event.kv.as_ref().unwrap().mod_revision())
+            .collect();
+        assert!(
+            last < revisions[0],
+            "revision {last} goes on in another response"
+        );
         assert!(revisions.is_sorted());
         last = *revisions.last().unwrap();
         assert!(response.header.as_ref().unwrap().revision >= last);
@@ -64,10 +93,19 @@ fn watchers_of_any_pace_see_everything_once_and_in_order() {
             let revision = if random.chance(1, 4) {
                 let answer = store.delete(&key, "l");
                 let revision = answer.header.unwrap().revision;
-                happened.extend(answer.prev_kvs.iter().map(|kv| (revision, String::from_utf8(kv.key().to_vec()).unwrap())));
+                happened.extend(
+                    answer
+                        .prev_kvs
+                        .iter()
+                        .map(|kv| (revision, String::from_utf8(kv.key().to_vec()).unwrap())),
+                );
                 revision
             } else {
-                let revision = store.put(&key, &"x".repeat(random.below(80) as usize)).header.unwrap().revision;
+                let revision = store
+                    .put(&key, &"x".repeat(random.below(80) as usize))
+                    .header
+                    .unwrap()
+                    .revision;
                 happened.push((revision, key));
                 revision
             };
@@ -87,11 +125,21 @@ fn watchers_of_any_pace_see_everything_once_and_in_order() {
         for (stream, start, mut seen) in streams {
             seen.extend(drain(&runtime, &stream, usize::MAX));
             let of = |wanted: &dyn Fn(&str) -> bool| {
-                let meant = happened.iter().filter(|(revision, key)| *revision >= start && wanted(key));
+                let meant = happened
+                    .iter()
+                    .filter(|(revision, key)| *revision >= start && wanted(key));
                 meant.cloned().collect::<Vec<_>>()
             };
-            assert_eq!(events(&seen, 0), of(&|key| ("k1".."k4").contains(&key)), "seed {seed}, from {start}");
-            assert_eq!(events(&seen, 1), of(&|key| key == "k2"), "seed {seed}, from {start}");
+            assert_eq!(
+                events(&seen, 0),
+                of(&|key| ("k1".."k4").contains(&key)),
+                "seed {seed}, from {start}"
+            );
+            assert_eq!(
+                events(&seen, 1),
+                of(&|key| key == "k2"),
+                "seed {seed}, from {start}"
+            );
             assert_revisions_whole(&seen, 0);
         }
     }
@@ -111,10 +159,16 @@ fn a_stream_that_nobody_reads_costs_a_bounded_amount_and_loses_nothing() {
         prompt.extend(drain(&runtime, &eager, usize::MAX));
     }
     let statistics = store.reader.watch_hub().statistics();
-    assert_eq!((statistics.streams, statistics.watchers, statistics.behind), (2, 2, 1));
+    assert_eq!(
+        (statistics.streams, statistics.watchers, statistics.behind),
+        (2, 2, 1)
+    );
     assert!(statistics.queued_events < 20, "{statistics:?}");
     assert_eq!(events(&prompt, 0).len(), 300);
-    assert_eq!(events(&drain(&runtime, &lazy, usize::MAX), 0), events(&prompt, 0));
+    assert_eq!(
+        events(&drain(&runtime, &lazy, usize::MAX), 0),
+        events(&prompt, 0)
+    );
     assert_eq!(store.reader.watch_hub().statistics().behind, 0);
 }
 
@@ -131,31 +185,51 @@ fn a_watcher_that_fell_behind_a_compaction_is_told() {
     let seen = drain(&runtime, &stream, usize::MAX);
     let last = seen.last().unwrap();
     assert!(last.canceled && last.compact_revision == 90);
-    assert!(!events(&seen, 0).is_empty(), "what was queued is delivered first");
+    assert!(
+        !events(&seen, 0).is_empty(),
+        "what was queued is delivered first"
+    );
 }
 
 #[test]
 fn a_large_transaction_comes_whole_unless_fragments_are_wanted() {
     let runtime = runtime();
-    let watch = WatchOptions { response_bytes_max: 1_000, ..WatchOptions::default() };
+    let watch = WatchOptions {
+        response_bytes_max: 1_000,
+        ..WatchOptions::default()
+    };
     let mut store = Store::with(Options { watch, ..small() });
     let stream = store.reader.watch_hub().subscribe();
     stream.create(request("a", "\0", 0));
-    stream.create(WatchCreateRequest { fragment: true, ..request("a", "\0", 0) });
+    stream.create(WatchCreateRequest {
+        fragment: true,
+        ..request("a", "\0", 0)
+    });
     for number in 0..20 {
         store.put(&format!("key{number:02}"), &"x".repeat(100));
     }
     drain(&runtime, &stream, usize::MAX);
     store.delete("a", "\0");
     // Now everything again, in one revision, through history.
-    stream.create(WatchCreateRequest { fragment: true, prev_kv: true, ..request("a", "\0", 22) });
+    stream.create(WatchCreateRequest {
+        fragment: true,
+        prev_kv: true,
+        ..request("a", "\0", 22)
+    });
     let seen = drain(&runtime, &stream, usize::MAX);
-    let parts = |id| seen.iter().filter(|response| response.watch_id == id && !response.events.is_empty()).collect::<Vec<_>>();
+    let parts = |id| {
+        seen.iter()
+            .filter(|response| response.watch_id == id && !response.events.is_empty())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(parts(0).len(), 1);
     assert_eq!(parts(1).len(), 1, "deletions without values are small");
     let large = parts(2);
     assert!(large.len() > 2);
-    assert!(large[..large.len() - 1].iter().all(|part| part.fragment) && !large[large.len() - 1].fragment);
+    assert!(
+        large[..large.len() - 1].iter().all(|part| part.fragment)
+            && !large[large.len() - 1].fragment
+    );
     assert_eq!(events(&seen, 2).len(), 20);
 }
 
@@ -166,7 +240,11 @@ fn only_streams_with_a_match_are_woken() {
     let hub = store.reader.watch_hub().clone();
     let streams: Vec<_> = (0..50).map(|_| hub.subscribe()).collect();
     for (number, stream) in streams.iter().enumerate() {
-        stream.create(request(&format!("tenant{number:02}/"), &format!("tenant{number:02}0"), 0));
+        stream.create(request(
+            &format!("tenant{number:02}/"),
+            &format!("tenant{number:02}0"),
+            0,
+        ));
         drain(&runtime, stream, usize::MAX);
     }
     store.put("tenant07/x", "1");
@@ -190,7 +268,10 @@ fn a_dropped_stream_leaves_nothing_behind() {
 
 #[test]
 fn a_client_that_does_not_read_is_not_asked_for_more() {
-    let watch = WatchOptions { control_responses_max: 3, ..WatchOptions::default() };
+    let watch = WatchOptions {
+        control_responses_max: 3,
+        ..WatchOptions::default()
+    };
     let store = Store::with(Options { watch, ..small() });
     let stream = store.reader.watch_hub().subscribe();
     let runtime = runtime();
@@ -224,7 +305,10 @@ fn a_progress_request_is_answered_behind_the_events() {
     stream.request_progress();
     let seen = drain(&runtime, &stream, usize::MAX);
     let notice = seen.last().unwrap();
-    assert_eq!((notice.watch_id, notice.header.as_ref().unwrap().revision), (-1, 51));
+    assert_eq!(
+        (notice.watch_id, notice.header.as_ref().unwrap().revision),
+        (-1, 51)
+    );
     assert_eq!(events(&seen, 0).len(), 50);
 }
 
