@@ -83,8 +83,8 @@ struct Checked {
 
 impl Checked {
     fn all(directory: &DataDirectory) -> Result<Checked, Failure> {
-        let files = checkpoints(&RealDisk, &directory.path)
-            .map_err(|error| Failure::failed(error, ""))?;
+        let files =
+            checkpoints(&RealDisk, &directory.path).map_err(|error| Failure::failed(error, ""))?;
         let mut progress = Progress::new("checking", total_bytes(directory, &files));
         let mut checked = Checked::default();
         let mut agreement = checked.check_checkpoints(&files, &mut progress);
@@ -94,7 +94,11 @@ impl Checked {
         Ok(checked)
     }
 
-    fn check_checkpoints(&mut self, files: &[CheckpointFile], progress: &mut Progress) -> Agreement {
+    fn check_checkpoints(
+        &mut self,
+        files: &[CheckpointFile],
+        progress: &mut Progress,
+    ) -> Agreement {
         let mut agreement = Agreement::default();
         for file in files {
             let wanted = self.newest.is_none();
@@ -176,21 +180,40 @@ impl Checked {
     fn note_foreign_files(&mut self, directory: &DataDirectory) {
         let ours = |name: &String| name == LOCK_FILE || is_checkpoint_name(name);
         let foreign = directory.files.others.iter().filter(|name| !ours(name));
-        self.notes.extend(foreign.map(|name| format!("{name} is no file of Inkstone's log; not checked")));
+        self.notes.extend(
+            foreign.map(|name| format!("{name} is no file of Inkstone's log; not checked")),
+        );
     }
 
     fn write(&self, directory: &DataDirectory, output: &mut dyn Write) -> Result<(), Failure> {
         let mut table = Table::new(&["<CHECKED", "FILES", "SIZE", "GROUPS", "RECORDS"]);
-        let sorts = [("log", &self.log), ("sorted", &self.sorted), ("checkpoints", &self.checkpoints)];
+        let sorts = [
+            ("log", &self.log),
+            ("sorted", &self.sorted),
+            ("checkpoints", &self.checkpoints),
+        ];
         for (name, tally) in sorts {
-            let groups = if name == "checkpoints" { "-".into() } else { tally.groups.to_string() };
+            let groups = if name == "checkpoints" {
+                "-".into()
+            } else {
+                tally.groups.to_string()
+            };
             let (files, records) = (tally.files.to_string(), tally.records.to_string());
-            table.row(vec![name.to_owned(), files, size(tally.bytes), groups, records]);
+            table.row(vec![
+                name.to_owned(),
+                files,
+                size(tally.bytes),
+                groups,
+                records,
+            ]);
         }
         table.write(output)?;
         writeln!(output)?;
         if let Some(holder) = directory.holder {
-            writeln!(output, "note: in use by process {holder}; checked as far as it had come")?;
+            writeln!(
+                output,
+                "note: in use by process {holder}; checked as far as it had come"
+            )?;
         }
         for note in &self.notes {
             writeln!(output, "note: {note}")?;
@@ -199,10 +222,18 @@ impl Checked {
         self.write_verdict(directory, output)
     }
 
-    fn write_verdict(&self, directory: &DataDirectory, output: &mut dyn Write) -> Result<(), Failure> {
+    fn write_verdict(
+        &self,
+        directory: &DataDirectory,
+        output: &mut dyn Write,
+    ) -> Result<(), Failure> {
         let path = directory.path.display();
         if self.findings.is_empty() {
-            writeln!(output, "sound: {path}, last revision {}", self.last_revision)?;
+            writeln!(
+                output,
+                "sound: {path}, last revision {}",
+                self.last_revision
+            )?;
         } else {
             let places = counted(self.findings.len(), "place", "places");
             writeln!(output, "damaged: {path}, in {places}")?;
@@ -212,8 +243,14 @@ impl Checked {
 }
 
 fn total_bytes(directory: &DataDirectory, checkpoints: &[CheckpointFile]) -> u64 {
-    let segments = directory.files.segments.iter().map(|file| file_bytes(&file.path));
-    segments.chain(checkpoints.iter().map(|file| file_bytes(&file.path))).sum()
+    let segments = directory
+        .files
+        .segments
+        .iter()
+        .map(|file| file_bytes(&file.path));
+    segments
+        .chain(checkpoints.iter().map(|file| file_bytes(&file.path)))
+        .sum()
 }
 
 /// For the bar only: a file that is gone counts nothing.

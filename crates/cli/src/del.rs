@@ -45,7 +45,9 @@ async fn delete(arguments: Arguments) -> Result<(), Failure> {
         prev_kv: arguments.prev_kv,
     };
     let connection = Connection::open(arguments.connection).await?;
-    let response = connection.answer(connection.kv().delete_range(request)).await?;
+    let response = connection
+        .answer(connection.kv().delete_range(request))
+        .await?;
     if printer.json() {
         printer.line(json_of(&response))?;
     } else {

@@ -62,7 +62,10 @@ fn holds_no_log(path: &Path, files: &Directory) -> Failure {
     } else {
         "Name the server's data directory (inkstone serve --data-dir)."
     };
-    Failure::wrong_use(format_args!("{shown} holds no Inkstone log (no *.log file)"), remedy)
+    Failure::wrong_use(
+        format_args!("{shown} holds no Inkstone log (no *.log file)"),
+        remedy,
+    )
 }
 
 /// The process that holds the directory's lock.
@@ -71,14 +74,19 @@ fn holder_of(directory: &Path) -> Option<u32> {
     let owner: u32 = read_text(&path)?.trim().parse().ok()?;
     let inode = std::fs::metadata(&path).ok()?.ino();
     let locks = read_text(Path::new("/proc/locks"))?;
-    locks.lines().any(|line| is_lock(line, owner, inode)).then_some(owner)
+    locks
+        .lines()
+        .any(|line| is_lock(line, owner, inode))
+        .then_some(owner)
 }
 
 /// `1: FLOCK  ADVISORY  WRITE 4711 fd:01:131 0 EOF`
 fn is_lock(line: &str, owner: u32, inode: u64) -> bool {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let held_by = words.get(4).and_then(|word| word.parse().ok());
-    let held_on = words.get(5).and_then(|word| word.rsplit(':').next()?.parse().ok());
+    let held_on = words
+        .get(5)
+        .and_then(|word| word.rsplit(':').next()?.parse().ok());
     words.get(1) == Some(&"FLOCK") && held_by == Some(owner) && held_on == Some(inode)
 }
 

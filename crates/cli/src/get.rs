@@ -28,11 +28,11 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     keys: KeyRangeArguments,
     /// Print at most so many pairs; 0 for all
-    #[arg(long, default_value_t = 0, value_name = "N", help_heading = "Keys",
+    #[arg(long, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true, value_name = "N", help_heading = "Keys",
         value_parser = clap::value_parser!(i64).range(0..))]
     limit: i64,
     /// Read as of this revision; 0 for now
-    #[arg(long, default_value_t = 0, value_name = "REVISION", help_heading = "Keys",
+    #[arg(long, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true, value_name = "REVISION", help_heading = "Keys",
         value_parser = clap::value_parser!(i64).range(0..))]
     rev: i64,
     /// From the last key to the first
@@ -59,7 +59,11 @@ async fn get(arguments: Arguments) -> Result<(), Failure> {
     let (keys_only, count_only) = (arguments.keys_only, arguments.count_only);
     let mut printer = Printer::new(arguments.output);
     let KeyRange { key, range_end } = arguments.keys.range()?;
-    let order = if arguments.reverse { SortOrder::Descend } else { SortOrder::None };
+    let order = if arguments.reverse {
+        SortOrder::Descend
+    } else {
+        SortOrder::None
+    };
     let request = RangeRequest {
         key,
         range_end,

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Groups and their records: key, revision, sizes
     #[arg(long, help_heading = "Detail")]
     records: bool,
-    /// The form of the output
+    /// Columns for people, or one JSON object a line
     #[arg(short = 'w', long, value_enum, default_value_t = Form::Table, value_name = "FORM",
         help_heading = "Output")]
     write_out: Form,
@@ -46,9 +46,10 @@ pub(crate) struct Arguments {
 /// A form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Form {
-    /// columns for people
+    // Plain comments: as documentation clap would spread them over the help.
+    // Columns for people.
     Table,
-    /// one JSON object a line
+    // One JSON object a line.
     Json,
 }
 
@@ -70,7 +71,11 @@ pub(crate) trait Report {
     /// A segment as a whole.
     fn segment(&mut self, survey: &Survey) -> io::Result<()>;
     /// A checkpoint.
-    fn checkpoint(&mut self, file: &CheckpointFile, found: &Result<Checkpoint, Damage>) -> io::Result<()>;
+    fn checkpoint(
+        &mut self,
+        file: &CheckpointFile,
+        found: &Result<Checkpoint, Damage>,
+    ) -> io::Result<()>;
     /// Nothing more comes.
     fn end(&mut self) -> io::Result<()>;
 }
@@ -100,12 +105,17 @@ fn show_one(
     report: &mut dyn Report,
     detail: Detail,
 ) -> Result<(), Failure> {
-    let file = directory.files.segments.iter().find(|file| file.id == id).ok_or_else(|| {
-        Failure::wrong_use(
-            format_args!("{} has no segment {id:08x}", directory.path.display()),
-            "Leave out --segment to see which there are.",
-        )
-    })?;
+    let file = directory
+        .files
+        .segments
+        .iter()
+        .find(|file| file.id == id)
+        .ok_or_else(|| {
+            Failure::wrong_use(
+                format_args!("{} has no segment {id:08x}", directory.path.display()),
+                "Leave out --segment to see which there are.",
+            )
+        })?;
     show_segment(file, report, detail)
 }
 
@@ -118,8 +128,8 @@ fn show_all(
     for file in &directory.files.segments {
         show_segment(file, report, detail)?;
     }
-    let files = checkpoints(&RealDisk, &directory.path)
-        .map_err(|error| Failure::failed(error, ""))?;
+    let files =
+        checkpoints(&RealDisk, &directory.path).map_err(|error| Failure::failed(error, ""))?;
     for file in files {
         report.checkpoint(&file, &file.verify(&RealDisk, &mut |_| {}))?;
     }

@@ -80,7 +80,11 @@ fn run(words: Vec<OsString>) -> ExitCode {
         Err(error) => {
             // Help and complaints go to a reader that may have left.
             let _ = error.print();
-            ExitCode::from(if error.use_stderr() { failure::WRONG_USE } else { 0 })
+            ExitCode::from(if error.use_stderr() {
+                failure::WRONG_USE
+            } else {
+                0
+            })
         }
     }
 }

@@ -16,8 +16,7 @@ use crate::table::size;
 
 const BAR_AFTER: Duration = Duration::from_secs(2);
 const LINE_EVERY: Duration = Duration::from_secs(10);
-const TEMPLATE: &str =
-    "{msg} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";
+const TEMPLATE: &str = "{prefix} [{bar:32}] {binary_bytes} of {binary_total_bytes}, {msg}";
 
 /// Bytes done out of a total.
 #[derive(Debug)]
@@ -61,26 +60,41 @@ impl Progress {
 
     fn show_bar(&mut self, now: Instant) {
         if self.bar.is_none() && now.saturating_since(self.started) >= BAR_AFTER {
-            self.bar = Some(self.new_bar(now));
+            self.bar = Some(self.new_bar());
         }
         if let Some(bar) = &self.bar {
+            bar.set_message(self.pace(now));
             bar.set_position(self.done_bytes);
         }
     }
 
-    fn new_bar(&self, now: Instant) -> ProgressBar {
+    fn new_bar(&self) -> ProgressBar {
         let style = ProgressStyle::with_template(TEMPLATE).expect("the template is a constant");
-        let bar = ProgressBar::with_draw_target(Some(self.total_bytes), ProgressDrawTarget::stderr());
-        bar.with_style(style.progress_chars("=> "))
-            .with_message(self.what)
-            .with_elapsed(now.saturating_since(self.started))
+        let target = ProgressDrawTarget::stderr();
+        ProgressBar::with_draw_target(Some(self.total_bytes), target)
+            .with_style(style.progress_chars("=> "))
+            .with_prefix(self.what)
+    }
+
+    /// Speed so far and the time that the rest takes at that speed. Our own
+    /// sum: the bar begins late and would count from there.
+    fn pace(&self, now: Instant) -> String {
+        let seconds = now.saturating_since(self.started).as_secs_f64();
+        let speed = self.done_bytes as f64 / seconds.max(f64::MIN_POSITIVE);
+        let rest = self.total_bytes.saturating_sub(self.done_bytes) as f64;
+        let left = (rest / speed.max(1.0)).ceil();
+        format!("{}/s, {left} s left", size(speed as u64))
     }
 
     fn write_line(&self) {
         let percent = self.done_bytes * 100 / self.total_bytes.max(1);
         let (done, total) = (size(self.done_bytes), size(self.total_bytes));
         // A reader of stderr that has left does not end the work.
-        let _ = writeln!(std::io::stderr(), "{}: {done} of {total} ({percent} %)", self.what);
+        let _ = writeln!(
+            std::io::stderr(),
+            "{}: {done} of {total} ({percent} %)",
+            self.what
+        );
     }
 }
 

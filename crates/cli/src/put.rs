@@ -46,7 +46,10 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let key = bytes_of(arguments.key);
     if key.is_empty() {
-        return Err(Failure::wrong_use("the key is empty", "A key has at least one byte."));
+        return Err(Failure::wrong_use(
+            "the key is empty",
+            "A key has at least one byte.",
+        ));
     }
     let request = PutRequest {
         key,
@@ -55,7 +58,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         prev_kv: arguments.prev_kv,
         ..PutRequest::default()
     };
-    run_to_end(put(request, Printer::new(arguments.output), arguments.connection))
+    run_to_end(put(
+        request,
+        Printer::new(arguments.output),
+        arguments.connection,
+    ))
 }
 
 async fn put(
@@ -85,7 +92,10 @@ fn value_of(word: Option<OsString>) -> Result<Bytes, Failure> {
         _ => {
             let mut value = Vec::new();
             std::io::stdin().read_to_end(&mut value).map_err(|error| {
-                Failure::failed(format_args!("cannot read the value from stdin: {error}"), "")
+                Failure::failed(
+                    format_args!("cannot read the value from stdin: {error}"),
+                    "",
+                )
             })?;
             Ok(value.into())
         }

@@ -16,7 +16,11 @@ use crate::failure::Failure;
 #[command(disable_help_flag = true, disable_version_flag = true)]
 pub(crate) struct Arguments {
     /// etcd's flags; `inkstone serve --help` lists them
-    #[arg(value_name = "FLAGS", trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(
+        value_name = "FLAGS",
+        trailing_var_arg = true,
+        allow_hyphen_values = true
+    )]
     words: Vec<String>,
 }
 
@@ -41,7 +45,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
         .collect();
     let read_file = |path: &Path| server::read_text(path).map_err(|error| error.to_string());
-    let surroundings = Surroundings { variables: &variables, read_file: &read_file };
+    let surroundings = Surroundings {
+        variables: &variables,
+        read_file: &read_file,
+    };
     match resolve(&arguments.words, &surroundings) {
         Ok(Request::Serve(config)) => {
             server::run(*config).map_err(|error| Failure::failed(error, ""))
@@ -63,20 +70,36 @@ mod tests {
 
     fn named(words: &[&str]) -> Vec<String> {
         let words = words.iter().map(OsString::from).collect();
-        name_the_verb(words).iter().map(|word| word.to_string_lossy().into_owned()).collect()
+        name_the_verb(words)
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect()
     }
 
     #[test]
     fn etcd_s_way_of_calling_means_serve() {
         assert_eq!(named(&["/opt/bin/etcd"]), ["/opt/bin/etcd", "serve"]);
-        assert_eq!(named(&["etcd", "--name", "x"]), ["etcd", "serve", "--name", "x"]);
-        assert_eq!(named(&["inkstone", "-name=x"]), ["inkstone", "serve", "-name=x"]);
-        assert_eq!(named(&["inkstone", "--version"]), ["inkstone", "serve", "--version"]);
+        assert_eq!(
+            named(&["etcd", "--name", "x"]),
+            ["etcd", "serve", "--name", "x"]
+        );
+        assert_eq!(
+            named(&["inkstone", "-name=x"]),
+            ["inkstone", "serve", "-name=x"]
+        );
+        assert_eq!(
+            named(&["inkstone", "--version"]),
+            ["inkstone", "serve", "--version"]
+        );
     }
 
     #[test]
     fn other_verbs_and_help_stay_as_they_are() {
-        for words in [&["inkstone"][..], &["inkstone", "--help"], &["inkstone", "get", "-x"]] {
+        for words in [
+            &["inkstone"][..],
+            &["inkstone", "--help"],
+            &["inkstone", "get", "-x"],
+        ] {
             assert_eq!(named(words), words);
         }
     }

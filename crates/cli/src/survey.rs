@@ -70,7 +70,10 @@ impl Survey {
             closed: false,
             promised: Position::NONE,
             link: after,
-            stop: Stop { offset: 0, why: Why::End },
+            stop: Stop {
+                offset: 0,
+                why: Why::End,
+            },
         }
     }
 
@@ -88,7 +91,10 @@ impl Survey {
             closed: false,
             promised: Position::NONE,
             link: None,
-            stop: Stop { offset: 0, why: Why::End },
+            stop: Stop {
+                offset: 0,
+                why: Why::End,
+            },
         }
     }
 

@@ -12,19 +12,32 @@ pub(crate) struct Table {
 impl Table {
     /// An empty table. A name that begins with `<` heads a column of words.
     pub(crate) fn new(names: &'static [&'static str]) -> Table {
-        Table { names, rows: Vec::new() }
+        Table {
+            names,
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a row.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        assert_eq!(cells.len(), self.names.len(), "a row has a cell for each column");
+        assert_eq!(
+            cells.len(),
+            self.names.len(),
+            "a row has a cell for each column"
+        );
         self.rows.push(cells);
     }
 
     /// Writes names and rows.
     pub(crate) fn write(&self, output: &mut dyn Write) -> io::Result<()> {
-        let widths: Vec<usize> = (0..self.names.len()).map(|column| self.width(column)).collect();
-        let names: Vec<String> = self.names.iter().map(|name| bare(name).to_owned()).collect();
+        let widths: Vec<usize> = (0..self.names.len())
+            .map(|column| self.width(column))
+            .collect();
+        let names: Vec<String> = self
+            .names
+            .iter()
+            .map(|name| bare(name).to_owned())
+            .collect();
         for row in std::iter::once(&names).chain(&self.rows) {
             self.write_row(output, row, &widths)?;
         }
@@ -33,10 +46,18 @@ impl Table {
 
     fn width(&self, column: usize) -> usize {
         let cells = self.rows.iter().map(|row| row[column].chars().count());
-        cells.chain([bare(self.names[column]).len()]).max().unwrap_or(0)
+        cells
+            .chain([bare(self.names[column]).len()])
+            .max()
+            .unwrap_or(0)
     }
 
-    fn write_row(&self, output: &mut dyn Write, row: &[String], widths: &[usize]) -> io::Result<()> {
+    fn write_row(
+        &self,
+        output: &mut dyn Write,
+        row: &[String],
+        widths: &[usize],
+    ) -> io::Result<()> {
         let mut line = String::new();
         for ((cell, width), name) in row.iter().zip(widths).zip(self.names) {
             let cell = match name.starts_with('<') {
@@ -84,7 +105,10 @@ mod tests {
         table.row(vec!["123".into(), "sealed".into()]);
         let mut text = Vec::new();
         table.write(&mut text).unwrap();
-        assert_eq!(String::from_utf8(text).unwrap(), " ID  STATE\n  7  open\n123  sealed\n");
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            " ID  STATE\n  7  open\n123  sealed\n"
+        );
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     keys: KeyRangeArguments,
     /// First revision to show; 0 for what happens from now on
-    #[arg(long, default_value_t = 0, value_name = "REVISION", help_heading = "Keys",
+    #[arg(long, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true, value_name = "REVISION", help_heading = "Keys",
         value_parser = clap::value_parser!(i64).range(0..))]
     rev: i64,
     /// Print the pair as it was before the change, too
@@ -167,7 +167,10 @@ fn event_json(event: &Event) -> Value {
 fn canceled(response: &WatchResponse) -> Failure {
     if response.compact_revision > 0 {
         return Failure::failed(
-            format_args!("history before revision {} is compacted", response.compact_revision),
+            format_args!(
+                "history before revision {} is compacted",
+                response.compact_revision
+            ),
             format_args!("Begin there: --rev {}", response.compact_revision),
         );
     }
@@ -188,4 +191,3 @@ fn ended(failure: Failure, next_revision: i64) -> Failure {
         other => other,
     }
 }
-

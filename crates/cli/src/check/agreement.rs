@@ -41,7 +41,10 @@ impl Agreement {
             version: version(pointer.main, pointer.tombstone),
             key_hash: hash(pointer.key),
         };
-        self.expected.entry(pointer.position.segment()).or_default().push(expected);
+        self.expected
+            .entry(pointer.position.segment())
+            .or_default()
+            .push(expected);
     }
 
     /// Call when all is expected, before the first record goes by.
@@ -57,15 +60,26 @@ impl Agreement {
     pub(super) fn of(&mut self, segment: u32) -> Open {
         self.met.insert(segment);
         let wanted = self.expected.get(&segment).cloned().unwrap_or_default();
-        Open { wanted, next: 0, wrong: Findings::default() }
+        Open {
+            wanted,
+            next: 0,
+            wrong: Findings::default(),
+        }
     }
 
     /// Segments that the checkpoint points into must exist.
     pub(super) fn finish(self, directory: &Path, findings: &mut Findings) {
         for (segment, records) in &self.expected {
             if !self.met.contains(segment) {
-                let what = format!("the checkpoint names {} records in it, and it is missing", records.len());
-                findings.add(Finding::log(&directory.join(format!("{segment:08x}.log")), 0, what));
+                let what = format!(
+                    "the checkpoint names {} records in it, and it is missing",
+                    records.len()
+                );
+                findings.add(Finding::log(
+                    &directory.join(format!("{segment:08x}.log")),
+                    0,
+                    what,
+                ));
             }
         }
     }
@@ -102,11 +116,14 @@ impl Open {
     /// Nothing more comes. `readable` is where the walk ended: what lies
     /// behind it is reported by whoever walked.
     pub(super) fn finish(mut self, file: &Path, readable: u64) -> Findings {
-        let stopped = self.wanted[self.next..].iter().any(|wanted| wanted.offset >= readable);
+        let stopped = self.wanted[self.next..]
+            .iter()
+            .any(|wanted| wanted.offset >= readable);
         self.skip_until(file, readable);
         if stopped && self.wrong.is_empty() {
             let lost = self.wanted.len() - self.next;
-            let what = format!("the checkpoint names {lost} records from here on that cannot be read");
+            let what =
+                format!("the checkpoint names {lost} records from here on that cannot be read");
             self.wrong.add(Finding::log(file, readable, what));
         }
         self.wrong

@@ -9,15 +9,19 @@ use std::convert::Infallible;
 use std::path::Path;
 
 use engine::inspect::{Checkpoint, Contents, contents};
-use value_log::{Position, SegmentKind};
 use value_log::inspect::{Frame, Link, SegmentBytes, SegmentFile, Why};
+use value_log::{Position, SegmentKind};
 
 use super::agreement::{Agreement, Open};
 use super::finding::{Finding, Findings};
 use crate::survey::Survey;
 
 /// Before the first group of a sorted segment, whose chain is its own.
-const SORTED_START: Link = Link { sequence: 0, epoch: 0, crc: 0 };
+const SORTED_START: Link = Link {
+    sequence: 0,
+    epoch: 0,
+    crc: 0,
+};
 
 /// The log as far as it has been walked.
 #[derive(Debug)]
@@ -46,7 +50,14 @@ struct Judged {
 impl Chain {
     pub(super) fn new(checkpoint: Option<Checkpoint>) -> Chain {
         let last_revision = checkpoint.map_or(1, |checkpoint| checkpoint.revision);
-        Chain { checkpoint, last: None, link: None, revision: None, last_revision, unfinished: None }
+        Chain {
+            checkpoint,
+            last: None,
+            link: None,
+            revision: None,
+            last_revision,
+            unfinished: None,
+        }
     }
 
     /// Walks `file`; `None` when it is gone.
@@ -66,7 +77,12 @@ impl Chain {
             findings.add(finding);
         }
         if file.kind == SegmentKind::Log {
-            self.go_on(&judged.survey, judged.sound, judged.revision, judged.last_revision);
+            self.go_on(
+                &judged.survey,
+                judged.sound,
+                judged.revision,
+                judged.last_revision,
+            );
         }
         Some(judged.survey)
     }
@@ -79,7 +95,11 @@ impl Chain {
         agreement: &mut Agreement,
         findings: &mut Findings,
     ) -> Option<Judged> {
-        let after = if file.kind == SegmentKind::Log { self.link } else { Some(SORTED_START) };
+        let after = if file.kind == SegmentKind::Log {
+            self.link
+        } else {
+            Some(SORTED_START)
+        };
         let first = self.judge(file, after, agreement)?;
         if !first.sound {
             return self.judge(file, after, agreement);
@@ -97,7 +117,8 @@ impl Chain {
     /// write, unless one of them says that what came before was stable.
     fn broken_chain(&self, alone: &Survey) -> Findings {
         let mut findings = Findings::default();
-        let (Some(link), Some((last, end)), Some(begun)) = (self.link, &self.last, alone.link) else {
+        let (Some(link), Some((last, end)), Some(begun)) = (self.link, &self.last, alone.link)
+        else {
             return findings;
         };
         if begun.epoch >= link.epoch && alone.promised > Position::new(last.id, *end) {
@@ -112,7 +133,11 @@ impl Chain {
 
     /// The next log segment follows this one. Behind damage it stands alone.
     fn go_on(&mut self, survey: &Survey, sound: bool, revision: Option<i64>, last_revision: i64) {
-        (self.link, self.revision) = if sound { (survey.link.or(self.link), revision) } else { (None, None) };
+        (self.link, self.revision) = if sound {
+            (survey.link.or(self.link), revision)
+        } else {
+            (None, None)
+        };
         self.last_revision = self.last_revision.max(last_revision);
         self.last = Some((survey.file.clone(), survey.used_bytes));
         if survey.groups > 0 || matches!(survey.stop.why, Why::Torn(_)) {
@@ -145,10 +170,16 @@ impl Chain {
         if previous == self.last.as_ref().map_or(0, |(last, _)| last.id) {
             return None;
         }
-        let replayed = self.checkpoint.map_or(0, |checkpoint| checkpoint.replay_position.segment());
+        let replayed = self
+            .checkpoint
+            .map_or(0, |checkpoint| checkpoint.replay_position.segment());
         let missing = (previous >= replayed).then(|| {
             let path = file.path.with_file_name(format!("{previous:08x}.log"));
-            Finding::log(&path, 0, format!("the file is missing: segment {:08x} follows it", file.id))
+            Finding::log(
+                &path,
+                0,
+                format!("the file is missing: segment {:08x} follows it", file.id),
+            )
         });
         Some(missing)
     }
@@ -161,18 +192,34 @@ impl Chain {
         agreement: &mut Agreement,
     ) -> Option<Judged> {
         let log = file.kind == SegmentKind::Log;
-        let mut pass = Pass::new(&file.path, agreement.of(file.id), self.revision.filter(|_| log));
+        let mut pass = Pass::new(
+            &file.path,
+            agreement.of(file.id),
+            self.revision.filter(|_| log),
+        );
         let mut visit = |frame: &Frame| {
             pass.frame(frame, log);
             Ok::<(), Infallible>(())
         };
         let Ok(survey) = Survey::of(file, after, &mut visit);
         let survey = survey?;
-        let Pass { open, revision, last_revision, mut findings, .. } = pass;
+        let Pass {
+            open,
+            revision,
+            last_revision,
+            mut findings,
+            ..
+        } = pass;
         findings.append(open.finish(&file.path, survey.used_bytes));
         judge_survey(&survey, &mut findings);
         let sound = findings.is_empty();
-        Some(Judged { survey, revision, last_revision, findings, sound })
+        Some(Judged {
+            survey,
+            revision,
+            last_revision,
+            findings,
+            sound,
+        })
     }
 }
 
@@ -197,7 +244,10 @@ fn judge_survey(survey: &Survey, findings: &mut Findings) {
     match &survey.header {
         Err(what) => add(0, what.clone()),
         Ok(header) if survey.file_bytes < header.segment_bytes => {
-            let what = format!("the file ends here, its header says {} bytes", header.segment_bytes);
+            let what = format!(
+                "the file ends here, its header says {} bytes",
+                header.segment_bytes
+            );
             add(survey.file_bytes, what);
         }
         Ok(_) => {}
@@ -224,7 +274,13 @@ struct Pass<'a> {
 
 impl<'a> Pass<'a> {
     fn new(path: &'a Path, open: Open, revision: Option<i64>) -> Pass<'a> {
-        Pass { path, open, revision, last_revision: 0, findings: Findings::default() }
+        Pass {
+            path,
+            open,
+            revision,
+            last_revision: 0,
+            findings: Findings::default(),
+        }
     }
 
     fn frame(&mut self, frame: &Frame, log: bool) {
@@ -237,7 +293,8 @@ impl<'a> Pass<'a> {
                 Contents::State { .. } => {}
                 Contents::Unreadable(what) => {
                     let what = format!("the record verifies and is not ours: {what}");
-                    self.findings.add(Finding::log(self.path, record.position.offset(), what));
+                    self.findings
+                        .add(Finding::log(self.path, record.position.offset(), what));
                 }
             }
         }
@@ -248,7 +305,8 @@ impl<'a> Pass<'a> {
         let (first, last) = (frame.tag.first as i64, frame.tag.last as i64);
         if let Some(before) = self.revision.filter(|before| before + 1 != first) {
             let what = format!("revision {first} follows {before}");
-            self.findings.add(Finding::log(self.path, frame.start, what));
+            self.findings
+                .add(Finding::log(self.path, frame.start, what));
         }
         self.revision = Some(last);
         self.last_revision = last;

@@ -23,12 +23,22 @@ pub(super) struct Finding {
 impl Finding {
     /// Damage in the log: the only copy of values.
     pub(super) fn log(file: &Path, offset: u64, what: impl Into<String>) -> Finding {
-        Finding { file: file.to_owned(), offset, what: what.into(), remedy: LOG_REMEDY }
+        Finding {
+            file: file.to_owned(),
+            offset,
+            what: what.into(),
+            remedy: LOG_REMEDY,
+        }
     }
 
     /// Damage in a checkpoint: the log holds everything too.
     pub(super) fn checkpoint(file: &Path, offset: u64, what: impl Into<String>) -> Finding {
-        Finding { file: file.to_owned(), offset, what: what.into(), remedy: CHECKPOINT_REMEDY }
+        Finding {
+            file: file.to_owned(),
+            offset,
+            what: what.into(),
+            remedy: CHECKPOINT_REMEDY,
+        }
     }
 }
 
@@ -49,7 +59,10 @@ impl Findings {
 
     pub(super) fn append(&mut self, other: Findings) {
         let hidden = other.total - other.shown.len() as u64;
-        other.shown.into_iter().for_each(|finding| self.add(finding));
+        other
+            .shown
+            .into_iter()
+            .for_each(|finding| self.add(finding));
         self.total += hidden;
     }
 
@@ -63,7 +76,12 @@ impl Findings {
 
     pub(super) fn write(&self, output: &mut dyn Write) -> io::Result<()> {
         for finding in &self.shown {
-            let Finding { file, offset, what, remedy } = finding;
+            let Finding {
+                file,
+                offset,
+                what,
+                remedy,
+            } = finding;
             writeln!(output, "{} at byte {offset}: {what}", file.display())?;
             writeln!(output, "  remedy: {remedy}")?;
         }

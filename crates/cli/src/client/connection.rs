@@ -20,6 +20,7 @@ pub(crate) struct ConnectionArguments {
         long,
         alias = "endpoints",
         env = "INKSTONE_ENDPOINT",
+        hide_env_values = true,
         default_value = "http://127.0.0.1:2379",
         value_name = "URL",
         help_heading = "Connection"
@@ -99,12 +100,16 @@ impl Connection {
     pub(crate) fn refused(&self, status: &Status) -> Failure {
         match status.code() {
             Code::Unavailable | Code::Unknown if status.source().is_some() => Failure::failed(
-                format_args!("lost the connection to {}: {}", self.endpoint, cause(status)),
+                format_args!(
+                    "lost the connection to {}: {}",
+                    self.endpoint,
+                    cause(status)
+                ),
                 "",
             ),
-            Code::Unimplemented if status.message().is_empty() => Failure::failed(
+            Code::Unimplemented => Failure::failed(
                 format_args!("{} does not speak etcd's v3 API", self.endpoint),
-                "",
+                status.message(),
             ),
             _ => Failure::failed(status.message(), ""),
         }
@@ -184,7 +189,13 @@ mod tests {
 
     #[test]
     fn lists_and_foreign_schemes_are_wrong_use() {
-        for endpoint in ["", "a:1,b:2", "http://a:1,http://b:2", "ftp://a", "https://a"] {
+        for endpoint in [
+            "",
+            "a:1,b:2",
+            "http://a:1,http://b:2",
+            "ftp://a",
+            "https://a",
+        ] {
             assert!(url_of(endpoint).is_err(), "{endpoint}");
         }
     }

@@ -132,6 +132,9 @@ mod tests {
             ..words("a")
         };
         let range = range.range().unwrap();
-        assert_eq!((&range.key[..], &range.range_end[..]), (&b"a"[..], &b"c"[..]));
+        assert_eq!(
+            (&range.key[..], &range.range_end[..]),
+            (&b"a"[..], &b"c"[..])
+        );
     }
 }

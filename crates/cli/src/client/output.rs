@@ -18,7 +18,7 @@ pub(crate) struct OutputArguments {
     /// Print bytes as \x68\x65\x78, for keys and values that are no text
     #[arg(long, help_heading = "Output")]
     hex: bool,
-    /// The form of the output
+    /// Plain lines, or etcd's JSON with bytes in base64
     #[arg(
         short = 'w',
         long,
@@ -33,9 +33,10 @@ pub(crate) struct OutputArguments {
 /// A form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Form {
-    /// a line for the key, a line for the value
+    // Plain comments: as documentation clap would spread them over the help.
+    // A line for the key, a line for the value.
     Simple,
-    /// etcd's JSON, bytes in base64
+    // etcd's JSON, bytes in base64.
     Json,
 }
 

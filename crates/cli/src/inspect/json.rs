@@ -57,7 +57,9 @@ impl Report for Json {
             "records": frame.records.len(),
         }))?;
         let shown = if records { &frame.records[..] } else { &[] };
-        shown.iter().try_for_each(|record| self.line(&record_json(record)))
+        shown
+            .iter()
+            .try_for_each(|record| self.line(&record_json(record)))
     }
 
     fn segment(&mut self, survey: &Survey) -> io::Result<()> {
@@ -78,7 +80,11 @@ impl Report for Json {
         }))
     }
 
-    fn checkpoint(&mut self, file: &CheckpointFile, found: &Result<Checkpoint, Damage>) -> io::Result<()> {
+    fn checkpoint(
+        &mut self,
+        file: &CheckpointFile,
+        found: &Result<Checkpoint, Damage>,
+    ) -> io::Result<()> {
         self.line(&match found {
             Ok(checkpoint) => checkpoint_json(file, checkpoint),
             Err(damage) => json!({
@@ -121,14 +127,18 @@ fn record_json(record: &FrameRecord) -> Value {
     match contents(record.kind, &record.payload) {
         Contents::Key(stored) => {
             object["change"] = if stored.tombstone { "delete" } else { "put" }.into();
-            object["revision"] = json!({ "main": stored.revision.main, "sub": stored.revision.sub });
+            object["revision"] =
+                json!({ "main": stored.revision.main, "sub": stored.revision.sub });
             object["key"] = STANDARD.encode(&stored.key).into();
             object["value_bytes"] = EncodedKeyValue(stored.kv).value().len().into();
             object["create_revision"] = stored.created.into();
             object["version"] = stored.version.into();
             object["lease"] = stored.lease.into();
         }
-        Contents::State { kind, payload_bytes } => {
+        Contents::State {
+            kind,
+            payload_bytes,
+        } => {
             object["change"] = "state".into();
             object["kind"] = kind.into();
             object["value_bytes"] = payload_bytes.into();

@@ -13,17 +13,35 @@ use crate::survey::Survey;
 use crate::table::{Table, counted, size};
 
 const SEGMENT_COLUMNS: &[&str] = &[
-    "<SEGMENT", "<KIND", "EPOCH", "USED", "GROUPS", "RECORDS", "FIRST REV", "LAST REV", "<  STATE",
+    "<SEGMENT",
+    "<KIND",
+    "EPOCH",
+    "USED",
+    "GROUPS",
+    "RECORDS",
+    "FIRST REV",
+    "LAST REV",
+    "<  STATE",
 ];
 const CHECKPOINT_COLUMNS: &[&str] = &[
-    "<CHECKPOINT", "SIZE", "REVISION", "COMPACTED", "APPLIED", "KEYS", "OLD VERSIONS", "<  REPLAY FROM",
+    "<CHECKPOINT",
+    "SIZE",
+    "REVISION",
+    "COMPACTED",
+    "APPLIED",
+    "KEYS",
+    "OLD VERSIONS",
+    "<  REPLAY FROM",
 ];
+/// As wide as the lines of groups and records.
+const RECORD_COLUMNS: &str = "        OFFSET      BYTES  CHANGE     REVISION VALUE BYTES  KEY";
 
 /// Tables on an output.
 pub(super) struct Text {
     output: Box<dyn Write>,
     segments: Table,
     checkpoints: Table,
+    any_group: bool,
     any_segment: bool,
     any_checkpoint: bool,
     notes: Vec<String>,
@@ -35,6 +53,7 @@ impl Text {
             output,
             segments: Table::new(SEGMENT_COLUMNS),
             checkpoints: Table::new(CHECKPOINT_COLUMNS),
+            any_group: false,
             any_segment: false,
             any_checkpoint: false,
             notes: Vec::new(),
@@ -48,15 +67,25 @@ impl Text {
             Contents::Key(stored) => {
                 let verb = if stored.tombstone { "delete" } else { "put" };
                 let revision = format!("{}.{}", stored.revision.main, stored.revision.sub);
-                let value_bytes = EncodedKeyValue(stored.kv).value().len();
+                let value = match stored.tombstone {
+                    true => "-".to_owned(),
+                    false => EncodedKeyValue(stored.kv).value().len().to_string(),
+                };
                 let key = readable(&stored.key);
-                write!(self.output, "{verb:<7}{revision:>12}  value {value_bytes:>8} B  {key}")?;
+                write!(self.output, "{verb:<7}{revision:>12} {value:>10}  {key}")?;
                 if stored.lease != 0 {
                     write!(self.output, "  lease {:x}", stored.lease)?;
                 }
             }
-            Contents::State { kind, payload_bytes } => {
-                write!(self.output, "state  {:>12}        {payload_bytes:>8} B  kind {kind}", "")?;
+            Contents::State {
+                kind,
+                payload_bytes,
+            } => {
+                write!(
+                    self.output,
+                    "state  {:>12} {payload_bytes:>10}  kind {kind}",
+                    ""
+                )?;
             }
             Contents::Unreadable(what) => write!(self.output, "unreadable: {what}")?,
         }
@@ -73,25 +102,38 @@ impl Report for Text {
         }
         let (files, spares) = (&directory.files, directory.files.spares.len() as u64);
         let segments = counted(files.segments.len() as u64, "segment", "segments");
-        writeln!(self.output, "{segments}, {}\n", counted(spares, "spare file", "spare files"))
+        writeln!(
+            self.output,
+            "{segments}, {}\n",
+            counted(spares, "spare file", "spare files")
+        )
     }
 
     fn segment_begins(&mut self, file: &SegmentFile) -> io::Result<()> {
-        writeln!(self.output, "segment {:08x}", file.id)
+        self.any_group = true;
+        writeln!(self.output, "segment {:08x}", file.id)?;
+        writeln!(self.output, "{RECORD_COLUMNS}")
     }
 
     fn group(&mut self, frame: &Frame, records: bool) -> io::Result<()> {
         let (sequence, epoch) = (frame.link.sequence, frame.link.epoch);
         let (start, bytes) = (frame.start, frame.end - frame.start);
         let kind = name_of(frame.kind);
-        write!(self.output, "{start:>14} {bytes:>10}  {kind:<8}{sequence}  epoch {epoch}")?;
+        write!(
+            self.output,
+            "{start:>14} {bytes:>10}  {kind:<8}{sequence}  epoch {epoch}"
+        )?;
         if frame.kind == FrameKind::Group {
             let tag = frame.tag;
             write!(self.output, "  term {} index {}", tag.term, tag.index)?;
             if tag.last > 0 {
                 write!(self.output, "  revisions {} to {}", tag.first, tag.last)?;
             }
-            write!(self.output, "  {}", counted(frame.records.len() as u64, "record", "records"))?;
+            write!(
+                self.output,
+                "  {}",
+                counted(frame.records.len() as u64, "record", "records")
+            )?;
         }
         writeln!(self.output)?;
         let shown = if records { &frame.records[..] } else { &[] };
@@ -115,11 +157,18 @@ impl Report for Text {
         Ok(())
     }
 
-    fn checkpoint(&mut self, file: &CheckpointFile, found: &Result<Checkpoint, Damage>) -> io::Result<()> {
+    fn checkpoint(
+        &mut self,
+        file: &CheckpointFile,
+        found: &Result<Checkpoint, Damage>,
+    ) -> io::Result<()> {
         let checkpoint = match found {
             Ok(checkpoint) => checkpoint,
             Err(Damage { offset, what }) => {
-                let note = format!("checkpoint {:x} is damaged at {offset}: {what}", file.number);
+                let note = format!(
+                    "checkpoint {:x} is damaged at {offset}: {what}",
+                    file.number
+                );
                 self.notes.push(note);
                 return Ok(());
             }
@@ -130,7 +179,11 @@ impl Report for Text {
             format!("{:x}", file.number),
             size(checkpoint.file_bytes),
             checkpoint.revision.to_string(),
-            if checkpoint.compacted < 0 { "-".into() } else { checkpoint.compacted.to_string() },
+            if checkpoint.compacted < 0 {
+                "-".into()
+            } else {
+                checkpoint.compacted.to_string()
+            },
             checkpoint.applied_index.to_string(),
             checkpoint.keys.to_string(),
             checkpoint.superseded.to_string(),
@@ -140,6 +193,9 @@ impl Report for Text {
     }
 
     fn end(&mut self) -> io::Result<()> {
+        if self.any_group {
+            writeln!(self.output)?;
+        }
         if self.any_segment {
             self.segments.write(&mut self.output)?;
         }
