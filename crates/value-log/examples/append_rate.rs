@@ -1,0 +1,89 @@
+//! How long an append takes: `cargo run --release -p value-log --example append_rate`.
+//!
+//! One producer, 549-byte records, page-cache durability; beside it, in the
+//! same run, what cannot be avoided: one copy and one checksum of the record.
+//! The clock stops when all records are in the page cache.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a program, not the engine: it measures real time"
+)]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use environment::real::RealDisk;
+use value_log::{Durability, Log, Options, Record, Seal, Tag};
+
+const RECORD_BYTES: usize = 549;
+const RECORDS: u32 = 1_000_000;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let payload: Vec<u8> = (0..RECORD_BYTES).map(|at| at as u8).collect();
+    println!("copy+CRC     {:7.1} ns/record", floor(&payload));
+    for round in 1..=3 {
+        for (name, seal) in [("shared", Seal::WhenIdle), ("explicit", Seal::Explicit)] {
+            let (returned, done) = rate(seal, &payload)?;
+            println!(
+                "{name:8} #{round}  {returned:7.1} ns/record returned, {done:7.1} in the page cache"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Nanoseconds to copy and checksum a record, into memory as large as a
+/// buffer of the log.
+fn floor(payload: &[u8]) -> f64 {
+    let mut target = vec![0; 2 << 20];
+    let start = Instant::now();
+    let mut at = 0;
+    for _ in 0..RECORDS {
+        if at + payload.len() > target.len() {
+            at = 0;
+        }
+        let slot = &mut target[at..at + payload.len()];
+        slot.copy_from_slice(black_box(payload));
+        black_box(crc_fast::crc32_iscsi(slot));
+        at += payload.len() + 19;
+    }
+    start.elapsed().as_nanos() as f64 / f64::from(RECORDS)
+}
+
+/// Nanoseconds per record until `append` returned, and until all was done.
+fn rate(seal: Seal, payload: &[u8]) -> Result<(f64, f64), Box<dyn std::error::Error>> {
+    let directory = tempfile::tempdir()?;
+    let options = Options {
+        durability: Durability::Os,
+        seal,
+        spare_segments: 12,
+        ..Options::default()
+    };
+    let (log, _) = Log::open(
+        Arc::new(RealDisk),
+        directory.path(),
+        options,
+        None,
+        &mut |_| Ok(()),
+    )?;
+    while log.status().spare_segments < 12 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    let start = Instant::now();
+    for _ in 0..RECORDS {
+        let record = Record {
+            kind: 1,
+            parts: &[black_box(payload)],
+        };
+        match seal {
+            Seal::WhenIdle => log.append(&[record])?,
+            Seal::Explicit => log.append_group(Tag::default(), &[record])?,
+        };
+    }
+    let returned = start.elapsed();
+    log.wait_durable(log.status().appended)?;
+    let done = start.elapsed();
+    let each = |time: std::time::Duration| time.as_nanos() as f64 / f64::from(RECORDS);
+    Ok((each(returned), each(done)))
+}

@@ -1,0 +1,208 @@
+//! A crash at every single I/O: what was acknowledged is there, what was not
+//! is there whole or not at all, and what is there is a prefix.
+
+mod support;
+
+use environment::simulated::{Restart, SimulatedDisk};
+use support::{explicit, open, payload, shared};
+use value_log::{Error, Log, Options, Record, Seal, Tag};
+
+/// What a run told its client before it died.
+#[derive(Debug, Default)]
+struct Told {
+    /// Highest index whose durability was promised.
+    acknowledged: u64,
+    /// Highest index that was handed over.
+    appended: u64,
+    /// Lowest index that may be missing from the front: released.
+    released_below: u64,
+}
+
+/// Sizes that fill several segments, some larger than a buffer.
+fn bytes_of(index: u64) -> usize {
+    match index % 11 {
+        0 => 20_000,
+        1 => 0,
+        rest => 300 * rest as usize,
+    }
+}
+
+fn append(log: &Log, seal: Seal, index: u64) -> Result<value_log::Appended, Error> {
+    let payload = payload(index, bytes_of(index));
+    let index = index.to_le_bytes();
+    let record = Record {
+        kind: 1,
+        parts: &[&index, &payload],
+    };
+    let number = u64::from_le_bytes(index);
+    let tag = Tag {
+        term: 1,
+        index: number,
+        first: number,
+        last: number,
+    };
+    match seal {
+        Seal::Explicit => log.append_group(tag, &[record]),
+        Seal::WhenIdle => log.append(&[record]),
+    }
+}
+
+/// Appends groups `from..to`, three at a time, releasing old segments.
+fn work(
+    disk: &SimulatedDisk,
+    options: &Options,
+    from: u64,
+    to: u64,
+    told: &mut Told,
+) -> Result<(), Error> {
+    let (log, ..) = open(disk, options.clone())?;
+    for index in from..to {
+        told.appended = index;
+        let appended = append(&log, options.seal, index)?;
+        if index % 3 == 0 {
+            log.wait_durable(appended.sequence)?;
+            told.acknowledged = index;
+        }
+        if index % 20 == 0 {
+            told.released_below = index;
+            log.rotate()?;
+            told.acknowledged = index;
+            let mut relocation = log.relocate()?;
+            relocation.append(Record {
+                kind: 2,
+                parts: &[b"survivor"],
+            })?;
+            let mut old = relocation.finish()?;
+            old.extend(
+                log.segments()
+                    .iter()
+                    .filter(|it| it.sealed)
+                    .map(|it| it.id)
+                    .min(),
+            );
+            log.release(&old)?;
+        }
+    }
+    log.close()
+}
+
+/// Opens and checks; returns the highest index found.
+fn check(disk: &SimulatedDisk, options: &Options, told: &Told, story: &str) -> u64 {
+    let (log, recovered, seen) = match open(disk, options.clone()) {
+        Ok(opened) => opened,
+        Err(error) => panic!("{story}: {error}\n{}", disk.trace()),
+    };
+    let records = seen.into_iter().flat_map(|(_, payloads)| payloads);
+    let mut expected = None;
+    for record in records {
+        let index = u64::from_le_bytes(record[..8].try_into().unwrap());
+        let next = expected.unwrap_or(index);
+        assert!(
+            expected.is_some() || index <= told.released_below + 1,
+            "{story}: starts with {index}\n{}",
+            disk.trace()
+        );
+        assert!(
+            index == next || index <= told.released_below,
+            "{story}: {index} follows {next}\n{}",
+            disk.trace()
+        );
+        assert_eq!(
+            record[8..],
+            payload(index, bytes_of(index)),
+            "{story}: payload of {index}"
+        );
+        expected = Some(index + 1);
+    }
+    let last = expected.unwrap_or(told.released_below + 1) - 1;
+    assert!(
+        last >= told.acknowledged,
+        "{story}: {last} of {told:?}, {recovered:?}\n{}",
+        disk.trace()
+    );
+    assert!(last <= told.appended, "{story}: {last} of {told:?}");
+    drop(log);
+    last
+}
+
+fn restarts() -> [(&'static str, Restart); 6] {
+    [
+        ("process crash", Restart::ProcessCrash),
+        ("power loss", Restart::power_loss()),
+        ("no journal", Restart::power_loss_without_journal()),
+        ("amid a sector", Restart::power_loss_amid_a_sector()),
+        ("nothing kept", Restart::nothing_kept()),
+        ("everything kept", Restart::everything_kept()),
+    ]
+}
+
+/// Crashes a first life at every I/O, then a second one too, at an I/O that
+/// moves along.
+fn crash_everywhere(options: &Options, seed: u64) {
+    for io in 0.. {
+        let disk = SimulatedDisk::new(seed + io);
+        disk.crash_at(io);
+        let mut told = Told::default();
+        let ended = work(&disk, options, 1, 62, &mut told);
+        if !disk.has_crashed() {
+            assert!(ended.is_ok() && io > 100, "{io}: {ended:?}");
+            return;
+        }
+        for (name, restart) in restarts() {
+            let story = format!("seed {seed}, crash at {io}, {name}");
+            let revived = disk.restart(restart);
+            let again = revived.fork();
+            let last = check(&revived, options, &told, &story);
+            second_life(&again, options, &told, io, &format!("{story}, last {last}"));
+        }
+    }
+}
+
+/// Opens a crashed disk and crashes again within or soon after recovery.
+fn second_life(disk: &SimulatedDisk, options: &Options, told: &Told, io: u64, story: &str) {
+    disk.crash_at(io % 17);
+    let found = open(disk, options.clone()).map(|(log, _, seen)| {
+        drop(log);
+        seen.iter()
+            .flat_map(|(_, payloads)| payloads)
+            .last()
+            .map(|record| u64::from_le_bytes(record[..8].try_into().unwrap()))
+    });
+    let disk = disk.restart(Restart::power_loss());
+    // What the first recovery showed is there for good.
+    let shown = found.ok().flatten().unwrap_or(0).max(told.acknowledged);
+    let told = Told {
+        acknowledged: shown,
+        appended: told.appended,
+        released_below: told.released_below,
+    };
+    check(
+        &disk,
+        options,
+        &told,
+        &format!("{story}, second crash at {}", io % 17),
+    );
+}
+
+#[test]
+fn explicit_groups_survive_a_crash_at_every_io() {
+    crash_everywhere(&explicit(), 1000);
+}
+
+#[test]
+fn shared_groups_survive_a_crash_at_every_io() {
+    crash_everywhere(&shared(), 2000);
+}
+
+#[test]
+fn the_canary_a_log_that_promises_too_early_is_caught() {
+    let options = Options {
+        durability: value_log::Durability::Os,
+        ..explicit()
+    };
+    let caught = std::panic::catch_unwind(|| crash_everywhere(&options, 3000));
+    assert!(
+        caught.is_err(),
+        "page-cache durability must not pass for durability"
+    );
+}
