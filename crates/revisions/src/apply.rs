@@ -75,6 +75,11 @@ impl Applied {
 impl Machine {
     /// Makes a durable batch visible. In the order of sealing.
     pub fn apply(&mut self, batch: Batch, appended: Appended) {
+        let newest = batch.mains().map_or(0, |(_, last)| last);
+        assert!(
+            newest <= self.decided.revision,
+            "revision {newest} is applied but was never decided here"
+        );
         self.applier.apply(&batch, &appended);
         let compacted = self.remember(&batch);
         if let Some(revision) = compacted {
@@ -98,6 +103,14 @@ impl Machine {
         applied
             .absorb(batch)
             .expect("records that this release wrote a moment ago");
+        assert!(
+            before <= applied.compacted,
+            "compaction went back from {before}"
+        );
+        assert!(
+            applied.compacted <= self.decided.compacted,
+            "compacted but never decided"
+        );
         Some(applied.compacted).filter(|&compacted| compacted != before)
     }
 

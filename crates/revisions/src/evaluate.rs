@@ -59,6 +59,12 @@ impl Machine {
             compacted: self.decided.compacted,
             changes: Vec::new(),
         };
+        assert!(
+            evaluation.snapshot.revision() <= evaluation.base,
+            "applied {} beyond what was decided, {}",
+            evaluation.snapshot.revision(),
+            evaluation.base
+        );
         match work(&mut evaluation) {
             Ok(outcome) => {
                 let changes = evaluation.changes;

@@ -59,7 +59,13 @@ impl Reader {
             .versions_in_revision_order(hash_revision)?;
         let (compact_revision, revision) = (versions.compacted(), versions.revision());
         for version in versions {
-            hash_version(&mut digest, &version?);
+            let version = version?;
+            let main = version.revision.main;
+            assert!(
+                main <= hash_revision,
+                "{main} is not of revision {hash_revision}"
+            );
+            hash_version(&mut digest, &version);
         }
         Ok(KeyValueHash {
             hash: sum(digest),

@@ -178,6 +178,7 @@ impl Machine {
         if changes.is_empty() {
             return None;
         }
+        assert!(index > 0, "index 0 means nothing in the log");
         self.sealed_bytes.push_back(bytes);
         Some(Batch {
             term,

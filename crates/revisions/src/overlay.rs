@@ -131,6 +131,7 @@ impl Overlay {
 
     /// A lease is granted or revoked.
     pub fn set_lease(&mut self, id: i64, exists: bool) {
+        assert_ne!(id, 0, "lease 0 means no lease");
         let pending = self
             .leases
             .entry(id)

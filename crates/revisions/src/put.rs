@@ -56,6 +56,10 @@ impl Evaluation<'_> {
         };
         let created = previous.map_or(revision.main, |previous| previous.created);
         let version = previous.map_or(1, |previous| previous.version + 1);
+        assert!(
+            created <= revision.main && version >= 1,
+            "a version before its creation"
+        );
         let (key, kv) = encode(&KeyValue {
             key: request.key.clone(),
             create_revision: created,

@@ -62,6 +62,12 @@ pub fn range(view: View<'_>, request: &RangeRequest) -> Result<RangeResponse, Er
     } else {
         view.count(keys, at)
     };
+    assert!(found.len() <= plan.fetch_max, "a scan stops at its limit");
+    assert!(
+        found.len() as u64 <= count as u64,
+        "{} keys found, {count} counted",
+        found.len()
+    );
     let versions = found.iter().map(|found| view.read(found));
     let mut versions = versions.collect::<Result<Vec<_>, _>>()?;
     if has_revision_filters(request) {

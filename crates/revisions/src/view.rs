@@ -172,11 +172,17 @@ impl<'a> View<'a> {
         };
         let applied = self.applied(at);
         let stored = self.snapshot.count(range.start, end, applied);
+        assert!(
+            applied <= self.revision,
+            "a snapshot from the future of {}",
+            self.revision
+        );
         let mut count = i64::try_from(stored).expect("a count of keys in memory");
         for pending in self.overlay.range(range, at) {
             let lived = self.snapshot.get(&pending.key, applied).is_some();
             count += i64::from(!pending.tombstone) - i64::from(lived);
         }
+        assert!(count >= 0, "more keys died than lived");
         count
     }
 

@@ -151,6 +151,7 @@ impl Lessor {
 
     /// The key is gone, or hangs on none.
     pub fn detach(&mut self, key: &[u8]) {
+        assert!(!key.is_empty(), "every key has at least one byte");
         let Some(id) = self.attached.remove(key) else {
             return;
         };
@@ -235,6 +236,7 @@ impl Lessor {
             self.due.insert((lease.due, id));
             expired.push(id);
         }
+        assert!(expired.len() <= limit, "more than the pace allows");
         expired
     }
 }

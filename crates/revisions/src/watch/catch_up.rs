@@ -105,6 +105,12 @@ impl WatchStream {
     fn hand_over(&self, readings: Vec<Reading>, reached: i64) {
         let hub = self.hub.lock();
         let mut state = self.shared.lock();
+        assert!(
+            readings
+                .iter()
+                .all(|reading| reading.next <= hub.published + 1),
+            "a watcher waits for history that is not there yet"
+        );
         let synced = hub.published <= reached;
         for Reading {
             watcher,

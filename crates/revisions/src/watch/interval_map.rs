@@ -174,6 +174,10 @@ fn remove<T>(
         Ordering::Less => node.left = remove(node.left.take(), start, end, matches),
         Ordering::Greater => node.right = remove(node.right.take(), start, end, matches),
         Ordering::Equal => {
+            assert!(
+                !node.entries.is_empty(),
+                "an interval that nobody wants stays nowhere"
+            );
             node.entries.retain(|entry| !matches(entry));
             if node.entries.is_empty() {
                 return join(node.left.take(), node.right.take());

@@ -52,7 +52,13 @@ impl Matcher {
 
     fn remove_point(&mut self, watcher: &Watcher, same: impl Fn(&Subscription) -> bool) {
         if let Some(subscriptions) = self.points.get_mut(&watcher.key) {
+            let before = subscriptions.len();
             subscriptions.retain(|other| !same(other));
+            assert_eq!(
+                subscriptions.len() + 1,
+                before,
+                "a watcher is registered once"
+            );
             if subscriptions.is_empty() {
                 self.points.remove(&watcher.key);
             }

@@ -92,6 +92,10 @@ fn fragments(mut response: WatchResponse, bytes_max: usize) -> Vec<WatchResponse
         bytes += event_bytes;
         parts.last_mut().expect("never empty").events.push(event);
     }
+    assert!(
+        parts.iter().all(|part| !part.events.is_empty()),
+        "an empty fragment"
+    );
     parts.last_mut().expect("never empty").fragment = false;
     parts
 }

@@ -307,6 +307,7 @@ impl WatchStream {
         }
         match state.queue.pop_front()? {
             Item::Control(response) => {
+                assert!(state.controls > 0, "a control answer that was not counted");
                 state.controls -= 1;
                 self.shared.drained.notify_one();
                 Some(response)
@@ -318,6 +319,11 @@ impl WatchStream {
             } => {
                 state.queued_bytes -= bytes_of(&events);
                 let (revision, events) = self.gather(&mut state, &watcher, revision, events);
+                let drained = state.queue.is_empty();
+                assert!(
+                    !drained || state.queued_bytes == 0,
+                    "bytes left in an empty queue"
+                );
                 drop(state);
                 Some(self.respond(&watcher, revision, events))
             }

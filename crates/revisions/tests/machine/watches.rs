@@ -324,3 +324,37 @@ fn a_closed_hub_ends_its_streams_after_what_is_queued() {
     assert_eq!(runtime.block_on(stream.next()).unwrap().events.len(), 1);
     assert!(runtime.block_on(stream.next()).is_none());
 }
+
+#[test]
+fn streams_on_other_threads_miss_nothing_while_the_machine_runs() {
+    const REVISIONS: i64 = 1_500;
+    let mut store = tight();
+    let reads: Vec<_> = (0..4)
+        .map(|number: i64| {
+            let stream = store.reader.watch_hub().subscribe();
+            stream.create(request("k", "l", number % 2));
+            let read = move || {
+                runtime().block_on(async {
+                    let mut seen = Vec::new();
+                    while events(&seen, 0)
+                        .last()
+                        .is_none_or(|last| last.0 < REVISIONS)
+                    {
+                        seen.push(stream.next().await.unwrap());
+                    }
+                    events(&seen, 0)
+                })
+            };
+            environment::threads::spawn("watcher", read).unwrap()
+        })
+        .collect();
+    for revision in 2..=REVISIONS {
+        store.put(&format!("k{}", revision % 7), "x");
+    }
+    let expected: Vec<_> = (2..=REVISIONS)
+        .map(|main| (main, format!("k{}", main % 7)))
+        .collect();
+    for read in reads {
+        assert_eq!(read.join().unwrap(), expected);
+    }
+}
