@@ -12,9 +12,9 @@
 //! value. Every operation takes one revision, so the store's revision is known
 //! too, and a watch from the last verified revision must show each one.
 
-mod load;
-mod model;
-mod verify;
+pub mod load;
+pub mod model;
+pub mod verify;
 
 use std::{
     path::{Path, PathBuf},

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   on each change   check  fix  test
-//!   against the real server   crash  device-work  etcd-tests  figures
+//!   against the real server   crash  power-cut  soak  device-work  etcd-tests  figures
 //!   fetches etcd itself       etcd
 //!   looks for bad input       fuzz
 //! ```
@@ -26,6 +26,7 @@ mod fuzz;
 mod house;
 mod layers;
 mod machine;
+mod power_cut;
 mod process;
 mod puts;
 mod server_process;
@@ -54,6 +55,8 @@ enum Verb {
     Test,
     /// Kill the real server with -9 under load, again and again
     Crash(crash::Options),
+    /// Cut the power of a real ext4 below the server, again and again (needs root)
+    PowerCut(power_cut::Options),
     /// Feed damaged input to every decoder (needs nightly and cargo-fuzz)
     Fuzz(fuzz::Options),
     /// Build etcd, etcdctl, etcdutl, its benchmark and its tests (needs Go)
@@ -74,6 +77,7 @@ fn main() -> process::Outcome {
         Verb::Fix => check::fix(),
         Verb::Test => check::test(),
         Verb::Crash(options) => crash::run(&options),
+        Verb::PowerCut(options) => power_cut::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Etcd => etcd::build(),
         Verb::EtcdTests(options) => etcd_tests::run(&options),

@@ -20,6 +20,8 @@ pub struct Program {
     /// Ours takes a verb before the flags; etcd takes none.
     pub verb: Option<&'static str>,
     pub data: PathBuf,
+    /// Where the server's own words go.
+    pub log: PathBuf,
     pub flags: Vec<String>,
 }
 
@@ -37,6 +39,7 @@ impl Program {
             binary: binary.to_owned(),
             verb: (!is_etcd).then_some("serve"),
             data: data.to_owned(),
+            log: data.with_extension("log"),
             flags: Vec::new(),
         }
     }
@@ -46,8 +49,7 @@ impl Program {
         let (client, peer) = (free_port()?, free_port()?);
         let client_url = format!("http://127.0.0.1:{client}");
         let peer_url = format!("http://127.0.0.1:{peer}");
-        let log_path = self.data.with_extension("log");
-        let log = File::options().create(true).append(true).open(&log_path)?;
+        let log = File::options().create(true).append(true).open(&self.log)?;
         let mut command = Command::new(&self.binary);
         command
             .args(self.verb)
@@ -71,7 +73,7 @@ impl Program {
         };
         match server.wait_until_ready() {
             Ok(()) => Ok(server),
-            Err(error) => Err(format!("{error}\n{}", last_lines(&log_path)).into()),
+            Err(error) => Err(format!("{error}\n{}", last_lines(&self.log)).into()),
         }
     }
 }

@@ -39,7 +39,8 @@ pub async fn run(
     }
 }
 
-async fn send(
+/// One operation as the request that does it: put, delete or transaction.
+pub async fn send(
     client: &mut KvClient<Channel>,
     operation: Operation,
 ) -> Result<ResponseHeader, Status> {

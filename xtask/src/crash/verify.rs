@@ -15,12 +15,12 @@ use super::{Totals, model::Model};
 use crate::process::Outcome;
 
 /// gRPC refuses larger answers unless told otherwise.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+pub const ANSWER_BYTES_MAX: usize = 256 << 20;
 const HISTORY_SECONDS: u64 = 60;
 
 /// Verifies the store against all models; gives back its revision.
 /// `before` is the revision that was verified last.
-pub async fn everything(
+pub(super) async fn everything(
     url: &str,
     models: &mut [Model],
     before: i64,
@@ -63,7 +63,11 @@ pub async fn compact(url: &str, revision: i64) -> Outcome {
     Ok(())
 }
 
-async fn range(kv: &mut KvClient<Channel>, prefix: String) -> Outcome<(Vec<EncodedKeyValue>, i64)> {
+/// All keys below `prefix`, and the revision of the answer.
+pub async fn range(
+    kv: &mut KvClient<Channel>,
+    prefix: String,
+) -> Outcome<(Vec<EncodedKeyValue>, i64)> {
     let request = RangeRequest {
         range_end: end_of(&prefix),
         key: prefix.into(),
@@ -109,7 +113,7 @@ async fn every_revision(channel: Channel, first: i64, last: i64) -> Outcome {
 }
 
 /// The end of the range of all keys that begin with an ASCII `prefix`.
-fn end_of(prefix: &str) -> Bytes {
+pub fn end_of(prefix: &str) -> Bytes {
     let mut end = prefix.as_bytes().to_vec();
     let last = end.last_mut().expect("a prefix is not empty");
     assert!(*last < u8::MAX, "an ASCII byte has a successor");

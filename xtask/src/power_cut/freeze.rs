@@ -1,0 +1,78 @@
+//! Stops a server between two instructions, as a power cut does.
+//!
+//! `EXT4_IOC_SHUTDOWN` alone is no power cut: a flush that is under way may
+//! still return to the server, and on blocks that were never written before it
+//! returns success although the journal that made them readable is gone. (etcd
+//! loses a few acknowledged writes to that.) So the threads stop first. Those
+//! inside a system call stay there, and stop before they can use its result.
+
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::process::Outcome;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Returns when no thread of the process can do anything but finish the system
+/// call it is in.
+pub fn freeze(process: u32) -> Outcome {
+    kill_process(id(process)?, Signal::STOP)?;
+    let deadline = Instant::now() + PATIENCE;
+    while !threads(process)?
+        .iter()
+        .all(|thread| is_still(thread).unwrap_or(true))
+    {
+        if Instant::now() > deadline {
+            return Err(format!("threads of {process} do not stop").into());
+        }
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+/// Lets the process run on.
+pub fn thaw(process: u32) -> Outcome {
+    Ok(kill_process(id(process)?, Signal::CONT)?)
+}
+
+fn id(process: u32) -> Outcome<Pid> {
+    let raw = i32::try_from(process)?;
+    Pid::from_raw(raw).ok_or_else(|| "0 is no process".into())
+}
+
+fn threads(process: u32) -> Outcome<Vec<PathBuf>> {
+    let threads = std::fs::read_dir(format!("/proc/{process}/task"))?;
+    Ok(threads
+        .map(|thread| Ok(thread?.path()))
+        .collect::<std::io::Result<_>>()?)
+}
+
+/// Stopped, waiting for a device, or dead; None when it is gone.
+fn is_still(thread: &Path) -> Option<bool> {
+    let stat = std::fs::read_to_string(thread.join("stat")).ok()?;
+    // The name before it stands in parentheses and may hold any of them.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    Some(fields.starts_with(['T', 't', 'D', 'Z', 'X']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_frozen_process_stands_still_until_it_is_thawed() {
+        let mut busy = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
+        let stat = PathBuf::from(format!("/proc/{}", busy.id()));
+        freeze(busy.id()).unwrap();
+        assert_eq!(is_still(&stat), Some(true));
+        thaw(busy.id()).unwrap();
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert_eq!(is_still(&stat), None);
+    }
+}
