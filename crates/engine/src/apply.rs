@@ -145,18 +145,15 @@ impl Index {
         self.applied_index = batch.index;
     }
 
-    /// The frame lies after the last one applied, or starts its segment.
+    /// A batch is a frame of its own: its first record follows the header.
     fn note_mark(&self, books: &Books, mains: Option<(i64, i64)>, positions: &[Position]) {
         let (Some((first, _)), Some(position)) = (mains, positions.first()) else {
             return;
         };
-        let same = position.segment() == self.applied_position.segment();
-        let before = if same {
-            self.applied_position
-        } else {
-            Position::new(position.segment(), 0)
-        };
-        books.marks().note(first, before);
+        let start = position.offset() - Log::FRAME_HEADER_BYTES;
+        books
+            .marks()
+            .note(first, Position::new(position.segment(), start));
     }
 
     fn apply_key(&mut self, live: &mut Live, key: &[u8], known: Known) {

@@ -15,6 +15,13 @@ pub(crate) struct Books {
 }
 
 impl Books {
+    pub(crate) fn new(live: Live, marks: Marks) -> Books {
+        Books {
+            live: Mutex::new(live),
+            marks: Mutex::new(marks),
+        }
+    }
+
     pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -125,12 +125,12 @@ impl History {
         };
         self.source = match start {
             Some(position) => Source::Log(Box::new(self.engine.0.log.groups(position))),
-            None => self.from_index(applied),
+            None => self.index_source(applied),
         };
     }
 
     /// From the index, up to where the log begins to help.
-    fn from_index(&self, applied: i64) -> Source {
+    fn index_source(&self, applied: i64) -> Source {
         let floor = self.engine.0.log_floor();
         let to = if floor > self.next_main {
             applied.min(floor - 1)

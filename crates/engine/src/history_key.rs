@@ -116,7 +116,7 @@ mod tests {
             &b""[..],
             b"12345678",
             b"a\0\x0112345678",
-            b"a\0b\0\012345678",
+            b"a\x00b\x00\x0012345678",
             b"ab12345678",
         ] {
             assert!(!is_well_formed(foreign), "{foreign:?}");

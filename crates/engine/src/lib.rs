@@ -1,4 +1,78 @@
 //! A multi-version ordered map that survives crashes: value log, index, checkpoint, reclaim.
+//!
+//! ```text
+//!            Batch                                   key, revision
+//!              │ 1 append                                  │ 4 snapshot, read
+//!              ▼                                           ▼
+//!   value log  ├─group─┼─group─┼─group─┤ 2 flush    index  CURRENT  HISTORY
+//!              └──────────▲────────────┘                   │
+//!                         └───────── places ◄──────────────┘
+//!                                        ▲ 3 apply (one thread)
+//! ```
+//!
+//! A value is written once, into the log; the index in memory points at it.
+//! [`Engine`] is for every thread: append, snapshot, read, history.
+//! [`Applier`] is the one writer of the index: it applies what is durable,
+//! compacts, and runs checkpoints and reclaim beside the writes.
+//!
+//! What a *version* is: the bytes of a key at a main revision, kept until
+//! compaction drops it, by etcd's rule (`compaction.rs`). The engine knows
+//! revisions and keys; what the bytes mean, leases, and who may write what is
+//! for the storey above, which gets its own state records back at recovery.
+//!
+//! Trade-offs: all keys live in memory (about 16 bytes and the key each, more
+//! for superseded versions), so the memory limit is the limit of the store;
+//! old values cost a pread; and values that live long are copied once more
+//! when their segment is reclaimed.
+//!
+//! Where to read on: `apply.rs` (what a batch does to the index),
+//! `snapshot.rs` (reading in the past), `checkpoint/mod.rs` (why a smeared
+//! checkpoint is enough), `reclaim.rs`, `maintenance.rs`, `recovery.rs`.
+//!
+//! ```
+//! use bytes::Bytes;
+//! use engine::{Batch, Change, Engine, KeyChange, Options, Revision};
+//! use environment::real::RealDisk;
+//! use std::sync::Arc;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let directory = tempfile::tempdir()?;
+//! # let options = Options { segment_bytes: 1 << 20, reserve_bytes: 0, ..Options::default() };
+//! # let disk = Arc::new(RealDisk);
+//! let (engine, mut applier, recovered) =
+//!     Engine::open(disk, directory.path(), options, &mut |_replayed| Ok(()))?;
+//! assert_eq!(recovered.revision, 1, "an empty store, as etcd counts");
+//!
+//! // What is stored for a key is an encoded mvccpb.KeyValue.
+//! let change = |main, value: &str| {
+//!     let kv = [b"\x0a\x04name\x2a", &[value.len() as u8][..], value.as_bytes()].concat();
+//!     Change::Key(KeyChange {
+//!         revision: Revision { main, sub: 0 },
+//!         tombstone: false,
+//!         key: Bytes::from_static(b"name"),
+//!         kv: kv.into(),
+//!         created: 2,
+//!         version: main - 1,
+//!         lease: 0,
+//!     })
+//! };
+//! for (index, value) in [(1, "ink"), (2, "stone")] {
+//!     let changes = vec![change(index as i64 + 1, value)];
+//!     let batch = Batch { term: 1, index, changes };
+//!     let appended = engine.append(&batch)?;
+//!     engine.wait_durable(appended.sequence)?;
+//!     applier.apply(&batch, &appended);
+//! }
+//!
+//! let snapshot = engine.snapshot();
+//! let now = snapshot.get(b"name", snapshot.revision()).expect("it was put");
+//! let before = snapshot.get(b"name", 2).expect("it was put at revision 2");
+//! assert!(engine.read(&now)?.kv.ends_with(b"stone"));
+//! assert!(engine.read(&before)?.kv.ends_with(b"ink"));
+//! assert_eq!(engine.history(2)?.count(), 2);
+//! # Ok(())
+//! # }
+//! ```
 
 mod append;
 mod apply;

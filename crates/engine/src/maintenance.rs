@@ -174,7 +174,25 @@ impl Applier {
     /// threads and all reads go on; applying waits.
     pub fn defragment(&mut self, state: &[u8]) -> Result<(), Error> {
         self.finish_work()?;
-        self.engine.0.log.rotate()?;
+        let rotated = self.rotate()?;
+        self.defragment_sealed(state)?;
+        // On a full disk the active segment has its turn when others have gone.
+        if !rotated && self.rotate()? {
+            self.defragment_sealed(state)?;
+        }
+        Ok(())
+    }
+
+    /// Seals the active segment; false when there is no room for the next.
+    fn rotate(&mut self) -> Result<bool, Error> {
+        match self.engine.0.log.rotate() {
+            Ok(()) => Ok(true),
+            Err(value_log::Error::NoSpace { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn defragment_sealed(&mut self, state: &[u8]) -> Result<(), Error> {
         let mut done = BTreeSet::new();
         loop {
             let plan = Plan::everything(&self.engine.0, &self.index, &done);

@@ -18,8 +18,7 @@ const MARK_BYTES: u64 = 64 << 10;
 pub(crate) struct Marks(Vec<(i64, Position)>);
 
 impl Marks {
-    /// The frame that starts the main revision `main` lies at or after
-    /// `position`, and none before it in the same segment holds `main`.
+    /// The frame at `position` is the first that holds the main revision `main`.
     pub(crate) fn note(&mut self, main: i64, position: Position) {
         let due = self.0.last().is_none_or(|&(last, mark)| {
             assert!(main > last, "revision {main} was marked after {last}");

@@ -211,7 +211,7 @@ impl<'a> Recovery<'a> {
         index.applied_term = head.applied_term;
         index.applied_index = head.applied_index;
         index.applied_position = head.applied_position;
-        self.books = loaded.books;
+        self.books = Books::new(loaded.live, loaded.marks);
         self.replay_from = Some(head.replay_position).filter(|&from| from != Position::NONE);
         self.checkpoint_main = loaded.last_main;
         self.log_floor = head.log_floor;

@@ -142,6 +142,10 @@ impl Log {
         }
     }
 
+    /// Bytes from the start of a frame to its first record: with
+    /// [`crate::Seal::Explicit`] a group's frame starts so far before it.
+    pub const FRAME_HEADER_BYTES: u64 = crate::format::FRAME_HEADER_BYTES as u64;
+
     /// Bytes that a record with such a payload takes in the log.
     pub fn record_bytes(payload_len: usize) -> usize {
         record::record_bytes(payload_len)

@@ -3,9 +3,10 @@
 
 use super::block::BlockReader;
 use super::format::{Foot, Head, Kind, MARK_BYTES, SEGMENT_BYTES, take_varint};
-use crate::books::Books;
 use crate::format::{u32_at, u64_at};
 use crate::history_key;
+use crate::live::Live;
+use crate::marks::Marks;
 use crate::trees::{CURRENT, HISTORY, Known};
 use environment::{Disk, OpenMode};
 use ordered_index::{BulkLoad, Entry};
@@ -19,7 +20,8 @@ pub(crate) struct Loaded {
     pub(crate) head: Head,
     pub(crate) state: Vec<u8>,
     pub(crate) trees: [BulkLoad; 2],
-    pub(crate) books: Books,
+    pub(crate) live: Live,
+    pub(crate) marks: Marks,
     /// Greatest main revision in the trees: the log must reach at least that far.
     pub(crate) last_main: i64,
 }
@@ -65,24 +67,27 @@ struct Loader<'a> {
     loaded: Loaded,
     seen: Foot,
     present: &'a BTreeSet<u32>,
+    /// Neighbours often point into the same segment.
+    last_present: u32,
     key: Vec<u8>,
 }
 
 impl<'a> Loader<'a> {
     fn new(head: Head, present: &'a BTreeSet<u32>) -> Loader<'a> {
         let trees = [BulkLoad::new(), BulkLoad::new()];
-        let books = Books::default();
         let loaded = Loaded {
             head,
             state: Vec::new(),
             trees,
-            books,
+            live: Live::default(),
+            marks: Marks::default(),
             last_main: 0,
         };
         Loader {
             loaded,
             seen: Foot::default(),
             present,
+            last_present: 0,
             key: Vec::new(),
         }
     }
@@ -102,7 +107,7 @@ impl<'a> Loader<'a> {
     }
 
     fn take_segments(&mut self, payload: &[u8]) -> Result<(), String> {
-        let mut live = self.loaded.books.live();
+        let live = &mut self.loaded.live;
         for segment in payload.chunks(SEGMENT_BYTES) {
             if segment.len() < SEGMENT_BYTES {
                 return Err("its table of segments is cut off".into());
@@ -116,7 +121,7 @@ impl<'a> Loader<'a> {
     }
 
     fn take_marks(&mut self, payload: &[u8]) -> Result<(), String> {
-        let mut marks = self.loaded.books.marks();
+        let marks = &mut self.loaded.marks;
         for mark in payload.chunks(MARK_BYTES) {
             if mark.len() < MARK_BYTES {
                 return Err("its table of marks is cut off".into());
@@ -164,15 +169,16 @@ impl<'a> Loader<'a> {
     fn push(&mut self, tree: usize, entry: Entry) -> Result<(), String> {
         let known = Known::from(entry);
         let segment = known.place.segment();
-        if !self.present.contains(&segment) {
+        if segment != self.last_present && !self.present.contains(&segment) {
             return Err(format!(
                 "it points into segment {segment:08x}, which is gone"
             ));
         }
+        self.last_present = segment;
         if tree == HISTORY && !history_key::is_well_formed(&self.key) {
             return Err("a key of its history is malformed".into());
         }
-        self.loaded.books.live().born(known.place);
+        self.loaded.live.born(known.place);
         self.seen.entries[tree] += 1;
         self.seen.last_main = self.seen.last_main.max(known.main as u64);
         self.loaded.trees[tree]
