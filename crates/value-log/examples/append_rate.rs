@@ -2,7 +2,8 @@
 //!
 //! One producer, 549-byte records, page-cache durability; beside it, in the
 //! same run, what cannot be avoided: one copy and one checksum of the record.
-//! The clock stops when all records are in the page cache.
+//! Best of several rounds; on a machine that does other work besides, the
+//! flush thread takes the producer's core and the figures say little.
 
 #![expect(
     clippy::disallowed_methods,
@@ -17,18 +18,22 @@ use environment::real::RealDisk;
 use value_log::{Durability, Log, Options, Record, Seal, Tag};
 
 const RECORD_BYTES: usize = 549;
-const RECORDS: u32 = 1_000_000;
+/// As many as a segment holds, so that no other thread makes segments
+/// meanwhile and no flush is measured.
+const RECORDS: u32 = 90_000;
+const ROUNDS: u32 = 7;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let payload: Vec<u8> = (0..RECORD_BYTES).map(|at| at as u8).collect();
-    println!("copy+CRC     {:7.1} ns/record", floor(&payload));
-    for round in 1..=3 {
-        for (name, seal) in [("shared", Seal::WhenIdle), ("explicit", Seal::Explicit)] {
+    println!("copy+CRC  {:7.1} ns/record", floor(&payload));
+    for (name, seal) in [("shared", Seal::WhenIdle), ("explicit", Seal::Explicit)] {
+        let mut best = (f64::MAX, f64::MAX);
+        for _ in 0..ROUNDS {
             let (returned, done) = rate(seal, &payload)?;
-            println!(
-                "{name:8} #{round}  {returned:7.1} ns/record returned, {done:7.1} in the page cache"
-            );
+            best = (best.0.min(returned), best.1.min(done));
         }
+        let (returned, done) = best;
+        println!("{name:8}  {returned:7.1} ns/record returned, {done:7.1} in the page cache");
     }
     Ok(())
 }
@@ -37,9 +42,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// buffer of the log.
 fn floor(payload: &[u8]) -> f64 {
     let mut target = vec![0; 2 << 20];
+    let copies = 10 * RECORDS;
     let start = Instant::now();
     let mut at = 0;
-    for _ in 0..RECORDS {
+    for _ in 0..copies {
         if at + payload.len() > target.len() {
             at = 0;
         }
@@ -48,7 +54,7 @@ fn floor(payload: &[u8]) -> f64 {
         black_box(crc_fast::crc32_iscsi(slot));
         at += payload.len() + 19;
     }
-    start.elapsed().as_nanos() as f64 / f64::from(RECORDS)
+    start.elapsed().as_nanos() as f64 / f64::from(copies)
 }
 
 /// Nanoseconds per record until `append` returned, and until all was done.
@@ -57,7 +63,7 @@ fn rate(seal: Seal, payload: &[u8]) -> Result<(f64, f64), Box<dyn std::error::Er
     let options = Options {
         durability: Durability::Os,
         seal,
-        spare_segments: 12,
+        spare_segments: 1,
         ..Options::default()
     };
     let (log, _) = Log::open(
@@ -67,7 +73,7 @@ fn rate(seal: Seal, payload: &[u8]) -> Result<(f64, f64), Box<dyn std::error::Er
         None,
         &mut |_| Ok(()),
     )?;
-    while log.status().spare_segments < 12 {
+    while log.status().spare_segments < 1 {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let start = Instant::now();
