@@ -343,8 +343,11 @@ fn replay_position(index: &Index, segments: &[SegmentInfo]) -> Position {
             position = Position::new(next.id, 0);
         }
     }
-    let first = logs.first().expect("a log has a segment");
-    position.max(Position::new(first.id, 0))
+    // The segment of the last applied batch may have been given back: then all
+    // in it is applied, and replay begins with the one after.
+    let begin = logs.iter().find(|it| it.id >= position.segment());
+    let begin = begin.expect("the segment that is written is never given back");
+    position.max(Position::new(begin.id, 0))
 }
 
 fn start<T: Send + 'static>(
