@@ -161,3 +161,73 @@ fn forget(writer: &mut Writer, goes: impl Fn(u64, u64) -> bool) {
         set_floor(writer, main as i64);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history_key;
+    use crate::place::Place;
+    use crate::trees::{Known, TREES};
+
+    fn known(main: i64, tombstone: bool) -> Known {
+        Known {
+            place: Place::from_bits(0),
+            main,
+            tombstone,
+        }
+    }
+
+    /// Key `main` is born at `main`, every third dies 10 later.
+    fn fill(writer: &mut Writer) -> Vec<u64> {
+        let mut counts = vec![0, 0];
+        for main in 2..100i64 {
+            let old = [(main - 10) as u8];
+            if main > 12 && main % 3 == 0 {
+                let entry = writer.remove(CURRENT, &old).expect("it was born");
+                writer.insert(
+                    HISTORY,
+                    &history_key::encode(&old, (main - 10) as u64),
+                    entry,
+                );
+                let tombstone = known(main, true).entry();
+                writer.insert(HISTORY, &history_key::encode(&old, main as u64), tombstone);
+                note_death(writer, main, &old);
+            }
+            let key = [main as u8];
+            writer.insert(CURRENT, &key, known(main, false).entry());
+            note_birth(writer, main, &key);
+            counts.push(writer.len(CURRENT));
+        }
+        counts
+    }
+
+    #[test]
+    fn counts_are_right_however_much_turnover_was_forgotten() {
+        let (mut writer, reader) = ordered_index::new(TREES);
+        start(&mut writer, 1);
+        let counts = fill(&mut writer);
+        for kept_max in [1000, 100, 30, 5, 0] {
+            trim_to(&mut writer, kept_max);
+            writer.publish(99);
+            let snapshot = Snapshot {
+                trees: reader.pin(),
+            };
+            assert!(
+                snapshot.trees.len(TURNOVER) <= kept_max.max(1),
+                "{kept_max}"
+            );
+            for (at, &expected) in counts.iter().enumerate().skip(1) {
+                let found = snapshot.count(&[], None, at as i64);
+                assert_eq!(found, expected, "at {at} with {kept_max} kept");
+            }
+        }
+    }
+
+    #[test]
+    fn a_key_gone_and_born_in_one_transaction_leaves_no_trace() {
+        let (mut writer, _reader) = ordered_index::new(TREES);
+        note_death(&mut writer, 5, b"k");
+        note_birth(&mut writer, 5, b"k");
+        assert_eq!(writer.len(TURNOVER), 0);
+    }
+}

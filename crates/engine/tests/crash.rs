@@ -5,15 +5,17 @@
 //! after some batch that lies between the last acknowledged and the last
 //! appended one.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 mod store;
 
-use engine::Error;
+use engine::{Error, Options};
 use environment::Disk;
 use environment::randomness::Random;
 use environment::simulated::{Fault, Restart, SimulatedDisk};
 use std::path::Path;
 use store::model::Model;
-use store::{DIRECTORY, Store, Write, delete, options, put};
+use store::{DIRECTORY, Store, Write, delete, put};
 
 /// What a run left for the judge.
 struct Story {
@@ -89,7 +91,16 @@ fn burst(store: &mut Store, story: &mut Story, round: u8) -> Result<(), Error> {
     for (batch, appended) in &appended {
         store.applier.apply(batch, appended);
     }
-    Ok(())
+    // Checkpoints and reclaim beside the writes crash as well.
+    store.maintain()
+}
+
+/// Checkpoints often enough to be under way when it happens.
+fn options() -> Options {
+    Options {
+        checkpoint_bytes: 20 << 10,
+        ..store::options()
+    }
 }
 
 fn writes(round: u8, number: u8, model: &Model) -> Vec<Write> {
