@@ -64,7 +64,9 @@ impl Call {
                 .map_err(|_| etcd_api::Error::InvalidClientApiVersion.to_status())?,
         };
         self.backend.metrics.client_versions.count(shape, version);
-        self.requires_leader = metadata.get("hasleader").is_some_and(|value| value == "true");
+        self.requires_leader = metadata
+            .get("hasleader")
+            .is_some_and(|value| value == "true");
         self.check_leader()
     }
 
@@ -96,12 +98,16 @@ impl Call {
         match &outcome {
             Ok(_) => self.sent(),
             Err(status) if status.code() == Code::Unknown => {
-                warn!(method = self.method.about().1, error = status.message(), "request failed");
+                warn!(
+                    method = self.method.about().1,
+                    error = status.message(),
+                    "request failed"
+                );
             }
             Err(_) => {}
         }
         self.close(outcome.as_ref().map(drop));
-        self.log_if_slow();
+        self.take_time();
         outcome.map(Response::new)
     }
 
@@ -110,8 +116,15 @@ impl Call {
         self.code = outcome.map_or_else(Status::code, |()| Code::Ok);
     }
 
-    fn log_if_slow(&self) {
+    fn take_time(&self) {
         let took = self.backend.clock.now().saturating_since(self.began);
+        let counters = self.backend.metrics.grpc.of(self.method);
+        let times = if self.code == Code::Ok {
+            &counters.succeeded
+        } else {
+            &counters.failed
+        };
+        times.observe(took);
         if took > self.backend.config.slow_request {
             let (service, name, _) = self.method.about();
             warn!(method = format!("/{service}/{name}"), took = ?took, code = ?self.code, "request stats");
@@ -121,6 +134,11 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.backend.metrics.grpc.of(self.method).handled(self.code).add(1);
+        self.backend
+            .metrics
+            .grpc
+            .of(self.method)
+            .handled(self.code)
+            .add(1);
     }
 }

@@ -38,7 +38,10 @@ impl ClusterService {
         // etcd's answers about members carry no revision.
         let mut header = ResponseHeader::default();
         self.backend.sign(&mut header);
-        Ok(MemberListResponse { header: Some(header), members: vec![self.this_member()] })
+        Ok(MemberListResponse {
+            header: Some(header),
+            members: vec![self.this_member()],
+        })
     }
 
     fn this_member(&self) -> Member {

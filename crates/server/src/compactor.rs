@@ -25,7 +25,9 @@ const REVISION_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Compacts until the server stops. Runs on a thread of its own.
 pub(crate) fn run(backend: &Arc<Backend>, kept: AutoCompaction) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     match runtime {
         Ok(runtime) => runtime.block_on(compact_for_ever(backend, kept)),
         Err(error) => warn!(%error, "automatic compaction cannot run"),
@@ -51,7 +53,10 @@ async fn compact_for_ever(backend: &Backend, kept: AutoCompaction) {
 
 async fn compact(backend: &Backend, revision: i64) -> bool {
     info!(revision, "starting auto compaction");
-    let request = CompactionRequest { revision, physical: false };
+    let request = CompactionRequest {
+        revision,
+        physical: false,
+    };
     match backend.node.execute(Command::Compact(request)).await {
         Ok(_)
         | Err(cluster::Error::Refused(revisions::Error::Etcd(etcd_api::Error::Compacted))) => {
@@ -121,7 +126,13 @@ impl Rule {
                 let revision = newest - *kept;
                 (revision > 0 && revision != *compacted).then_some(revision)
             }
-            Rule::Periodic { notes, pauses, pauses_due, compacted, .. } => {
+            Rule::Periodic {
+                notes,
+                pauses,
+                pauses_due,
+                compacted,
+                ..
+            } => {
                 *pauses += 1;
                 let oldest = *notes.front().expect("a note was taken before the pause");
                 (*pauses >= *pauses_due && oldest != *compacted).then_some(oldest)
@@ -132,7 +143,13 @@ impl Rule {
     fn done(&mut self, revision: i64) {
         match self {
             Rule::Revisions { compacted, .. } => *compacted = revision,
-            Rule::Periodic { period, pauses, pauses_due, compacted, .. } => {
+            Rule::Periodic {
+                period,
+                pauses,
+                pauses_due,
+                compacted,
+                ..
+            } => {
                 *compacted = revision;
                 *pauses = 0;
                 // Only the first one waits for a whole period longer than an hour.

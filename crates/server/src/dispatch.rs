@@ -69,7 +69,11 @@ pub(crate) struct Dispatch {
 
 impl Dispatch {
     /// All services on top of `backend`.
-    pub(crate) fn new(backend: &Arc<Backend>, health: HealthReporter, traffic: Traffic) -> Dispatch {
+    pub(crate) fn new(
+        backend: &Arc<Backend>,
+        health: HealthReporter,
+        traffic: Traffic,
+    ) -> Dispatch {
         let limit = backend.config.message_bytes_max();
         let shared = || Arc::clone(backend);
         Dispatch {
@@ -91,7 +95,10 @@ impl Dispatch {
 
     /// The same services for a port with other traffic.
     pub(crate) fn serving(&self, traffic: Traffic) -> Dispatch {
-        Dispatch { traffic, ..self.clone() }
+        Dispatch {
+            traffic,
+            ..self.clone()
+        }
     }
 
     fn grpc(&self, request: Request<Incoming>) -> BoxFuture<Response<Body>, Infallible> {
@@ -112,7 +119,11 @@ impl Dispatch {
         }
     }
 
-    fn page(&self, pages: Pages, request: Request<Incoming>) -> BoxFuture<Response<Body>, Infallible> {
+    fn page(
+        &self,
+        pages: Pages,
+        request: Request<Incoming>,
+    ) -> BoxFuture<Response<Body>, Infallible> {
         let backend = Arc::clone(&self.backend);
         Box::pin(async move { Ok(http::answer(backend, pages, request).await) })
     }
@@ -157,7 +168,9 @@ impl Future for Answering {
 /// A message over the limit is ResourceExhausted with grpc-go's words; the
 /// library here says OutOfRange, which etcd's clients take for a compaction.
 fn use_grpc_go_words(response: &mut Response<Body>) {
-    let Some(status) = Status::from_header_map(response.headers()) else { return };
+    let Some(status) = Status::from_header_map(response.headers()) else {
+        return;
+    };
     if status.code() != Code::OutOfRange || !status.message().contains("message length too large") {
         return;
     }

@@ -21,7 +21,10 @@ pub fn read_text(path: &Path) -> io::Result<String> {
             read => bytes.extend_from_slice(&chunk[..read]),
         }
         if bytes.len() > BYTES_MAX {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "larger than 1 MiB"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "larger than 1 MiB",
+            ));
         }
     }
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))

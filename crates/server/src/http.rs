@@ -61,7 +61,10 @@ async fn page(
 }
 
 async fn exposition(backend: &Arc<Backend>) -> Response<Body> {
-    match backend.aside(|backend| Ok(metrics::exposition(backend))).await {
+    match backend
+        .aside(|backend| Ok(metrics::exposition(backend)))
+        .await
+    {
         Ok(text) => {
             let mut response = plain(StatusCode::OK, text);
             let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -106,11 +109,15 @@ fn refusal(status: StatusCode, text: &str) -> Response<Body> {
 
 fn no_sniffing(response: &mut Response<Body>) {
     let value = HeaderValue::from_static("nosniff");
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, value);
+    response
+        .headers_mut()
+        .insert(header::X_CONTENT_TYPE_OPTIONS, value);
 }
 
 fn method_not_allowed() -> Response<Body> {
     let mut response = refusal(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static("GET"));
     response
 }

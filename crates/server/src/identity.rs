@@ -25,7 +25,10 @@ impl Identity {
     /// The identity of the one member that `config` describes.
     pub fn of(config: &Config) -> Identity {
         let member = member_id(&config.advertise_peer, &config.cluster_token);
-        Identity { member, cluster: cluster_id(&[member]) }
+        Identity {
+            member,
+            cluster: cluster_id(&[member]),
+        }
     }
 }
 
@@ -45,7 +48,10 @@ fn cluster_id(members: &[u64]) -> u64 {
 fn first_eight<'a>(parts: impl Iterator<Item = &'a [u8]>) -> u64 {
     let mut hash = Sha1::new();
     parts.for_each(|part| hash.update(part));
-    hash.finalize().iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))
+    hash.finalize()
+        .iter()
+        .take(8)
+        .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// The most significant byte first.

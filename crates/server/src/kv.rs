@@ -47,7 +47,9 @@ impl KvService {
         }
         backend.metrics.ranges.add(1);
         let mut response = if self.is_long(&request)? {
-            backend.aside(move |backend| read(backend, &request)).await?
+            backend
+                .aside(move |backend| read(backend, &request))
+                .await?
         } else {
             read(backend, &request)?
         };
@@ -112,7 +114,10 @@ impl KvService {
         if !revisions::is_serializable(&request) {
             self.backend.confirm_reads().await?;
         }
-        self.backend.reader().txn(&request).map_err(|error| of_machine(&error))
+        self.backend
+            .reader()
+            .txn(&request)
+            .map_err(|error| of_machine(&error))
     }
 
     async fn answer_compact(
@@ -127,7 +132,10 @@ impl KvService {
 }
 
 fn read(backend: &Backend, request: &RangeRequest) -> Result<RangeResponse, Status> {
-    backend.reader().range(request).map_err(|error| of_machine(&error))
+    backend
+        .reader()
+        .range(request)
+        .map_err(|error| of_machine(&error))
 }
 
 #[tonic::async_trait]
@@ -149,7 +157,11 @@ impl Kv for KvService {
     ) -> Result<Response<Self::RangeStreamStream>, Status> {
         let mut call = Call::begin(&self.backend, Method::RangeStream, request.metadata())?;
         match range_stream::open(&self.backend, request.into_inner()).await {
-            Ok(chunks) => Ok(Response::new(range_stream::send(Arc::clone(&self.backend), call, chunks))),
+            Ok(chunks) => Ok(Response::new(range_stream::send(
+                Arc::clone(&self.backend),
+                call,
+                chunks,
+            ))),
             Err(status) => {
                 call.close(Err(&status));
                 Err(status)

@@ -63,7 +63,11 @@ impl LeaseService {
         let mut response = match self.backend.reader().lease_time_to_live(&request) {
             Ok(response) => response,
             Err(revisions::Error::Etcd(etcd_api::Error::LeaseNotFound)) => {
-                LeaseTimeToLiveResponse { id: request.id, ttl: -1, ..Default::default() }
+                LeaseTimeToLiveResponse {
+                    id: request.id,
+                    ttl: -1,
+                    ..Default::default()
+                }
             }
             Err(error) => return Err(of_machine(&error)),
         };
@@ -106,7 +110,10 @@ impl Lease for LeaseService {
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
         let call = Call::begin(&self.backend, Method::LeaseKeepAlive, request.metadata())?;
         let renewals = Renewals::new(Arc::clone(&self.backend), call, request.into_inner());
-        Ok(Response::new(Box::pin(stream::unfold(Some(renewals), step))))
+        Ok(Response::new(Box::pin(stream::unfold(
+            Some(renewals),
+            step,
+        ))))
     }
 
     async fn lease_time_to_live(
@@ -161,7 +168,13 @@ impl Renewals {
     ) -> Renewals {
         let mut leader_check = interval(3 * backend.config.election_timeout);
         leader_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Renewals { stopping: backend.stopping.clone(), backend, call, requests, leader_check }
+        Renewals {
+            stopping: backend.stopping.clone(),
+            backend,
+            call,
+            requests,
+            leader_check,
+        }
     }
 
     async fn next(&mut self) -> Result<Option<LeaseKeepAliveResponse>, Status> {

@@ -49,7 +49,10 @@ pub(crate) fn bind(url: &Url, cores: usize, share_port: bool) -> io::Result<Boun
         Place::Unix { path } => bind_file(path, cores),
     };
     bound.map_err(|error| {
-        io::Error::new(error.kind(), format!("cannot listen on {}: {error}", url.as_str()))
+        io::Error::new(
+            error.kind(),
+            format!("cannot listen on {}: {error}", url.as_str()),
+        )
     })
 }
 
@@ -80,7 +83,10 @@ fn addresses(host: &str) -> io::Result<Vec<IpAddr>> {
         "localhost" => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
         "" => vec![Ipv6Addr::UNSPECIFIED.into()],
         host => vec![host.parse().map_err(|_| {
-            io::Error::new(io::ErrorKind::InvalidInput, format!("{host} is not an IP address"))
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("{host} is not an IP address"),
+            )
         })?],
     })
 }
@@ -106,7 +112,11 @@ fn bind_address(
 }
 
 fn socket(address: SocketAddr, share_port: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     if address.is_ipv6() {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
@@ -159,7 +169,10 @@ mod tests {
 
     fn url(text: &str) -> Url {
         let listen = format!("--listen-client-urls={text}");
-        let words = [listen.as_str(), "--advertise-client-urls=http://localhost:1"];
+        let words = [
+            listen.as_str(),
+            "--advertise-client-urls=http://localhost:1",
+        ];
         testing::config(&words).listen_client[0].clone()
     }
 
@@ -167,7 +180,12 @@ mod tests {
     fn localhost_is_both_loopbacks_on_one_port_with_a_socket_per_core() {
         let bound = bind(&url("http://localhost:0"), 3, false).unwrap();
         assert!(bound.addresses[0].is_ipv4());
-        assert!(bound.addresses.iter().all(|address| address.port() == bound.addresses[0].port()));
+        assert!(
+            bound
+                .addresses
+                .iter()
+                .all(|address| address.port() == bound.addresses[0].port())
+        );
         for core in &bound.by_core {
             assert_eq!(core.len(), bound.addresses.len());
         }

@@ -28,8 +28,17 @@ use crate::config::{LogConfig, LogFormat, LogOutput};
 /// Makes this process log as configured, from now on; does nothing when a
 /// subscriber is there already (an embedding program has its own).
 pub fn start(config: &LogConfig, clock: Arc<dyn Clock>) -> io::Result<()> {
-    let outputs = config.outputs.iter().map(open).collect::<io::Result<Vec<_>>>()?;
-    let lines = Lines { level: config.level, format: config.format, clock, outputs };
+    let outputs = config
+        .outputs
+        .iter()
+        .map(open)
+        .collect::<io::Result<Vec<_>>>()?;
+    let lines = Lines {
+        level: config.level,
+        format: config.format,
+        clock,
+        outputs,
+    };
     let _ = tracing_subscriber::registry().with(lines).try_init();
     Ok(())
 }
@@ -70,16 +79,21 @@ impl Output {
         let _ = match self {
             Output::Stderr => io::stderr().lock().write_all(line),
             Output::Stdout => io::stdout().lock().write_all(line),
-            Output::File(file) => {
-                file.lock().unwrap_or_else(PoisonError::into_inner).write_all(line)
-            }
+            Output::File(file) => file
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .write_all(line),
         };
     }
 }
 
 impl<S: Subscriber> Layer<S> for Lines {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
-        let most = if is_ours(metadata) { self.level } else { self.level.min(Level::WARN) };
+        let most = if is_ours(metadata) {
+            self.level
+        } else {
+            self.level.min(Level::WARN)
+        };
         *metadata.level() <= most
     }
 
@@ -89,7 +103,9 @@ impl<S: Subscriber> Layer<S> for Lines {
             LogFormat::Json => line.json(),
             LogFormat::Console => line.console(),
         };
-        self.outputs.iter().for_each(|output| output.write(text.as_bytes()));
+        self.outputs
+            .iter()
+            .for_each(|output| output.write(text.as_bytes()));
     }
 }
 

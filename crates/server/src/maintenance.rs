@@ -7,9 +7,9 @@ use std::sync::Arc;
 use etcd_api::etcdserverpb::maintenance_server::Maintenance;
 use etcd_api::etcdserverpb::{
     AlarmMember, AlarmRequest, AlarmResponse, AlarmType, DefragmentRequest, DefragmentResponse,
-    DowngradeInfo, DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse,
-    HashRequest, HashResponse, MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest,
-    SnapshotResponse, StatusRequest, StatusResponse,
+    DowngradeInfo, DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse, HashRequest,
+    HashResponse, MoveLeaderRequest, MoveLeaderResponse, SnapshotRequest, SnapshotResponse,
+    StatusRequest, StatusResponse,
 };
 use futures_util::Stream;
 use revisions::{Command, Response as Outcome};
@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use crate::backend::Backend;
 use crate::calls::Call;
 use crate::methods::Method;
+use crate::metrics::Histogram;
 use crate::refusal::{self, not_yet, of_machine};
 
 /// The service.
@@ -70,7 +71,9 @@ impl MaintenanceService {
     async fn answer_defragment(&self) -> Result<DefragmentResponse, Status> {
         info!("starting defragment");
         let began = self.backend.clock.now();
+        self.backend.metrics.defragmenting.add(1);
         let outcome = self.backend.node.defragment().await;
+        self.backend.metrics.defragmenting.sub(1);
         let took = self.backend.clock.now().saturating_since(began);
         self.backend.metrics.defragmentations.observe(took);
         match outcome {
@@ -87,10 +90,14 @@ impl MaintenanceService {
 
     async fn answer_hash(&self) -> Result<HashResponse, Status> {
         let read = |backend: &Backend| {
-            timed(backend, || backend.reader().hash()).map_err(|error| of_machine(&error))
+            timed(backend, &backend.metrics.hashes, || backend.reader().hash())
+                .map_err(|error| of_machine(&error))
         };
         let (hash, revision) = self.backend.aside(read).await?;
-        let mut response = HashResponse { hash, ..HashResponse::default() };
+        let mut response = HashResponse {
+            hash,
+            ..HashResponse::default()
+        };
         let header = response.header.get_or_insert_default();
         header.revision = revision;
         self.backend.fill(header);
@@ -99,7 +106,10 @@ impl MaintenanceService {
 
     async fn answer_hash_kv(&self, revision: i64) -> Result<HashKvResponse, Status> {
         let read = move |backend: &Backend| {
-            timed(backend, || backend.reader().hash_kv(revision)).map_err(|error| of_machine(&error))
+            timed(backend, &backend.metrics.hashes_at_revision, || {
+                backend.reader().hash_kv(revision)
+            })
+            .map_err(|error| of_machine(&error))
         };
         let hash = self.backend.aside(read).await?;
         let mut response = HashKvResponse {
@@ -115,10 +125,10 @@ impl MaintenanceService {
     }
 }
 
-fn timed<T>(backend: &Backend, work: impl FnOnce() -> T) -> T {
+fn timed<T>(backend: &Backend, times: &Histogram, work: impl FnOnce() -> T) -> T {
     let began = backend.clock.now();
     let outcome = work();
-    backend.metrics.hashes.observe(backend.clock.now().saturating_since(began));
+    times.observe(backend.clock.now().saturating_since(began));
     outcome
 }
 

@@ -6,6 +6,7 @@
 //! kept twice.
 
 mod absent;
+mod checks;
 mod gather;
 mod grpc;
 mod histogram;
@@ -13,11 +14,13 @@ mod process;
 mod text;
 mod versions;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use etcd_api::etcdserverpb::TxnResponse;
 use etcd_api::etcdserverpb::response_op::Response as Done;
 
+pub(crate) use checks::CheckMetrics;
 pub(crate) use gather::exposition;
 pub(crate) use grpc::GrpcMetrics;
 pub(crate) use histogram::Histogram;
@@ -83,8 +86,20 @@ pub(crate) struct Metrics {
     pub(crate) connections: Counter,
     /// Time of Defragment.
     pub(crate) defragmentations: Histogram,
-    /// Time of Hash and HashKV.
+    /// Defragmentations under way.
+    pub(crate) defragmenting: Counter,
+    /// Time of Hash.
     pub(crate) hashes: Histogram,
+    /// Time of HashKV.
+    pub(crate) hashes_at_revision: Histogram,
+    /// Time of the log's flushes.
+    pub(crate) flushes: Arc<Histogram>,
+    /// Bytes from clients, pages included.
+    pub(crate) received_bytes: Counter,
+    /// Bytes to clients, pages included.
+    pub(crate) sent_bytes: Counter,
+    /// Runs of the named checks.
+    pub(crate) checks: CheckMetrics,
 }
 
 impl Metrics {

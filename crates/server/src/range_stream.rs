@@ -19,16 +19,15 @@ use crate::refusal::of_machine;
 pub(crate) type Chunks = Pin<Box<dyn Stream<Item = Result<RangeStreamResponse, Status>> + Send>>;
 
 /// Checks the request and opens the range.
-pub(crate) async fn open(
-    backend: &Backend,
-    request: RangeRequest,
-) -> Result<RangeStream, Status> {
+pub(crate) async fn open(backend: &Backend, request: RangeRequest) -> Result<RangeStream, Status> {
     validate::range_stream(&request).map_err(refused)?;
     if !request.serializable {
         backend.confirm_reads().await?;
     }
     backend.metrics.ranges.add(1);
-    Ok(backend.reader().range_stream(request, backend.config.message_bytes_max()))
+    Ok(backend
+        .reader()
+        .range_stream(request, backend.config.message_bytes_max()))
 }
 
 fn refused(refusal: validate::StreamRefusal) -> Status {
@@ -40,25 +39,28 @@ fn refused(refusal: validate::StreamRefusal) -> Status {
 
 /// Sends chunk after chunk.
 pub(crate) fn send(backend: Arc<Backend>, call: Call, chunks: RangeStream) -> Chunks {
-    Box::pin(stream::unfold(Some((backend, call, chunks)), |sending| async {
-        let (backend, mut call, mut chunks) = sending?;
-        match chunks.next() {
-            None => {
-                call.close(Ok(()));
-                None
+    Box::pin(stream::unfold(
+        Some((backend, call, chunks)),
+        |sending| async {
+            let (backend, mut call, mut chunks) = sending?;
+            match chunks.next() {
+                None => {
+                    call.close(Ok(()));
+                    None
+                }
+                Some(Ok(chunk)) => {
+                    call.sent();
+                    let message = message(&backend, chunk);
+                    Some((Ok(message), Some((backend, call, chunks))))
+                }
+                Some(Err(error)) => {
+                    let status = of_machine(&error);
+                    call.close(Err(&status));
+                    Some((Err(status), None))
+                }
             }
-            Some(Ok(chunk)) => {
-                call.sent();
-                let message = message(&backend, chunk);
-                Some((Ok(message), Some((backend, call, chunks))))
-            }
-            Some(Err(error)) => {
-                let status = of_machine(&error);
-                call.close(Err(&status));
-                Some((Err(status), None))
-            }
-        }
-    }))
+        },
+    ))
 }
 
 /// Only the last chunk has a header; it gets the names.
@@ -66,5 +68,7 @@ fn message(backend: &Backend, mut chunk: RangeResponse) -> RangeStreamResponse {
     if let Some(header) = &mut chunk.header {
         backend.sign(header);
     }
-    RangeStreamResponse { range_response: Some(chunk) }
+    RangeStreamResponse {
+        range_response: Some(chunk),
+    }
 }

@@ -42,14 +42,19 @@ fn announce(config: &Config) {
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {
         warn!(%error, "cannot raise the limit of open files");
     }
 }
 
 fn wait_for_signal() -> Result<&'static str, Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
     runtime.map_err(Error::Threads)?.block_on(async {
         let mut terminate = signal(SignalKind::terminate()).map_err(Error::Threads)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Threads)?;

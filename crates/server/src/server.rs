@@ -26,6 +26,7 @@ use crate::dispatch::{Dispatch, Traffic};
 use crate::http::Pages;
 use crate::identity::Identity;
 use crate::listen::{self, Listener};
+use crate::metered_disk::MeteredDisk;
 use crate::metrics::Metrics;
 use crate::worker::{Cores, Worker};
 use crate::{Error, compactor};
@@ -54,14 +55,20 @@ impl Server {
     pub fn start(config: Config) -> Result<Server, Error> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let sockets = bind_all(&config, cores)?;
-        let options = node_options(&config);
+        let mut options = node_options(&config);
         let clock = Arc::clone(&options.clock);
+        let metrics = Metrics::default();
+        options.disk = Arc::new(MeteredDisk {
+            inner: options.disk,
+            clock: Arc::clone(&clock),
+            flushes: Arc::clone(&metrics.flushes),
+        });
         let node = Node::start(options)?;
         let (stop, stopping) = watch::channel(false);
         let backend = Arc::new(Backend {
             node,
             identity: Identity::of(&config),
-            metrics: Metrics::default(),
+            metrics,
             clock,
             stopping,
             config,
@@ -80,7 +87,10 @@ impl Server {
 
     fn start_workers(&mut self, by_core: Vec<Vec<(Listener, Traffic)>>) -> Result<(), Error> {
         let (cores, doors) = Cores::new(by_core.len());
-        let all = Traffic { grpc: true, pages: Some(Pages::All) };
+        let all = Traffic {
+            grpc: true,
+            pages: Some(Pages::All),
+        };
         let dispatch = Dispatch::new(&self.backend, HealthReporter::new(), all);
         for (core, (listeners, arrivals)) in by_core.into_iter().zip(doors).enumerate() {
             let worker = Worker {
@@ -109,7 +119,8 @@ impl Server {
     }
 
     fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        self.threads.push(threads::spawn(name, body).map_err(Error::Threads)?);
+        self.threads
+            .push(threads::spawn(name, body).map_err(Error::Threads)?);
         Ok(())
     }
 
@@ -153,9 +164,18 @@ impl Drop for Server {
 
 fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
     let apart = !config.listen_client_http.is_empty();
-    let client = Traffic { grpc: true, pages: (!apart).then_some(Pages::All) };
-    let http = Traffic { grpc: false, pages: Some(Pages::All) };
-    let monitoring = Traffic { grpc: false, pages: Some(Pages::Monitoring) };
+    let client = Traffic {
+        grpc: true,
+        pages: (!apart).then_some(Pages::All),
+    };
+    let http = Traffic {
+        grpc: false,
+        pages: Some(Pages::All),
+    };
+    let monitoring = Traffic {
+        grpc: false,
+        pages: Some(Pages::Monitoring),
+    };
     let mut sockets = Sockets::default();
     sockets.by_core.resize_with(cores, Vec::new);
     for (urls, traffic) in [
@@ -173,7 +193,11 @@ fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
 impl Sockets {
     fn add(&mut self, url: &Url, traffic: Traffic, config: &Config) -> io::Result<()> {
         let bound = listen::bind(url, self.by_core.len(), config.share_port)?;
-        info!(traffic = traffic.label(), address = url.as_str(), "serving client traffic insecurely");
+        info!(
+            traffic = traffic.label(),
+            address = url.as_str(),
+            "serving client traffic insecurely"
+        );
         for (core, listeners) in self.by_core.iter_mut().zip(bound.by_core) {
             core.extend(listeners.into_iter().map(|listener| (listener, traffic)));
         }

@@ -55,7 +55,9 @@ impl Watch for WatchService {
 }
 
 /// One step: the next response, and the session unless it was the last.
-async fn step(session: Option<Session>) -> Option<(Result<WatchResponse, Status>, Option<Session>)> {
+async fn step(
+    session: Option<Session>,
+) -> Option<(Result<WatchResponse, Status>, Option<Session>)> {
     let mut session = session?;
     match session.next().await {
         Ok(Some(response)) => Some((Ok(response), Some(session))),
@@ -132,7 +134,14 @@ impl Session {
 
     /// Waits for one. Every branch can be dropped without losing anything.
     async fn event(&mut self) -> Event {
-        let Session { requests, watches, stopping, progress, leader_check, .. } = self;
+        let Session {
+            requests,
+            watches,
+            stopping,
+            progress,
+            leader_check,
+            ..
+        } = self;
         tokio::select! {
             biased;
             () = stopped(stopping) => Event::Stopping,

@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use crate::backend::{Backend, stopped};
+use crate::counted::Counted;
 use crate::dispatch::{Dispatch, Traffic};
 use crate::listen::Listener;
 
@@ -61,7 +62,13 @@ impl Cores {
         let (cores, doors) = (0..count)
             .map(|_| {
                 let (door, inside) = mpsc::unbounded_channel();
-                (Core { connections: AtomicUsize::new(0), door }, inside)
+                (
+                    Core {
+                        connections: AtomicUsize::new(0),
+                        door,
+                    },
+                    inside,
+                )
             })
             .unzip();
         (Cores(Arc::new(cores)), doors)
@@ -115,7 +122,11 @@ impl Worker {
     async fn serve(mut self) -> io::Result<()> {
         let mut accepting = JoinSet::new();
         for (listener, traffic) in std::mem::take(&mut self.listeners) {
-            let acceptor = Acceptor { cores: self.cores.clone(), core: self.core, traffic };
+            let acceptor = Acceptor {
+                cores: self.cores.clone(),
+                core: self.core,
+                traffic,
+            };
             match listener {
                 Listener::Tcp(listener) => {
                     accepting.spawn(acceptor.tcp(TcpListener::from_std(listener)?));
@@ -148,9 +159,9 @@ impl Worker {
         };
         let began = match accepted.socket {
             AcceptedSocket::Tcp(socket) => TcpStream::from_std(socket)
-                .map(|socket| connections.spawn(connection.serve(TokioIo::new(socket)))),
+                .map(|socket| connections.spawn(connection.serve(socket))),
             AcceptedSocket::Unix(socket) => UnixStream::from_std(socket)
-                .map(|socket| connections.spawn(connection.serve(TokioIo::new(socket)))),
+                .map(|socket| connections.spawn(connection.serve(socket))),
         };
         if let Err(error) = began {
             warn!(%error, "cannot serve an accepted connection");
@@ -186,7 +197,13 @@ impl Acceptor {
 
     async fn place(&self, accepted: io::Result<AcceptedSocket>) {
         match accepted {
-            Ok(socket) => self.cores.place(self.core, Accepted { socket, traffic: self.traffic }),
+            Ok(socket) => self.cores.place(
+                self.core,
+                Accepted {
+                    socket,
+                    traffic: self.traffic,
+                },
+            ),
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -206,7 +223,11 @@ impl Presence {
     fn new(worker: &Worker) -> Presence {
         worker.backend.metrics.connections.add(1);
         let (cores, backend) = (worker.cores.clone(), Arc::clone(&worker.backend));
-        Presence { cores, core: worker.core, backend }
+        Presence {
+            cores,
+            core: worker.core,
+            backend,
+        }
     }
 }
 
@@ -225,11 +246,12 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve<S>(self, io: TokioIo<S>)
+    async fn serve<S>(self, socket: S)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let _presence = self.presence;
+        let io = TokioIo::new(Counted::new(socket, Arc::clone(&self.backend)));
         let builder = protocol(&self.backend);
         let connection = builder.serve_connection(io, self.dispatch);
         tokio::pin!(connection);

@@ -54,7 +54,10 @@ pub(super) fn parse(words: &[String]) -> Result<Arguments, Error> {
         let text = match inline {
             Some(text) => text,
             None if flag.kind == Kind::Boolean => "true".to_owned(),
-            None => words.next().ok_or(Error::MissingValue { flag: flag.name })?.clone(),
+            None => words
+                .next()
+                .ok_or(Error::MissingValue { flag: flag.name })?
+                .clone(),
         };
         if flag.name == "version" {
             arguments.version = super::values::boolean("version", &text)?;
@@ -73,7 +76,9 @@ fn flag_body(word: &str) -> Result<Option<&str>, Error> {
     let body = word.strip_prefix("--").or_else(|| word.strip_prefix('-'));
     match body {
         Some(body) if !body.is_empty() && !body.starts_with(['-', '=']) => Ok(Some(body)),
-        _ => Err(Error::NotAFlag { word: word.to_owned() }),
+        _ => Err(Error::NotAFlag {
+            word: word.to_owned(),
+        }),
     }
 }
 
@@ -115,8 +120,14 @@ mod tests {
     #[test]
     fn a_boolean_never_takes_the_next_word() {
         assert_eq!(given(&["--pre-vote"]), [("pre-vote", "true".to_owned())]);
-        assert_eq!(given(&["--pre-vote=false"]), [("pre-vote", "false".to_owned())]);
-        assert!(matches!(parsed(&["--pre-vote", "false"]), Err(Error::NotAFlag { .. })));
+        assert_eq!(
+            given(&["--pre-vote=false"]),
+            [("pre-vote", "false".to_owned())]
+        );
+        assert!(matches!(
+            parsed(&["--pre-vote", "false"]),
+            Err(Error::NotAFlag { .. })
+        ));
     }
 
     #[test]
@@ -126,7 +137,10 @@ mod tests {
 
     #[test]
     fn a_flag_without_its_value_is_named() {
-        assert!(matches!(parsed(&["--name"]), Err(Error::MissingValue { flag: "name" })));
+        assert!(matches!(
+            parsed(&["--name"]),
+            Err(Error::MissingValue { flag: "name" })
+        ));
     }
 
     #[test]
@@ -146,8 +160,17 @@ mod tests {
 
     #[test]
     fn stray_words_and_lone_dashes_are_refused() {
-        for words in [&["put"][..], &["-"], &["---name=x"], &["--=x"], &["--", "x"]] {
-            assert!(matches!(parsed(words), Err(Error::NotAFlag { .. })), "{words:?}");
+        for words in [
+            &["put"][..],
+            &["-"],
+            &["---name=x"],
+            &["--=x"],
+            &["--", "x"],
+        ] {
+            assert!(
+                matches!(parsed(words), Err(Error::NotAFlag { .. })),
+                "{words:?}"
+            );
         }
     }
 

@@ -7,7 +7,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A flag nobody knows.
-    #[error("unknown flag --{name}{}; `inkstone serve --help` lists them", hint(suggestion))]
+    #[error(
+        "unknown flag --{name}{}; `inkstone serve --help` lists them",
+        hint(suggestion)
+    )]
     UnknownFlag {
         /// The flag as written, without dashes.
         name: String,
@@ -62,7 +65,11 @@ pub enum Error {
 impl Error {
     /// A value that cannot be read.
     pub(super) fn bad(flag: &'static str, text: &str, remedy: impl Into<String>) -> Error {
-        Error::BadValue { flag, text: text.to_owned(), remedy: remedy.into() }
+        Error::BadValue {
+            flag,
+            text: text.to_owned(),
+            remedy: remedy.into(),
+        }
     }
 }
 

@@ -24,7 +24,10 @@ pub(super) struct Contents {
 
 /// Reads the text of a file.
 pub(super) fn parse(path: &Path, text: &str) -> Result<Contents, Error> {
-    let refuse = |message: String| Error::File { path: path.to_owned(), message };
+    let refuse = |message: String| Error::File {
+        path: path.to_owned(),
+        message,
+    };
     let documents = YamlLoader::load_from_str(text).map_err(|error| refuse(error.to_string()))?;
     let mut contents = Contents::default();
     match documents.first() {
@@ -142,7 +145,10 @@ mod tests {
         let file = "client-transport-security:\n  cert-file: a\npeer-transport-security:\n  auto-tls: true\n";
         assert_eq!(
             given(file),
-            [("cert-file", "a".to_owned()), ("peer-auto-tls", "true".to_owned())]
+            [
+                ("cert-file", "a".to_owned()),
+                ("peer-auto-tls", "true".to_owned())
+            ]
         );
     }
 
@@ -150,7 +156,9 @@ mod tests {
     fn unknown_keys_are_collected_and_broken_files_named() {
         assert_eq!(parse(Path::new("f"), "frob: 1").unwrap().unknown, ["frob"]);
         for text in ["- a", "a: [", "nested:\n  a: 1"] {
-            let error = parse(Path::new("broken.yaml"), text).unwrap_err().to_string();
+            let error = parse(Path::new("broken.yaml"), text)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains("broken.yaml"), "{error}");
         }
         assert!(given("").is_empty());

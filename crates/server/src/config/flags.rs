@@ -73,31 +73,34 @@ impl Flag {
     }
 }
 
-const fn served(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> Flag {
-    Flag { name, kind, default, support: Served, help }
+const fn served(name: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Flag {
+    Flag {
+        name,
+        kind,
+        default,
+        support: Served,
+        help,
+    }
 }
 
-const fn idle(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    why: &'static str,
-) -> Flag {
-    Flag { name, kind, default, support: Idle(why), help: "accepted, changes nothing" }
+const fn idle(name: &'static str, kind: Kind, default: &'static str, why: &'static str) -> Flag {
+    Flag {
+        name,
+        kind,
+        default,
+        support: Idle(why),
+        help: "accepted, changes nothing",
+    }
 }
 
-const fn later(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    what: &'static str,
-) -> Flag {
-    Flag { name, kind, default, support: Later(what), help: "not supported yet" }
+const fn later(name: &'static str, kind: Kind, default: &'static str, what: &'static str) -> Flag {
+    Flag {
+        name,
+        kind,
+        default,
+        support: Later(what),
+        help: "not supported yet",
+    }
 }
 
 /// What a TLS flag waits for.

@@ -50,7 +50,11 @@ fn gather(
     for (name, text) in arguments.given {
         gathered.given.insert(name, text);
     }
-    if let Some(path) = gathered.given.get("config-file").filter(|path| !path.is_empty()) {
+    if let Some(path) = gathered
+        .given
+        .get("config-file")
+        .filter(|path| !path.is_empty())
+    {
         let path = Path::new(path).to_owned();
         gathered = from_file(&path, surroundings)?;
     }
@@ -59,8 +63,10 @@ fn gather(
 }
 
 fn from_file(path: &Path, surroundings: &Surroundings<'_>) -> Result<Gathered, Error> {
-    let text = (surroundings.read_file)(path)
-        .map_err(|message| Error::File { path: path.to_owned(), message })?;
+    let text = (surroundings.read_file)(path).map_err(|message| Error::File {
+        path: path.to_owned(),
+        message,
+    })?;
     let contents = file::parse(path, &text)?;
     let mut gathered = Gathered::default();
     gathered.given.extend(contents.given);
@@ -79,7 +85,11 @@ impl Gathered {
     pub(super) fn text(&self, name: &'static str) -> &str {
         match self.given.get(name) {
             Some(text) => text,
-            None => Flag::named(name).expect("settings ask for flags of the table").default,
+            None => {
+                Flag::named(name)
+                    .expect("settings ask for flags of the table")
+                    .default
+            }
         }
     }
 
@@ -94,13 +104,18 @@ impl Gathered {
     }
 
     fn take_variables(&mut self, variables: &[(String, String)]) {
-        for (variable, text) in variables.iter().filter(|(name, _)| name.starts_with("ETCD_")) {
+        for (variable, text) in variables
+            .iter()
+            .filter(|(name, _)| name.starts_with("ETCD_"))
+        {
             match Flag::all().iter().find(|flag| flag.variable() == *variable) {
                 Some(flag) if flag.name == "version" => {}
                 // An empty variable says nothing, as in etcd.
                 Some(_) if text.is_empty() => {}
                 Some(flag) => drop(self.given.insert(flag.name, text.clone())),
-                None => self.warn(format!("unrecognized environment variable {variable}={text}")),
+                None => self.warn(format!(
+                    "unrecognized environment variable {variable}={text}"
+                )),
             }
         }
     }
@@ -117,7 +132,11 @@ impl Gathered {
                 Support::Served => {}
                 Support::Idle(why) => idle.push(format!("--{name}={text} has no effect: {why}")),
                 Support::Later(what) => {
-                    return Err(Error::NotYet { flag: flag.name, text: text.clone(), what });
+                    return Err(Error::NotYet {
+                        flag: flag.name,
+                        text: text.clone(),
+                        what,
+                    });
                 }
             }
         }

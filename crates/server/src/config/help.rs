@@ -7,7 +7,12 @@ use super::flags::{Flag, Support};
 /// The whole text.
 pub(super) fn text() -> String {
     let mut text = String::from(INTRODUCTION);
-    section(&mut text, "Flags", |support| support == Support::Served, |flag| flag.help);
+    section(
+        &mut text,
+        "Flags",
+        |support| support == Support::Served,
+        |flag| flag.help,
+    );
     section(
         &mut text,
         "Accepted for etcd's sake, without effect",
@@ -50,7 +55,13 @@ fn section(
 ) {
     let _ = write!(text, "\n{title}:\n");
     for flag in Flag::all().iter().filter(|flag| belongs(flag.support)) {
-        let _ = writeln!(text, "  --{} '{}'\n        {}", flag.name, flag.default, about(flag));
+        let _ = writeln!(
+            text,
+            "  --{} '{}'\n        {}",
+            flag.name,
+            flag.default,
+            about(flag)
+        );
     }
 }
 

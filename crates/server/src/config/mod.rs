@@ -166,7 +166,13 @@ pub(crate) mod testing {
     pub(crate) fn config(words: &[&str]) -> Config {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let read_file = |_: &std::path::Path| Err("no files here".to_owned());
-        match resolve(&words, &Surroundings { variables: &[], read_file: &read_file }) {
+        match resolve(
+            &words,
+            &Surroundings {
+                variables: &[],
+                read_file: &read_file,
+            },
+        ) {
             Ok(Request::Serve(config)) => *config,
             other => panic!("expected a configuration, got {other:?}"),
         }

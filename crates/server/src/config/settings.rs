@@ -26,7 +26,11 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
     bind(&gathered, "listen-peer-urls")?;
     let listen_client = bind(&gathered, "listen-client-urls")?;
     if listen_client.is_empty() {
-        return Err(Error::bad("listen-client-urls", "", "write at least one URL"));
+        return Err(Error::bad(
+            "listen-client-urls",
+            "",
+            "write at least one URL",
+        ));
     }
     let keepalive_interval = duration(&gathered, "grpc-keepalive-interval")?;
     Ok(Config {
@@ -107,8 +111,15 @@ fn hosts(gathered: &Gathered, name: &'static str) -> Result<Vec<Url>, Error> {
 /// A comma-separated list of names; `*` means all, which is the empty list.
 fn names(gathered: &Gathered, name: &'static str) -> Vec<String> {
     let listed = gathered.text(name).split(',').map(str::trim);
-    let listed: Vec<_> = listed.filter(|part| !part.is_empty()).map(str::to_owned).collect();
-    if listed.iter().any(|part| part == "*") { Vec::new() } else { listed }
+    let listed: Vec<_> = listed
+        .filter(|part| !part.is_empty())
+        .map(str::to_owned)
+        .collect();
+    if listed.iter().any(|part| part == "*") {
+        Vec::new()
+    } else {
+        listed
+    }
 }
 
 fn data_directory(gathered: &Gathered, name: &str) -> PathBuf {
@@ -122,7 +133,11 @@ fn times(gathered: &Gathered) -> Result<(Duration, Duration), Error> {
     let heartbeat = bounded(gathered, "heartbeat-interval", ELECTION_MILLISECONDS_MAX)?;
     let election = bounded(gathered, "election-timeout", ELECTION_MILLISECONDS_MAX)?;
     if heartbeat == 0 {
-        return Err(Error::bad("heartbeat-interval", "0", "at least 1 millisecond"));
+        return Err(Error::bad(
+            "heartbeat-interval",
+            "0",
+            "at least 1 millisecond",
+        ));
     }
     if 5 * heartbeat > election {
         return Err(Error::Conflict(format!(
@@ -130,7 +145,10 @@ fn times(gathered: &Gathered) -> Result<(Duration, Duration), Error> {
              --heartbeat-interval[{heartbeat}ms]"
         )));
     }
-    Ok((Duration::from_millis(heartbeat), Duration::from_millis(election)))
+    Ok((
+        Duration::from_millis(heartbeat),
+        Duration::from_millis(election),
+    ))
 }
 
 /// Who listens somewhere of their own has to say how clients get there.
@@ -150,7 +168,11 @@ fn check_cluster(gathered: &Gathered, name: &str, peers: &[Url]) -> Result<(), E
     const FLAG: &str = "initial-cluster";
     let state = gathered.text("initial-cluster-state");
     if !matches!(state, "new" | "existing") {
-        return Err(Error::bad("initial-cluster-state", state, "write new or existing"));
+        return Err(Error::bad(
+            "initial-cluster-state",
+            state,
+            "write new or existing",
+        ));
     }
     let text = gathered.text(FLAG);
     if text.is_empty() {
@@ -163,7 +185,11 @@ fn check_cluster(gathered: &Gathered, name: &str, peers: &[Url]) -> Result<(), E
         };
         if member != name {
             let what = "a cluster of several members (or a member of another name: see --name)";
-            return Err(Error::NotYet { flag: FLAG, text: text.to_owned(), what });
+            return Err(Error::NotYet {
+                flag: FLAG,
+                text: text.to_owned(),
+                what,
+            });
         }
         urls.push(url);
     }
@@ -199,7 +225,11 @@ fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error>
             return Err(Error::bad(RETENTION, text, "write a number of revisions"));
         }
         (mode, _) => {
-            return Err(Error::bad("auto-compaction-mode", mode, "write periodic or revision"));
+            return Err(Error::bad(
+                "auto-compaction-mode",
+                mode,
+                "write periodic or revision",
+            ));
         }
     };
     Ok(Some(compaction).filter(|kept| *kept != AutoCompaction::Periodic(Duration::ZERO)))
@@ -209,7 +239,11 @@ fn segment_bytes(gathered: &Gathered) -> Result<u64, Error> {
     const FLAG: &str = "segment-bytes";
     match bounded(gathered, FLAG, 128 << 20)? {
         bytes if bytes.is_power_of_two() && bytes >= 1 << 20 => Ok(bytes),
-        bytes => Err(Error::bad(FLAG, &bytes.to_string(), "write a power of two, at least 1 MiB")),
+        bytes => Err(Error::bad(
+            FLAG,
+            &bytes.to_string(),
+            "write a power of two, at least 1 MiB",
+        )),
     }
 }
 
@@ -220,7 +254,9 @@ fn durability(gathered: &mut Gathered) -> Result<Durability, Error> {
         text => return Err(Error::bad("durability", text, "write durable or os")),
     };
     if boolean(gathered, "unsafe-no-fsync")? || asked == Durability::Os {
-        gathered.warn("writes are answered before they are on the device: a power cut loses them".into());
+        gathered.warn(
+            "writes are answered before they are on the device: a power cut loses them".into(),
+        );
         return Ok(Durability::Os);
     }
     Ok(asked)
@@ -232,7 +268,13 @@ fn log(gathered: &Gathered) -> Result<LogConfig, Error> {
         "info" => tracing::Level::INFO,
         "warn" => tracing::Level::WARN,
         "error" | "dpanic" | "panic" | "fatal" => tracing::Level::ERROR,
-        text => return Err(Error::bad("log-level", text, "write debug, info, warn or error")),
+        text => {
+            return Err(Error::bad(
+                "log-level",
+                text,
+                "write debug, info, warn or error",
+            ));
+        }
     };
     let format = match gathered.text("log-format") {
         "json" => LogFormat::Json,
@@ -245,7 +287,11 @@ fn log(gathered: &Gathered) -> Result<LogConfig, Error> {
             "" | "default" | "stderr" => LogOutput::Stderr,
             "stdout" => LogOutput::Stdout,
             "systemd/journal" => {
-                return Err(Error::bad("log-outputs", name, "write stderr: systemd collects it"));
+                return Err(Error::bad(
+                    "log-outputs",
+                    name,
+                    "write stderr: systemd collects it",
+                ));
             }
             path => LogOutput::File(PathBuf::from(path)),
         };
@@ -253,7 +299,11 @@ fn log(gathered: &Gathered) -> Result<LogConfig, Error> {
             outputs.push(output);
         }
     }
-    Ok(LogConfig { level, format, outputs })
+    Ok(LogConfig {
+        level,
+        format,
+        outputs,
+    })
 }
 
 fn warnings(gathered: &mut Gathered) -> Result<Vec<String>, Error> {
@@ -272,5 +322,6 @@ fn warnings(gathered: &mut Gathered) -> Result<Vec<String>, Error> {
 }
 
 fn is_loopback(host: &str) -> bool {
-    host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    host.parse::<std::net::IpAddr>()
+        .is_ok_and(|address| address.is_loopback())
 }

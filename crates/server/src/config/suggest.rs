@@ -42,7 +42,13 @@ mod tests {
 
     #[test]
     fn nothing_is_suggested_for_a_word_unlike_all_others() {
-        assert_eq!(nearest("dta-dir", ["data-dir", "wal-dir"].into_iter()), Some("data-dir"));
-        assert_eq!(nearest("frobnicate", ["data-dir", "wal-dir"].into_iter()), None);
+        assert_eq!(
+            nearest("dta-dir", ["data-dir", "wal-dir"].into_iter()),
+            Some("data-dir")
+        );
+        assert_eq!(
+            nearest("frobnicate", ["data-dir", "wal-dir"].into_iter()),
+            None
+        );
     }
 }

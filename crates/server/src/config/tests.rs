@@ -11,10 +11,21 @@ fn resolve_with(
     file: Option<&str>,
 ) -> Result<Request, Error> {
     let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    let variables: Vec<_> =
-        variables.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-    let read_file = |_: &Path| file.map(str::to_owned).ok_or_else(|| "no such file".to_owned());
-    resolve(&words, &Surroundings { variables: &variables, read_file: &read_file })
+    let variables: Vec<_> = variables
+        .iter()
+        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
+        .collect();
+    let read_file = |_: &Path| {
+        file.map(str::to_owned)
+            .ok_or_else(|| "no such file".to_owned())
+    };
+    resolve(
+        &words,
+        &Surroundings {
+            variables: &variables,
+            read_file: &read_file,
+        },
+    )
 }
 
 fn served(request: Result<Request, Error>) -> Config {
@@ -77,18 +88,30 @@ fn the_harness_of_etcd_s_own_tests_is_understood() {
 
 #[test]
 fn a_flag_beats_its_variable_and_the_last_flag_wins() {
-    let variables = [("ETCD_NAME", "from-variable"), ("ETCD_DATA_DIR", "d"), ("ETCD_FROB", "1")];
+    let variables = [
+        ("ETCD_NAME", "from-variable"),
+        ("ETCD_DATA_DIR", "d"),
+        ("ETCD_FROB", "1"),
+    ];
     let config = served(resolve_with(&["--name=a", "--name=b"], &variables, None));
     assert_eq!(config.name, "b");
     assert_eq!(config.data_directory, Path::new("d"));
-    assert!(config.warnings[0].contains("ETCD_FROB"), "{:?}", config.warnings);
+    assert!(
+        config.warnings[0].contains("ETCD_FROB"),
+        "{:?}",
+        config.warnings
+    );
 }
 
 #[test]
 fn a_file_silences_flags_and_variables() {
     let file = "name: n1\nelection-timeout: 2000\nfrob: 1\n";
     let words = ["--config-file=x.yaml", "--name=ignored"];
-    let config = served(resolve_with(&words, &[("ETCD_DATA_DIR", "ignored")], Some(file)));
+    let config = served(resolve_with(
+        &words,
+        &[("ETCD_DATA_DIR", "ignored")],
+        Some(file),
+    ));
     assert_eq!(config.name, "n1");
     assert_eq!(config.data_directory, Path::new("n1.inkstone"));
     assert_eq!(config.election_timeout, Duration::from_secs(2));
@@ -100,7 +123,10 @@ fn a_file_silences_flags_and_variables() {
 #[test]
 fn a_missing_file_is_named() {
     let text = refusal(&["--config-file=x.yaml"]);
-    assert!(text.contains("x.yaml") && text.contains("no such file"), "{text}");
+    assert!(
+        text.contains("x.yaml") && text.contains("no such file"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -144,13 +170,31 @@ fn impossible_values_are_refused_with_a_remedy() {
         (&["--max-txn-ops=-1"], "whole number"),
         (&["--grpc-keepalive-timeout=5"], "duration"),
         (&["--pre-vote=maybe"], "true or false"),
-        (&["--listen-client-urls=http://localhost:1"], "--advertise-client-urls is required"),
+        (
+            &["--listen-client-urls=http://localhost:1"],
+            "--advertise-client-urls is required",
+        ),
         (&["--listen-client-urls="], "at least one URL"),
         (&["--initial-cluster-state=old"], "new or existing"),
-        (&["--initial-cluster=default=http://localhost:1"], "initial-advertise-peer-urls"),
+        (
+            &["--initial-cluster=default=http://localhost:1"],
+            "initial-advertise-peer-urls",
+        ),
         (&["--initial-cluster=default"], "name=http"),
-        (&["--auto-compaction-mode=hourly", "--auto-compaction-retention=1"], "periodic"),
-        (&["--auto-compaction-mode=revision", "--auto-compaction-retention=1h"], "revisions"),
+        (
+            &[
+                "--auto-compaction-mode=hourly",
+                "--auto-compaction-retention=1",
+            ],
+            "periodic",
+        ),
+        (
+            &[
+                "--auto-compaction-mode=revision",
+                "--auto-compaction-retention=1h",
+            ],
+            "revisions",
+        ),
         (&["--log-level=loud"], "write debug"),
         (&["--log-format=xml"], "json or console"),
         (&["--metrics=all"], "basic or extensive"),
@@ -166,12 +210,26 @@ fn impossible_values_are_refused_with_a_remedy() {
 #[test]
 fn retention_is_hours_durations_or_revisions() {
     let kept = |mode: &str, retention: &str| {
-        config(&["--auto-compaction-mode", mode, "--auto-compaction-retention", retention])
-            .auto_compaction
+        config(&[
+            "--auto-compaction-mode",
+            mode,
+            "--auto-compaction-retention",
+            retention,
+        ])
+        .auto_compaction
     };
-    assert_eq!(kept("periodic", "2"), Some(AutoCompaction::Periodic(Duration::from_secs(7200))));
-    assert_eq!(kept("periodic", "5m"), Some(AutoCompaction::Periodic(Duration::from_secs(300))));
-    assert_eq!(kept("revision", "1000"), Some(AutoCompaction::Revision(1000)));
+    assert_eq!(
+        kept("periodic", "2"),
+        Some(AutoCompaction::Periodic(Duration::from_secs(7200)))
+    );
+    assert_eq!(
+        kept("periodic", "5m"),
+        Some(AutoCompaction::Periodic(Duration::from_secs(300)))
+    );
+    assert_eq!(
+        kept("revision", "1000"),
+        Some(AutoCompaction::Revision(1000))
+    );
     assert_eq!(kept("revision", "0"), None);
     assert_eq!(kept("periodic", "0"), None);
 }
@@ -179,7 +237,10 @@ fn retention_is_hours_durations_or_revisions() {
 #[test]
 fn a_negative_quota_is_no_limit() {
     assert_eq!(config(&["--quota-backend-bytes=-1"]).quota_bytes, None);
-    assert_eq!(config(&["--quota-backend-bytes", "0"]).quota_bytes, Some(2 << 30));
+    assert_eq!(
+        config(&["--quota-backend-bytes", "0"]).quota_bytes,
+        Some(2 << 30)
+    );
 }
 
 #[test]
@@ -187,18 +248,33 @@ fn the_weaker_promise_is_named_in_a_warning() {
     for word in ["--durability=os", "--unsafe-no-fsync"] {
         let config = config(&[word]);
         assert_eq!(config.durability, Durability::Os);
-        assert!(config.warnings.iter().any(|text| text.contains("power cut")), "{word}");
+        assert!(
+            config
+                .warnings
+                .iter()
+                .any(|text| text.contains("power cut")),
+            "{word}"
+        );
     }
 }
 
 #[test]
 fn an_open_address_is_worth_a_warning() {
-    let open = ["--listen-client-urls=http://0.0.0.0:1", "--advertise-client-urls=http://a:1"];
+    let open = [
+        "--listen-client-urls=http://0.0.0.0:1",
+        "--advertise-client-urls=http://a:1",
+    ];
     assert!(config(&open).warnings[0].contains("without TLS"));
 }
 
 #[test]
 fn help_and_version_need_no_valid_rest() {
-    assert!(matches!(resolve_with(&["--help"], &[], None), Ok(Request::Help(_))));
-    assert!(matches!(resolve_with(&["-version"], &[], None), Ok(Request::Version)));
+    assert!(matches!(
+        resolve_with(&["--help"], &[], None),
+        Ok(Request::Help(_))
+    ));
+    assert!(matches!(
+        resolve_with(&["-version"], &[], None),
+        Ok(Request::Version)
+    ));
 }

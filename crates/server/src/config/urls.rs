@@ -51,8 +51,10 @@ pub(super) fn list(flag: &'static str, text: &str) -> Result<Vec<Url>, Error> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let mut urls =
-        text.split(',').map(|part| one(flag, part.trim())).collect::<Result<Vec<_>, _>>()?;
+    let mut urls = text
+        .split(',')
+        .map(|part| one(flag, part.trim()))
+        .collect::<Result<Vec<_>, _>>()?;
     urls.sort();
     urls.dedup();
     Ok(urls)
@@ -61,13 +63,28 @@ pub(super) fn list(flag: &'static str, text: &str) -> Result<Vec<Url>, Error> {
 fn one(flag: &'static str, text: &str) -> Result<Url, Error> {
     let place = match text.split_once("://") {
         Some(("http", address)) => tcp(flag, text, address)?,
-        Some(("unix", path)) if !path.is_empty() => Place::Unix { path: PathBuf::from(path) },
+        Some(("unix", path)) if !path.is_empty() => Place::Unix {
+            path: PathBuf::from(path),
+        },
         Some(("https" | "unixs", _)) => {
-            return Err(Error::NotYet { flag, text: text.to_owned(), what: super::flags::TLS });
+            return Err(Error::NotYet {
+                flag,
+                text: text.to_owned(),
+                what: super::flags::TLS,
+            });
         }
-        _ => return Err(Error::bad(flag, text, "write http://host:port or unix://path")),
+        _ => {
+            return Err(Error::bad(
+                flag,
+                text,
+                "write http://host:port or unix://path",
+            ));
+        }
     };
-    Ok(Url { text: text.to_owned(), place })
+    Ok(Url {
+        text: text.to_owned(),
+        place,
+    })
 }
 
 fn tcp(flag: &'static str, text: &str, address: &str) -> Result<Place, Error> {
@@ -81,11 +98,16 @@ fn tcp(flag: &'static str, text: &str, address: &str) -> Result<Place, Error> {
     let Ok(port) = port.parse() else {
         return refuse("the port is a number from 0 to 65535");
     };
-    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
     if bare.is_none() && host.contains(':') {
         return refuse("write an IPv6 address in brackets: http://[::1]:2379");
     }
-    Ok(Place::Tcp { host: bare.unwrap_or(host).to_owned(), port })
+    Ok(Place::Tcp {
+        host: bare.unwrap_or(host).to_owned(),
+        port,
+    })
 }
 
 /// Listening needs an address, not a name that somebody else decides about.
@@ -117,7 +139,11 @@ mod tests {
     use super::*;
 
     fn texts(text: &str) -> Vec<String> {
-        list("f", text).unwrap().iter().map(|url| url.as_str().to_owned()).collect()
+        list("f", text)
+            .unwrap()
+            .iter()
+            .map(|url| url.as_str().to_owned())
+            .collect()
     }
 
     #[test]
@@ -131,10 +157,30 @@ mod tests {
 
     #[test]
     fn places_are_told_apart() {
-        let urls = list("f", "http://[::1]:2379,unix:///run/x.sock,unix://localhost:20000").unwrap();
-        assert_eq!(urls[0].place(), &Place::Tcp { host: "::1".into(), port: 2379 });
-        assert_eq!(urls[1].place(), &Place::Unix { path: "/run/x.sock".into() });
-        assert_eq!(urls[2].place(), &Place::Unix { path: "localhost:20000".into() });
+        let urls = list(
+            "f",
+            "http://[::1]:2379,unix:///run/x.sock,unix://localhost:20000",
+        )
+        .unwrap();
+        assert_eq!(
+            urls[0].place(),
+            &Place::Tcp {
+                host: "::1".into(),
+                port: 2379
+            }
+        );
+        assert_eq!(
+            urls[1].place(),
+            &Place::Unix {
+                path: "/run/x.sock".into()
+            }
+        );
+        assert_eq!(
+            urls[2].place(),
+            &Place::Unix {
+                path: "localhost:20000".into()
+            }
+        );
     }
 
     #[test]

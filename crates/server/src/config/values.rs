@@ -42,7 +42,13 @@ pub(super) fn signed(flag: &'static str, text: &str) -> Result<i64, Error> {
 
 /// Go's durations: `300ms`, `1.5h`, `2h45m`; zero needs no unit.
 pub(super) fn duration(flag: &'static str, text: &str) -> Result<Duration, Error> {
-    let refuse = || Error::bad(flag, text, "write a duration such as 100ms, 5s, 10m or 1h30m");
+    let refuse = || {
+        Error::bad(
+            flag,
+            text,
+            "write a duration such as 100ms, 5s, 10m or 1h30m",
+        )
+    };
     if text == "0" {
         return Ok(Duration::ZERO);
     }
@@ -52,10 +58,14 @@ pub(super) fn duration(flag: &'static str, text: &str) -> Result<Duration, Error
     }
     let mut seconds = 0f64;
     while !rest.is_empty() {
-        let number_end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(refuse)?;
+        let number_end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .ok_or_else(refuse)?;
         let number: f64 = rest[..number_end].parse().map_err(|_| refuse())?;
         rest = &rest[number_end..];
-        let unit_end = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
+        let unit_end = rest
+            .find(|c: char| c.is_ascii_digit() || c == '.')
+            .unwrap_or(rest.len());
         seconds += number * seconds_of(&rest[..unit_end]).ok_or_else(refuse)?;
         rest = &rest[unit_end..];
     }
@@ -115,7 +125,11 @@ mod tests {
             ("+1m", 60_000),
         ];
         for (text, milliseconds) in table {
-            assert_eq!(duration("f", text).unwrap(), Duration::from_millis(milliseconds), "{text}");
+            assert_eq!(
+                duration("f", text).unwrap(),
+                Duration::from_millis(milliseconds),
+                "{text}"
+            );
         }
         for text in ["", "5", "s", "5x", "-5s", "1..5s", "5s5"] {
             assert!(duration("f", text).is_err(), "{text}");

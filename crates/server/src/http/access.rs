@@ -15,15 +15,17 @@ pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
     if config.hosts.is_empty() {
         return None;
     }
-    let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = parts
+        .headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
     let host = host.or_else(|| parts.uri.host()).unwrap_or_default();
     let name = without_port(host);
     if config.hosts.iter().any(|known| known == name) {
         return None;
     }
-    let text = format!(
-        "host {name:?} is not on the list: start the server with --host-whitelist={name}"
-    );
+    let text =
+        format!("host {name:?} is not on the list: start the server with --host-whitelist={name}");
     Some(super::refusal(StatusCode::MISDIRECTED_REQUEST, &text))
 }
 
@@ -61,7 +63,12 @@ mod tests {
     use crate::config::testing;
 
     fn parts(name: &str, value: &str) -> Parts {
-        Request::builder().header(name, value).body(()).unwrap().into_parts().0
+        Request::builder()
+            .header(name, value)
+            .body(())
+            .unwrap()
+            .into_parts()
+            .0
     }
 
     #[test]
@@ -78,7 +85,11 @@ mod tests {
     fn only_known_origins_are_told_yes() {
         let allowed = |words: &[&str], origin: &str| {
             let mut headers = HeaderMap::new();
-            allow_origin(&testing::config(words), &parts("origin", origin), &mut headers);
+            allow_origin(
+                &testing::config(words),
+                &parts("origin", origin),
+                &mut headers,
+            );
             headers.get(header::ACCESS_CONTROL_ALLOW_ORIGIN).cloned()
         };
         assert_eq!(allowed(&[], "http://x").unwrap(), "*");

@@ -25,13 +25,19 @@ enum Check {
 }
 
 const LIVE: &[Check] = &[Check::SerializableRead];
-const READY: &[Check] =
-    &[Check::DataCorruption, Check::SerializableRead, Check::LinearizableRead, Check::NonLearner];
+const READY: &[Check] = &[
+    Check::DataCorruption,
+    Check::SerializableRead,
+    Check::LinearizableRead,
+    Check::NonLearner,
+];
 
 /// The answer to one of the three, or `None` for another path.
 pub(super) async fn answer(backend: &Arc<Backend>, parts: &Parts) -> Option<Response<Body>> {
     let path = parts.uri.path().strip_prefix('/')?;
-    let (root, one) = path.split_once('/').map_or((path, None), |(root, name)| (root, Some(name)));
+    let (root, one) = path
+        .split_once('/')
+        .map_or((path, None), |(root, name)| (root, Some(name)));
     let checks = match (root, one) {
         ("health", None) => &[],
         ("livez", _) => LIVE,
@@ -67,7 +73,10 @@ async fn health(backend: &Arc<Backend>, query: &str) -> Response<Body> {
     match reason {
         None => {
             metrics.health_success.add(1);
-            plain(StatusCode::OK, r#"{"health":"true","reason":""}"#.to_owned())
+            plain(
+                StatusCode::OK,
+                r#"{"health":"true","reason":""}"#.to_owned(),
+            )
         }
         Some(reason) => {
             metrics.health_failures.add(1);
@@ -93,16 +102,30 @@ async fn unhealthy(backend: &Arc<Backend>, query: &str, serializable: bool) -> O
     if !serializable && backend.leader() == 0 {
         return Some("RAFT NO LEADER".to_owned());
     }
-    read(backend, serializable).await.err().map(|error| format!("RANGE ERROR:{error}"))
+    read(backend, serializable)
+        .await
+        .err()
+        .map(|error| format!("RANGE ERROR:{error}"))
 }
 
 /// Reads a key that does not exist.
 async fn read(backend: &Arc<Backend>, serializable: bool) -> Result<(), String> {
     if !serializable {
-        backend.confirm_reads().await.map_err(|status| status.message().to_owned())?;
+        backend
+            .confirm_reads()
+            .await
+            .map_err(|status| status.message().to_owned())?;
     }
-    let request = RangeRequest { keys_only: true, limit: 1, ..RangeRequest::default() };
-    backend.reader().range(&request).map(drop).map_err(|error| error.to_string())
+    let request = RangeRequest {
+        keys_only: true,
+        limit: 1,
+        ..RangeRequest::default()
+    };
+    backend
+        .reader()
+        .range(&request)
+        .map(drop)
+        .map_err(|error| error.to_string())
 }
 
 async fn run(
@@ -118,7 +141,12 @@ async fn run(
         if all && values(query, "exclude").any(|name| name == check.name()) {
             continue;
         }
-        match check.run(backend).await {
+        let outcome = check.run(backend).await;
+        backend
+            .metrics
+            .checks
+            .count(root, check.name(), outcome.is_ok());
+        match outcome {
             Ok(()) => report.push_str(&format!("[+]{} ok\n", check.name())),
             Err(reason) => {
                 healthy = false;
@@ -130,7 +158,11 @@ async fn run(
         warn!(path = root, reason = report, "health check error");
         return refusal(StatusCode::SERVICE_UNAVAILABLE, &report);
     }
-    let detail = if values(query, "verbose").next().is_some() { report.as_str() } else { "" };
+    let detail = if values(query, "verbose").next().is_some() {
+        report.as_str()
+    } else {
+        ""
+    };
     let mut response = plain(StatusCode::OK, format!("{detail}ok\n"));
     no_sniffing(&mut response);
     response
@@ -151,7 +183,12 @@ impl Check {
         match self {
             Check::DataCorruption => {
                 let corrupt = AlarmType::Corrupt as i32;
-                match backend.reader().alarms().iter().any(|alarm| alarm.alarm == corrupt) {
+                match backend
+                    .reader()
+                    .alarms()
+                    .iter()
+                    .any(|alarm| alarm.alarm == corrupt)
+                {
                     true => Err("alarm activated: CORRUPT".to_owned()),
                     false => Ok(()),
                 }

@@ -53,7 +53,13 @@ impl Line {
 
     /// Columns separated by tabs.
     pub(super) fn console(self) -> String {
-        let Line { level, time, caller, message, fields } = self;
+        let Line {
+            level,
+            time,
+            caller,
+            message,
+            fields,
+        } = self;
         let mut text = format!("{time}\t{level}\t{caller}\t{message}");
         if !fields.is_empty() {
             let _ = write!(text, "\t{}", Value::Object(fields));
@@ -138,7 +144,10 @@ mod tests {
     #[test]
     fn json_is_one_object_on_one_line() {
         let text = line().json();
-        assert!(text.ends_with('\n') && text.matches('\n').count() == 1, "{text}");
+        assert!(
+            text.ends_with('\n') && text.matches('\n').count() == 1,
+            "{text}"
+        );
         let value: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(value["level"], "info");
         assert_eq!(value["msg"], "said\n\"so\"");
@@ -154,7 +163,13 @@ mod tests {
 
     #[test]
     fn callers_are_short() {
-        assert_eq!(caller("crates/server/src/http/health.rs", 3), "server/http/health.rs:3");
-        assert_eq!(caller("/home/x/registry/src/h2-0.4.1/src/frame.rs", 9), "src/frame.rs:9");
+        assert_eq!(
+            caller("crates/server/src/http/health.rs", 3),
+            "server/http/health.rs:3"
+        );
+        assert_eq!(
+            caller("/home/x/registry/src/h2-0.4.1/src/frame.rs", 9),
+            "src/frame.rs:9"
+        );
     }
 }

@@ -19,6 +19,8 @@ const COUNTERS: &[&str] = &[
     "etcd_server_heartbeat_send_failures_total",
     "etcd_server_learner_promote_successes",
     "etcd_server_read_indexes_failed_total",
+    "etcd_debugging_store_reads_total",
+    "etcd_debugging_store_writes_total",
     "etcd_server_slow_apply_total",
     "etcd_server_slow_read_indexes_total",
 ];
@@ -40,6 +42,7 @@ const HISTOGRAMS: &[&str] = &[
     "etcd_debugging_snap_save_marshalling_duration_seconds",
     "etcd_debugging_snap_save_total_duration_seconds",
     "etcd_disk_backend_commit_duration_seconds",
+    "etcd_disk_wal_write_duration_seconds",
     "etcd_disk_backend_snapshot_duration_seconds",
     "etcd_snap_db_fsync_duration_seconds",
     "etcd_snap_db_save_total_duration_seconds",

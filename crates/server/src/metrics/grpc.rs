@@ -1,6 +1,6 @@
 //! Calls by method: begun, ended, messages each way.
 
-use super::Counter;
+use super::{Counter, Histogram};
 use crate::methods::Method;
 use tonic::Code;
 
@@ -38,6 +38,10 @@ pub(crate) struct MethodMetrics {
     /// Messages to clients.
     pub(crate) sent: Counter,
     handled: [Counter; CODES],
+    /// Time from request to answer of unary calls that succeeded.
+    pub(crate) succeeded: Histogram,
+    /// The same of those that failed.
+    pub(crate) failed: Histogram,
 }
 
 impl MethodMetrics {
@@ -48,7 +52,9 @@ impl MethodMetrics {
 
     /// Calls ended, by the place of their code.
     pub(super) fn each_handled(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        CODE_LABELS.into_iter().zip(self.handled.iter().map(Counter::get))
+        CODE_LABELS
+            .into_iter()
+            .zip(self.handled.iter().map(Counter::get))
     }
 }
 
@@ -58,7 +64,12 @@ pub(crate) struct GrpcMetrics(Vec<MethodMetrics>);
 
 impl Default for GrpcMetrics {
     fn default() -> GrpcMetrics {
-        GrpcMetrics(Method::ALL.iter().map(|_| MethodMetrics::default()).collect())
+        GrpcMetrics(
+            Method::ALL
+                .iter()
+                .map(|_| MethodMetrics::default())
+                .collect(),
+        )
     }
 }
 

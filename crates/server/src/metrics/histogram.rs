@@ -31,7 +31,7 @@ pub(super) struct Reading {
 impl Histogram {
     /// Counts one duration.
     pub(crate) fn observe(&self, took: Duration) {
-        let bucket = (0..BUCKETS).find(|bucket| took <= bound(*bucket)).unwrap_or(BUCKETS);
+        let bucket = bucket_of(took);
         self.buckets[bucket].add(1);
         self.total_microseconds.add(took.as_micros() as u64);
     }
@@ -43,10 +43,23 @@ impl Histogram {
             count += self.buckets[bucket].get();
             count
         };
-        let buckets = (0..BUCKETS).map(|b| (bound(b).as_secs_f64(), below(b))).collect();
+        let buckets = (0..BUCKETS)
+            .map(|b| (bound(b).as_secs_f64(), below(b)))
+            .collect();
         let count = below(BUCKETS);
-        Reading { buckets, count, sum: self.total_microseconds.get() as f64 / 1e6 }
+        Reading {
+            buckets,
+            count,
+            sum: self.total_microseconds.get() as f64 / 1e6,
+        }
     }
+}
+
+/// The first bucket whose bound is not below: the number of doublings.
+fn bucket_of(took: Duration) -> usize {
+    let firsts = took.as_nanos().div_ceil(FIRST_BOUND.as_nanos()).max(1);
+    let doublings = u128::BITS - (firsts - 1).leading_zeros();
+    BUCKETS.min(doublings as usize)
 }
 
 fn bound(bucket: usize) -> Duration {
@@ -56,6 +69,19 @@ fn bound(bucket: usize) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_falls_into_the_first_bucket_that_holds_it() {
+        let microseconds = (0..30_000)
+            .step_by(7)
+            .chain([999, 1000, 1001, 2000, 2001, 1 << 40]);
+        for took in microseconds.map(Duration::from_micros) {
+            let searched = (0..BUCKETS)
+                .find(|bucket| took <= bound(*bucket))
+                .unwrap_or(BUCKETS);
+            assert_eq!(bucket_of(took), searched, "{took:?}");
+        }
+    }
 
     #[test]
     fn buckets_are_cumulative_and_long_ones_count() {

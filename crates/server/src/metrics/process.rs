@@ -11,15 +11,36 @@ use crate::files;
 /// Adds what can be read; a system without `/proc` has none of it.
 pub(super) fn write(page: &mut Page) {
     if let Some(usage) = Usage::read() {
-        page.counter("process_cpu_seconds_total", "User and system time spent.", usage.cpu_seconds);
-        page.gauge("process_resident_memory_bytes", "Resident memory.", usage.resident_bytes);
-        page.gauge("process_virtual_memory_bytes", "Virtual memory.", usage.virtual_bytes);
-        page.gauge("process_start_time_seconds", "When the process began.", usage.start_seconds);
+        page.counter(
+            "process_cpu_seconds_total",
+            "User and system time spent.",
+            usage.cpu_seconds,
+        );
+        page.gauge(
+            "process_resident_memory_bytes",
+            "Resident memory.",
+            usage.resident_bytes,
+        );
+        page.gauge(
+            "process_virtual_memory_bytes",
+            "Virtual memory.",
+            usage.virtual_bytes,
+        );
+        page.gauge(
+            "process_start_time_seconds",
+            "When the process began.",
+            usage.start_seconds,
+        );
     }
-    let open = RealDisk.list(Path::new("/proc/self/fd")).map_or(0, |names| names.len());
+    let open = RealDisk
+        .list(Path::new("/proc/self/fd"))
+        .map_or(0, |names| names.len());
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let limit = limit.unwrap_or(u64::MAX);
-    for (name, value) in [("process_open_fds", open as u64), ("os_fd_used", open as u64)] {
+    for (name, value) in [
+        ("process_open_fds", open as u64),
+        ("os_fd_used", open as u64),
+    ] {
         page.gauge(name, "Open files and sockets.", value);
     }
     for name in ["process_max_fds", "os_fd_limit"] {
@@ -57,7 +78,11 @@ impl Usage {
 
 fn boot_seconds() -> Option<f64> {
     let stat = files::read_text(Path::new("/proc/stat")).ok()?;
-    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+    stat.lines()
+        .find_map(|line| line.strip_prefix("btime "))?
+        .trim()
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]

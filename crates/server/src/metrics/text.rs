@@ -47,18 +47,34 @@ impl Page {
     /// A family of one histogram.
     pub(super) fn histogram(&mut self, name: &str, help: &str, reading: &Reading) {
         self.family(name, "histogram", help);
+        self.histogram_samples(name, &[], reading);
+    }
+
+    /// One histogram of a family.
+    pub(super) fn histogram_samples(
+        &mut self,
+        name: &str,
+        labels: &[(&str, &str)],
+        reading: &Reading,
+    ) {
         let bucket = format!("{name}_bucket");
+        let below = |bound: &str, page: &mut Page, count| {
+            let labels: Vec<_> = labels.iter().copied().chain([("le", bound)]).collect();
+            page.sample(&bucket, &labels, count);
+        };
         for (bound, count) in &reading.buckets {
-            self.sample(&bucket, &[("le", &bound.to_string())], count);
+            below(&bound.to_string(), self, *count);
         }
-        self.sample(&bucket, &[("le", "+Inf")], reading.count);
-        self.sample(&format!("{name}_sum"), &[], reading.sum);
-        self.sample(&format!("{name}_count"), &[], reading.count);
+        below("+Inf", self, reading.count);
+        self.sample(&format!("{name}_sum"), labels, reading.sum);
+        self.sample(&format!("{name}_count"), labels, reading.count);
     }
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+    text.replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
 }
 
 #[cfg(test)]

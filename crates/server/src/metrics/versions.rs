@@ -38,7 +38,10 @@ impl ClientVersions {
         if version.len() > VERSION_BYTES_MAX {
             return &self.other;
         }
-        let fresh = || ByShape { version: version.to_owned(), ..ByShape::default() };
+        let fresh = || ByShape {
+            version: version.to_owned(),
+            ..ByShape::default()
+        };
         self.known
             .iter()
             .map(|slot| slot.get_or_init(fresh))

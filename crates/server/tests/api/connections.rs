@@ -37,12 +37,17 @@ async fn what_is_no_http_is_answered_or_closed_and_nothing_else() {
     let serving = serving(&[]);
     let address = serving.endpoint.trim_start_matches("http://");
     let mut garbage = TcpStream::connect(address).await.unwrap();
-    garbage.write_all(b"\x00\x01\x02 this is no request\r\n\r\n").await.unwrap();
+    garbage
+        .write_all(b"\x00\x01\x02 this is no request\r\n\r\n")
+        .await
+        .unwrap();
     let mut answer = Vec::new();
     garbage.read_to_end(&mut answer).await.unwrap();
     // A preface of HTTP/2 that breaks off.
     let mut torn = TcpStream::connect(address).await.unwrap();
-    torn.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n").await.unwrap();
+    torn.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n")
+        .await
+        .unwrap();
     drop(torn);
     serving.kv().await.put(put("a", "1")).await.unwrap();
 }
@@ -58,8 +63,10 @@ async fn a_unix_socket_serves_the_same() {
         let file = file.clone();
         async move { UnixStream::connect(file).await.map(TokioIo::new) }
     });
-    let channel: Channel =
-        Endpoint::from_static("http://localhost").connect_with_connector(connect).await.unwrap();
+    let channel: Channel = Endpoint::from_static("http://localhost")
+        .connect_with_connector(connect)
+        .await
+        .unwrap();
     let mut kv = KvClient::new(channel);
     kv.put(put("a", "1")).await.unwrap();
     assert_eq!(kv.range(get("a")).await.unwrap().into_inner().count, 1);

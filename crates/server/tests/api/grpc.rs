@@ -14,10 +14,15 @@ use crate::serving::{get, put, serving};
 async fn the_server_says_that_it_serves() {
     let serving = serving(&[]);
     let mut health = HealthClient::new(serving.channel().await);
-    let request = |service: &str| HealthCheckRequest { service: service.to_owned() };
+    let request = |service: &str| HealthCheckRequest {
+        service: service.to_owned(),
+    };
     let answer = health.check(request("")).await.unwrap().into_inner();
     assert_eq!(answer.status, 1, "SERVING");
-    assert_eq!(health.check(request("nobody")).await.unwrap_err().code(), Code::NotFound);
+    assert_eq!(
+        health.check(request("nobody")).await.unwrap_err().code(),
+        Code::NotFound
+    );
 }
 
 #[tokio::test]
@@ -25,8 +30,12 @@ async fn a_client_may_require_a_leader_and_say_its_version() {
     let serving = serving(&[]);
     let mut kv = serving.kv().await;
     let mut request = Request::new(get("a"));
-    request.metadata_mut().insert("hasleader", MetadataValue::from_static("true"));
-    request.metadata_mut().insert("client-api-version", MetadataValue::from_static("3.7"));
+    request
+        .metadata_mut()
+        .insert("hasleader", MetadataValue::from_static("true"));
+    request
+        .metadata_mut()
+        .insert("client-api-version", MetadataValue::from_static("3.7"));
     kv.range(request).await.unwrap();
     let page = crate::http::get(&serving, "/metrics").await.body;
     let line = r#"etcd_server_client_requests_total{client_api_version="3.7",type="unary"} 1"#;

@@ -23,13 +23,18 @@ pub async fn get(serving: &Serving, path: &str) -> Page {
 /// Asks for a page.
 async fn ask(address: &str, method: &str, path: &str) -> Page {
     let mut socket = TcpStream::connect(address).await.unwrap();
-    let request = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     socket.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).await.unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Page { status, head: head.to_lowercase(), body: body.to_owned() }
+    Page {
+        status,
+        head: head.to_lowercase(),
+        body: body.to_owned(),
+    }
 }
 
 #[tokio::test]
@@ -37,12 +42,22 @@ async fn health_is_etcd_s_to_the_byte() {
     let serving = serving(&[]);
     for path in ["/health", "/health?serializable=true"] {
         let page = get(&serving, path).await;
-        assert_eq!((page.status, page.body.as_str()), (200, r#"{"health":"true","reason":""}"#));
-        assert!(page.head.contains("access-control-allow-origin: *"), "{}", page.head);
+        assert_eq!(
+            (page.status, page.body.as_str()),
+            (200, r#"{"health":"true","reason":""}"#)
+        );
+        assert!(
+            page.head.contains("access-control-allow-origin: *"),
+            "{}",
+            page.head
+        );
     }
     let address = serving.endpoint.trim_start_matches("http://");
     let page = ask(address, "POST", "/health").await;
-    assert_eq!((page.status, page.body.as_str()), (405, "Method Not Allowed\n"));
+    assert_eq!(
+        (page.status, page.body.as_str()),
+        (405, "Method Not Allowed\n")
+    );
     assert!(page.head.contains("allow: get"));
 }
 
@@ -55,7 +70,10 @@ async fn checks_are_named_and_can_be_left_out() {
         page.body,
         "[+]data_corruption ok\n[+]serializable_read ok\n[+]linearizable_read ok\nok\n"
     );
-    assert_eq!(get(&serving, "/readyz/linearizable_read").await.body, "ok\n");
+    assert_eq!(
+        get(&serving, "/readyz/linearizable_read").await.body,
+        "ok\n"
+    );
     assert_eq!(get(&serving, "/livez/linearizable_read").await.status, 404);
 }
 
@@ -63,10 +81,16 @@ async fn checks_are_named_and_can_be_left_out() {
 async fn versions_and_unknown_pages() {
     let serving = serving(&[]);
     let page = get(&serving, "/version").await;
-    assert_eq!(page.body, r#"{"etcdserver":"3.7.3","etcdcluster":"3.7.0","storage":"3.7.0"}"#);
+    assert_eq!(
+        page.body,
+        r#"{"etcdserver":"3.7.3","etcdcluster":"3.7.0","storage":"3.7.0"}"#
+    );
     assert!(page.head.contains("content-type: application/json"));
     let page = get(&serving, "/nope").await;
-    assert_eq!((page.status, page.body.as_str()), (404, "404 page not found\n"));
+    assert_eq!(
+        (page.status, page.body.as_str()),
+        (404, "404 page not found\n")
+    );
 }
 
 #[tokio::test]
@@ -88,8 +112,10 @@ async fn metrics_have_etcd_s_names_and_no_name_twice() {
     ] {
         assert!(page.contains(&format!("\n{name}")), "{name} is missing");
     }
-    let mut families: Vec<&str> =
-        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    let mut families: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .collect();
     let all = families.len();
     families.sort_unstable();
     families.dedup();
@@ -110,13 +136,21 @@ async fn http_can_have_a_port_of_its_own_and_metrics_too() {
         ("metrics", "/health", 200),
         ("metrics", "/version", 404),
     ] {
-        let mut socket = tokio::net::UnixStream::connect(directory.path().join(name)).await.unwrap();
+        let mut socket = tokio::net::UnixStream::connect(directory.path().join(name))
+            .await
+            .unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
         socket.write_all(request.as_bytes()).await.unwrap();
         let mut text = String::new();
         socket.read_to_string(&mut text).await.unwrap();
-        assert!(text.starts_with(&format!("HTTP/1.1 {status}")), "{name}{path}: {text}");
+        assert!(
+            text.starts_with(&format!("HTTP/1.1 {status}")),
+            "{name}{path}: {text}"
+        );
     }
     let page = get(&serving, "/health").await;
-    assert_ne!(page.body, r#"{"health":"true","reason":""}"#, "pages have left this port");
+    assert_ne!(
+        page.body, r#"{"health":"true","reason":""}"#,
+        "pages have left this port"
+    );
 }

@@ -5,8 +5,7 @@ use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion}
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::response_op::Response as Done;
 use etcd_api::etcdserverpb::{
-    Compare, CompactionRequest, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp,
-    TxnRequest,
+    CompactionRequest, Compare, DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
 };
 use tokio_stream::StreamExt;
 use tonic::{Code, Status};
@@ -14,7 +13,10 @@ use tonic::{Code, Status};
 use crate::serving::{bytes, get, get_prefix, put, serving};
 
 fn assert_etcd(status: &Status, error: Error) {
-    assert_eq!((status.code(), status.message()), (error.code(), error.message()));
+    assert_eq!(
+        (status.code(), status.message()),
+        (error.code(), error.message())
+    );
 }
 
 #[tokio::test]
@@ -32,11 +34,27 @@ async fn what_was_put_is_read_with_its_revisions_and_the_server_s_names() {
     let answer = kv.range(get("a")).await.unwrap().into_inner();
     assert_eq!(answer.count, 1);
     let pair = answer.kvs[0].decode().unwrap();
-    assert_eq!((pair.value, pair.create_revision, pair.mod_revision, pair.version), (bytes("2"), 2, 3, 2));
-    let old = RangeRequest { revision: 2, serializable: true, ..get("a") };
+    assert_eq!(
+        (
+            pair.value,
+            pair.create_revision,
+            pair.mod_revision,
+            pair.version
+        ),
+        (bytes("2"), 2, 3, 2)
+    );
+    let old = RangeRequest {
+        revision: 2,
+        serializable: true,
+        ..get("a")
+    };
     let answer = kv.range(old).await.unwrap().into_inner();
     assert_eq!(answer.kvs[0].value(), b"1");
-    assert_eq!(answer.header.unwrap().revision, 3, "the newest revision, not the one read");
+    assert_eq!(
+        answer.header.unwrap().revision,
+        3,
+        "the newest revision, not the one read"
+    );
 }
 
 #[tokio::test]
@@ -46,8 +64,20 @@ async fn it_is_still_there_after_a_restart() {
     serving.stop();
     serving.start();
     let mut kv = serving.kv().await;
-    assert_eq!(kv.range(get("a")).await.unwrap().into_inner().kvs[0].value(), b"1");
-    assert_eq!(kv.put(put("b", "2")).await.unwrap().into_inner().header.unwrap().revision, 3);
+    assert_eq!(
+        kv.range(get("a")).await.unwrap().into_inner().kvs[0].value(),
+        b"1"
+    );
+    assert_eq!(
+        kv.put(put("b", "2"))
+            .await
+            .unwrap()
+            .into_inner()
+            .header
+            .unwrap()
+            .revision,
+        3
+    );
 }
 
 #[tokio::test]
@@ -56,21 +86,49 @@ async fn refusals_are_etcd_s() {
     let mut kv = serving.kv().await;
     assert_etcd(&kv.put(put("", "1")).await.unwrap_err(), Error::EmptyKey);
     assert_etcd(&kv.range(get("")).await.unwrap_err(), Error::EmptyKey);
-    assert_etcd(&kv.delete_range(DeleteRangeRequest::default()).await.unwrap_err(), Error::EmptyKey);
-    let unknown_lease = PutRequest { lease: 7, ..put("a", "1") };
-    assert_etcd(&kv.put(unknown_lease).await.unwrap_err(), Error::LeaseNotFound);
-    let future = RangeRequest { revision: 100, ..get("a") };
+    assert_etcd(
+        &kv.delete_range(DeleteRangeRequest::default())
+            .await
+            .unwrap_err(),
+        Error::EmptyKey,
+    );
+    let unknown_lease = PutRequest {
+        lease: 7,
+        ..put("a", "1")
+    };
+    assert_etcd(
+        &kv.put(unknown_lease).await.unwrap_err(),
+        Error::LeaseNotFound,
+    );
+    let future = RangeRequest {
+        revision: 100,
+        ..get("a")
+    };
     assert_etcd(&kv.range(future).await.unwrap_err(), Error::FutureRevision);
-    let future = CompactionRequest { revision: 100, physical: false };
-    assert_etcd(&kv.compact(future).await.unwrap_err(), Error::FutureRevision);
-    let three = TxnRequest { success: vec![operation("a"), operation("b"), operation("c")], ..TxnRequest::default() };
+    let future = CompactionRequest {
+        revision: 100,
+        physical: false,
+    };
+    assert_etcd(
+        &kv.compact(future).await.unwrap_err(),
+        Error::FutureRevision,
+    );
+    let three = TxnRequest {
+        success: vec![operation("a"), operation("b"), operation("c")],
+        ..TxnRequest::default()
+    };
     assert_etcd(&kv.txn(three).await.unwrap_err(), Error::TooManyOperations);
-    let twice = TxnRequest { success: vec![operation("a"), operation("a")], ..TxnRequest::default() };
+    let twice = TxnRequest {
+        success: vec![operation("a"), operation("a")],
+        ..TxnRequest::default()
+    };
     assert_etcd(&kv.txn(twice).await.unwrap_err(), Error::DuplicateKey);
 }
 
 fn operation(key: &str) -> RequestOp {
-    RequestOp { request: Some(Operation::RequestPut(put(key, "txn"))) }
+    RequestOp {
+        request: Some(Operation::RequestPut(put(key, "txn"))),
+    }
 }
 
 #[tokio::test]
@@ -82,7 +140,12 @@ async fn a_request_over_the_limit_is_too_large_and_changes_nothing() {
     // Beyond the limit of a message it is not even read.
     let refused = kv.put(put("a", &"x".repeat(600 * 1024))).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted);
-    assert!(refused.message().starts_with("grpc: received message larger than max ("), "{refused}");
+    assert!(
+        refused
+            .message()
+            .starts_with("grpc: received message larger than max ("),
+        "{refused}"
+    );
     let answer = kv.range(get("a")).await.unwrap().into_inner();
     assert_eq!((answer.count, answer.header.unwrap().revision), (0, 1));
 }
@@ -102,18 +165,26 @@ async fn a_transaction_takes_the_branch_of_its_comparison() {
     let txn = |value| TxnRequest {
         compare: vec![compare(value)],
         success: vec![
-            RequestOp { request: Some(Operation::RequestRange(get("a"))) },
+            RequestOp {
+                request: Some(Operation::RequestRange(get("a"))),
+            },
             operation("b"),
         ],
-        failure: vec![RequestOp { request: Some(Operation::RequestRange(get("b"))) }],
+        failure: vec![RequestOp {
+            request: Some(Operation::RequestRange(get("b"))),
+        }],
     };
     let answer = kv.txn(txn("1")).await.unwrap().into_inner();
     assert!(answer.succeeded);
     assert_eq!(answer.header.unwrap().revision, 3);
-    assert!(matches!(&answer.responses[0].response, Some(Done::ResponseRange(range)) if range.kvs[0].value() == b"1"));
+    assert!(
+        matches!(&answer.responses[0].response, Some(Done::ResponseRange(range)) if range.kvs[0].value() == b"1")
+    );
     let answer = kv.txn(txn("2")).await.unwrap().into_inner();
     assert!(!answer.succeeded);
-    assert!(matches!(&answer.responses[0].response, Some(Done::ResponseRange(range)) if range.kvs[0].value() == b"txn"));
+    assert!(
+        matches!(&answer.responses[0].response, Some(Done::ResponseRange(range)) if range.kvs[0].value() == b"txn")
+    );
 }
 
 #[tokio::test]
@@ -123,11 +194,23 @@ async fn deleting_tells_how_much_and_compaction_forgets() {
     for key in ["a1", "a2", "b1"] {
         kv.put(put(key, "1")).await.unwrap();
     }
-    let request = DeleteRangeRequest { key: bytes("a"), range_end: bytes("b"), prev_kv: true };
+    let request = DeleteRangeRequest {
+        key: bytes("a"),
+        range_end: bytes("b"),
+        prev_kv: true,
+    };
     let answer = kv.delete_range(request).await.unwrap().into_inner();
     assert_eq!((answer.deleted, answer.prev_kvs.len()), (2, 2));
-    kv.compact(CompactionRequest { revision: 5, physical: true }).await.unwrap();
-    let old = RangeRequest { revision: 4, ..get("a1") };
+    kv.compact(CompactionRequest {
+        revision: 5,
+        physical: true,
+    })
+    .await
+    .unwrap();
+    let old = RangeRequest {
+        revision: 4,
+        ..get("a1")
+    };
     assert_etcd(&kv.range(old).await.unwrap_err(), Error::Compacted);
 }
 
@@ -137,7 +220,12 @@ async fn a_long_range_comes_whole_and_in_chunks() {
     let mut kv = serving.kv().await;
     for batch in 0..24 {
         let success = (0..100).map(|place| operation(&format!("k{:05}", batch * 100 + place)));
-        kv.txn(TxnRequest { success: success.collect(), ..TxnRequest::default() }).await.unwrap();
+        kv.txn(TxnRequest {
+            success: success.collect(),
+            ..TxnRequest::default()
+        })
+        .await
+        .unwrap();
     }
     let answer = kv.range(get_prefix('k')).await.unwrap().into_inner();
     assert_eq!((answer.count, answer.kvs.len()), (2400, 2400));
@@ -154,8 +242,14 @@ async fn a_long_range_comes_whole_and_in_chunks() {
     }
     assert_eq!((count, keys.len()), (2400, 2400));
     assert!(keys.is_sorted());
-    let sorted = RangeRequest { sort_target: 4, ..get_prefix('k') };
-    assert_eq!(kv.range_stream(sorted).await.unwrap_err().code(), Code::Unimplemented);
+    let sorted = RangeRequest {
+        sort_order: 2,
+        ..get_prefix('k')
+    };
+    assert_eq!(
+        kv.range_stream(sorted).await.unwrap_err().code(),
+        Code::Unimplemented
+    );
 }
 
 #[tokio::test]
@@ -169,7 +263,15 @@ async fn a_full_store_refuses_puts_until_it_is_told_otherwise() {
             break;
         }
     }
-    assert_etcd(&refused.expect("the quota is long exceeded"), Error::NoSpace);
+    assert_etcd(
+        &refused.expect("the quota is long exceeded"),
+        Error::NoSpace,
+    );
     assert_eq!(kv.range(get("a")).await.unwrap().into_inner().count, 1);
-    kv.delete_range(DeleteRangeRequest { key: bytes("a"), ..Default::default() }).await.unwrap();
+    kv.delete_range(DeleteRangeRequest {
+        key: bytes("a"),
+        ..Default::default()
+    })
+    .await
+    .unwrap();
 }

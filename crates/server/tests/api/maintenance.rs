@@ -18,7 +18,11 @@ async fn status_tells_versions_sizes_and_who_leads() {
     let serving = serving(&["--quota-backend-bytes=1000000000"]);
     serving.kv().await.put(put("a", "1")).await.unwrap();
     let mut maintenance = MaintenanceClient::new(serving.channel().await);
-    let status = maintenance.status(StatusRequest {}).await.unwrap().into_inner();
+    let status = maintenance
+        .status(StatusRequest {})
+        .await
+        .unwrap()
+        .into_inner();
     let header = status.header.unwrap();
     assert_eq!(status.version, "3.7.3");
     assert_eq!(status.storage_version, "3.7.0");
@@ -39,13 +43,25 @@ async fn hashes_agree_before_and_after_a_restart() {
     }
     let hash_at = async |serving: &crate::serving::Serving, revision| {
         let mut maintenance = MaintenanceClient::new(serving.channel().await);
-        maintenance.hash_kv(HashKvRequest { revision }).await.unwrap().into_inner()
+        maintenance
+            .hash_kv(HashKvRequest { revision })
+            .await
+            .unwrap()
+            .into_inner()
     };
     let before = hash_at(&serving, 5).await;
     assert_eq!(before.hash_revision, 5);
     assert_eq!(before.header.as_ref().unwrap().revision, 11);
     let mut maintenance = MaintenanceClient::new(serving.channel().await);
-    assert!(maintenance.hash(HashRequest {}).await.unwrap().into_inner().header.is_some());
+    assert!(
+        maintenance
+            .hash(HashRequest {})
+            .await
+            .unwrap()
+            .into_inner()
+            .header
+            .is_some()
+    );
     serving.stop();
     serving.start();
     assert_eq!(hash_at(&serving, 5).await.hash, before.hash);
@@ -57,15 +73,33 @@ async fn an_alarm_is_raised_seen_in_health_and_cleared() {
     let serving = serving(&[]);
     let mut maintenance = MaintenanceClient::new(serving.channel().await);
     let mut alarm = async |action| {
-        let request = AlarmRequest { action, member_id: 5, alarm: 1 };
-        maintenance.alarm(request).await.unwrap().into_inner().alarms
+        let request = AlarmRequest {
+            action,
+            member_id: 5,
+            alarm: 1,
+        };
+        maintenance
+            .alarm(request)
+            .await
+            .unwrap()
+            .into_inner()
+            .alarms
     };
     assert_eq!(alarm(1).await.len(), 1);
     assert_eq!(alarm(0).await[0].member_id, 5);
     let health = crate::http::get(&serving, "/health").await;
     assert_eq!(health.status, 503);
-    assert!(health.body.contains(r#"{"health":"false","reason":"ALARM NOSPACE"}"#));
-    assert_eq!(crate::http::get(&serving, "/health?exclude=NOSPACE").await.status, 200);
+    assert!(
+        health
+            .body
+            .contains(r#"{"health":"false","reason":"ALARM NOSPACE"}"#)
+    );
+    assert_eq!(
+        crate::http::get(&serving, "/health?exclude=NOSPACE")
+            .await
+            .status,
+        200
+    );
     let refused = serving.kv().await.put(put("a", "1")).await.unwrap_err();
     assert_eq!(refused.message(), Error::NoSpace.message());
     assert_eq!(alarm(2).await.len(), 1);
@@ -82,20 +116,30 @@ async fn defragmenting_keeps_every_key() {
     }
     let mut maintenance = MaintenanceClient::new(serving.channel().await);
     maintenance.defragment(DefragmentRequest {}).await.unwrap();
-    assert_eq!(kv.range(get("a")).await.unwrap().into_inner().kvs[0].version(), 20);
+    assert_eq!(
+        kv.range(get("a")).await.unwrap().into_inner().kvs[0].version(),
+        20
+    );
 }
 
 #[tokio::test]
 async fn the_member_list_has_one_member_and_cannot_be_changed_yet() {
     let serving = serving(&["--name=n1"]);
     let mut cluster = ClusterClient::new(serving.channel().await);
-    let list = cluster.member_list(MemberListRequest { linearizable: true }).await.unwrap().into_inner();
+    let list = cluster
+        .member_list(MemberListRequest { linearizable: true })
+        .await
+        .unwrap()
+        .into_inner();
     assert_eq!(list.members.len(), 1);
     assert_eq!(list.members[0].name, "n1");
     assert_eq!(list.members[0].peer_ur_ls, ["http://localhost:2380"]);
     assert_eq!(list.members[0].client_ur_ls, ["http://127.0.0.1:2379"]);
     assert_eq!(list.header.unwrap().revision, 0);
-    let refused = cluster.member_add(MemberAddRequest::default()).await.unwrap_err();
+    let refused = cluster
+        .member_add(MemberAddRequest::default())
+        .await
+        .unwrap_err();
     assert_eq!(refused.code(), Code::Unimplemented);
     assert!(refused.message().contains("not supported yet"), "{refused}");
 }
@@ -104,7 +148,14 @@ async fn the_member_list_has_one_member_and_cannot_be_changed_yet() {
 async fn what_comes_later_says_so() {
     let serving = serving(&[]);
     let mut auth = AuthClient::new(serving.channel().await);
-    assert!(!auth.auth_status(AuthStatusRequest {}).await.unwrap().into_inner().enabled);
+    assert!(
+        !auth
+            .auth_status(AuthStatusRequest {})
+            .await
+            .unwrap()
+            .into_inner()
+            .enabled
+    );
     let refused = auth.auth_enable(AuthEnableRequest {}).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unimplemented);
     let mut maintenance = MaintenanceClient::new(serving.channel().await);

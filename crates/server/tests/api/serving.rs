@@ -22,7 +22,12 @@ pub struct Serving {
 pub fn serving(words: &[&str]) -> Serving {
     let directory = tempfile::tempdir().unwrap();
     let words = words.iter().map(|word| (*word).to_owned()).collect();
-    let mut serving = Serving { server: None, endpoint: String::new(), directory, words };
+    let mut serving = Serving {
+        server: None,
+        endpoint: String::new(),
+        directory,
+        words,
+    };
     serving.start();
     serving
 }
@@ -30,7 +35,10 @@ pub fn serving(words: &[&str]) -> Serving {
 impl Serving {
     /// Starts, again after a stop.
     pub fn start(&mut self) {
-        let data = format!("--data-dir={}", self.directory.path().join("data").display());
+        let data = format!(
+            "--data-dir={}",
+            self.directory.path().join("data").display()
+        );
         let mut words = vec![
             data,
             // Made at every start: small, so that tests do not wait for it.
@@ -40,7 +48,10 @@ impl Serving {
         ];
         words.extend(self.words.iter().cloned());
         let read_file = |_: &Path| Err("no files here".to_owned());
-        let surroundings = Surroundings { variables: &[], read_file: &read_file };
+        let surroundings = Surroundings {
+            variables: &[],
+            read_file: &read_file,
+        };
         let config = match resolve(&words, &surroundings).unwrap() {
             Request::Serve(config) => *config,
             other => panic!("expected a configuration, got {other:?}"),
@@ -64,7 +75,11 @@ impl Serving {
 
     /// A connection.
     pub async fn channel(&self) -> Channel {
-        Channel::from_shared(self.endpoint.clone()).unwrap().connect().await.unwrap()
+        Channel::from_shared(self.endpoint.clone())
+            .unwrap()
+            .connect()
+            .await
+            .unwrap()
     }
 
     /// A client of the service KV.
@@ -75,18 +90,28 @@ impl Serving {
 
 /// A put.
 pub fn put(key: &str, value: &str) -> PutRequest {
-    PutRequest { key: bytes(key), value: bytes(value), ..PutRequest::default() }
+    PutRequest {
+        key: bytes(key),
+        value: bytes(value),
+        ..PutRequest::default()
+    }
 }
 
 /// A range of one key.
 pub fn get(key: &str) -> RangeRequest {
-    RangeRequest { key: bytes(key), ..RangeRequest::default() }
+    RangeRequest {
+        key: bytes(key),
+        ..RangeRequest::default()
+    }
 }
 
 /// All keys that begin with a prefix of one letter.
 pub fn get_prefix(prefix: char) -> RangeRequest {
     let end = char::from_u32(u32::from(prefix) + 1).unwrap();
-    RangeRequest { range_end: bytes(&end.to_string()), ..get(&prefix.to_string()) }
+    RangeRequest {
+        range_end: bytes(&end.to_string()),
+        ..get(&prefix.to_string())
+    }
 }
 
 /// Text as bytes.

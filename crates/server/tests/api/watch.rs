@@ -21,12 +21,21 @@ impl Watching {
     async fn open(serving: &Serving) -> Watching {
         let mut client = WatchClient::new(serving.channel().await);
         let (requests, queue) = mpsc::channel(16);
-        let responses = client.watch(ReceiverStream::new(queue)).await.unwrap().into_inner();
-        Watching { requests, responses }
+        let responses = client
+            .watch(ReceiverStream::new(queue))
+            .await
+            .unwrap()
+            .into_inner();
+        Watching {
+            requests,
+            responses,
+        }
     }
 
     async fn ask(&self, request: RequestUnion) {
-        let request = WatchRequest { request_union: Some(request) };
+        let request = WatchRequest {
+            request_union: Some(request),
+        };
         self.requests.send(request).await.unwrap();
     }
 
@@ -36,7 +45,11 @@ impl Watching {
     }
 
     async fn next(&mut self) -> WatchResponse {
-        self.responses.message().await.unwrap().expect("the stream goes on")
+        self.responses
+            .message()
+            .await
+            .unwrap()
+            .expect("the stream goes on")
     }
 
     async fn end(&mut self) -> Status {
@@ -51,7 +64,10 @@ impl Watching {
 }
 
 fn create(key: &str) -> WatchCreateRequest {
-    WatchCreateRequest { key: bytes(key), ..WatchCreateRequest::default() }
+    WatchCreateRequest {
+        key: bytes(key),
+        ..WatchCreateRequest::default()
+    }
 }
 
 #[tokio::test]
@@ -59,7 +75,12 @@ async fn events_come_in_order_with_previous_values() {
     let serving = serving(&[]);
     let mut kv = serving.kv().await;
     let mut watching = Watching::open(&serving).await;
-    let created = watching.create(WatchCreateRequest { prev_kv: true, ..create("a") }).await;
+    let created = watching
+        .create(WatchCreateRequest {
+            prev_kv: true,
+            ..create("a")
+        })
+        .await;
     assert!(created.created && !created.canceled);
     assert!(created.header.unwrap().member_id > 0);
     kv.put(put("a", "1")).await.unwrap();
@@ -69,7 +90,10 @@ async fn events_come_in_order_with_previous_values() {
     while events.len() < 2 {
         events.extend(watching.next().await.events);
     }
-    let values: Vec<_> = events.iter().map(|event| event.kv.as_ref().unwrap().value().to_vec()).collect();
+    let values: Vec<_> = events
+        .iter()
+        .map(|event| event.kv.as_ref().unwrap().value().to_vec())
+        .collect();
     assert_eq!(values, [b"1", b"2"]);
     assert_eq!(events[1].prev_kv.as_ref().unwrap().value(), b"1");
 }
@@ -82,14 +106,23 @@ async fn history_is_replayed_and_a_watch_can_be_canceled_among_others() {
         kv.put(put("a", value)).await.unwrap();
     }
     let mut watching = Watching::open(&serving).await;
-    let first = watching.create(WatchCreateRequest { start_revision: 3, ..create("a") }).await;
+    let first = watching
+        .create(WatchCreateRequest {
+            start_revision: 3,
+            ..create("a")
+        })
+        .await;
     let mut replayed = 0;
     while replayed < 2 {
         replayed += watching.next().await.events.len();
     }
     let second = watching.create(create("a")).await;
     assert_ne!(first.watch_id, second.watch_id);
-    watching.ask(RequestUnion::CancelRequest(WatchCancelRequest { watch_id: first.watch_id })).await;
+    watching
+        .ask(RequestUnion::CancelRequest(WatchCancelRequest {
+            watch_id: first.watch_id,
+        }))
+        .await;
     let canceled = watching.next().await;
     assert!(canceled.canceled);
     assert_eq!(canceled.watch_id, first.watch_id);
@@ -104,9 +137,14 @@ async fn progress_is_told_when_asked_for() {
     serving.kv().await.put(put("a", "1")).await.unwrap();
     let mut watching = Watching::open(&serving).await;
     watching.create(create("a")).await;
-    watching.ask(RequestUnion::ProgressRequest(WatchProgressRequest {})).await;
+    watching
+        .ask(RequestUnion::ProgressRequest(WatchProgressRequest {}))
+        .await;
     let progress = watching.next().await;
-    assert_eq!((progress.watch_id, progress.header.unwrap().revision), (-1, 2));
+    assert_eq!(
+        (progress.watch_id, progress.header.unwrap().revision),
+        (-1, 2)
+    );
     assert!(progress.events.is_empty());
 }
 
@@ -114,7 +152,10 @@ async fn progress_is_told_when_asked_for() {
 async fn quiet_watches_get_notices_at_the_configured_interval() {
     let serving = serving(&["--watch-progress-notify-interval=100ms"]);
     let mut watching = Watching::open(&serving).await;
-    let request = WatchCreateRequest { progress_notify: true, ..create("a") };
+    let request = WatchCreateRequest {
+        progress_notify: true,
+        ..create("a")
+    };
     let created = watching.create(request).await;
     let notice = watching.next().await;
     assert_eq!(notice.watch_id, created.watch_id);
@@ -141,7 +182,11 @@ async fn a_client_that_never_reads_holds_up_nobody_and_misses_nothing() {
     let mut caught_up = Vec::new();
     while caught_up.len() < puts {
         let events = sleeping.next().await.events;
-        caught_up.extend(events.iter().map(|event| event.kv.as_ref().unwrap().version()));
+        caught_up.extend(
+            events
+                .iter()
+                .map(|event| event.kv.as_ref().unwrap().version()),
+        );
     }
     assert_eq!(caught_up, (1..=puts as i64).collect::<Vec<_>>());
 }
