@@ -6,9 +6,10 @@
 //!   sorted        the same, a chain of its own ─────────────────────────┘
 //! ```
 //!
-//! Everything is looked at once, front to back. What looks damaged is read a
-//! second time before it is reported: beside a running server a read may meet
-//! a write half-way.
+//! Everything is looked at once, front to back. Beside a running server that
+//! shows no single moment: a segment grows after it was read, another is given
+//! back before. So there a second pass follows when the first one finds
+//! something, and only what both have found is damage.
 
 mod agreement;
 mod chain;
@@ -48,8 +49,13 @@ pub(crate) struct Arguments {
 
 /// Checks and reports.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let directory = DataDirectory::open(&arguments.directory)?;
-    let checked = Checked::all(&directory)?;
+    let mut directory = DataDirectory::open(&arguments.directory)?;
+    let mut checked = Checked::all(&directory)?;
+    if directory.holder.is_some() && !checked.findings.is_empty() {
+        directory = DataDirectory::open(&arguments.directory)?;
+        let first = std::mem::replace(&mut checked, Checked::all(&directory)?);
+        checked.findings.retain_seen_by(&first.findings);
+    }
     let mut output = BufWriter::new(std::io::stdout());
     checked.write(&directory, &mut output)?;
     output.flush()?;

@@ -71,7 +71,7 @@ impl Chain {
         if hole.is_some() {
             (self.link, self.revision) = (None, None);
         }
-        let judged = self.judge_twice(file, agreement, findings)?;
+        let judged = self.judge_linked(file, agreement, findings)?;
         findings.append(judged.findings);
         if let Some(finding) = hole.flatten() {
             findings.add(finding);
@@ -87,27 +87,21 @@ impl Chain {
         Some(judged.survey)
     }
 
-    /// A server at work may have been met half-way: what looks damaged is
-    /// looked at again.
-    fn judge_twice(
+    /// Walks `file` behind the chain, or alone where none of its groups
+    /// follows the chain.
+    fn judge_linked(
         &self,
         file: &SegmentFile,
         agreement: &mut Agreement,
         findings: &mut Findings,
     ) -> Option<Judged> {
-        let after = if file.kind == SegmentKind::Log {
-            self.link
-        } else {
-            Some(SORTED_START)
-        };
-        let first = self.judge(file, after, agreement)?;
-        if !first.sound {
-            return self.judge(file, after, agreement);
+        if file.kind == SegmentKind::Sorted {
+            return self.judge(file, Some(SORTED_START), agreement);
         }
-        if file.kind == SegmentKind::Sorted || first.survey.link != self.link {
-            return Some(first);
+        let linked = self.judge(file, self.link, agreement)?;
+        if !linked.sound || linked.survey.link != self.link {
+            return Some(linked);
         }
-        // No group follows the chain: is there one that does not?
         let alone = self.judge(file, None, agreement)?;
         findings.append(self.broken_chain(&alone.survey));
         Some(alone)

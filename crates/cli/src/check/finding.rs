@@ -12,7 +12,7 @@ const CHECKPOINT_REMEDY: &str = "move this file away and start the server: it go
      checkpoint, or from the log alone while that is whole, and writes a new one";
 
 /// One damaged place.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     file: PathBuf,
     offset: u64,
@@ -64,6 +64,12 @@ impl Findings {
             .into_iter()
             .for_each(|finding| self.add(finding));
         self.total += hidden;
+    }
+
+    /// Keeps what `other` has found as well.
+    pub(super) fn retain_seen_by(&mut self, other: &Findings) {
+        self.shown.retain(|finding| other.shown.contains(finding));
+        self.total = self.shown.len() as u64;
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -164,14 +164,19 @@ fn open(directory: &Path) -> (Engine, Applier) {
 /// Puts in turn on a few keys, a deletion now and then, a checkpoint.
 fn fill(engine: &Engine, mut applier: Applier, value: &[u8]) {
     for number in 1..=BATCHES {
-        let batch = batch(number, value);
-        let appended = engine.append(&batch).unwrap();
-        engine.wait_durable(appended.sequence).unwrap();
-        applier.apply(&batch, &appended);
+        write(engine, &mut applier, number, value);
         if number == CHECKPOINT_AFTER {
             applier.checkpoint(b"state").unwrap();
         }
     }
+}
+
+/// The batch with that number: on stable storage, and applied.
+pub fn write(engine: &Engine, applier: &mut Applier, number: i64, value: &[u8]) {
+    let batch = batch(number, value);
+    let appended = engine.append(&batch).unwrap();
+    engine.wait_durable(appended.sequence).unwrap();
+    applier.apply(&batch, &appended);
 }
 
 fn batch(number: i64, value: &[u8]) -> Batch {

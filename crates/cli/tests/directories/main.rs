@@ -9,6 +9,7 @@ mod directory;
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use directory::{Directory, LAST_REVISION};
 use environment::randomness::Random;
@@ -214,6 +215,30 @@ fn a_directory_in_use_can_be_looked_at_and_says_by_whom() {
     assert!(check_is_sound(made.path()).contains(&me));
     let report = text(&inkstone(&["inspect"], made.path()).stdout);
     assert!(report.contains(&me), "{report}");
+}
+
+#[test]
+fn a_directory_that_is_written_meanwhile_is_never_called_damaged() {
+    let made = Directory::new();
+    let (engine, mut applier) = made.open();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut number = LAST_REVISION;
+            while !done.load(Ordering::Relaxed) {
+                directory::write(&engine, &mut applier, number, b"value");
+                number += 1;
+                if number % 100 == 0 {
+                    applier.defragment(b"state").unwrap();
+                }
+            }
+        });
+        let reports: Vec<Output> = (0..12).map(|_| inkstone(&["check"], made.path())).collect();
+        done.store(true, Ordering::Relaxed);
+        for output in reports {
+            assert!(output.status.success(), "{}", text(&output.stdout));
+        }
+    });
 }
 
 #[test]
