@@ -216,6 +216,7 @@ impl Committer {
         if frames == 0 {
             return Ok(());
         }
+        self.believe_settled()?;
         let shared = Arc::clone(&self.shared);
         let buffer = &shared.buffers[index];
         shared.doorbell.wait_until(|| buffer.is_committed(used));
@@ -287,7 +288,7 @@ impl Committer {
         header
     }
 
-    fn write(&mut self, bytes: &[u8], offset: u64, durability: Durability) -> Result<(), Error> {
+    fn write(&self, bytes: &[u8], offset: u64, durability: Durability) -> Result<(), Error> {
         let Segment { file, path, .. } = &*self.active;
         let progress = &self.shared.progress;
         match durability {
@@ -431,20 +432,20 @@ impl Committer {
         }
     }
 
-    /// Everything in the active segment is written; makes it stable, notes
-    /// what it holds and goes on in `next`.
+    /// Everything in the active segment is written; notes what it holds and
+    /// goes on in `next`.
     fn enter(&mut self, next: Arc<Segment>) -> Result<(), Error> {
         assert_eq!(
             next.header.previous,
             self.active.id(),
             "segments are linked"
         );
-        if self.shared.options.durability == Durability::Os {
-            self.sync_active()?;
-        }
         self.extent.sealed = true;
         self.write_seal_note()?;
         self.active.set_extent(self.extent);
+        if self.shared.options.durability == Durability::Os {
+            self.shared.supply.settle_later(Arc::clone(&self.active));
+        }
         self.shared.segments.insert(Arc::clone(&next));
         self.active = next;
         self.extent = self.active.extent();
@@ -460,10 +461,19 @@ impl Committer {
             first_tag: self.extent.first_tag,
             last_tag: self.extent.last_tag,
         };
-        let Segment { file, path, .. } = &*self.active;
-        file.write_durable_at(&[&note.encode()], SEAL_NOTE_START)
-            .map_err(Error::io("seal", path))?;
-        self.shared.progress.flushes.fetch_add(1, Ordering::Relaxed);
+        self.write(
+            &note.encode(),
+            SEAL_NOTE_START,
+            self.shared.options.durability,
+        )
+    }
+
+    /// With page-cache durability: learns how far the maker has flushed.
+    fn believe_settled(&mut self) -> Result<(), Error> {
+        if self.shared.options.durability == Durability::Os {
+            let settled = self.shared.supply.settled()?;
+            self.chain.synced_up_to = self.chain.synced_up_to.max(settled);
+        }
         Ok(())
     }
 
@@ -480,6 +490,11 @@ impl Committer {
     /// Marks the clean end, where the segment has room for the mark.
     fn close(&mut self) -> Result<(), Error> {
         if self.shared.options.durability == Durability::Os {
+            let Shared {
+                supply, doorbell, ..
+            } = &*self.shared;
+            doorbell.wait_until(|| supply.has_settled_all());
+            self.believe_settled()?;
             self.sync_active()?;
         }
         let frame = empty_frame(FrameKind::Closing);

@@ -215,7 +215,7 @@ fn decide(state: u64, want: Want) -> Result<(u64, Reserved), Refusal> {
         return Err(Refusal::Full);
     }
     let after = (room - units)
-        | (phase(state) + units) % BLOCK_UNITS << PHASE_SHIFT
+        | (((phase(state) + units) % BLOCK_UNITS) << PHASE_SHIFT)
         | frames << FRAMES_SHIFT
         | if bounded { BOUNDED } else { 0 };
     Ok((

@@ -1,4 +1,58 @@
-//! The write-ahead log that is also the value store: segments, groups, group commit, recovery.
+//! The write-ahead log that is also the value store.
+//!
+//! A record is written once and stays where it is: [`Log::append`] gives its
+//! [`Position`] at once, the promise that it survives comes with the flush, and
+//! [`Log::read`] finds it there as long as its segment is kept. The log knows
+//! nothing of keys or revisions.
+//!
+//! ```text
+//!   append ──► group buffer ──► frame ──one write, one flush──► segment ──► segment ─ ─
+//!    many       reserve: one     sealed when                    64 MiB, zeroed ahead,
+//!    threads    atomic step      the device is idle             recycled by renaming
+//! ```
+//!
+//! * **Group commit without timers**: what arrives while the device is busy is
+//!   the next group; `committer`, `ledger`.
+//! * **One durable group is one system call, one device flush**, and no block
+//!   more than its frame fills: segments consist of blocks that were written
+//!   before; `supply`.
+//! * **Recovery tells a torn tail from damage**: every frame says up to where
+//!   the log was stable when it was written; `recovery`.
+//! * **Fail-stop**: after a failed write or flush nothing is accepted until the
+//!   log has been opened again; `progress`.
+//!
+//! ```
+//! # use std::sync::Arc;
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! use environment::real::RealDisk;
+//! use value_log::{Log, Options, Record};
+//!
+//! let options = Options { segment_bytes: 1 << 20, ..Options::default() };
+//! let disk = Arc::new(RealDisk);
+//! let (log, _) = Log::open(disk.clone(), directory.path(), options.clone(), None, &mut |_| Ok(()))?;
+//!
+//! let appended = log.append(&[Record { kind: 1, parts: &[b"ink ", b"on stone"] }])?;
+//! log.wait_durable(appended.sequence)?;
+//! assert_eq!(log.read(appended.positions[0], 0)?.payload, &b"ink on stone"[..]);
+//! log.close()?;
+//!
+//! let mut groups = 0;
+//! let (_log, recovered) = Log::open(disk, directory.path(), options, None, &mut |group| {
+//!     groups += group.records.len();
+//!     Ok(())
+//! })?;
+//! assert!(recovered.clean && groups == 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The bytes on disk are described in `docs/formats/value-log.md`, a longer
+//! example is `examples/append_read_recover.rs`.
+//!
+//! Threads: `log-flush` writes the log and runs the notices, `log-segments`
+//! makes segments ahead. Readers take no lock over I/O. Taking the directory's
+//! lock is the caller's part.
 
 mod buffer;
 mod committer;

@@ -1,5 +1,6 @@
 //! Opening: read the directory, walk the log, go on behind its end.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,6 +9,7 @@ use environment::{Disk, threads};
 use crate::committer::{Committer, end_of};
 use crate::directory::{self, Contents};
 use crate::doorbell::Doorbell;
+use crate::format::{SEAL_NOTE_BYTES, SEAL_NOTE_START};
 use crate::frame::Chain;
 use crate::log::{Log, Threads};
 use crate::recovery::{self, Visit, Walked};
@@ -80,6 +82,7 @@ fn create(
         groups: 0,
         sequence: Sequence(0),
         crc: 0,
+        synced_up_to: Position::NONE,
         epoch: FIRST_EPOCH - 1,
         tag: Default::default(),
         clean: true,
@@ -99,12 +102,7 @@ fn resume(
 ) -> Result<(Log, Recovered), Error> {
     let beyond = contents.log.split_off(walked.tail + 1);
     let active = Arc::clone(&contents.log[walked.tail]);
-    // What the page cache holds and the walk accepted must be stable before a
-    // frame promises it.
-    active
-        .file
-        .sync_data()
-        .map_err(Error::io("flush", &active.path))?;
+    settle(&contents.log, &walked)?;
     let next = retire_beyond(&*disk, path, &mut contents, &active, beyond)?;
     let segment_bytes = active.header.segment_bytes;
     let stock = stock(&*disk, path, segment_bytes, &contents, next, active.id())?;
@@ -122,6 +120,29 @@ fn resume(
     let before = contents.log[..walked.tail].iter().chain(&contents.sorted);
     before.for_each(|segment| shared.segments.insert(Arc::clone(segment)));
     start(shared, active, walked)
+}
+
+/// What the page cache holds and the walk accepted must be stable before a
+/// frame promises it; what the last frame promised is. A seal note in the tail
+/// is from before a crash and would be wrong soon.
+fn settle(log: &[Arc<Segment>], walked: &Walked) -> Result<(), Error> {
+    for segment in log[..=walked.tail]
+        .iter()
+        .filter(|it| it.id() >= walked.synced_up_to.segment())
+    {
+        segment
+            .file
+            .sync_data()
+            .map_err(Error::io("flush", &segment.path))?;
+    }
+    let tail = &log[walked.tail];
+    if tail.extent().sealed {
+        let zeros = [0; SEAL_NOTE_BYTES];
+        tail.file
+            .write_durable_at(&[&zeros], SEAL_NOTE_START)
+            .map_err(Error::io("unseal", &tail.path))?;
+    }
+    Ok(())
 }
 
 /// Segments behind the tail hold nothing that counts: the one that follows it
@@ -182,6 +203,8 @@ fn stock(
         next_id: contents.next_id,
         active,
         failure: None,
+        settling: VecDeque::new(),
+        unsettled: None,
         stop: false,
     })
 }

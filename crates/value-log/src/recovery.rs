@@ -48,6 +48,8 @@ pub(crate) struct Walked {
     pub groups: u64,
     pub sequence: Sequence,
     pub crc: u32,
+    /// What the last frame promised.
+    pub synced_up_to: Position,
     /// Highest epoch seen anywhere.
     pub epoch: u32,
     pub tag: Tag,
@@ -62,6 +64,7 @@ struct Last {
     crc: u32,
     epoch: u32,
     kind: FrameKind,
+    synced_up_to: Position,
 }
 
 struct Walker<'a> {
@@ -127,7 +130,7 @@ fn first_segment(
 
 impl Walker<'_> {
     fn run(mut self, first: usize) -> Result<Walked, Error> {
-        let device_from = self.newest_begun()?;
+        let device_from = self.device_from()?;
         let mut index = first;
         let mut extent = self.walk_segment(index, index >= device_from)?;
         while self.goes_on_in(index + 1)? {
@@ -145,6 +148,7 @@ impl Walker<'_> {
             groups: self.groups,
             sequence: last.map_or(Sequence(0), |last| last.sequence),
             crc: last.map_or(0, |last| last.crc),
+            synced_up_to: last.map_or(Position::NONE, |last| last.synced_up_to),
             epoch: self.highest_epoch(),
             tag: self.tag,
             clean: last.is_none_or(|last| last.kind == FrameKind::Closing) && !torn,
@@ -161,12 +165,17 @@ impl Walker<'_> {
         headers.max(self.last.map_or(0, |last| last.epoch))
     }
 
-    /// Index of the newest segment that has a first frame: from there on the
-    /// device is asked.
-    fn newest_begun(&self) -> Result<usize, Error> {
+    /// Index of the first segment that is read from the device: the one where
+    /// the promise of the newest segment's first frame ends.
+    fn device_from(&self) -> Result<usize, Error> {
         for (index, segment) in self.contents.log.iter().enumerate().rev() {
-            if self.window(segment, true)?.header(FRAMES_START)?.is_some() {
-                return Ok(index);
+            if let Some(found) = self.window(segment, true)?.header(FRAMES_START)? {
+                let stable = found.header.synced_up_to;
+                let unsettled = |it: &Arc<Segment>| end_of(it.id(), it.extent().end) > stable;
+                return Ok(self.contents.log[..index]
+                    .iter()
+                    .position(unsettled)
+                    .unwrap_or(index));
             }
         }
         Ok(0)
@@ -210,6 +219,7 @@ impl Walker<'_> {
             epoch,
             kind,
             tag,
+            synced_up_to,
             ..
         } = found.header;
         self.last = Some(Last {
@@ -217,6 +227,7 @@ impl Walker<'_> {
             crc: found.crc,
             epoch,
             kind,
+            synced_up_to,
         });
         if tag != Tag::default() {
             self.tag = tag;

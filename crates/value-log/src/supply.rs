@@ -14,16 +14,22 @@
 //! commit path neither a flush nor a directory operation. When making one
 //! fails (a full disk) the failure is kept for whoever needs a segment, and
 //! making is tried again when someone asks or something is released.
+//!
+//! With page-cache durability the same thread flushes the segments that were
+//! left, in their order, so that nobody waits for that either.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use environment::{Disk, File, OpenMode};
 
+use crate::committer::end_of;
 use crate::doorbell::Doorbell;
 use crate::format::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::segment::{Extent, FileName, Segment};
-use crate::{Error, SEGMENT_MAX, SegmentKind};
+use crate::{Error, Position, SEGMENT_MAX, SegmentKind};
 
 /// Zeros are written in pieces of this size.
 const ZERO_BYTES: usize = 1 << 20;
@@ -43,6 +49,10 @@ pub(crate) struct Stock {
     pub active: u32,
     /// Why making failed last time.
     pub failure: Option<Error>,
+    /// Segments to flush, oldest first; the first one may be under way.
+    pub settling: VecDeque<Arc<Segment>>,
+    /// A flush failed: nothing is flushed any more.
+    pub unsettled: Option<Error>,
     /// The maker ends.
     pub stop: bool,
 }
@@ -63,6 +73,8 @@ pub(crate) struct Supply {
     changed: Condvar,
     /// Rung when a segment is ready or making failed.
     doorbell: Arc<Doorbell>,
+    /// End of the last segment that was flushed here: all before is stable.
+    settled: AtomicU64,
 }
 
 /// What a supply needs to know.
@@ -99,6 +111,7 @@ impl Supply {
             stock,
             changed,
             doorbell,
+            settled: AtomicU64::new(0),
         }
     }
 
@@ -111,6 +124,10 @@ impl Supply {
         while let Some(job) = self.wait_for_job() {
             let result = match job {
                 Job::Next => self.prepare_next(),
+                Job::Settle(segment) => {
+                    self.settle(&segment);
+                    Ok(())
+                }
                 Job::Spare => self
                     .make_spare(self.reserve_bytes)
                     .map(|number| self.stock().spares.push(number)),
@@ -132,6 +149,9 @@ impl Supply {
             if stock.failure.is_none() && stock.next.is_none() {
                 return Some(Job::Next);
             }
+            if let Some(segment) = stock.settling.front().filter(|_| stock.unsettled.is_none()) {
+                return Some(Job::Settle(Arc::clone(segment)));
+            }
             if stock.failure.is_none() && ready < self.target {
                 return Some(Job::Spare);
             }
@@ -140,6 +160,43 @@ impl Supply {
                 .wait(stock)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    fn settle(&self, segment: &Segment) {
+        let flushed = segment
+            .file
+            .sync_data()
+            .map_err(Error::io("flush", &segment.path));
+        let mut stock = self.stock();
+        match flushed {
+            Err(error) => stock.unsettled = Some(error),
+            Ok(()) => {
+                stock.settling.pop_front();
+                let end = end_of(segment.id(), segment.extent().end);
+                self.settled.store(end.to_bits(), Ordering::Release);
+            }
+        }
+    }
+
+    /// Has a segment that was left flushed in the background.
+    pub fn settle_later(&self, segment: Arc<Segment>) {
+        self.stock().settling.push_back(segment);
+        self.changed.notify_all();
+    }
+
+    /// Everything before this was flushed in the background; an error when a
+    /// flush failed.
+    pub fn settled(&self) -> Result<Position, Error> {
+        match &self.stock().unsettled {
+            Some(error) => Err(error.clone()),
+            None => Ok(Position::from_bits(self.settled.load(Ordering::Acquire))),
+        }
+    }
+
+    /// Whether nothing waits to be flushed, or never will be.
+    pub fn has_settled_all(&self) -> bool {
+        let stock = self.stock();
+        stock.settling.is_empty() || stock.unsettled.is_some()
     }
 
     /// Ends the maker.
@@ -372,9 +429,13 @@ impl Supply {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Job {
+    /// The log needs its next segment.
     Next,
+    /// A segment that was left is not flushed yet.
+    Settle(Arc<Segment>),
+    /// The stock is low.
     Spare,
 }
 

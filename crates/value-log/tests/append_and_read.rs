@@ -1,5 +1,7 @@
 //! What goes in comes out: both ways of sealing, every size, after reopening.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod support;
 
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! A crash at every single I/O: what was acknowledged is there, what was not
 //! is there whole or not at all, and what is there is a prefix.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod support;
 
 use environment::simulated::{Restart, SimulatedDisk};
@@ -8,7 +10,7 @@ use support::{explicit, open, payload, shared};
 use value_log::{Error, Log, Options, Record, Seal, Tag};
 
 /// What a run told its client before it died.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Told {
     /// Highest index whose durability was promised.
     acknowledged: u64,
@@ -158,6 +160,34 @@ fn crash_everywhere(options: &Options, seed: u64) {
     }
 }
 
+/// With page-cache durability a process crash loses nothing that was told, and
+/// a loss of power leaves a prefix.
+fn crash_everywhere_in_the_page_cache(options: &Options, seed: u64) {
+    for io in 0.. {
+        let disk = SimulatedDisk::new(seed + io);
+        disk.crash_at(io);
+        let mut told = Told::default();
+        let ended = work(&disk, options, 1, 62, &mut told);
+        if !disk.has_crashed() {
+            assert!(ended.is_ok() && io > 100, "{io}: {ended:?}");
+            return;
+        }
+        for (name, restart) in restarts() {
+            let story = format!("seed {seed}, crash at {io}, {name}");
+            let kept = if restart == Restart::ProcessCrash {
+                told.acknowledged
+            } else {
+                0
+            };
+            let told = Told {
+                acknowledged: kept,
+                ..told
+            };
+            check(&disk.restart(restart), options, &told, &story);
+        }
+    }
+}
+
 /// Opens a crashed disk and crashes again within or soon after recovery.
 fn second_life(disk: &SimulatedDisk, options: &Options, told: &Told, io: u64, story: &str) {
     disk.crash_at(io % 17);
@@ -192,6 +222,22 @@ fn explicit_groups_survive_a_crash_at_every_io() {
 #[test]
 fn shared_groups_survive_a_crash_at_every_io() {
     crash_everywhere(&shared(), 2000);
+}
+
+#[test]
+fn the_page_cache_keeps_its_smaller_promise_at_every_io() {
+    let options = Options {
+        durability: value_log::Durability::Os,
+        ..explicit()
+    };
+    crash_everywhere_in_the_page_cache(&options, 4000);
+    crash_everywhere_in_the_page_cache(
+        &Options {
+            seal: Seal::WhenIdle,
+            ..options
+        },
+        5000,
+    );
 }
 
 #[test]

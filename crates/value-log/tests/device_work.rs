@@ -1,5 +1,7 @@
 //! One durable group is one flush and no block more than its frame fills.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod support;
 
 use environment::simulated::SimulatedDisk;

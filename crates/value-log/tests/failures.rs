@@ -1,5 +1,7 @@
 //! Failed flushes, short writes, full disks.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod support;
 
 use std::sync::{Arc, Mutex};

@@ -2,6 +2,8 @@
 //! format has changed: raise the version and write down how old files are
 //! read.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod support;
 
 use environment::simulated::SimulatedDisk;

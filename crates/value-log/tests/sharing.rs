@@ -1,5 +1,7 @@
 //! Many producers: nothing is lost, and they share flushes.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
+
 mod support;
 
 use std::io;
