@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   {"level":"info","ts":"2026-01-02T15:04:05.999999Z","caller":"server/run.rs:90","msg":"…"}
-//!   2026-01-02T15:04:05.999999Z	info	server/run.rs:90	…	{"key":"value"}
+//!   2026-01-02T15:04:05.999999Z  info  server/run.rs:90  …  {"key":"value"}
 //! ```
 //!
-//! One event is one line is one write, so lines of several threads never mix.
+//! (with tabs between the columns). One event is one line is one write, so lines of several threads never mix.
 //! Events of our own crates are taken from the configured level on, those of
 //! libraries only from `warn` on: their debug lines tell about frames, not
 //! about this server.

@@ -1,9 +1,11 @@
 //! From a configuration to a process that serves until it is told to stop.
 
+use std::io;
 use std::sync::Arc;
 
 use environment::real::RealClock;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
 use crate::config::Config;
@@ -16,8 +18,10 @@ pub fn run(config: Config) -> Result<(), Error> {
     announce(&config);
     raise_file_limit();
     let server = Server::start(config)?;
+    // Before the ready line: who reads it may send a signal at once.
+    let signals = Signals::catch().map_err(Error::Threads)?;
     info!("ready to serve client requests");
-    let signal = wait_for_signal()?;
+    let signal = signals.wait();
     info!(signal, "received signal; shutting down");
     server.stop();
     info!("stopped");
@@ -51,16 +55,38 @@ fn raise_file_limit() {
     }
 }
 
-fn wait_for_signal() -> Result<&'static str, Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    runtime.map_err(Error::Threads)?.block_on(async {
-        let mut terminate = signal(SignalKind::terminate()).map_err(Error::Threads)?;
-        let mut interrupt = signal(SignalKind::interrupt()).map_err(Error::Threads)?;
-        Ok(tokio::select! {
-            _ = terminate.recv() => "terminated",
-            _ = interrupt.recv() => "interrupt",
+/// The signals that end the server, caught from the moment this exists.
+struct Signals {
+    runtime: Runtime,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Signals> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let inside = runtime.enter();
+        let terminate = signal(SignalKind::terminate())?;
+        let interrupt = signal(SignalKind::interrupt())?;
+        drop(inside);
+        Ok(Signals {
+            runtime,
+            terminate,
+            interrupt,
         })
-    })
+    }
+
+    fn wait(self) -> &'static str {
+        let Signals {
+            runtime,
+            mut terminate,
+            mut interrupt,
+        } = self;
+        runtime.block_on(async {
+            tokio::select! {
+                _ = terminate.recv() => "terminated",
+                _ = interrupt.recv() => "interrupt",
+            }
+        })
+    }
 }

@@ -1,5 +1,6 @@
 //! One scrape: everything, under etcd's names where etcd has one.
 
+use super::grpc::MethodMetrics;
 use super::text::Page;
 use super::{Counter, absent, process};
 use crate::backend::Backend;
@@ -290,9 +291,12 @@ fn watches_and_leases(page: &mut Page, backend: &Backend) {
     );
 }
 
+/// Picks one of a method's counters.
+type CounterOf = fn(&MethodMetrics) -> &Counter;
+
 fn calls(page: &mut Page, backend: &Backend) {
     let grpc = &backend.metrics.grpc;
-    let families: [(&str, &str, fn(&super::grpc::MethodMetrics) -> &Counter); 3] = [
+    let families: [(&str, &str, CounterOf); 3] = [
         ("grpc_server_started_total", "Calls begun.", |method| {
             &method.started
         }),

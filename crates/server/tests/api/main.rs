@@ -3,6 +3,8 @@
 //! Each test has a server in a directory of its own, on a port that the
 //! system chooses. One file per service.
 
+#![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
+
 mod connections;
 mod grpc;
 mod http;

@@ -1,0 +1,217 @@
+//! `inkstone serve` as people and process supervisors meet it: what it
+//! prints, how it ends, under which names it can be called.
+#![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Output, Stdio};
+
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
+
+/// A server that has said it is ready.
+struct Served {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    /// What it has logged so far.
+    lines: Vec<String>,
+}
+
+/// Starts `program` with a directory below `place` and these words, and waits
+/// for its ready line.
+fn ready(program: &Path, place: &TempDir, words: &[&str]) -> Served {
+    let mut child = Command::new(program)
+        .args(words)
+        .arg(format!(
+            "--data-dir={}",
+            place.path().join("data").display()
+        ))
+        .args(["--segment-bytes=8388608", "--listen-client-urls"])
+        .arg(socket_url(place))
+        .arg("--advertise-client-urls=http://127.0.0.1:2379")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        let read = log.read_line(&mut line).unwrap();
+        assert!(read > 0, "it ended before it was ready: {lines:?}");
+        lines.push(line);
+        if lines[lines.len() - 1].contains("ready to serve client requests") {
+            return Served { child, log, lines };
+        }
+    }
+}
+
+fn socket_url(place: &TempDir) -> String {
+    format!("unix://{}/s.sock", place.path().display())
+}
+
+impl Served {
+    /// Sends a signal and waits for the end, collecting the rest of the log.
+    fn end(mut self, signal: &str) -> (ExitStatus, Vec<String>) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args([signal, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let status = self.child.wait().unwrap();
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).unwrap();
+        self.lines.extend(rest.lines().map(str::to_owned));
+        (status, std::mem::take(&mut self.lines))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve(words: &[&str]) -> Output {
+    Command::new(PROGRAM)
+        .arg("serve")
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn both_signals_end_it_well_although_a_client_is_connected() {
+    for signal in ["-TERM", "-INT"] {
+        let place = tempfile::tempdir().unwrap();
+        let served = ready(Path::new(PROGRAM), &place, &["serve"]);
+        let path = place.path().join("s.sock");
+        let _client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        let (status, log) = served.end(signal);
+        assert!(status.success(), "{status}: {log:?}");
+        assert!(log.last().unwrap().contains("stopped"), "{log:?}");
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn every_log_line_is_one_json_object_with_etcd_s_four_keys() {
+    let place = tempfile::tempdir().unwrap();
+    let (_, log) = ready(Path::new(PROGRAM), &place, &["serve"]).end("-TERM");
+    for line in log {
+        let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+        for key in ["level", "ts", "caller", "msg"] {
+            assert!(object[key].is_string(), "{key} in {line}");
+        }
+        assert_ne!(object["level"], "error", "{line}");
+    }
+}
+
+#[test]
+fn the_log_can_be_columns_in_a_file() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("server.log");
+    let outputs = format!("--log-outputs=stderr,{}", file.display());
+    let served = ready(
+        Path::new(PROGRAM),
+        &place,
+        &["serve", "--log-format=console", &outputs],
+    );
+    let (_, log) = served.end("-TERM");
+    assert_eq!(log[0].split('\t').nth(1), Some("info"), "{}", log[0]);
+    assert!(
+        std::fs::read_to_string(file)
+            .unwrap()
+            .starts_with(log[0].trim_end())
+    );
+}
+
+#[test]
+fn behind_the_name_etcd_and_behind_a_flag_is_the_same_server() {
+    let place = tempfile::tempdir().unwrap();
+    let etcd = place.path().join("etcd");
+    std::os::unix::fs::symlink(PROGRAM, &etcd).unwrap();
+    assert!(
+        ready(&etcd, &place, &["--name=n1"])
+            .end("-TERM")
+            .0
+            .success()
+    );
+    assert!(
+        ready(Path::new(PROGRAM), &place, &["--name", "n1"])
+            .end("-TERM")
+            .0
+            .success()
+    );
+}
+
+#[test]
+fn versions_begin_with_etcd_s_line() {
+    for words in [&["--version"][..], &["serve", "--version"], &["-version"]] {
+        let output = Command::new(PROGRAM).args(words).output().unwrap();
+        assert!(output.status.success());
+        let text = text(&output.stdout);
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("etcd Version: 3.7.3"));
+        assert!(lines.next().unwrap().starts_with("Inkstone Version: "));
+    }
+}
+
+#[test]
+fn impossible_flags_exit_with_2_and_a_remedy() {
+    for (words, remedy) in [
+        (&["--data-dri=x"][..], "did you mean --data-dir?"),
+        (&["--name"], "needs a value"),
+        (&["--auto-tls"], "not supported yet"),
+        (&["put"], "not a valid flag"),
+        (&["--config-file=/nowhere.yaml"], "/nowhere.yaml"),
+    ] {
+        let output = serve(words);
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        let text = text(&output.stderr);
+        assert!(text.contains(remedy), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn a_directory_in_use_is_told_and_left_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let first = ready(Path::new(PROGRAM), &place, &["serve"]);
+    let data = format!("--data-dir={}", place.path().join("data").display());
+    let second = tempfile::tempdir().unwrap();
+    let listen = format!("--listen-client-urls={}", socket_url(&second));
+    let output = serve(&[
+        &data,
+        &listen,
+        "--advertise-client-urls=http://127.0.0.1:2379",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    let told = text(&output.stderr);
+    assert!(
+        told.contains(&first.child.id().to_string()),
+        "names the holder: {told}"
+    );
+    assert!(first.end("-TERM").0.success());
+}
+
+#[test]
+fn help_lists_the_flags_and_variables_set_them() {
+    let output = serve(&["--help"]);
+    assert!(output.status.success());
+    assert!(text(&output.stdout).contains("--quota-backend-bytes"));
+    let output = Command::new(PROGRAM)
+        .arg("serve")
+        .env("ETCD_HEARTBEAT_INTERVAL", "0")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("--heartbeat-interval"));
+}
