@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use engine::inspect::{Checkpoint, CheckpointFile, Contents, Damage, contents};
 use etcd_api::EncodedKeyValue;
-use value_log::SegmentKind;
 use value_log::inspect::{Frame, FrameKind, FrameRecord, SegmentFile};
+use value_log::{Position, SegmentKind};
 
 use super::Report;
 use crate::directory::DataDirectory;
@@ -187,7 +187,10 @@ impl Report for Text {
             checkpoint.applied_index.to_string(),
             checkpoint.keys.to_string(),
             checkpoint.superseded.to_string(),
-            format!("  {:08x} at {}", from.segment(), from.offset()),
+            match from {
+                Position::NONE => "  the beginning".to_owned(),
+                _ => format!("  {:08x} at {}", from.segment(), from.offset()),
+            },
         ]);
         Ok(())
     }

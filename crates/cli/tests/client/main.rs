@@ -1,4 +1,6 @@
 //! get, put, del and watch against a server of our own, as people type them.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![expect(
     clippy::disallowed_methods,
     reason = "a test starts processes, waits for them and looks for a port"
