@@ -30,7 +30,12 @@ pub struct Generator {
 
 impl Generator {
     pub fn new(random: Random) -> Generator {
-        Generator { random, revision: 1, compacted: 0, ignoring: true }
+        Generator {
+            random,
+            revision: 1,
+            compacted: 0,
+            ignoring: true,
+        }
     }
 
     /// Takes note of where the real one is now.
