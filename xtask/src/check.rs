@@ -32,6 +32,11 @@ pub fn fix() -> Outcome {
         "--allow-staged",
     ]))?;
     run(&mut cargo(&["fmt", "--all"]))?;
+    formats()
+}
+
+/// Notes which layouts and pages agree now.
+pub fn formats() -> Outcome {
     report("formats", &tidy::formats::record(&root())?)
 }
 

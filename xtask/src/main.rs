@@ -51,6 +51,8 @@ enum Verb {
     Check,
     /// Format the code, apply simple lints, record changed formats
     Fix,
+    /// Record byte layouts that changed together with their pages (part of fix)
+    Formats,
     /// What the README names: every test of the workspace
     Test,
     /// Kill the real server with -9 under load, again and again
@@ -75,6 +77,7 @@ fn main() -> process::Outcome {
     match Arguments::parse().verb {
         Verb::Check => check::check(),
         Verb::Fix => check::fix(),
+        Verb::Formats => check::formats(),
         Verb::Test => check::test(),
         Verb::Crash(options) => crash::run(&options),
         Verb::PowerCut(options) => power_cut::run(&options),
