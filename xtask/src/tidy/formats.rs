@@ -17,6 +17,9 @@ use super::{Source, read};
 use crate::process::Outcome;
 
 const TABLE: &str = "xtask/formats.txt";
+const PAGES: &str = "docs/formats/";
+/// A page named further down is a mere mention.
+const HEADER_LINES: usize = 5;
 
 /// A byte layout and its page, as hashes of their texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,10 +90,7 @@ fn judge(path: &str, old: &Pair, new: &Pair) -> Option<String> {
 fn pairs(sources: &[Source]) -> (Pairs, Vec<String>) {
     let mut pairs = Pairs::new();
     let mut faults = Vec::new();
-    let layouts = sources
-        .iter()
-        .filter(|source| source.path.starts_with("crates/") && source.path.ends_with("/format.rs"));
-    for layout in layouts {
+    for layout in sources.iter().filter(|source| is_layout(source)) {
         match page_of(layout, sources) {
             Ok(page) => {
                 let pair = Pair {
@@ -103,14 +103,32 @@ fn pairs(sources: &[Source]) -> (Pairs, Vec<String>) {
             Err(fault) => faults.push(fault),
         }
     }
+    let pages = sources
+        .iter()
+        .filter(|source| source.path.starts_with(PAGES));
+    let orphans = pages.filter(|page| !pairs.values().any(|pair: &Pair| pair.page == page.path));
+    faults.extend(orphans.map(|page| format!("{}: no layout names this page", page.path)));
     (pairs, faults)
+}
+
+/// A `format.rs`, or any source whose header begins with its page.
+fn is_layout(source: &Source) -> bool {
+    let names_a_page = || {
+        let mut header = source.text.lines().take(HEADER_LINES);
+        header.any(|line| line.starts_with("//!") && line.contains(PAGES))
+    };
+    let parts: Vec<&str> = source.path.split('/').collect();
+    match parts[..] {
+        ["crates", _, "src", .., name] => name == "format.rs" || names_a_page(),
+        _ => false,
+    }
 }
 
 fn page_of<'a>(layout: &Source, sources: &'a [Source]) -> Result<&'a Source, String> {
     let path = &layout.path;
     let start = layout
         .text
-        .find("docs/formats/")
+        .find(PAGES)
         .ok_or_else(|| format!("{path}: its header must name its page in docs/formats/"))?;
     let rest = &layout.text[start..];
     let end = rest
@@ -201,5 +219,30 @@ mod tests {
         let root = repository("one", "page one");
         std::fs::remove_file(root.path().join("docs/formats/a.md")).unwrap();
         assert!(judged(&root)[0].contains("does not exist"));
+    }
+
+    #[test]
+    fn a_page_without_a_format_fails() {
+        let root = repository("one", "page one");
+        record(root.path()).unwrap();
+        std::fs::write(root.path().join("docs/formats/b.md"), "page").unwrap();
+        assert!(judged(&root)[0].contains("no layout names"));
+    }
+
+    #[test]
+    fn any_source_that_begins_with_its_page_is_a_layout() {
+        let root = repository("one", "page one");
+        let path = root.path().join("crates/a/src/format.rs");
+        std::fs::rename(path, root.path().join("crates/a/src/state.rs")).unwrap();
+        assert!(record(root.path()).unwrap().is_empty());
+        assert!(judged(&root).is_empty());
+        write(&root, "two", "page one");
+        std::fs::remove_file(root.path().join("crates/a/src/format.rs")).unwrap();
+        std::fs::write(
+            root.path().join("crates/a/src/state.rs"),
+            "//! docs/formats/a.md\n",
+        )
+        .unwrap();
+        assert!(judged(&root)[0].contains("did not"));
     }
 }
