@@ -81,7 +81,11 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub fn new(bytes_max: usize) -> Inbox {
         assert!(bytes_max > 0, "a queue without room takes no proposal");
-        Inbox { state: Mutex::default(), arrival: Condvar::new(), bytes_max }
+        Inbox {
+            state: Mutex::default(),
+            arrival: Condvar::new(),
+            bytes_max,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -87,8 +87,15 @@ impl Node {
             took = ?options.clock.now().saturating_since(opened),
             "recovered"
         );
-        let shared = Shared { inbox, reader, progress, thread: Mutex::new(Some(thread)) };
-        Ok(Node { shared: Arc::new(shared) })
+        let shared = Shared {
+            inbox,
+            reader,
+            progress,
+            thread: Mutex::new(Some(thread)),
+        };
+        Ok(Node {
+            shared: Arc::new(shared),
+        })
     }
 
     /// Queues a command. It is evaluated, made durable and applied before the
@@ -140,7 +147,11 @@ impl Node {
 
     /// Reclaims all garbage now. Reads go on; writes wait for it.
     pub async fn defragment(&self) -> Result<(), Error> {
-        self.shared.inbox.defragment().await.unwrap_or(Err(Error::Stopped))
+        self.shared
+            .inbox
+            .defragment()
+            .await
+            .unwrap_or(Err(Error::Stopped))
     }
 
     /// Finishes what is under way, closes the log and ends the threads.
@@ -152,7 +163,11 @@ impl Node {
 impl Shared {
     fn stop(&self) {
         self.inbox.stop();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(thread) = thread
             && thread.join().is_err()
         {
@@ -218,7 +233,7 @@ impl Pump {
     }
 
     fn batch_is_full(&self) -> bool {
-        self.open_bytes >= self.batch_bytes_max
+        self.open_bytes >= self.batch_bytes_max || self.replica.batch_is_full()
     }
 
     fn step(&mut self, arrived: Arrived) {
@@ -245,7 +260,8 @@ impl Pump {
             && let Some(proposal) = self.backlog.pop_front()
         {
             self.open_bytes += proposal.command.size_bytes();
-            self.replica.propose(&proposal.command, Some(proposal.answer));
+            self.replica
+                .propose(&proposal.command, Some(proposal.answer));
         }
     }
 
@@ -291,11 +307,16 @@ impl Pump {
         let order = Ordering::Relaxed;
         self.progress.term.store(self.replica.term(), order);
         self.progress.index.store(self.replica.index(), order);
-        self.progress.applied_index.store(self.replica.applied_index(), order);
+        self.progress
+            .applied_index
+            .store(self.replica.applied_index(), order);
     }
 
     fn fail(&mut self, reason: String) {
-        error!(reason, "the log has failed; no write is accepted until the next start");
+        error!(
+            reason,
+            "the log has failed; no write is accepted until the next start"
+        );
         let error = Error::LogFailed { reason };
         self.inbox.close(error.clone());
         self.replica.fail(&error);

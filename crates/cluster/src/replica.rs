@@ -115,6 +115,11 @@ impl Replica {
         self.open.is_empty() && self.sealed.is_none() && self.in_flight.is_empty()
     }
 
+    /// The open batch should be sealed before the next command.
+    pub fn batch_is_full(&self) -> bool {
+        self.machine.batch_is_full()
+    }
+
     /// Evaluates a command into the open batch.
     pub fn propose(
         &mut self,
@@ -150,7 +155,11 @@ impl Replica {
             self.open.drain(..).for_each(Answer::give);
             return None;
         };
-        assert_eq!(batch.index, self.index + 1, "batches are numbered without a gap");
+        assert_eq!(
+            batch.index,
+            self.index + 1,
+            "batches are numbered without a gap"
+        );
         self.index = batch.index;
         self.sealed = Some((batch, std::mem::take(&mut self.open)));
         self.sealed.as_ref().map(|(batch, _)| batch)
@@ -159,13 +168,20 @@ impl Replica {
     /// The sealed batch is in the log's buffer.
     pub fn appended(&mut self, appended: Appended) {
         let (batch, answers) = self.sealed.take().expect("appended() follows seal()");
-        self.in_flight.push_back(InFlight { batch, appended, answers });
+        self.in_flight.push_back(InFlight {
+            batch,
+            appended,
+            answers,
+        });
     }
 
     /// The log took nothing of the sealed batch: it never happened.
     pub fn refused(&mut self, error: &Error) {
         let (_, answers) = self.sealed.take().expect("refused() follows seal()");
-        assert!(self.in_flight.is_empty(), "the overlay to drop holds only this batch");
+        assert!(
+            self.in_flight.is_empty(),
+            "the overlay to drop holds only this batch"
+        );
         self.index -= 1;
         self.machine.abandon();
         answers.into_iter().for_each(|answer| answer.fail(error));
@@ -175,7 +191,11 @@ impl Replica {
     /// quorum of one. Applies it and returns the answers that may go out.
     pub fn persisted(&mut self, sequence: Sequence) -> Vec<Answer> {
         let mut answers = Vec::new();
-        while self.in_flight.front().is_some_and(|first| first.appended.sequence <= sequence) {
+        while self
+            .in_flight
+            .front()
+            .is_some_and(|first| first.appended.sequence <= sequence)
+        {
             let first = self.in_flight.pop_front().expect("just seen");
             self.machine.apply(first.batch, first.appended);
             answers.extend(first.answers);
@@ -187,7 +207,11 @@ impl Replica {
     /// anything but `error`, now or later.
     pub fn fail(&mut self, error: &Error) {
         self.failed.get_or_insert_with(|| error.clone());
-        let sealed = self.sealed.take().into_iter().flat_map(|(_, answers)| answers);
+        let sealed = self
+            .sealed
+            .take()
+            .into_iter()
+            .flat_map(|(_, answers)| answers);
         let flying = self.in_flight.drain(..).flat_map(|flight| flight.answers);
         for answer in flying.chain(sealed).chain(self.open.drain(..)) {
             answer.fail(error);

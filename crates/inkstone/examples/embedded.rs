@@ -30,7 +30,10 @@ fn main() -> Result<(), Error> {
     let moved = store.write_batch(batch)?;
     print(&store.prefix("people/").reverse().collect()?);
 
-    println!("\nas it was one revision earlier ({} people)", store.at(moved - 1).prefix("people/").count()?);
+    println!(
+        "\nas it was one revision earlier ({} people)",
+        store.at(moved - 1).prefix("people/").count()?
+    );
     print(&store.at(moved - 1).prefix("people/").collect()?);
 
     println!("\neverything that happened since revision {start}");
@@ -54,7 +57,10 @@ fn main() -> Result<(), Error> {
     }
 
     drop((watch, store));
-    println!("\nclosed and opened again: {} people", Store::open(&directory)?.prefix("people/").count()?);
+    println!(
+        "\nclosed and opened again: {} people",
+        Store::open(&directory)?.prefix("people/").count()?
+    );
     Ok(())
 }
 

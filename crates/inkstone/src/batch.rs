@@ -27,14 +27,21 @@ impl Batch {
     /// Adds a put.
     #[must_use]
     pub fn put(self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Batch {
-        let put = PutRequest { key: key.into(), value: value.into(), ..Default::default() };
+        let put = PutRequest {
+            key: key.into(),
+            value: value.into(),
+            ..Default::default()
+        };
         self.with(Request::RequestPut(put))
     }
 
     /// Adds the deletion of one key; fine when it does not exist.
     #[must_use]
     pub fn delete(self, key: impl Into<Bytes>) -> Batch {
-        let delete = DeleteRangeRequest { key: key.into(), ..Default::default() };
+        let delete = DeleteRangeRequest {
+            key: key.into(),
+            ..Default::default()
+        };
         self.with(Request::RequestDeleteRange(delete))
     }
 
@@ -49,11 +56,16 @@ impl Batch {
     }
 
     fn with(mut self, request: Request) -> Batch {
-        self.operations.push(RequestOp { request: Some(request) });
+        self.operations.push(RequestOp {
+            request: Some(request),
+        });
         self
     }
 
     pub(crate) fn into_request(self) -> TxnRequest {
-        TxnRequest { success: self.operations, ..Default::default() }
+        TxnRequest {
+            success: self.operations,
+            ..Default::default()
+        }
     }
 }

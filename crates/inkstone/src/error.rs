@@ -27,7 +27,10 @@ pub struct Error {
 
 impl Error {
     pub(crate) fn new(remedy: Remedy, message: impl Into<String>) -> Error {
-        Error { remedy, message: message.into() }
+        Error {
+            remedy,
+            message: message.into(),
+        }
     }
 
     /// What the caller should do.

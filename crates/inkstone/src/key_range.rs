@@ -38,7 +38,11 @@ impl KeyRange {
             Some(last) => *last += 1,
             None => range_end.push(0),
         }
-        let key = if prefix.is_empty() { vec![0] } else { prefix.to_vec() };
+        let key = if prefix.is_empty() {
+            vec![0]
+        } else {
+            prefix.to_vec()
+        };
         KeyRange { key, range_end }
     }
 
@@ -61,7 +65,10 @@ mod tests {
     use super::*;
 
     fn range(key: &[u8], range_end: &[u8]) -> KeyRange {
-        KeyRange { key: key.to_vec(), range_end: range_end.to_vec() }
+        KeyRange {
+            key: key.to_vec(),
+            range_end: range_end.to_vec(),
+        }
     }
 
     #[test]

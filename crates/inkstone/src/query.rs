@@ -61,7 +61,13 @@ pub struct Query<'a> {
 
 impl<'a> Query<'a> {
     pub(crate) fn new(store: &'a Store, range: KeyRange, revision: i64) -> Query<'a> {
-        Query { store, range, revision, reverse: false, limit: None }
+        Query {
+            store,
+            range,
+            revision,
+            reverse: false,
+            limit: None,
+        }
     }
 
     /// From the last key to the first.
@@ -81,7 +87,10 @@ impl<'a> Query<'a> {
         if self.range.is_empty() {
             return Ok(0);
         }
-        let request = RangeRequest { count_only: true, ..self.request(&self.range, 0) };
+        let request = RangeRequest {
+            count_only: true,
+            ..self.request(&self.range, 0)
+        };
         let count = read(self.store, &request)?.count;
         Ok(u64::try_from(count).expect("a count is never negative"))
     }
@@ -95,11 +104,20 @@ impl<'a> Query<'a> {
     /// current when the first was read.
     pub fn iter(&self) -> Entries<'a> {
         let rest = (!self.range.is_empty()).then(|| self.range.clone());
-        Entries { query: self.clone(), rest, left: self.limit, page: Vec::new().into_iter() }
+        Entries {
+            query: self.clone(),
+            rest,
+            left: self.limit,
+            page: Vec::new().into_iter(),
+        }
     }
 
     fn request(&self, range: &KeyRange, limit: i64) -> RangeRequest {
-        let order = if self.reverse { SortOrder::Descend } else { SortOrder::None };
+        let order = if self.reverse {
+            SortOrder::Descend
+        } else {
+            SortOrder::None
+        };
         RangeRequest {
             key: range.key.clone().into(),
             range_end: range.range_end.clone().into(),
@@ -125,9 +143,13 @@ pub struct Entries<'a> {
 
 impl Entries<'_> {
     fn turn_page(&mut self) -> Result<(), Error> {
-        let Some(range) = self.rest.take() else { return Ok(()) };
+        let Some(range) = self.rest.take() else {
+            return Ok(());
+        };
         let entries = self.left.map_or(PAGE_ENTRIES, |left| {
-            i64::try_from(left).unwrap_or(PAGE_ENTRIES).min(PAGE_ENTRIES)
+            i64::try_from(left)
+                .unwrap_or(PAGE_ENTRIES)
+                .min(PAGE_ENTRIES)
         });
         let response = read(self.query.store, &self.query.request(&range, entries))?;
         if self.query.revision == 0 {
@@ -146,11 +168,17 @@ impl Entries<'_> {
     /// The part of `range` beyond `last`, in this query's direction.
     fn after(&self, range: KeyRange, last: &[u8]) -> KeyRange {
         if self.query.reverse {
-            return KeyRange { key: range.key, range_end: last.to_vec() };
+            return KeyRange {
+                key: range.key,
+                range_end: last.to_vec(),
+            };
         }
         let mut key = last.to_vec();
         key.push(0);
-        KeyRange { key, range_end: range.range_end }
+        KeyRange {
+            key,
+            range_end: range.range_end,
+        }
     }
 }
 

@@ -34,14 +34,22 @@ impl Store {
 
     /// Writes one key and returns the revision that did.
     pub fn put(&self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Result<i64, Error> {
-        let put = PutRequest { key: key.into(), value: value.into(), ..Default::default() };
+        let put = PutRequest {
+            key: key.into(),
+            value: value.into(),
+            ..Default::default()
+        };
         self.write(Command::Put(put)).map(|(revision, _)| revision)
     }
 
     /// Deletes one key and says whether it existed.
     pub fn delete(&self, key: impl Into<Bytes>) -> Result<bool, Error> {
-        let delete = DeleteRangeRequest { key: key.into(), ..Default::default() };
-        self.write(Command::DeleteRange(delete)).map(|(_, deleted)| deleted > 0)
+        let delete = DeleteRangeRequest {
+            key: key.into(),
+            ..Default::default()
+        };
+        self.write(Command::DeleteRange(delete))
+            .map(|(_, deleted)| deleted > 0)
     }
 
     /// Deletes every key in `range` as one revision; returns how many.
@@ -55,20 +63,25 @@ impl Store {
             range_end: range.range_end.into(),
             ..Default::default()
         };
-        self.write(Command::DeleteRange(delete)).map(|(_, deleted)| deleted)
+        self.write(Command::DeleteRange(delete))
+            .map(|(_, deleted)| deleted)
     }
 
     /// Makes all of a batch's changes one revision, and returns it. An empty
     /// batch, or one that only deletes what does not exist, changes nothing
     /// and returns the current revision.
     pub fn write_batch(&self, batch: Batch) -> Result<i64, Error> {
-        self.write(Command::Txn(batch.into_request())).map(|(revision, _)| revision)
+        self.write(Command::Txn(batch.into_request()))
+            .map(|(revision, _)| revision)
     }
 
     /// Forgets what happened before `revision`, except each key's newest
     /// version at it. Reads and watches below it fail from now on.
     pub fn compact(&self, revision: i64) -> Result<(), Error> {
-        let compact = CompactionRequest { revision, physical: false };
+        let compact = CompactionRequest {
+            revision,
+            physical: false,
+        };
         self.write(Command::Compact(compact)).map(|_| ())
     }
 

@@ -62,12 +62,19 @@ impl Watch {
             start_revision: revision,
             ..Default::default()
         });
-        Ok(Watch { stream, runtime, events: VecDeque::new() })
+        Ok(Watch {
+            stream,
+            runtime,
+            events: VecDeque::new(),
+        })
     }
 
     /// Waits for the next change. An error ends the watch: the revision it
     /// needs is compacted, or the store has closed.
-    #[expect(clippy::should_implement_trait, reason = "a watch has no end, only errors")]
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a watch has no end, only errors"
+    )]
     pub fn next(&mut self) -> Result<Event, Error> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -91,10 +98,11 @@ impl Watch {
         if response.canceled {
             return Err(Error::new(Remedy::CorrectTheCall, response.cancel_reason));
         }
-        self.events.extend(response.events.into_iter().filter_map(|event| {
-            let deleted = event.r#type == mvccpb::event::EventType::Delete as i32;
-            event.kv.map(|encoded| Event { deleted, encoded })
-        }));
+        self.events
+            .extend(response.events.into_iter().filter_map(|event| {
+                let deleted = event.r#type == mvccpb::event::EventType::Delete as i32;
+                event.kv.map(|encoded| Event { deleted, encoded })
+            }));
         Ok(())
     }
 }

@@ -5,11 +5,17 @@ use std::collections::BTreeMap;
 use inkstone::{Batch, Options, Remedy, Store};
 
 fn keys(entries: Vec<inkstone::KeyValue>) -> Vec<String> {
-    entries.into_iter().map(|entry| String::from_utf8(entry.key.to_vec()).unwrap()).collect()
+    entries
+        .into_iter()
+        .map(|entry| String::from_utf8(entry.key.to_vec()).unwrap())
+        .collect()
 }
 
 fn open(directory: &tempfile::TempDir) -> Store {
-    Options::new(directory.path().join("data")).segment_bytes(1 << 20).open().unwrap()
+    Options::new(directory.path().join("data"))
+        .segment_bytes(1 << 20)
+        .open()
+        .unwrap()
 }
 
 #[test]
@@ -17,7 +23,9 @@ fn what_was_written_is_there_after_reopening() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     for number in 0..300 {
-        store.put(format!("key/{number:03}"), format!("value {number}")).unwrap();
+        store
+            .put(format!("key/{number:03}"), format!("value {number}"))
+            .unwrap();
     }
     store.delete("key/007").unwrap();
     let revision = store.revision();
@@ -50,9 +58,27 @@ fn ranges_go_both_ways_over_many_pages_at_one_revision() {
     assert!(seen.iter().eq(model.keys().map(String::as_bytes)));
     let before = store.at(store.revision() - 1);
     let backward = keys(before.range("00010".."01490").reverse().collect().unwrap());
-    assert!(backward.iter().eq(model.range("00010".to_owned().."01490".to_owned()).rev().map(|(key, _)| key)));
-    assert_eq!(keys(before.range("00010"..="00011").collect().unwrap()), ["00010", "00011"]);
-    assert_eq!(keys(before.range::<&str>(..).reverse().limit(2).collect().unwrap()), ["01499", "01498"]);
+    assert!(
+        backward.iter().eq(model
+            .range("00010".to_owned().."01490".to_owned())
+            .rev()
+            .map(|(key, _)| key))
+    );
+    assert_eq!(
+        keys(before.range("00010"..="00011").collect().unwrap()),
+        ["00010", "00011"]
+    );
+    assert_eq!(
+        keys(
+            before
+                .range::<&str>(..)
+                .reverse()
+                .limit(2)
+                .collect()
+                .unwrap()
+        ),
+        ["01499", "01498"]
+    );
     assert_eq!(store.range::<&str>(..).count().unwrap(), 100);
 }
 
@@ -61,10 +87,14 @@ fn a_batch_is_one_revision_and_a_key_twice_in_it_is_refused_whole() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     store.put("a", "1").unwrap();
-    let revision = store.write_batch(Batch::new().put("b", "2").delete("a")).unwrap();
+    let revision = store
+        .write_batch(Batch::new().put("b", "2").delete("a"))
+        .unwrap();
     assert_eq!(store.get("b").unwrap().unwrap().mod_revision, revision);
     assert_eq!(store.get("a").unwrap(), None);
-    let error = store.write_batch(Batch::new().put("c", "3").put("c", "4")).unwrap_err();
+    let error = store
+        .write_batch(Batch::new().put("c", "3").put("c", "4"))
+        .unwrap_err();
     assert_eq!(error.remedy(), Remedy::CorrectTheCall, "{error}");
     assert_eq!(store.get("c").unwrap(), None);
     assert_eq!(store.write_batch(Batch::new()).unwrap(), revision);
@@ -84,8 +114,10 @@ fn a_watch_gives_the_past_and_then_the_present_in_order() {
         .unwrap();
     let events: Vec<_> = (0..3).map(|_| watch.next().unwrap()).collect();
     let live = live.join().unwrap();
-    let seen: Vec<_> =
-        events.iter().map(|event| (event.revision(), event.is_deletion())).collect();
+    let seen: Vec<_> = events
+        .iter()
+        .map(|event| (event.revision(), event.is_deletion()))
+        .collect();
     assert_eq!(seen, [(first, false), (first + 2, true), (live, false)]);
 }
 
@@ -108,7 +140,10 @@ fn a_second_store_on_the_directory_is_refused_with_the_holder() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let error = Store::open(directory.path().join("data")).unwrap_err();
-    assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+    assert!(
+        error.to_string().contains(&std::process::id().to_string()),
+        "{error}"
+    );
     drop(store);
     open(&directory);
 }
@@ -129,9 +164,15 @@ fn writers_on_many_threads_lose_nothing_and_share_flushes() {
                 .unwrap()
         })
         .collect();
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
     assert_eq!(store.range::<&str>(..).count().unwrap(), 800);
     assert_eq!(store.revision(), 801);
     let status = store.node().reader().engine().status();
-    assert!(status.flushes < 800, "{} flushes for 800 concurrent puts", status.flushes);
+    assert!(
+        status.flushes < 800,
+        "{} flushes for 800 concurrent puts",
+        status.flushes
+    );
 }

@@ -20,7 +20,7 @@ use engine::{KeyChange, Revision, Snapshot};
 use etcd_api::Error as Refusal;
 
 use crate::key_range::KeyRange;
-use crate::machine::{Machine, Shared};
+use crate::machine::{Machine, Shared, log_bytes};
 use crate::overlay::Overlay;
 use crate::view::{KeyVersion, View};
 use crate::{Command, Error, Response};
@@ -65,7 +65,11 @@ impl Machine {
             evaluation.snapshot.revision(),
             evaluation.base
         );
-        match work(&mut evaluation) {
+        let fitting = work(&mut evaluation).and_then(|outcome| {
+            evaluation.check_size()?;
+            Ok(outcome)
+        });
+        match fitting {
             Ok(outcome) => {
                 let changes = evaluation.changes;
                 self.decided.revision += i64::from(!changes.is_empty());
@@ -93,6 +97,21 @@ pub(crate) struct Evaluation<'m> {
 }
 
 impl Evaluation<'_> {
+    /// A command is one batch's business: what no batch holds is refused here,
+    /// before it can spoil the commands that share its batch.
+    fn check_size(&self) -> Result<(), Error> {
+        let batch_bytes = log_bytes(&self.changes);
+        let batch_bytes_max = self.shared.command_bytes_max();
+        if batch_bytes > batch_bytes_max {
+            let too_large = engine::Error::TooLarge {
+                batch_bytes,
+                batch_bytes_max,
+            };
+            return Err(too_large.into());
+        }
+        Ok(())
+    }
+
     /// Nothing has been changed yet.
     pub fn is_untouched(&self) -> bool {
         self.changes.is_empty()

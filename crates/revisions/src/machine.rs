@@ -82,10 +82,15 @@ pub(crate) struct OpenBatch {
     bytes: u64,
 }
 
+/// About what key changes will take in the log.
+pub(crate) fn log_bytes(changes: &[KeyChange]) -> u64 {
+    let bytes = |change: &KeyChange| RECORD_BYTES + change.kv.len() as u64;
+    changes.iter().map(bytes).sum()
+}
+
 impl OpenBatch {
     pub fn extend(&mut self, changes: Vec<KeyChange>) {
-        let bytes = |change: &KeyChange| RECORD_BYTES + change.kv.len() as u64;
-        self.bytes += changes.iter().map(bytes).sum::<u64>();
+        self.bytes += log_bytes(&changes);
         self.changes.extend(changes.into_iter().map(Change::Key));
     }
 
@@ -104,6 +109,12 @@ impl Shared {
     /// Bytes that count against the quota.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What one command's effects may take in the log: half of a batch, so
+    /// that a batch which is not full has room for any command.
+    pub fn command_bytes_max(&self) -> u64 {
+        self.options.engine.batch_bytes_max / 2
     }
 
     fn update_used_bytes(&self) {
@@ -230,6 +241,12 @@ impl Machine {
         self.applier.defragment(&state)?;
         self.shared.update_used_bytes();
         Ok(())
+    }
+
+    /// The open batch has as much in it as a batch should: seal it before the
+    /// next command. Whatever a single command may still add, fits.
+    pub fn batch_is_full(&self) -> bool {
+        self.open.bytes >= self.shared.command_bytes_max()
     }
 
     /// Bytes evaluated that the log does not count yet.

@@ -1,0 +1,277 @@
+//! A node on a simulated disk: what a proposer may rely on.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{Error, Node, NodeOptions};
+use environment::Disk;
+use environment::simulated::{Fault, SimulatedDisk};
+use etcd_api::etcdserverpb::{
+    CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest,
+};
+use revisions::{Command, Response};
+
+fn options(disk: &SimulatedDisk) -> NodeOptions {
+    let mut options = NodeOptions::new("/node");
+    options.disk = Arc::new(disk.clone());
+    options.machine.engine.segment_bytes = 64 << 10;
+    options.machine.engine.batch_bytes_max = 32 << 10;
+    options.machine.engine.reserve_bytes = 0;
+    options.tick = Duration::from_millis(5);
+    options
+}
+
+fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Command {
+    let (key, value) = (key.into().into(), value.into().into());
+    Command::Put(PutRequest {
+        key,
+        value,
+        ..Default::default()
+    })
+}
+
+fn revision(response: Response) -> i64 {
+    let mut response = response;
+    response.header_mut().revision
+}
+
+fn value(node: &Node, key: &str) -> Option<Vec<u8>> {
+    let request = RangeRequest {
+        key: key.as_bytes().to_vec().into(),
+        ..Default::default()
+    };
+    let response = node.reader().range(&request).unwrap();
+    response.kvs.first().map(|entry| entry.value().to_vec())
+}
+
+#[test]
+fn answers_come_in_the_order_of_the_log_and_are_visible_when_they_come() {
+    let disk = SimulatedDisk::new(1);
+    let node = Node::start(options(&disk)).unwrap();
+    let pending: Vec<_> = (0..500)
+        .map(|number| node.propose(put(format!("{number}"), "v")).unwrap())
+        .collect();
+    let revisions: Vec<_> = pending
+        .into_iter()
+        .map(|answer| revision(answer.wait().unwrap()))
+        .collect();
+    assert_eq!(revisions, (2..502).collect::<Vec<_>>());
+    assert_eq!(node.reader().revision(), 501);
+    assert_eq!(value(&node, "499").unwrap(), b"v");
+    let status = node.status();
+    assert_eq!(status.index, status.applied_index);
+    assert!(status.index <= 500, "a batch holds at least one command");
+}
+
+#[test]
+fn a_command_that_writes_nothing_is_answered_too() {
+    let disk = SimulatedDisk::new(2);
+    let node = Node::start(options(&disk)).unwrap();
+    let delete = DeleteRangeRequest {
+        key: "nothing".into(),
+        ..Default::default()
+    };
+    let response = node
+        .propose(Command::DeleteRange(delete))
+        .unwrap()
+        .wait()
+        .unwrap();
+    assert_eq!(revision(response), 1);
+    let compact = CompactionRequest {
+        revision: 7,
+        physical: true,
+    };
+    let refused = node
+        .propose(Command::Compact(compact))
+        .unwrap()
+        .wait()
+        .unwrap_err();
+    assert!(matches!(refused, Error::Refused(_)), "{refused}");
+}
+
+#[test]
+fn every_start_is_a_new_term_and_keeps_what_was_acknowledged() {
+    let disk = SimulatedDisk::new(3);
+    let mut terms = Vec::new();
+    for start in 0..4 {
+        let node = Node::start(options(&disk)).unwrap();
+        assert_eq!(node.reader().revision(), 1 + start);
+        terms.push(node.status().term);
+        node.propose(put("key", format!("{start}")))
+            .unwrap()
+            .wait()
+            .unwrap();
+        node.stop();
+        assert!(matches!(node.propose(put("late", "")), Err(Error::Stopped)));
+    }
+    assert!(
+        terms.is_sorted_by(|earlier, later| earlier < later),
+        "{terms:?}"
+    );
+}
+
+#[test]
+fn after_a_failed_flush_nothing_more_is_acknowledged_and_reads_go_on() {
+    for fault in [Fault::FailedFlush, Fault::ShortWrite { bytes: 100 }] {
+        let disk = SimulatedDisk::new(4);
+        let node = Node::start(options(&disk)).unwrap();
+        node.propose(put("before", "kept")).unwrap().wait().unwrap();
+        disk.inject(disk.io_count(), fault);
+        let mut refusals = 0;
+        for number in 0..20 {
+            let outcome = match node.propose(put(format!("{number}"), "lost")) {
+                Ok(pending) => pending.wait(),
+                Err(error) => Err(error),
+            };
+            match outcome {
+                // The fault may strike a spare segment in the making first.
+                Ok(_) => assert_eq!(refusals, 0, "acknowledged after a failure"),
+                Err(error) => {
+                    assert!(matches!(error, Error::LogFailed { .. }), "{error}");
+                    refusals += 1;
+                }
+            }
+        }
+        assert!(refusals > 0, "{fault:?} was not noticed");
+        assert_eq!(value(&node, "before").unwrap(), b"kept");
+        assert!(node.refuses_writes().is_some());
+    }
+}
+
+#[test]
+fn a_full_queue_refuses_and_forgets_nothing_it_took() {
+    let disk = SimulatedDisk::new(5);
+    let mut options = options(&disk);
+    options.queue_bytes_max = 2_000;
+    let node = Node::start(options).unwrap();
+    let mut taken = Vec::new();
+    let mut refused = 0;
+    for number in 0..3_000 {
+        match node.propose(put(format!("{number}"), vec![0; 400])) {
+            Ok(pending) => taken.push((number, pending)),
+            Err(error) => {
+                assert!(matches!(error, Error::TooManyRequests { .. }), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(!taken.is_empty());
+    assert_eq!(taken.len() + refused, 3_000);
+    for (number, pending) in taken {
+        pending.wait().unwrap();
+        assert!(
+            value(&node, &number.to_string()).is_some(),
+            "{number} was taken and is gone"
+        );
+    }
+}
+
+#[test]
+fn what_does_not_fit_one_batch_goes_into_the_next() {
+    let disk = SimulatedDisk::new(6);
+    let mut options = options(&disk);
+    options.batch_bytes_max = 4 << 10;
+    let node = Node::start(options).unwrap();
+    let pending: Vec<_> = (0..100)
+        .map(|number| {
+            node.propose(put(format!("{number}"), vec![b'x'; 1_000]))
+                .unwrap()
+        })
+        .collect();
+    pending.into_iter().for_each(|answer| {
+        answer.wait().unwrap();
+    });
+    assert_eq!(node.reader().revision(), 101);
+    assert!(node.status().index >= 20, "{:?}", node.status());
+}
+
+#[test]
+fn a_command_too_large_for_any_batch_is_refused_alone() {
+    let disk = SimulatedDisk::new(8);
+    let node = Node::start(options(&disk)).unwrap();
+    let mut pending = Vec::new();
+    for number in 0..20 {
+        pending.push((
+            true,
+            node.propose(put(format!("{number}"), vec![b'x'; 3_000]))
+                .unwrap(),
+        ));
+        pending.push((
+            false,
+            node.propose(put("large", vec![b'x'; 20_000])).unwrap(),
+        ));
+    }
+    for (fits, answer) in pending {
+        let outcome = answer.wait();
+        assert_eq!(outcome.is_ok(), fits, "{outcome:?}");
+    }
+    assert_eq!(value(&node, "large"), None);
+    assert_eq!(node.reader().revision(), 21);
+}
+
+#[test]
+fn an_expired_lease_takes_its_keys_along() {
+    let disk = SimulatedDisk::new(7);
+    let mut options = options(&disk);
+    let clock = environment::simulated::SimulatedClock::stepped();
+    options.clock = Arc::new(clock.clone());
+    options.machine.lease_ttl_min_seconds = 1;
+    let node = Node::start(options).unwrap();
+    let grant = LeaseGrantRequest { id: 9, ttl: 10 };
+    node.propose(Command::LeaseGrant(grant))
+        .unwrap()
+        .wait()
+        .unwrap();
+    let held = PutRequest {
+        key: "held".into(),
+        lease: 9,
+        ..Default::default()
+    };
+    node.propose(Command::Put(held)).unwrap().wait().unwrap();
+    clock.advance(Duration::from_secs(9));
+    node.propose(put("nudge", "")).unwrap().wait().unwrap();
+    assert!(value(&node, "held").is_some());
+    clock.advance(Duration::from_secs(2));
+    // Each proposal makes the replica look at the time at least once.
+    for _ in 0..1_000 {
+        node.propose(put("nudge", "")).unwrap().wait().unwrap();
+        if value(&node, "held").is_none() {
+            return;
+        }
+    }
+    panic!("the lease has expired, and its key is still there");
+}
+
+#[test]
+fn a_power_loss_in_mid_load_keeps_every_acknowledged_write() {
+    for seed in 0..30 {
+        let disk = SimulatedDisk::new(seed);
+        let node = Node::start(options(&disk)).unwrap();
+        let mut acknowledged = 0;
+        disk.crash_at(disk.io_count() + 3 + seed);
+        for number in 0..1_000 {
+            let outcome = node.propose(put(format!("{number:04}"), vec![b'x'; 300]));
+            if outcome.and_then(cluster::Pending::wait).is_err() {
+                break;
+            }
+            acknowledged = number + 1;
+        }
+        drop(node);
+        let disk = disk.restart(environment::simulated::Restart::power_loss());
+        assert!(!disk.list(Path::new("/node")).unwrap().is_empty());
+        let node = Node::start(options(&disk)).unwrap();
+        for number in 0..acknowledged {
+            let key = format!("{number:04}");
+            assert!(
+                value(&node, &key).is_some(),
+                "seed {seed}: {key} was acknowledged"
+            );
+        }
+        let revision = node.reader().revision();
+        assert!(
+            (acknowledged + 1..=acknowledged + 2).contains(&revision),
+            "seed {seed}"
+        );
+    }
+}
