@@ -275,6 +275,10 @@ impl Walker<'_> {
         let Some(segment) = self.contents.log.get(index) else {
             return Ok(false);
         };
+        // A segment is only left with a frame in it.
+        if self.last.is_none() {
+            return Ok(false);
+        }
         let linked = self.is_linked(index);
         let mut window = self.window(segment, false)?;
         if self

@@ -124,6 +124,13 @@ fn damage_at_the_end_of_a_segment_that_was_left_is_refused() {
 }
 
 #[test]
+fn damage_in_the_very_first_frame_is_refused() {
+    let (disk, _) = killed(100, 1500);
+    disk.flip_bit(&segment_path(1), FRAMES_START + 20, 0);
+    assert_eq!(expect_damaged(&disk, &segment_path(1)), FRAMES_START);
+}
+
+#[test]
 fn a_lost_segment_file_is_refused_behind_the_place_to_replay_from() {
     let (disk, positions) = killed(200, 1500);
     assert!(positions[199].segment() > 4);
@@ -270,7 +277,7 @@ fn foreign_files_wrong_versions_and_cut_files_are_named() {
     let try_header = |bytes: &[u8]| {
         let disk = disk.fork();
         overwrite(&disk, &segment_path(1), 0, bytes);
-        open(&disk, explicit()).err().expect("refused")
+        open(&disk, explicit()).expect_err("refused")
     };
     assert!(matches!(try_header(&[b'x'; 48]), Error::Foreign { .. }));
     let version = try_header(&with_crc(&|header| header[8] = 9));
