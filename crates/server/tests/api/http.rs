@@ -112,6 +112,7 @@ async fn metrics_have_etcd_s_names_and_no_name_twice() {
     ] {
         assert!(page.contains(&format!("\n{name}")), "{name} is missing");
     }
+    assert!(!page.contains("\nprocess_open_fds 0\n"));
     let mut families: Vec<&str> = page
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "))
