@@ -142,6 +142,10 @@ fn table_row(rows: &[Row], step: &str, column: &Column) -> String {
     if ours.is_empty() || etcds.is_empty() {
         return String::new();
     }
+    if median(&ours) == 0.0 || median(&etcds) == 0.0 {
+        // Below the clock's resolution.
+        return format!("| {step} | {} | {} | - |\n", spread(&ours), spread(&etcds));
+    }
     let quotient = median(&ours) / median(&etcds);
     let ratio = if column.more_is_better {
         quotient
