@@ -35,6 +35,10 @@ use crate::{Error, Options, Reader, WatchHub};
 /// About what a record takes in the log besides its key and value.
 const RECORD_BYTES: u64 = 80;
 
+/// Steps of upkeep between two looks at what the segments really hold, which
+/// takes longer the more of them there are.
+const MEASURE_EVERY_STEPS: u32 = 64;
+
 /// The state machine: owned by the replica thread.
 #[derive(Debug)]
 pub struct Machine {
@@ -45,6 +49,8 @@ pub struct Machine {
     pub(crate) open: OpenBatch,
     /// Bytes of each sealed batch that is not applied, oldest first.
     sealed_bytes: VecDeque<u64>,
+    /// Steps of upkeep since the used bytes were measured.
+    unmeasured_steps: u32,
     pub(crate) pace: Pace,
     pub(crate) random: Random,
 }
@@ -176,6 +182,7 @@ impl Machine {
             overlay: Overlay::default(),
             open: OpenBatch::default(),
             sealed_bytes: VecDeque::new(),
+            unmeasured_steps: 0,
             pace,
             random,
         };
@@ -225,7 +232,11 @@ impl Machine {
     pub fn maintain(&mut self) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
         self.applier.maintain(&mut || shared.checkpoint_state())?;
-        shared.update_used_bytes();
+        self.unmeasured_steps += 1;
+        if self.unmeasured_steps == MEASURE_EVERY_STEPS {
+            self.unmeasured_steps = 0;
+            shared.update_used_bytes();
+        }
         Ok(())
     }
 
