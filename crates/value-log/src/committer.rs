@@ -15,11 +15,13 @@
 //! segment, the end) keeps the log closed until it is done, so that the place
 //! of whatever comes next is known.
 
+mod turnover;
+
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::format::{FRAMES_START, FrameHeader, FrameKind, SEAL_NOTE_START, SealNote};
+use crate::format::{FrameHeader, FrameKind};
 use crate::frame::{Chain, Finisher, empty_frame};
 use crate::ledger::{UNIT_BYTES, Want, gap_before, would_fit};
 use crate::segment::{Extent, Segment};
@@ -197,8 +199,14 @@ impl Committer {
         let base = self.position_at_offset();
         buffers[index].open(base, self.room(), Sequence(first_sequence));
         open_buffer.store(index, Ordering::Release);
-        self.shared.control().generation += 1;
-        served.notify_all();
+        let waiting = {
+            let mut control = self.shared.control();
+            control.generation += 1;
+            control.waiting
+        };
+        if waiting > 0 {
+            served.notify_all();
+        }
     }
 
     /// A full segment's end may lie beyond what a position can say; a buffer
@@ -339,169 +347,6 @@ impl Committer {
         self.offset += frame.len() as u64;
         self.publish(self.offset, 1);
         Ok(self.active.position(start))
-    }
-
-    /// Serves what is beyond the open buffer. Only a failure of the log is an
-    /// error here; a missing segment is told to whoever needs it.
-    fn serve(&mut self, orders: Orders) -> Result<(), Error> {
-        for large in orders.large {
-            let placed = self.place_large(large.bytes)?;
-            large.placed.set(placed).expect("a frame is placed once");
-        }
-        if let Some(want) = orders.wanted.filter(|&want| !self.want_fits(want)) {
-            // A refusal is kept in `control`, where the producer finds it.
-            let entered = self.try_enter_next()?.is_ok();
-            assert!(
-                !entered || self.want_fits(want),
-                "a segment holds what was let through"
-            );
-        }
-        if let Some(turn) = orders.rotations {
-            let refused = self.rotate()?.is_err();
-            self.answer_rotations(turn, refused);
-        }
-        self.shared.served.notify_all();
-        Ok(())
-    }
-
-    fn answer_rotations(&self, turn: u64, refused: bool) {
-        let mut control = self.shared.control();
-        control.rotations_done = turn;
-        if refused {
-            control.rotations_refused = turn;
-        }
-    }
-
-    fn place_large(
-        &mut self,
-        frame: Vec<u8>,
-    ) -> Result<Result<(Sequence, Position), Error>, Error> {
-        if !self.fits(frame.len())
-            && let Err(refusal) = self.try_enter_next()?
-        {
-            return Ok(Err(refusal));
-        }
-        let sequence = self.chain.next;
-        let start = self.write_alone(frame, self.shared.options.durability)?;
-        Ok(Ok((sequence, start)))
-    }
-
-    /// Leaves the active segment unless nothing is in it.
-    fn rotate(&mut self) -> Result<Result<(), Error>, Error> {
-        if self.extent.end == FRAMES_START {
-            Ok(Ok(()))
-        } else {
-            self.try_enter_next()
-        }
-    }
-
-    /// Enters the next segment. The inner error says that there is none, which
-    /// leaves the log as it is; the outer one is fatal.
-    fn try_enter_next(&mut self) -> Result<Result<(), Error>, Error> {
-        match self.wait_next() {
-            Ok(next) => {
-                self.enter(next)?;
-                self.shared.control().refusal = None;
-                Ok(Ok(()))
-            }
-            Err(refusal) => {
-                self.shared.control().refusal = Some(refusal.clone());
-                Ok(Err(refusal))
-            }
-        }
-    }
-
-    /// The same before the threads run, when nobody else prepares one.
-    fn enter_next(&mut self) -> Result<(), Error> {
-        if !self.shared.supply.has_next() {
-            self.shared.supply.prepare_next()?;
-        }
-        let next = self.shared.supply.take_next()?.expect("it is there");
-        self.enter(next)
-    }
-
-    fn wait_next(&self) -> Result<Arc<Segment>, Error> {
-        let Shared {
-            supply, doorbell, ..
-        } = &*self.shared;
-        loop {
-            if let Some(next) = supply.take_next()? {
-                return Ok(next);
-            }
-            doorbell.wait_until(|| supply.is_settled());
-        }
-    }
-
-    /// Everything in the active segment is written; notes what it holds and
-    /// goes on in `next`.
-    fn enter(&mut self, next: Arc<Segment>) -> Result<(), Error> {
-        assert_eq!(
-            next.header.previous,
-            self.active.id(),
-            "segments are linked"
-        );
-        self.extent.sealed = true;
-        self.write_seal_note()?;
-        self.active.set_extent(self.extent);
-        if self.shared.options.durability == Durability::Os {
-            self.shared.supply.settle_later(Arc::clone(&self.active));
-        }
-        self.shared.segments.insert(Arc::clone(&next));
-        self.active = next;
-        self.extent = self.active.extent();
-        self.offset = self.extent.end;
-        Ok(())
-    }
-
-    fn write_seal_note(&self) -> Result<(), Error> {
-        let note = SealNote {
-            segment: self.active.id(),
-            end: self.extent.end,
-            sequence: Sequence(self.chain.next.0 - 1),
-            first_tag: self.extent.first_tag,
-            last_tag: self.extent.last_tag,
-        };
-        self.write(
-            &note.encode(),
-            SEAL_NOTE_START,
-            self.shared.options.durability,
-        )
-    }
-
-    /// With page-cache durability: learns how far the maker has flushed.
-    fn believe_settled(&mut self) -> Result<(), Error> {
-        if self.shared.options.durability == Durability::Os {
-            let settled = self.shared.supply.settled()?;
-            self.chain.synced_up_to = self.chain.synced_up_to.max(settled);
-        }
-        Ok(())
-    }
-
-    fn sync_active(&mut self) -> Result<(), Error> {
-        self.active
-            .file
-            .sync_data()
-            .map_err(Error::io("flush", &self.active.path))?;
-        self.shared.progress.flushes.fetch_add(1, Ordering::Relaxed);
-        self.chain.synced_up_to = self.end();
-        Ok(())
-    }
-
-    /// Marks the clean end, where the segment has room for the mark.
-    fn close(&mut self) -> Result<(), Error> {
-        if self.shared.options.durability == Durability::Os {
-            let Shared {
-                supply, doorbell, ..
-            } = &*self.shared;
-            doorbell.wait_until(|| supply.has_settled_all());
-            self.believe_settled()?;
-            self.sync_active()?;
-        }
-        let frame = empty_frame(FrameKind::Closing);
-        if self.fits(frame.len()) {
-            self.write_alone(frame, Durability::Durable)?;
-        }
-        Ok(())
     }
 
     /// Latches the failure and answers everyone with it.

@@ -40,6 +40,9 @@ pub(crate) struct LargeFrame {
 pub(crate) struct Control {
     /// Counts the openings of buffers.
     pub generation: u64,
+    /// Threads that wait to be served: without any the committer saves itself
+    /// the system call.
+    pub waiting: usize,
     /// The largest wish that found the buffer or the segment full.
     pub wanted: Option<Want>,
     pub large: VecDeque<LargeFrame>,
@@ -108,10 +111,17 @@ impl Shared {
     }
 
     /// Waits for the committer's next word; may wake for nothing.
-    pub fn wait_served<'a>(&'a self, control: MutexGuard<'a, Control>) -> MutexGuard<'a, Control> {
-        self.served
+    pub fn wait_served<'a>(
+        &'a self,
+        mut control: MutexGuard<'a, Control>,
+    ) -> MutexGuard<'a, Control> {
+        control.waiting += 1;
+        let mut control = self
+            .served
             .wait(control)
-            .unwrap_or_else(PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner);
+        control.waiting -= 1;
+        control
     }
 
     /// Tells the committer to look at `control`.
