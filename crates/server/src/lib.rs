@@ -34,6 +34,7 @@ mod range_stream;
 mod refusal;
 mod run;
 mod server;
+mod supervisor;
 mod watch;
 mod worker;
 

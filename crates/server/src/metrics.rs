@@ -10,6 +10,7 @@ mod checks;
 mod gather;
 mod grpc;
 mod histogram;
+mod labelled;
 mod process;
 mod text;
 mod versions;

@@ -10,17 +10,19 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::server::Server;
-use crate::{Error, logging};
+use crate::{Error, logging, supervisor};
 
 /// Serves until SIGTERM or SIGINT. Blocks.
 pub fn run(config: Config) -> Result<(), Error> {
     logging::start(&config.log, Arc::new(RealClock)).map_err(Error::Log)?;
+    supervisor::end_on_broken_invariants();
     announce(&config);
     raise_file_limit();
     let server = Server::start(config)?;
     // Before the ready line: who reads it may send a signal at once.
     let signals = Signals::catch().map_err(Error::Threads)?;
     info!("ready to serve client requests");
+    supervisor::notify_ready();
     let signal = signals.wait();
     info!(signal, "received signal; shutting down");
     server.stop();

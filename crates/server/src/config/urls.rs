@@ -61,8 +61,10 @@ pub(super) fn list(flag: &'static str, text: &str) -> Result<Vec<Url>, Error> {
 }
 
 fn one(flag: &'static str, text: &str) -> Result<Url, Error> {
-    let place = match text.split_once("://") {
-        Some(("http", address)) => tcp(flag, text, address)?,
+    // Without the slashes it is a path as well.
+    let parts = text.split_once("://").or_else(|| text.split_once(':'));
+    let place = match parts {
+        Some(("http", address)) if text.starts_with("http://") => tcp(flag, text, address)?,
         Some(("unix", path)) if !path.is_empty() => Place::Unix {
             path: PathBuf::from(path),
         },
@@ -157,29 +159,17 @@ mod tests {
 
     #[test]
     fn places_are_told_apart() {
-        let urls = list(
-            "f",
-            "http://[::1]:2379,unix:///run/x.sock,unix://localhost:20000",
-        )
-        .unwrap();
+        let written = "http://[::1]:2379,unix:///run/x.sock,unix://localhost:20000,unix:b";
+        let urls = list("f", written).unwrap();
+        let unix = |path: &str| Place::Unix { path: path.into() };
+        let tcp = Place::Tcp {
+            host: "::1".into(),
+            port: 2379,
+        };
+        let places: Vec<_> = urls.iter().map(|url| url.place().clone()).collect();
         assert_eq!(
-            urls[0].place(),
-            &Place::Tcp {
-                host: "::1".into(),
-                port: 2379
-            }
-        );
-        assert_eq!(
-            urls[1].place(),
-            &Place::Unix {
-                path: "/run/x.sock".into()
-            }
-        );
-        assert_eq!(
-            urls[2].place(),
-            &Place::Unix {
-                path: "localhost:20000".into()
-            }
+            places,
+            [tcp, unix("/run/x.sock"), unix("localhost:20000"), unix("b")]
         );
     }
 

@@ -1,0 +1,174 @@
+//! Metrics with labels or buckets.
+
+use super::Counter;
+use super::grpc::MethodMetrics;
+use super::text::Page;
+use crate::backend::Backend;
+use crate::config::AutoCompaction;
+use crate::methods::Method;
+
+/// Adds them all.
+pub(super) fn write(page: &mut Page, backend: &Backend) {
+    facts(page, backend);
+    durations(page, backend);
+    calls(page, backend);
+    handled(page, backend);
+    clients(page, backend);
+    request_durations(page, backend);
+    checks(page, backend);
+}
+
+/// Gauges whose number says nothing and whose label everything.
+fn facts(page: &mut Page, backend: &Backend) {
+    let id = format!("{:x}", backend.identity.member);
+    // etcd shows the agreed version without its last step.
+    let cluster = etcd_api::CLUSTER_VERSION.trim_end_matches(".0");
+    for (name, label, text) in [
+        (
+            "etcd_server_version",
+            "server_version",
+            etcd_api::ETCD_VERSION,
+        ),
+        ("etcd_cluster_version", "cluster_version", cluster),
+        ("etcd_server_id", "server_id", &id),
+        ("etcd_server_go_version", "server_go_version", "rust"),
+        ("inkstone_version", "version", env!("CARGO_PKG_VERSION")),
+    ] {
+        page.family(name, "gauge", "Always 1; look at the label.");
+        page.sample(name, &[(label, text)], 1);
+    }
+    let (mode, kept) = match backend.config.auto_compaction {
+        None => ("off", 0.0),
+        Some(AutoCompaction::Periodic(kept)) => ("periodic", kept.as_secs_f64()),
+        Some(AutoCompaction::Revision(kept)) => ("revision", kept as f64),
+    };
+    let name = "inkstone_auto_compaction_retention";
+    page.family(name, "gauge", "History kept: seconds or revisions.");
+    page.sample(name, &[("mode", mode)], kept);
+}
+
+fn durations(page: &mut Page, backend: &Backend) {
+    let metrics = &backend.metrics;
+    for (name, help, times) in [
+        (
+            "etcd_disk_wal_fsync_duration_seconds",
+            "Time of the log's flushes.",
+            &*metrics.flushes,
+        ),
+        (
+            "etcd_disk_backend_defrag_duration_seconds",
+            "Time of Defragment.",
+            &metrics.defragmentations,
+        ),
+        (
+            "etcd_mvcc_hash_duration_seconds",
+            "Time of Hash.",
+            &metrics.hashes,
+        ),
+        (
+            "etcd_mvcc_hash_rev_duration_seconds",
+            "Time of HashKV.",
+            &metrics.hashes_at_revision,
+        ),
+    ] {
+        page.histogram(name, help, &times.read());
+    }
+}
+
+/// Picks one of a method's counters.
+type CounterOf = fn(&MethodMetrics) -> &Counter;
+
+fn calls(page: &mut Page, backend: &Backend) {
+    let families: [(&str, &str, CounterOf); 3] = [
+        ("grpc_server_started_total", "Calls begun.", |method| {
+            &method.started
+        }),
+        (
+            "grpc_server_msg_received_total",
+            "Messages received.",
+            |method| &method.received,
+        ),
+        ("grpc_server_msg_sent_total", "Messages sent.", |method| {
+            &method.sent
+        }),
+    ];
+    for (name, help, counter) in families {
+        page.family(name, "counter", help);
+        for method in Method::ALL {
+            let count = counter(backend.metrics.grpc.of(*method)).get();
+            page.sample(name, &labels(*method), count);
+        }
+    }
+}
+
+fn handled(page: &mut Page, backend: &Backend) {
+    let name = "grpc_server_handled_total";
+    page.family(name, "counter", "Calls ended.");
+    for method in Method::ALL {
+        let counters = backend.metrics.grpc.of(*method);
+        for (code, count) in counters.each_handled().filter(|(_, count)| *count > 0) {
+            let [method, service, kind] = labels(*method);
+            page.sample(name, &[("grpc_code", code), method, service, kind], count);
+        }
+    }
+}
+
+fn labels(method: Method) -> [(&'static str, &'static str); 3] {
+    let (service, name, shape) = method.about();
+    [
+        ("grpc_method", name),
+        ("grpc_service", service),
+        ("grpc_type", shape.label()),
+    ]
+}
+
+fn clients(page: &mut Page, backend: &Backend) {
+    let name = "etcd_server_client_requests_total";
+    page.family(name, "counter", "Calls by the version the client speaks.");
+    for (version, unary, stream) in backend.metrics.client_versions.each() {
+        for (kind, count) in [("unary", unary), ("stream", stream)] {
+            if count > 0 {
+                page.sample(
+                    name,
+                    &[("client_api_version", version), ("type", kind)],
+                    count,
+                );
+            }
+        }
+    }
+}
+
+fn request_durations(page: &mut Page, backend: &Backend) {
+    let name = "etcd_server_request_duration_seconds";
+    page.family(name, "histogram", "Time from request to answer.");
+    for method in Method::ALL {
+        let (_, kind, _) = method.about();
+        let counters = backend.metrics.grpc.of(*method);
+        for (success, times) in [("true", &counters.succeeded), ("false", &counters.failed)] {
+            let reading = times.read();
+            if reading.count > 0 {
+                page.histogram_samples(name, &[("success", success), ("type", kind)], &reading);
+            }
+        }
+    }
+}
+
+fn checks(page: &mut Page, backend: &Backend) {
+    let name = "etcd_server_healthcheck";
+    page.family(name, "gauge", "1: the newest run of a check passed.");
+    for (kind, check, runs) in backend.metrics.checks.each() {
+        let passed = u64::from(runs.passed_last());
+        page.sample(name, &[("name", check), ("type", &kind)], passed);
+    }
+    let name = "etcd_server_healthchecks_total";
+    page.family(name, "counter", "Runs of the checks.");
+    for (kind, check, runs) in backend.metrics.checks.each() {
+        for (status, count) in [("success", runs.passed.get()), ("error", runs.failed.get())] {
+            page.sample(
+                name,
+                &[("name", check), ("status", status), ("type", &kind)],
+                count,
+            );
+        }
+    }
+}
