@@ -117,15 +117,17 @@ fn after_a_failed_flush_nothing_more_is_acknowledged_and_reads_go_on() {
         let disk = SimulatedDisk::new(4);
         let node = Node::start(options(&disk)).unwrap();
         node.propose(put("before", "kept")).unwrap().wait().unwrap();
-        disk.inject(disk.io_count(), fault);
         let mut refusals = 0;
-        for number in 0..20 {
-            let outcome = match node.propose(put(format!("{number}"), "lost")) {
-                Ok(pending) => pending.wait(),
-                Err(error) => Err(error),
-            };
+        for number in 0..200 {
+            // The thread that makes spare segments may meet a fault first,
+            // and takes it as a reason to try again: strike until it hits.
+            if refusals == 0 {
+                disk.inject(disk.io_count(), fault);
+            }
+            let outcome = node
+                .propose(put(format!("{number}"), "lost"))
+                .and_then(cluster::Pending::wait);
             match outcome {
-                // The fault may strike a spare segment in the making first.
                 Ok(_) => assert_eq!(refusals, 0, "acknowledged after a failure"),
                 Err(error) => {
                     assert!(matches!(error, Error::LogFailed { .. }), "{error}");
