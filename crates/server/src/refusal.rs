@@ -18,11 +18,52 @@ pub(crate) fn status(error: &cluster::Error) -> Status {
 pub(crate) fn of_machine(error: &revisions::Error) -> Status {
     match error {
         revisions::Error::Etcd(error) => error.to_status(),
+        revisions::Error::Storage(storage) => of_storage(storage),
         other => Status::unknown(format!("inkstone: {other}")),
+    }
+}
+
+/// What etcd's clients know how to treat gets etcd's code; the text says which
+/// limit it was where etcd has no such limit.
+fn of_storage(error: &engine::Error) -> Status {
+    let text = format!("inkstone: {error}");
+    match error {
+        engine::Error::NoSpace { .. } => etcd_api::Error::NoSpace.to_status(),
+        engine::Error::Compacted { .. } => etcd_api::Error::Compacted.to_status(),
+        engine::Error::MemoryLimit { .. } => Status::resource_exhausted(text),
+        engine::Error::TooLarge { .. } => Status::invalid_argument(text),
+        _ => Status::unknown(text),
     }
 }
 
 /// The status for a call that etcd answers and this release does not.
 pub(crate) fn not_yet(what: &str) -> Status {
     Status::unimplemented(format!("inkstone: {what} is not supported yet"))
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn limits_of_the_engine_have_codes_that_clients_treat_rightly() {
+        let limit = engine::Error::MemoryLimit {
+            index_bytes: 9,
+            memory_bytes_max: 8,
+        };
+        let large = engine::Error::TooLarge {
+            batch_bytes: 9,
+            batch_bytes_max: 8,
+        };
+        for (error, code) in [
+            (limit, Code::ResourceExhausted),
+            (large, Code::InvalidArgument),
+        ] {
+            let status = of_machine(&revisions::Error::from(error));
+            assert_eq!(status.code(), code);
+            assert!(status.message().contains(" 9 bytes"), "{status}");
+        }
+    }
 }

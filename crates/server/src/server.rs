@@ -218,6 +218,7 @@ fn node_options(config: &Config) -> NodeOptions {
     machine.watch.response_bytes_max = config.message_bytes_max();
     let engine = &mut machine.engine;
     engine.segment_bytes = config.segment_bytes;
+    engine.memory_bytes_max = config.memory_bytes_max;
     engine.batch_bytes_max = engine.batch_bytes_max.min(config.segment_bytes / 2);
     engine.durability = match config.durability {
         Durability::Durable => engine::Durability::Durable,

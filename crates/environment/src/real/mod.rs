@@ -5,6 +5,8 @@ mod device_file;
 mod disk;
 mod file;
 mod lock;
+mod memory;
 
 pub use clock::RealClock;
 pub use disk::RealDisk;
+pub use memory::memory_bytes;

@@ -85,6 +85,8 @@ pub struct Config {
     pub durability: Durability,
     /// Size of a log segment.
     pub segment_bytes: u64,
+    /// Memory that keys may take before writes are refused.
+    pub memory_bytes_max: u64,
     /// Origins that browsers may call from; empty for all.
     pub origins: Vec<String>,
     /// Host names that HTTP clients may ask for; empty for all.

@@ -54,6 +54,7 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         auto_compaction: auto_compaction(&gathered)?,
         durability: durability(&mut gathered)?,
         segment_bytes: segment_bytes(&gathered)?,
+        memory_bytes_max: memory_bytes_max(&gathered)?,
         origins: names(&gathered, "cors"),
         hosts: names(&gathered, "host-whitelist"),
         log: log(&gathered)?,
@@ -199,6 +200,15 @@ fn check_cluster(gathered: &Gathered, name: &str, peers: &[Url]) -> Result<(), E
         )));
     }
     Ok(())
+}
+
+/// Keys live in memory: beyond this the machine would be in danger.
+fn memory_bytes_max(gathered: &Gathered) -> Result<u64, Error> {
+    const FLAG: &str = "memory-bytes-max";
+    Ok(match values::unsigned(FLAG, gathered.text(FLAG))? {
+        0 => environment::real::memory_bytes() / 4 * 3,
+        bytes => bytes,
+    })
 }
 
 fn quota(gathered: &Gathered) -> Result<Option<u64>, Error> {
