@@ -213,6 +213,32 @@ fn a_command_too_large_for_any_batch_is_refused_alone() {
 }
 
 #[test]
+fn at_the_memory_limit_puts_are_refused_and_leave_no_trace_and_deletes_go_on() {
+    let disk = SimulatedDisk::new(9);
+    let mut options = options(&disk);
+    options.machine.engine.memory_bytes_max = 64 << 10;
+    let node = Node::start(options).unwrap();
+    let mut kept = 0;
+    let refusal = loop {
+        match node.propose(put(format!("{kept:06}"), "v")).unwrap().wait() {
+            Ok(_) => kept += 1,
+            Err(error) => break error,
+        }
+        assert!(kept < 100_000, "the limit is never met");
+    };
+    assert!(refusal.to_string().contains("raise the limit"), "{refusal}");
+    assert_eq!(node.reader().revision(), 1 + kept);
+    let delete = DeleteRangeRequest {
+        key: "000000".into(),
+        ..Default::default()
+    };
+    let response = node.propose(Command::DeleteRange(delete)).unwrap().wait();
+    assert_eq!(revision(response.unwrap()), 2 + kept);
+    assert_eq!(value(&node, "000000"), None);
+    assert_eq!(value(&node, "000001").unwrap(), b"v");
+}
+
+#[test]
 fn an_expired_lease_takes_its_keys_along() {
     let disk = SimulatedDisk::new(7);
     let mut options = options(&disk);
