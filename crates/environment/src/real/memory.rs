@@ -12,7 +12,7 @@ const GROUP_LIMIT: &str = "/sys/fs/cgroup/memory.max";
 /// The machine's memory, or this container's limit where that is lower.
 pub fn memory_bytes() -> u64 {
     let system = rustix::system::sysinfo();
-    let machine = u64::from(system.mem_unit).saturating_mul(u64::from(system.totalram));
+    let machine = u64::from(system.mem_unit).saturating_mul(system.totalram);
     group_limit_bytes().map_or(machine, |limit| machine.min(limit))
 }
 
