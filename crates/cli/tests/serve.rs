@@ -33,15 +33,17 @@ fn ready(program: &Path, place: &TempDir, words: &[&str]) -> Served {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut lines = Vec::new();
+    let log = BufReader::new(child.stderr.take().unwrap());
+    let lines = Vec::new();
+    let mut served = Served { child, log, lines };
     loop {
         let mut line = String::new();
-        let read = log.read_line(&mut line).unwrap();
-        assert!(read > 0, "it ended before it was ready: {lines:?}");
-        lines.push(line);
-        if lines[lines.len() - 1].contains("ready to serve client requests") {
-            return Served { child, log, lines };
+        let read = served.log.read_line(&mut line).unwrap();
+        assert!(read > 0, "it ended before it was ready: {:?}", served.lines);
+        let ready = line.contains("ready to serve client requests");
+        served.lines.push(line);
+        if ready {
+            return served;
         }
     }
 }

@@ -1,4 +1,5 @@
 //! A node on a simulated disk: what a proposer may rely on.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;
 use std::sync::Arc;
