@@ -9,13 +9,14 @@ use environment::{Disk, threads};
 use crate::committer::{Committer, end_of};
 use crate::directory::{self, Contents};
 use crate::doorbell::Doorbell;
-use crate::format::{SEAL_NOTE_BYTES, SEAL_NOTE_START};
+use crate::format::{FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START};
 use crate::frame::Chain;
 use crate::log::{Log, Threads};
 use crate::recovery::{self, Visit, Walked};
 use crate::segment::{Extent, FileName, Segment};
 use crate::shared::Shared;
 use crate::supply::{Stock, Supply, SupplyPlan};
+use crate::window::Window;
 use crate::{Error, Options, Position, Recovered, Sequence};
 
 /// The epoch of the first opening.
@@ -146,7 +147,10 @@ fn settle(log: &[Arc<Segment>], walked: &Walked) -> Result<(), Error> {
 }
 
 /// Segments behind the tail hold nothing that counts: the one that follows it
-/// is kept as the next, others become spares.
+/// is kept as the next, others become spares. One that begins with a frame is
+/// never the next: should replay begin there one day, before anything else was
+/// written to it, that frame would pass for the first. As a spare it gets a
+/// new number, which gives its old bytes away.
 fn retire_beyond(
     disk: &dyn Disk,
     path: &Path,
@@ -157,7 +161,8 @@ fn retire_beyond(
     let mut next = None;
     for segment in beyond {
         let follows = segment.header.previous == active.id()
-            && segment.header.segment_bytes == active.header.segment_bytes;
+            && segment.header.segment_bytes == active.header.segment_bytes
+            && !begins_with_a_frame(&segment)?;
         if follows && next.is_none() {
             segment.set_extent(Extent::EMPTY);
             next = Some(segment);
@@ -173,6 +178,12 @@ fn retire_beyond(
     disk.sync_directory(path)
         .map_err(Error::io("sync directory", path))?;
     Ok(next)
+}
+
+fn begins_with_a_frame(segment: &Arc<Segment>) -> Result<bool, Error> {
+    let limit = segment.header.segment_bytes;
+    let mut window = Window::new(segment, Arc::clone(&segment.file), limit);
+    Ok(window.header(FRAMES_START)?.is_some())
 }
 
 /// The stock to start with; spares of another size are removed.

@@ -131,6 +131,7 @@ fn first_segment(
 impl Walker<'_> {
     fn run(mut self, first: usize) -> Result<Walked, Error> {
         let device_from = self.device_from()?;
+        self.learn_chain(first, device_from)?;
         let mut index = first;
         let mut extent = self.walk_segment(index, index >= device_from)?;
         while self.goes_on_in(index + 1)? {
@@ -154,6 +155,23 @@ impl Walker<'_> {
             clean: last.is_none_or(|last| last.kind == FrameKind::Closing) && !torn,
             torn,
         })
+    }
+
+    /// Where replay begins with a segment, the frame that its first one
+    /// continues is the last of the segment before, if that is still there.
+    /// Without it any frame of the segment would do for the first, and a log
+    /// that has none there yet would forget its sequence and epoch.
+    fn learn_chain(&mut self, first: usize, device_from: usize) -> Result<(), Error> {
+        let at_its_start = |from: Position| from.offset() <= FRAMES_START;
+        if !self.replay_from.is_some_and(at_its_start) || !self.is_linked(first) {
+            return Ok(());
+        }
+        let walked = self.walk_segment(first - 1, first > device_from)?;
+        // Not needed for replay, so damage there is not this opening's business.
+        if walked.end != self.contents.log[first - 1].extent().end {
+            self.last = None;
+        }
+        Ok(())
     }
 
     fn highest_epoch(&self) -> u32 {
