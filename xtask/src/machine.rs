@@ -27,6 +27,14 @@ impl Machine {
         })
     }
 
+    /// All of it, for the head of a record.
+    pub fn line(&self) -> String {
+        format!(
+            "{}, {}, {} cores, {} GiB, {}, commit {}",
+            self.date, self.processor, self.cores, self.memory_gib, self.kernel, self.commit
+        )
+    }
+
     /// For file names: what the machine is, not what it is called.
     pub fn slug(&self) -> String {
         let processor: String = self

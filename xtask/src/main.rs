@@ -25,11 +25,13 @@ mod figures;
 mod fuzz;
 mod house;
 mod layers;
+mod live_line;
 mod machine;
 mod power_cut;
 mod process;
 mod puts;
 mod server_process;
+mod soak;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -59,6 +61,8 @@ enum Verb {
     Crash(crash::Options),
     /// Cut the power of a real ext4 below the server, again and again (needs root)
     PowerCut(power_cut::Options),
+    /// A mixed load on the real server that must not make it grow
+    Soak(soak::Options),
     /// Feed damaged input to every decoder (needs nightly and cargo-fuzz)
     Fuzz(fuzz::Options),
     /// Build etcd, etcdctl, etcdutl, its benchmark and its tests (needs Go)
@@ -81,6 +85,7 @@ fn main() -> process::Outcome {
         Verb::Test => check::test(),
         Verb::Crash(options) => crash::run(&options),
         Verb::PowerCut(options) => power_cut::run(&options),
+        Verb::Soak(options) => soak::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Etcd => etcd::build(),
         Verb::EtcdTests(options) => etcd_tests::run(&options),

@@ -23,7 +23,6 @@ mod totals;
 mod volume;
 
 use std::{
-    io::{IsTerminal, Write},
     path::PathBuf,
     sync::{Arc, atomic::AtomicU64},
     time::{Duration, Instant},
@@ -33,6 +32,7 @@ use environment::randomness::Random;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
+    live_line,
     machine::Machine,
     process::{Outcome, inkstone_binary, is_root},
     server_process::{Program, Server},
@@ -95,17 +95,7 @@ pub fn run(options: &Options) -> Outcome {
         );
     }
     let binary = inkstone_binary(options.server.as_deref())?;
-    let machine = Machine::here()?;
-    println!(
-        "{} of {}, {} cores, {} GiB, {}, commit {}, seed {}",
-        machine.date,
-        machine.processor,
-        machine.cores,
-        machine.memory_gib,
-        machine.kernel,
-        machine.commit,
-        options.seed,
-    );
+    println!("{}, seed {}", Machine::here()?.line(), options.seed);
     volume::enter_private_namespace()?;
     let mut volume = Volume::create()?;
     let mut program = Program::new(&binary, &volume.root().join("data"));
@@ -271,15 +261,9 @@ impl Trial {
     }
 
     fn print(&self, cycles: u32) {
-        let line = self.totals.line(cycles);
-        let mut out = std::io::stdout();
-        if out.is_terminal() {
-            print!("\r\x1b[K{line}");
-            // A terminal that is gone is no reason to end the trial.
-            drop(out.flush());
-        } else if self.totals.cycles.is_multiple_of(LINE_CYCLES) || self.totals.cycles == cycles {
-            println!("{line}");
-        }
+        let cycle = self.totals.cycles;
+        let matters = cycle.is_multiple_of(LINE_CYCLES) || cycle == cycles;
+        live_line::show(&self.totals.line(cycles), matters);
     }
 }
 

@@ -1,0 +1,264 @@
+//! A server under a mixed load for a long time must not grow.
+//!
+//! ```text
+//!   start ─► base ─► load: writers, visitors, watchers, leases, compaction ─► end ─► rest
+//!            threads,      each second: memory, threads, files, CPU, data            threads,
+//!            files                                                                   files
+//! ```
+//!
+//! Flat means: the straight line through the resident memory of the last half
+//! rises by less than a stated slope; threads and files are back at the base
+//! once the load is gone; no lease and no key of a lease is left; no call was
+//! refused that a healthy server answers. The load is paced, because a leak
+//! shows in calls, not in calls per second.
+
+mod diary;
+mod leases;
+mod sample;
+mod scene;
+mod trend;
+mod watchers;
+mod writers;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use environment::randomness::Random;
+use tokio::{task::JoinSet, time::MissedTickBehavior};
+
+use crate::{
+    live_line,
+    machine::Machine,
+    process::{Outcome, inkstone_binary},
+    server_process::{Program, Server},
+};
+use diary::Diary;
+use sample::{Sample, Subject};
+use scene::Scene;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Idle threads and connections may take so long to go.
+const REST_SECONDS: u32 = 60;
+/// How often a line is printed when nobody watches a terminal, in seconds.
+const LINE_SECONDS: u64 = 30;
+const WATCHERS: u32 = 8;
+const SULKERS: u32 = 3;
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// How long the load lasts
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+    /// Operations per second of all writers together
+    #[arg(long, default_value_t = 2_000)]
+    rate: u32,
+    /// Clients that read and write
+    #[arg(long, default_value_t = 8)]
+    clients: u32,
+    /// Growth of resident memory in the last half that still counts as flat, in
+    /// KiB per minute
+    #[arg(long, default_value_t = 1_024)]
+    slope_kib: u32,
+    /// Decides the operations
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Writes every second's figures
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// The server to test; etcd's own binary works too [default: ours, built now]
+    #[arg(long, value_name = "BINARY")]
+    server: Option<PathBuf>,
+}
+
+/// The looks at the server before and after the load.
+struct Frame {
+    base: Sample,
+    rest: Sample,
+    files_on_disk: u64,
+    leases_left: (usize, i64),
+}
+
+pub fn run(options: &Options) -> Outcome {
+    let binary = inkstone_binary(options.server.as_deref())?;
+    println!("{}", Machine::here()?.line());
+    let temporary = tempfile::tempdir()?;
+    let program = Program::new(&binary, &temporary.path().join("data"));
+    let runtime = tokio::runtime::Runtime::new()?;
+    let mut diary = Diary::default();
+    let server = program.start()?;
+    let scene = Arc::new(Scene::new(server.url()));
+    let frame = runtime.block_on(async {
+        tokio::select! {
+            frame = soak(options, &program, &server, &scene, &mut diary) => frame,
+            _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
+        }
+    });
+    println!("\n{}", diary.table());
+    println!("{}", counts(&scene));
+    if let Some(path) = &options.csv {
+        diary.write_csv(path)?;
+    }
+    let faults = judge(options, &scene, &diary, &frame?);
+    if !faults.is_empty() {
+        return Err(format!("NOT FLAT: {}", faults.join("; ")).into());
+    }
+    println!("verdict: flat");
+    Ok(())
+}
+
+async fn soak(
+    options: &Options,
+    program: &Program,
+    server: &Server,
+    scene: &Arc<Scene>,
+    diary: &mut Diary,
+) -> Outcome<Frame> {
+    let subject = Subject {
+        process: server.pid(),
+        data: program.data.clone(),
+    };
+    leases::left(scene).await?;
+    tokio::time::sleep(2 * SECOND).await;
+    let base = subject.sample()?;
+    let tasks = start_load(options, scene);
+    watch_over(options, &subject, scene, diary).await?;
+    scene.end();
+    end_load(tasks).await?;
+    let (rest, leases_left) = rest(scene, &subject, &base).await?;
+    Ok(Frame {
+        base,
+        rest,
+        files_on_disk: subject.files_on_disk()?,
+        leases_left,
+    })
+}
+
+fn start_load(options: &Options, scene: &Arc<Scene>) -> JoinSet<Outcome> {
+    let mut random = Random::from_seed(options.seed);
+    let interval = SECOND * options.clients.max(1) / options.rate.max(1);
+    let mut tasks = JoinSet::new();
+    for _ in 0..options.clients {
+        tasks.spawn(writers::work(scene.clone(), random.next_u64(), interval));
+    }
+    for _ in 0..WATCHERS {
+        tasks.spawn(watchers::read(scene.clone(), random.next_u64()));
+    }
+    for _ in 0..SULKERS {
+        tasks.spawn(watchers::sulk(scene.clone(), random.next_u64()));
+    }
+    tasks.spawn(writers::visit(scene.clone(), random.next_u64()));
+    tasks.spawn(writers::compact(scene.clone()));
+    tasks.spawn(leases::grant(scene.clone(), random.next_u64()));
+    tasks
+}
+
+/// Looks at the server each second until the time is over.
+async fn watch_over(
+    options: &Options,
+    subject: &Subject,
+    scene: &Scene,
+    diary: &mut Diary,
+) -> Outcome {
+    let mut ticks = tokio::time::interval(SECOND);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    let mut before = Instant::now();
+    for second in 1..=options.minutes * 60 {
+        ticks.tick().await;
+        let took = before.elapsed();
+        before = Instant::now();
+        let entry = diary.note(scene, subject.sample()?, took.as_secs_f64());
+        let errors = scene.errors.load(Ordering::Relaxed);
+        let (minutes, seconds) = (second / 60, second % 60);
+        let line = format!(
+            "{minutes:>3}:{seconds:02}  {}  {errors} errors",
+            entry.line()
+        );
+        live_line::show(&line, second.is_multiple_of(LINE_SECONDS));
+    }
+    Ok(())
+}
+
+/// A call that is never answered is a fault, not a reason to wait for ever.
+async fn end_load(mut tasks: JoinSet<Outcome>) -> Outcome {
+    let ends = async {
+        while let Some(task) = tasks.join_next().await {
+            task??;
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(REST_SECONDS * SECOND, ends).await {
+        Ok(ended) => ended,
+        Err(_) => Err(format!("some calls got no answer within {REST_SECONDS} s").into()),
+    }
+}
+
+/// Waits until the server is as it was before, or the patience is over.
+async fn rest(scene: &Scene, subject: &Subject, base: &Sample) -> Outcome<(Sample, (usize, i64))> {
+    let mut second = 0;
+    loop {
+        let left = leases::left(scene).await?;
+        // What that took is to be gone too before we look.
+        tokio::time::sleep(SECOND).await;
+        let sample = subject.sample()?;
+        let is_back = sample.threads <= base.threads
+            && sample.files.other <= base.files.other
+            && sample.files.removed == 0
+            && left == (0, 0);
+        second += 1;
+        if is_back || second == REST_SECONDS {
+            println!("\nat rest {second} s after the load: {left:?} leases and keys left");
+            return Ok((sample, left));
+        }
+    }
+}
+
+/// What is wrong; empty is flat.
+fn judge(options: &Options, scene: &Scene, diary: &Diary, frame: &Frame) -> Vec<String> {
+    let (base, rest) = (&frame.base, &frame.rest);
+    let slope = diary.memory_slope_kib();
+    println!(
+        "last half: resident memory {slope:+.0} KiB/min (flat: below {}), data {:+.1} MiB/min\n\
+         base: {} threads, {:?}, {:.1} MiB\n\
+         rest: {} threads, {:?}, {:.1} MiB, {} files on disk",
+        options.slope_kib,
+        diary.data_slope_mib(),
+        base.threads,
+        base.files,
+        base.resident_kib as f64 / 1024.0,
+        rest.threads,
+        rest.files,
+        rest.resident_kib as f64 / 1024.0,
+        frame.files_on_disk,
+    );
+    let checks = [
+        (slope >= f64::from(options.slope_kib), "memory grows"),
+        (rest.threads > base.threads, "threads stay"),
+        (rest.files.other > base.files.other, "sockets stay"),
+        (rest.files.removed > 0, "removed files stay open"),
+        // One to write and one to read.
+        (rest.files.data > 2 * frame.files_on_disk, "files stay open"),
+        (frame.leases_left != (0, 0), "leases or their keys stay"),
+    ];
+    let faults = checks.into_iter().filter(|(wrong, _)| *wrong);
+    let faults = faults.map(|(_, fault)| fault.to_owned());
+    faults.chain(scene.stories()).collect()
+}
+
+fn counts(scene: &Scene) -> String {
+    format!(
+        "{} operations, {} errors, {} events, {} watches, {} leases, {} compactions, \
+         {} connections, revision {}",
+        scene.operations.load(Ordering::Relaxed),
+        scene.errors.load(Ordering::Relaxed),
+        scene.events.load(Ordering::Relaxed),
+        scene.watches.load(Ordering::Relaxed),
+        scene.leases.load(Ordering::Relaxed),
+        scene.compactions.load(Ordering::Relaxed),
+        scene.connections.load(Ordering::Relaxed),
+        scene.revision.load(Ordering::Relaxed),
+    )
+}

@@ -1,0 +1,140 @@
+//! What a process costs at one moment, from the kernel's accounts.
+
+use std::{
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
+
+use crate::{machine::processor_seconds, process::Outcome};
+
+/// One look at the process and its directory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sample {
+    pub resident_kib: u64,
+    pub threads: u64,
+    pub files: Files,
+    /// Used since the process began.
+    pub processor_seconds: f64,
+    /// Blocks that the data directory occupies.
+    pub data_bytes: u64,
+}
+
+/// Open file descriptors by what they are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Files {
+    /// Below the data directory.
+    pub data: u64,
+    /// Removed, and still holding their room.
+    pub removed: u64,
+    /// Sockets, epoll, and the like.
+    pub other: u64,
+}
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    pub process: u32,
+    pub data: PathBuf,
+}
+
+impl Files {
+    pub fn total(&self) -> u64 {
+        self.data + self.removed + self.other
+    }
+}
+
+impl Subject {
+    pub fn sample(&self) -> Outcome<Sample> {
+        let folder = PathBuf::from(format!("/proc/{}", self.process));
+        let read = |name| {
+            let path = folder.join(name);
+            std::fs::read_to_string(&path)
+                .map_err(|error| format!("the server is gone? {}: {error}", path.display()))
+        };
+        let status = read("status")?;
+        Ok(Sample {
+            resident_kib: field(&status, "VmRSS:")?,
+            threads: field(&status, "Threads:")?,
+            files: self.files(&folder.join("fd"))?,
+            processor_seconds: processor_seconds(self.process)?,
+            data_bytes: bytes_below(&self.data)?,
+        })
+    }
+
+    /// How many files lie in the data directory.
+    pub fn files_on_disk(&self) -> Outcome<u64> {
+        let mut files = 0;
+        walk(&self.data, &mut |_| files += 1)?;
+        Ok(files)
+    }
+
+    fn files(&self, descriptors: &Path) -> Outcome<Files> {
+        let mut files = Files::default();
+        for entry in std::fs::read_dir(descriptors)? {
+            // One that was closed since is not open.
+            let Ok(target) = std::fs::read_link(entry?.path()) else {
+                continue;
+            };
+            let text = target.to_string_lossy();
+            match (target.starts_with(&self.data), text.ends_with(" (deleted)")) {
+                (true, true) => files.removed += 1,
+                (true, false) => files.data += 1,
+                (false, _) => files.other += 1,
+            }
+        }
+        Ok(files)
+    }
+}
+
+fn field(status: &str, name: &str) -> Outcome<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next());
+    Ok(number
+        .ok_or_else(|| format!("no {name} in /proc"))?
+        .parse()?)
+}
+
+fn bytes_below(directory: &Path) -> Outcome<u64> {
+    /// Unit of `st_blocks`, whatever the file system's own is.
+    const BLOCK_BYTES: u64 = 512;
+    let mut bytes = 0;
+    walk(directory, &mut |file| bytes += file.blocks() * BLOCK_BYTES)?;
+    Ok(bytes)
+}
+
+/// Shows each file below `directory`; those that vanish meanwhile are skipped.
+fn walk(directory: &Path, visit: &mut dyn FnMut(&std::fs::Metadata)) -> Outcome {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        match entry.metadata() {
+            Ok(metadata) if metadata.is_dir() => walk(&entry.path(), visit)?,
+            Ok(metadata) => visit(&metadata),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => (),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_seen_with_its_files() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let subject = Subject {
+            process: std::process::id(),
+            data: directory.path().to_owned(),
+        };
+        let file = std::fs::File::create(&path).unwrap();
+        let sample = subject.sample().unwrap();
+        assert_eq!((sample.files.data, sample.files.removed), (1, 0));
+        assert!(sample.resident_kib > 0 && sample.threads > 0);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(subject.sample().unwrap().files.removed, 1);
+        drop(file);
+        assert_eq!(subject.files_on_disk().unwrap(), 0);
+    }
+}
