@@ -297,6 +297,12 @@ impl Committer {
     }
 
     fn write(&self, bytes: &[u8], offset: u64, durability: Durability) -> Result<(), Error> {
+        let end = offset + bytes.len() as u64;
+        assert!(
+            end <= self.active.header.segment_bytes,
+            "a write to {end} of {:?}",
+            self.active
+        );
         let Segment { file, path, .. } = &*self.active;
         let progress = &self.shared.progress;
         match durability {

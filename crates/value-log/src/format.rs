@@ -91,6 +91,8 @@ pub(crate) struct SegmentHeader {
 
 impl SegmentHeader {
     pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
+        assert!(self.id > 0, "segments are numbered from 1");
+        assert!(self.previous < self.id, "{self:?} follows a newer segment");
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
         bytes[0..8].copy_from_slice(&SEGMENT_MAGIC);
         put_u32(&mut bytes, 8, VERSION);
@@ -148,6 +150,10 @@ pub(crate) struct SealNote {
 
 impl SealNote {
     pub fn encode(&self) -> [u8; SEAL_NOTE_BYTES] {
+        assert!(
+            self.end >= FRAMES_START && self.end.is_multiple_of(8),
+            "{self:?} ends within a frame"
+        );
         let mut bytes = [0; SEAL_NOTE_BYTES];
         bytes[0..8].copy_from_slice(&SEAL_MAGIC);
         put_u32(&mut bytes, 8, self.segment);
@@ -224,6 +230,10 @@ pub(crate) struct FrameHeader {
 impl FrameHeader {
     /// Writes the header; returns its CRC, the next frame's `previous_crc`.
     pub fn encode_into(&self, target: &mut [u8]) -> u32 {
+        assert!(
+            self.payload_bytes.is_multiple_of(8),
+            "{self:?} is not aligned"
+        );
         let bytes = &mut target[..FRAME_HEADER_BYTES];
         bytes[0..4].copy_from_slice(&FRAME_MAGIC);
         bytes[4..6].copy_from_slice(&(VERSION as u16).to_le_bytes());

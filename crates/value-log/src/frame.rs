@@ -130,6 +130,14 @@ impl Finisher {
         header.sequence = chain.next;
         header.synced_up_to = chain.synced_up_to;
         header.previous_crc = chain.previous_crc;
+        assert!(
+            header.sequence.0 > 0 && header.epoch > 0,
+            "{header:?} was never opened"
+        );
+        assert!(
+            header.kind == FrameKind::Group || header.record_count == 0,
+            "{header:?} marks a place and has records"
+        );
         chain.previous_crc = header.encode_into(bytes);
         chain.next.0 += 1;
         header

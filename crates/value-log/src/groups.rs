@@ -62,6 +62,10 @@ impl Groups {
             }
             place.window.set_limit(extent.end);
             let (found, payload) = place.read_frame(&mut self.finisher)?;
+            assert!(
+                found.end() <= extent.end,
+                "{found:?} reaches beyond {extent:?}"
+            );
             place.offset = found.end();
             let passed_over = end_of(place.segment.id(), found.end()) <= self.from;
             self.place = Some(place);

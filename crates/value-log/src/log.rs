@@ -95,6 +95,13 @@ impl Log {
         self.shared.progress.wait(sequence)
     }
 
+    /// Returns when everything that is done now is on stable storage, with
+    /// [`crate::Durability::Os`] too: for whoever writes down elsewhere what
+    /// the log holds. A failure ends the log, like any failed flush.
+    pub fn settle(&self) -> Result<(), Error> {
+        self.shared.settle()
+    }
+
     /// Sets what is called after each flush; replaces what was set before.
     pub fn on_durable(&self, notice: Notice) {
         self.shared.progress.set_notice(Arc::from(notice));

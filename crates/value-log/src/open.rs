@@ -247,6 +247,10 @@ fn start(
     active: Arc<Segment>,
     walked: Walked,
 ) -> Result<(Log, Recovered), Error> {
+    assert!(
+        shared.supply.segment_bytes == active.header.segment_bytes,
+        "one size for all that is new"
+    );
     let extent = Extent {
         sealed: false,
         ..walked.extent
@@ -262,6 +266,7 @@ fn start(
     };
     let mut committer = Committer::new(Arc::clone(&shared), active, extent, chain);
     committer.write_opening()?;
+    shared.supply.note_settled(end);
     let recovered = Recovered {
         groups: walked.groups,
         sequence: walked.sequence,

@@ -160,10 +160,11 @@ impl Walker<'_> {
     /// Where replay begins with a segment, the frame that its first one
     /// continues is the last of the segment before, if that is still there.
     /// Without it any frame of the segment would do for the first, and a log
-    /// that has none there yet would forget its sequence and epoch.
+    /// that has none there yet would forget its sequence and epoch; behind a
+    /// hole the older segment still knows how high they were.
     fn learn_chain(&mut self, first: usize, device_from: usize) -> Result<(), Error> {
         let at_its_start = |from: Position| from.offset() <= FRAMES_START;
-        if !self.replay_from.is_some_and(at_its_start) || !self.is_linked(first) {
+        if first == 0 || !self.replay_from.is_some_and(at_its_start) {
             return Ok(());
         }
         let walked = self.walk_segment(first - 1, first > device_from)?;
@@ -240,6 +241,11 @@ impl Walker<'_> {
             synced_up_to,
             ..
         } = found.header;
+        let before = self.last.map_or(Sequence(0), |last| last.sequence);
+        assert!(
+            sequence > before,
+            "frame {sequence} accepted behind {before}"
+        );
         self.last = Some(Last {
             sequence,
             crc: found.crc,

@@ -143,6 +143,10 @@ impl OpenSegment {
             self.frame.resize(FRAME_HEADER_BYTES, 0);
         }
         let at = self.frame.len();
+        assert!(
+            at.is_multiple_of(8) && at >= FRAME_HEADER_BYTES,
+            "a record at {at} of a frame"
+        );
         self.frame.resize(at + bytes, 0);
         record::encode(&mut self.frame[at..], record);
         Ok(self.segment.position(self.offset + at as u64))
@@ -158,6 +162,11 @@ impl OpenSegment {
         file.write_at(&[&self.frame], self.offset)
             .map_err(Error::io("write to", path))?;
         self.offset += self.frame.len() as u64;
+        assert!(
+            self.offset <= self.segment.header.segment_bytes,
+            "{:?} is overfull",
+            self.segment
+        );
         self.frame.clear();
         Ok(())
     }

@@ -98,6 +98,10 @@ impl Segment {
             extent.end <= self.header.segment_bytes,
             "{extent:?} exceeds the segment"
         );
+        assert!(
+            extent.end.is_multiple_of(8),
+            "{extent:?} ends within a frame"
+        );
         *self.extent.lock().unwrap_or_else(PoisonError::into_inner) = extent;
     }
 

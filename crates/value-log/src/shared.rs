@@ -13,12 +13,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::buffer::Buffer;
+use crate::committer::end_of;
 use crate::doorbell::Doorbell;
 use crate::ledger::Want;
 use crate::progress::Progress;
 use crate::segment::Segments;
 use crate::supply::Supply;
-use crate::{Error, Options, Position, Sequence};
+use crate::{Durability, Error, Options, Position, SegmentKind, Sequence};
 
 /// No buffer is open.
 pub(crate) const NO_BUFFER: usize = 2;
@@ -122,6 +123,20 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner);
         control.waiting -= 1;
         control
+    }
+
+    /// Makes everything that is done stable: nothing to do where being done
+    /// means that already.
+    pub fn settle(&self) -> Result<(), Error> {
+        if self.options.durability == Durability::Durable {
+            return Ok(());
+        }
+        let settled = self.supply.settled()?;
+        let mut segments = self.segments.all();
+        segments.retain(|it| {
+            it.header.kind == SegmentKind::Log && end_of(it.id(), it.extent().end) > settled
+        });
+        self.supply.flush(&segments)
     }
 
     /// Tells the committer to look at `control`.

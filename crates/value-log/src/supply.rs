@@ -73,8 +73,11 @@ pub(crate) struct Supply {
     changed: Condvar,
     /// Rung when a segment is ready or making failed.
     doorbell: Arc<Doorbell>,
-    /// End of the last segment that was flushed here: all before is stable.
+    /// All before this was flushed here.
     settled: AtomicU64,
+    /// Held over a flush: the kernel tells a failure to one caller only, and
+    /// whoever comes next must find it in the stock.
+    flushing: Mutex<()>,
 }
 
 /// What a supply needs to know.
@@ -112,6 +115,7 @@ impl Supply {
             changed,
             doorbell,
             settled: AtomicU64::new(0),
+            flushing: Mutex::new(()),
         }
     }
 
@@ -162,20 +166,33 @@ impl Supply {
         }
     }
 
-    fn settle(&self, segment: &Segment) {
-        let flushed = segment
-            .file
-            .sync_data()
-            .map_err(Error::io("flush", &segment.path));
-        let mut stock = self.stock();
-        match flushed {
-            Err(error) => stock.unsettled = Some(error),
-            Ok(()) => {
-                stock.settling.pop_front();
-                let end = end_of(segment.id(), segment.extent().end);
-                self.settled.store(end.to_bits(), Ordering::Release);
-            }
+    fn settle(&self, segment: &Arc<Segment>) {
+        // A failure is kept, and ends the log at its next write.
+        if self.flush(std::slice::from_ref(segment)).is_ok() {
+            self.stock().settling.pop_front();
         }
+    }
+
+    /// Flushes log segments, in their order: the oldest that was not flushed
+    /// to its end, and those behind it. After a failure nothing is flushed.
+    pub fn flush(&self, segments: &[Arc<Segment>]) -> Result<(), Error> {
+        let _turn = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.settled()?;
+        for segment in segments {
+            let end = end_of(segment.id(), segment.extent().end);
+            let flushed = segment.file.sync_data();
+            if let Err(error) = flushed.map_err(Error::io("flush", &segment.path)) {
+                self.stock().unsettled = Some(error.clone());
+                return Err(error);
+            }
+            self.note_settled(end);
+        }
+        Ok(())
+    }
+
+    /// Everything before `end` is stable.
+    pub fn note_settled(&self, end: Position) {
+        self.settled.fetch_max(end.to_bits(), Ordering::AcqRel);
     }
 
     /// Has a segment that was left flushed in the background.
@@ -184,8 +201,7 @@ impl Supply {
         self.changed.notify_all();
     }
 
-    /// Everything before this was flushed in the background; an error when a
-    /// flush failed.
+    /// Everything before this was flushed; an error when a flush failed.
     pub fn settled(&self) -> Result<Position, Error> {
         match &self.stock().unsettled {
             Some(error) => Err(error.clone()),
@@ -254,7 +270,8 @@ impl Supply {
         // A spare that cannot be dressed is left alone: the next open sorts out
         // under which name it is.
         let next = self.dress_spare(number, header)?;
-        self.stock().next = Some(Arc::new(next));
+        let before = self.stock().next.replace(Arc::new(next));
+        assert!(before.is_none(), "{before:?} was to be the next segment");
         Ok(())
     }
 
@@ -446,6 +463,10 @@ fn allocate(stock: &mut Stock) -> Result<u32, Error> {
                 .into(),
         });
     }
+    assert!(
+        stock.next_id > stock.active,
+        "{stock:?} gives a number twice"
+    );
     stock.next_id += 1;
     Ok(stock.next_id - 1)
 }

@@ -81,6 +81,11 @@ impl Window {
             .file
             .read_at(&mut self.bytes, offset)
             .map_err(Error::io("read", &self.path))?;
+        assert!(
+            read <= self.bytes.len(),
+            "{read} bytes read into {}",
+            self.bytes.len()
+        );
         self.bytes.truncate(read);
         Ok(())
     }

@@ -264,6 +264,26 @@ fn page_cache_durability_survives_the_process_and_stays_a_prefix_without_power()
 }
 
 #[test]
+fn what_was_settled_in_the_page_cache_survives_a_loss_of_power() {
+    let options = Options {
+        durability: Durability::Os,
+        ..explicit()
+    };
+    let disk = SimulatedDisk::new(3);
+    let (log, _, _) = open(&disk, options.clone()).unwrap();
+    for index in 1..=100 {
+        put(&log, index, &payload(index, 1500)).unwrap();
+    }
+    log.settle().unwrap();
+    put(&log, 101, b"not settled").unwrap();
+    disk.crash();
+    drop(log);
+    let disk = disk.restart(Restart::nothing_kept());
+    let (_log, _, seen) = open(&disk, options).unwrap();
+    assert_eq!(seen.len(), 100);
+}
+
+#[test]
 fn foreign_files_wrong_versions_and_cut_files_are_named() {
     let (disk, _) = killed(3, 100);
     let header = bytes_of(&disk, &segment_path(1), 0, 48);

@@ -43,6 +43,29 @@ fn a_life_that_began_in_an_empty_segment_is_part_of_the_whole_log() {
 }
 
 #[test]
+fn a_life_that_began_behind_a_hole_is_part_of_the_whole_log() {
+    let disk = SimulatedDisk::new(11);
+    let (log, ..) = open(&disk, explicit()).unwrap();
+    for index in 1..=10 {
+        put(&log, index, b"x").unwrap();
+        if index % 5 == 0 {
+            log.rotate().unwrap();
+        }
+    }
+    log.release(&[2]).unwrap();
+    let from = newest(&log);
+    disk.crash();
+    drop(log);
+    let disk = disk.restart(Restart::nothing_kept());
+    let (log, ..) = open_from(&disk, explicit(), Some(from)).unwrap();
+    put(&log, 11, b"x").unwrap();
+    log.close().unwrap();
+    let (_log, recovered, seen) = open(&disk, explicit()).unwrap();
+    let indexes: Vec<u64> = seen.iter().map(|(index, _)| *index).collect();
+    assert_eq!(indexes, [1, 2, 3, 4, 5, 11], "{recovered:?}");
+}
+
+#[test]
 fn epochs_grow_when_the_segment_that_knows_them_is_not_replayed() {
     let (mut disk, mut from) = rotated();
     let mut epochs = Vec::new();
