@@ -3,6 +3,8 @@
 //! ```text
 //!   put k at 9           CURRENT  k → 5   ⇒   k → 9        HISTORY  + (k, 5)
 //!   delete k at 9        CURRENT  k → 5   ⇒   -            HISTORY  + (k, 5), (k, 9†)
+//!   both, in one         CURRENT  k → 5   ⇒   -            HISTORY  + (k, 5), (k, 9†)
+//!   transaction                                            HIDDEN   + (k, 9)
 //! ```
 //!
 //! A batch is applied after its frame is durable, in order, and published
@@ -19,9 +21,9 @@ use crate::live::Live;
 use crate::maintenance::Maintenance;
 use crate::place::{self, Place};
 use crate::trees::{self, CURRENT, HISTORY, Known};
-use crate::{Batch, Change, KeyChange, compaction, count, history_key};
+use crate::{Batch, Change, KeyChange, compaction, count, hidden, history_key};
 use ordered_index::Writer;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
 use value_log::{Appended, Log, Position};
@@ -93,6 +95,7 @@ impl Applier {
         count::forget_through(&mut index.writer, revision);
         let shared = &self.engine.0;
         index.publish(shared);
+        hidden::forget_through(&mut index.writer, &mut shared.books.live(), revision);
         let mut sweep = compaction::Sweep::default();
         while !sweep.step(&mut index.writer, &mut shared.books.live(), revision) {
             index.publish(shared);
@@ -129,11 +132,10 @@ impl Index {
                 continue;
             };
             let (key, main) = (&change.key, change.revision.main);
-            if replay && self.has_since(key, main) {
+            if replayed.contains(&(&key[..], main)) {
                 self.drop_stale(&mut live, key, main);
-            }
-            if !replayed.contains(&(&key[..], main)) {
-                self.apply_key(&mut live, key, known(change, position));
+            } else {
+                self.apply_key(&mut live, change, position);
             }
         }
         if let Some(&last) = positions.last() {
@@ -156,7 +158,8 @@ impl Index {
             .note(first, Position::new(position.segment(), start));
     }
 
-    fn apply_key(&mut self, live: &mut Live, key: &[u8], known: Known) {
+    fn apply_key(&mut self, live: &mut Live, change: &KeyChange, position: Position) {
+        let (key, known) = (&change.key[..], known(change, position));
         live.born(known.place);
         let before = if known.tombstone {
             self.insert_history(live, key, known);
@@ -169,14 +172,21 @@ impl Index {
             (Some(_), true) => count::note_death(&mut self.writer, known.main, key),
             (Some(_), false) | (None, true) => {}
         }
-        let Some(before) = before.map(Known::from) else {
-            return;
-        };
-        if before.main < known.main {
-            self.insert_history(live, key, before);
-        } else {
-            // Written and overwritten by one transaction: nobody ever sees it.
-            live.died(before.place);
+        match before.map(Known::from) {
+            Some(before) if before.main < known.main => self.insert_history(live, key, before),
+            Some(before) => hidden::keep(&mut self.writer, live, key, before),
+            None if !known.tombstone && change.revision.sub > 0 => {
+                self.hide_deletion(live, key, known.main);
+            }
+            None => {}
+        }
+    }
+
+    /// A key was put: what the same transaction deleted before is not seen.
+    fn hide_deletion(&mut self, live: &mut Live, key: &[u8], main: i64) {
+        let twin = history_key::encode(key, main as u64);
+        if let Some(deletion) = self.writer.remove(HISTORY, &twin) {
+            hidden::keep(&mut self.writer, live, key, Known::from(deletion));
         }
     }
 
@@ -187,26 +197,16 @@ impl Index {
         }
     }
 
-    /// Keys of a replayed batch that the trees hold already, with the
-    /// revision. One transaction may write a key twice: what counts is the
-    /// last of its changes, and whether it is known is asked before any of
-    /// them is applied.
+    /// Keys of a replayed batch whose version of that revision, or a later
+    /// one, the trees hold already. One transaction may write a key twice:
+    /// asked before any of its changes is applied, and true of all of them.
     fn known_already<'b>(&self, batch: &'b Batch) -> HashSet<(&'b [u8], i64)> {
-        let mut last = HashMap::new();
-        for change in batch.keys() {
-            last.insert((&change.key[..], change.revision.main), change.tombstone);
-        }
-        last.retain(|&(key, main), tombstone| self.knows(key, main, *tombstone));
-        last.into_keys().collect()
-    }
-
-    /// Whether this version of `key` or a later one is in the trees.
-    fn knows(&self, key: &[u8], main: i64, tombstone: bool) -> bool {
-        let current = self.writer.get(CURRENT, key).map(Known::from);
-        [current, self.newest_since(key, main)]
-            .into_iter()
-            .flatten()
-            .any(|known| known.main > main || (known.main == main && known.tombstone == tombstone))
+        let written = batch
+            .keys()
+            .map(|change| (&change.key[..], change.revision.main));
+        written
+            .filter(|&(key, main)| self.has_since(key, main))
+            .collect()
     }
 
     /// Whether any version of `key` written at `main` or later is in the trees.

@@ -84,6 +84,7 @@ mod count;
 mod engine;
 mod error;
 mod format;
+mod hidden;
 mod history;
 mod history_key;
 pub mod inspect;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// What is known about a segment beyond what the log knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentLife {
-    /// Bytes of records that CURRENT or HISTORY points at.
+    /// Bytes of records that CURRENT, HISTORY or HIDDEN points at.
     pub(crate) live_bytes: u64,
     /// Last main revision in it; 0 for none. Sorted segments have none: the
     /// walk through the log never enters them.

@@ -26,7 +26,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use value_log::{Durability, Position, SegmentInfo, SegmentKind};
+use value_log::{Position, SegmentInfo, SegmentKind};
 
 /// Places swapped in one step.
 const SWAPS_PER_STEP: usize = 4096;
@@ -231,11 +231,6 @@ impl Applier {
 
     fn begin_checkpoint(&mut self, state: Vec<u8>) -> Result<Job, Error> {
         let shared = Arc::clone(&self.engine.0);
-        if shared.options.durability == Durability::Os {
-            // What the index points at must be on the device before the
-            // checkpoint is; leaving a segment flushes it.
-            shared.log.rotate()?;
-        }
         let segments = shared.log.segments();
         let replay_position = replay_position(&self.index, &segments);
         let dead = self.dead_segments(&segments, replay_position);

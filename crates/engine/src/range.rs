@@ -141,8 +141,7 @@ impl<'a> Merge<'a> {
         loop {
             let key = self.next_versions(&mut versions)?;
             let at = self.at;
-            // Of two versions of one transaction the current one counts: it comes first.
-            let visible = versions.iter().rev().filter(|known| known.main <= at);
+            let visible = versions.iter().filter(|known| known.main <= at);
             let visible = visible.max_by_key(|known| known.main);
             if let Some(&known) = visible.filter(|known| !known.tombstone) {
                 return Some(Version::new(key, known));

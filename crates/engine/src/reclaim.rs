@@ -25,7 +25,7 @@ use crate::format::KIND_KEY;
 use crate::history_key;
 use crate::live::{Live, SegmentLife};
 use crate::place::Place;
-use crate::trees::{CURRENT, HISTORY, Known};
+use crate::trees::{CURRENT, HISTORY, Known, OF_VERSIONS};
 use ordered_index::{Entry, Writer};
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -223,7 +223,7 @@ pub(crate) fn copy(shared: &Shared, plan: &Plan, throttled: bool) -> Result<Move
         unpaced_bytes: 0,
         throttled,
     };
-    for tree in [CURRENT, HISTORY] {
+    for tree in OF_VERSIONS {
         copy.copy_tree(tree)?;
     }
     let filled = copy.relocation.finish()?;

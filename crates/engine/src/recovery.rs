@@ -18,7 +18,7 @@ use crate::checkpoint::load::{self, Loaded};
 use crate::checkpoint::write;
 use crate::engine::{Engine, Shared};
 use crate::maintenance::{Counters, Maintenance};
-use crate::trees::{self, CURRENT, EMPTY_REVISION, HISTORY, NEVER_COMPACTED, TREES};
+use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, TREES};
 use crate::{Batch, Error, Options, Replayed, count, record};
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
@@ -201,10 +201,10 @@ impl<'a> Recovery<'a> {
 
     fn install(&mut self, loaded: Loaded, replay: Replay<'_>) -> Result<(), Error> {
         let head = loaded.head;
-        let [current, history] = loaded.trees;
         let index = &mut self.index;
-        index.writer.install(CURRENT, current);
-        index.writer.install(HISTORY, history);
+        for (tree, load) in OF_VERSIONS.into_iter().zip(loaded.trees) {
+            index.writer.install(tree, load);
+        }
         trees::set_compacted(&mut index.writer, head.compacted);
         index.revision = head.revision;
         index.compacted = head.compacted;

@@ -14,7 +14,7 @@ use crate::Range;
 use crate::count;
 use crate::history_key;
 use crate::place::Place;
-use crate::trees::{self, CURRENT, HISTORY, Known};
+use crate::trees::{self, CURRENT, HISTORY, Known, OF_VERSIONS};
 use bytes::Bytes;
 use std::ops::Bound;
 
@@ -66,9 +66,10 @@ impl Snapshot {
         self.trees.len(CURRENT)
     }
 
-    /// Versions kept, tombstones included.
+    /// Versions kept, tombstones included, and those that no revision shows
+    /// because their own transaction replaced them.
     pub fn versions(&self) -> u64 {
-        self.trees.len(CURRENT) + self.trees.len(HISTORY)
+        OF_VERSIONS.iter().map(|&tree| self.trees.len(tree)).sum()
     }
 
     /// The version of `key` visible at revision `at`, which the caller has

@@ -1,14 +1,16 @@
-//! The three trees of the index, and what their entries mean.
+//! The four trees of the index, and what their entries mean.
 //!
 //! ```text
 //!   CURRENT    key                     → newest version of each key that exists
 //!   HISTORY    key, main descending    → superseded versions and tombstones
+//!   HIDDEN     main, position, key     → versions that their own transaction replaced
 //!   TURNOVER   main, key               → keys born and gone, lately
 //!              (two shorter keys)      → since which revision; last compaction
 //! ```
 //!
 //! They are published together, so a reader sees one moment. A version is in
-//! exactly one of CURRENT and HISTORY. TURNOVER turns a count at a past
+//! exactly one of CURRENT, HISTORY and HIDDEN, and of what one transaction did
+//! to a key only the last is in the first two. TURNOVER turns a count at a past
 //! revision into a count now and a correction; it is bounded and starts anew
 //! at open.
 
@@ -18,8 +20,11 @@ use ordered_index::{Entry, Snapshot, Writer};
 
 pub(crate) const CURRENT: usize = 0;
 pub(crate) const HISTORY: usize = 1;
-pub(crate) const TURNOVER: usize = 2;
-pub(crate) const TREES: usize = 3;
+pub(crate) const HIDDEN: usize = 2;
+pub(crate) const TURNOVER: usize = 3;
+pub(crate) const TREES: usize = 4;
+/// The trees whose entries are versions; a checkpoint holds these, in this order.
+pub(crate) const OF_VERSIONS: [usize; 3] = [CURRENT, HISTORY, HIDDEN];
 
 /// TURNOVER is complete for revisions above this entry's stamp.
 pub(crate) const FLOOR_KEY: &[u8] = &[];
@@ -32,7 +37,7 @@ pub(crate) const NEVER_COMPACTED: i64 = -1;
 
 const TOMBSTONE: u64 = 1 << 63;
 
-/// What an entry of CURRENT or HISTORY says.
+/// What an entry of CURRENT, HISTORY or HIDDEN says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) place: Place,

@@ -7,7 +7,8 @@
 //! under it, it collects again and goes on where it was.
 //!
 //! What counts is etcd's rule for HashKV(R) with C compacted (`hash.go`):
-//! everything in (C, R], tombstones included; and of what is not above C the
+//! everything in (C, R], tombstones included, and what its own transaction
+//! replaced (`hidden.rs`); and of what is not above C the
 //! versions visible at R. Only when nothing at all is visible at R, every
 //! survivor of the compaction counts.
 
@@ -16,7 +17,7 @@ use crate::engine::Engine;
 use crate::place::Place;
 use crate::range::Merge;
 use crate::trees::Known;
-use crate::{Error, Snapshot, Stored};
+use crate::{Error, Snapshot, Stored, hidden};
 
 /// How often the records may move under one walk.
 const MOVES_MAX: usize = 16;
@@ -163,10 +164,11 @@ fn collect(snapshot: &Snapshot, at: i64, compacted: i64) -> Vec<(i64, Place)> {
     if !any_visible {
         counted.extend(survivors);
     }
+    counted.extend(hidden::between(snapshot, compacted + 1, at));
     in_order(counted)
 }
 
-/// Every version of every key changed at `from` or later, up to `to`.
+/// Every change made at `from` or later, up to `to`.
 pub(crate) fn changes_between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<(i64, Place)> {
     let mut counted = Vec::new();
     each_key(snapshot, |versions| {
@@ -176,6 +178,7 @@ pub(crate) fn changes_between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<(i
                 .filter(|known| known.main >= from && known.main <= to),
         );
     });
+    counted.extend(hidden::between(snapshot, from, to));
     in_order(counted)
 }
 
@@ -190,7 +193,6 @@ fn each_key(snapshot: &Snapshot, mut look: impl FnMut(&[Known])) {
 fn newest_not_above(versions: &[Known], at: i64) -> Option<Known> {
     versions
         .iter()
-        .rev()
         .filter(|known| known.main <= at)
         .max_by_key(|known| known.main)
         .copied()

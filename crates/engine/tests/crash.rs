@@ -9,7 +9,7 @@
 
 mod store;
 
-use engine::{Error, Options};
+use engine::{Durability, Error, Options};
 use environment::Disk;
 use environment::randomness::Random;
 use environment::simulated::{Fault, Restart, SimulatedDisk};
@@ -22,6 +22,8 @@ struct Story {
     /// The model after each batch; number 0 is the empty store.
     after: Vec<Model>,
     acknowledged: u64,
+    /// Last batch that a checkpoint has covered.
+    checkpointed: u64,
 }
 
 impl Story {
@@ -29,6 +31,7 @@ impl Story {
         Story {
             after: vec![Model::default()],
             acknowledged: 0,
+            checkpointed: 0,
         }
     }
 
@@ -51,13 +54,18 @@ impl Story {
 
 /// Bursts of batches with one flush each, compaction, checkpoints, reclaim.
 fn run(disk: &SimulatedDisk, story: &mut Story) -> Result<(), Error> {
-    let mut store = Store::open(disk, options(), story.after.last().unwrap().clone())?;
+    run_with(disk, story, &options())
+}
+
+fn run_with(disk: &SimulatedDisk, story: &mut Story, options: &Options) -> Result<(), Error> {
+    let mut store = Store::open(disk, options.clone(), story.after.last().unwrap().clone())?;
     for round in 0..14u8 {
         burst(&mut store, story, round)?;
         match round {
             3 | 9 => {
                 compact(&mut store, story)?;
                 store.checkpoint()?;
+                story.checkpointed = store.index;
             }
             6 => {
                 compact(&mut store, story)?;
@@ -69,9 +77,11 @@ fn run(disk: &SimulatedDisk, story: &mut Story) -> Result<(), Error> {
     }
     drop(store);
     // A second life, from the checkpoint and a tail.
-    let mut store = Store::open(disk, options(), story.after.last().unwrap().clone())?;
+    let mut store = Store::open(disk, options.clone(), story.after.last().unwrap().clone())?;
     burst(&mut store, story, 20)?;
-    store.checkpoint()
+    store.checkpoint()?;
+    story.checkpointed = store.index;
+    Ok(())
 }
 
 fn burst(store: &mut Store, story: &mut Story, round: u8) -> Result<(), Error> {
@@ -132,7 +142,11 @@ fn compact(store: &mut Store, story: &mut Story) -> Result<(), Error> {
 
 /// Opens after a restart, judges, and sees that life goes on.
 fn judge(disk: &SimulatedDisk, story: &Story, what: &str) {
-    let mut store = Store::open(disk, options(), Model::default())
+    judge_with(disk, story, &options(), what);
+}
+
+fn judge_with(disk: &SimulatedDisk, story: &Story, options: &Options, what: &str) {
+    let mut store = Store::open(disk, options.clone(), Model::default())
         .unwrap_or_else(|error| panic!("{what}: {error}\n{}", disk.trace()));
     story.judge(&mut store, what);
     store.write(&[put("after", what)]).unwrap();
@@ -175,6 +189,37 @@ fn a_crash_at_any_io_loses_nothing_acknowledged() {
                 &story,
                 &format!("crash at I/O {io}, {restart:?}"),
             );
+        }
+    }
+}
+
+/// With page-cache durability a loss of power leaves what some batch left, one
+/// that no checkpoint has seen the end of, and a process crash loses nothing.
+#[test]
+fn the_page_cache_keeps_its_smaller_promise_at_any_io() {
+    let options = Options {
+        durability: Durability::Os,
+        ..options()
+    };
+    let whole = SimulatedDisk::new(1);
+    run_with(&whole, &mut Story::new(), &options).unwrap();
+    for io in 0..whole.io_count() {
+        let disk = SimulatedDisk::new(io);
+        disk.crash_at(io);
+        let mut story = Story::new();
+        let _ = run_with(&disk, &mut story, &options);
+        disk.crash();
+        for restart in [
+            Restart::ProcessCrash,
+            Restart::power_loss(),
+            Restart::power_loss_without_journal(),
+            Restart::nothing_kept(),
+        ] {
+            let what = format!("page cache, crash at I/O {io}, {restart:?}");
+            if restart != Restart::ProcessCrash {
+                story.acknowledged = story.checkpointed;
+            }
+            judge_with(&disk.restart(restart), &story, &options, &what);
         }
     }
 }

@@ -44,7 +44,31 @@ fn transaction(random: &mut Random, model: &Model) -> Vec<Write> {
             }
         }
     }
+    if random.chance(1, 8) {
+        writes.extend(again(random, &writes));
+    }
     writes
+}
+
+/// The transaction writes a key that it has put once more: puts it, deletes it,
+/// or both. (What etcd makes of a key deleted first is its own affair: a
+/// compaction at that revision loses the value.)
+fn again(random: &mut Random, writes: &[Write]) -> Vec<Write> {
+    let mut puts = writes.iter().filter_map(|write| match write {
+        Write::Put(key, _) => Some(key),
+        Write::Delete(_) => None,
+    });
+    let Some(key) = puts.next_back() else {
+        return Vec::new();
+    };
+    let mut again = Vec::new();
+    if random.chance(1, 2) {
+        again.push(put(key, value(random)));
+    }
+    if random.chance(2, 3) {
+        again.push(delete(key));
+    }
+    again
 }
 
 fn check_a_range(random: &mut Random, store: &Store) {

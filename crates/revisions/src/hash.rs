@@ -8,12 +8,10 @@
 //! Which versions count is the engine's part (`versions_in_revision_order`),
 //! since it knows what compaction has left.
 //!
-//! Two differences remain. For the last ten *compacted* revisions a running
+//! One difference remains. For the last ten *compacted* revisions a running
 //! etcd answers from numbers it took just before each compaction, and forgets
 //! them at a restart; here the answer for such a revision is always the one
-//! that a restarted etcd gives. And a version that its own transaction
-//! overwrote (a key put and deleted in one, which the static check should
-//! refuse but does not always) is not kept, so it is not hashed.
+//! that a restarted etcd gives.
 
 use crc_fast::{CrcAlgorithm, Digest};
 use engine::Stored;

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //! file    0  8  "INKCKPT\0"      block   0  u32 kind
-//!         8  u32 version 1               4  u32 payload length
+//!         8  u32 version 2               4  u32 payload length
 //!        12  u32 CRC32C of 0..12         8  u32 block number, from 0
 //!        16  blocks                     12  u32 CRC32C of 0..12 and payload
 //!                                       16  payload
 //!
 //! head    0  u64 applied term    foot    0  u64 entries of CURRENT
 //!         8  u64 applied index           8  u64 entries of HISTORY
-//!        16  u64 applied position       16  u64 greatest main revision in them
-//!        24  u64 replay position (0: all)  24  u64 bytes of the state blob
-//!        32  i64 revision
+//!        16  u64 applied position       16  u64 entries of HIDDEN
+//!        24  u64 replay position (0: all)  24  u64 greatest main revision in them
+//!        32  i64 revision               32  u64 bytes of the state blob
 //!        40  i64 compacted       segment 0  u32 id, u32 zero
 //!        48  i64 log floor               8  i64 last main revision
 //!                                       16  u64 last index
@@ -25,11 +25,11 @@
 //! little-endian; varints are LEB128.
 
 use crate::format::u64_at;
-use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED};
+use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS};
 use value_log::Position;
 
 pub(crate) const MAGIC: [u8; 8] = *b"INKCKPT\0";
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 pub(crate) const FILE_HEADER_BYTES: usize = 16;
 pub(crate) const BLOCK_HEADER_BYTES: usize = 16;
 /// Blocks are closed when they reach this; a single long key may exceed it.
@@ -120,20 +120,21 @@ impl Head {
 /// What the whole file must add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Foot {
-    /// Entries of CURRENT and of HISTORY.
-    pub(crate) entries: [u64; 2],
+    /// Entries of CURRENT, of HISTORY and of HIDDEN.
+    pub(crate) entries: [u64; OF_VERSIONS.len()],
     /// Greatest main revision among them; may exceed the head's.
     pub(crate) last_main: u64,
     pub(crate) state_bytes: u64,
 }
 
-pub(crate) const FOOT_BYTES: usize = 32;
+pub(crate) const FOOT_BYTES: usize = 40;
 
 impl Foot {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let words = [
             self.entries[0],
             self.entries[1],
+            self.entries[2],
             self.last_main,
             self.state_bytes,
         ];
@@ -143,9 +144,9 @@ impl Foot {
     pub(crate) fn decode(payload: &[u8]) -> Option<Foot> {
         let word = |number: usize| u64_at(payload, number * 8);
         (payload.len() == FOOT_BYTES).then(|| Foot {
-            entries: [word(0), word(1)],
-            last_main: word(2),
-            state_bytes: word(3),
+            entries: [word(0), word(1), word(2)],
+            last_main: word(3),
+            state_bytes: word(4),
         })
     }
 }
@@ -194,10 +195,11 @@ mod tests {
         assert_eq!(head.encode()[40..48], [0xff; 8]);
         assert_eq!(Head::decode(&head.encode()), Some(head));
         let foot = Foot {
-            entries: [1, 2],
-            last_main: 3,
-            state_bytes: 4,
+            entries: [1, 2, 3],
+            last_main: 4,
+            state_bytes: 5,
         };
+        assert_eq!(foot.encode().len(), FOOT_BYTES);
         assert_eq!(Foot::decode(&foot.encode()), Some(foot));
         assert_eq!(Foot::decode(&foot.encode()[1..]), None);
     }

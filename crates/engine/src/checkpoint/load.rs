@@ -4,10 +4,11 @@
 use super::block::BlockReader;
 use super::format::{Foot, Head, Kind, MARK_BYTES, SEGMENT_BYTES, take_varint};
 use crate::format::{u32_at, u64_at};
+use crate::hidden;
 use crate::history_key;
 use crate::live::Live;
 use crate::marks::Marks;
-use crate::trees::{CURRENT, HISTORY, Known};
+use crate::trees::{HIDDEN, HISTORY, Known, OF_VERSIONS};
 use environment::{Disk, OpenMode};
 use ordered_index::{BulkLoad, Entry};
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ use value_log::Position;
 pub(crate) struct Loaded {
     pub(crate) head: Head,
     pub(crate) state: Vec<u8>,
-    pub(crate) trees: [BulkLoad; 2],
+    pub(crate) trees: [BulkLoad; OF_VERSIONS.len()],
     pub(crate) live: Live,
     pub(crate) marks: Marks,
     /// Greatest main revision in the trees: the log must reach at least that far.
@@ -74,7 +75,7 @@ struct Loader<'a> {
 
 impl<'a> Loader<'a> {
     fn new(head: Head, present: &'a BTreeSet<u32>) -> Loader<'a> {
-        let trees = [BulkLoad::new(), BulkLoad::new()];
+        let trees = OF_VERSIONS.map(|_| BulkLoad::new());
         let loaded = Loaded {
             head,
             state: Vec::new(),
@@ -140,7 +141,7 @@ impl<'a> Loader<'a> {
             .ok_or("a block of entries is cut off")?;
         let tree = usize::try_from(u64_at(tree, 0))
             .ok()
-            .filter(|&tree| tree <= HISTORY);
+            .filter(|tree| OF_VERSIONS.contains(tree));
         let tree = tree.ok_or("a block of entries is of no tree")?;
         self.key.clear();
         while !rest.is_empty() {
@@ -178,6 +179,9 @@ impl<'a> Loader<'a> {
         if tree == HISTORY && !history_key::is_well_formed(&self.key) {
             return Err("a key of its history is malformed".into());
         }
+        if tree == HIDDEN && hidden::decode(&self.key).is_none() {
+            return Err("a key of its hidden versions is malformed".into());
+        }
         self.loaded.live.born(known.place);
         self.seen.entries[tree] += 1;
         self.seen.last_main = self.seen.last_main.max(known.main as u64);
@@ -198,4 +202,7 @@ impl<'a> Loader<'a> {
     }
 }
 
-const _: () = assert!(CURRENT == 0 && HISTORY == 1, "tree numbers in the file");
+const _: () = assert!(
+    OF_VERSIONS[0] == 0 && OF_VERSIONS[1] == 1 && OF_VERSIONS[2] == 2,
+    "tree numbers in the file"
+);

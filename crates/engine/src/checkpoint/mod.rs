@@ -3,7 +3,7 @@
 //! ```text
 //!   replica thread     begin ──┐ applied index A, where to replay from, blob
 //!                              ▼
-//!   background         walk CURRENT in slices, then HISTORY in slices ─► file
+//!   background         walk CURRENT, then HISTORY, then HIDDEN, in slices ─► file
 //!   replica thread     apply A+1, A+2, ... meanwhile
 //! ```
 //!
@@ -17,6 +17,8 @@
 //! - replay leaves a version alone when the file knows it or a newer one of
 //!   its key (dropping an older one that still stands in CURRENT), and moves a
 //!   current version that it replaces to HISTORY, where it may stand already;
+//! - HIDDEN comes last: where the file knows what a transaction did to a key, it
+//!   also has what that transaction hid;
 //! - compaction depends on nothing above its revision (`compaction.rs`), so
 //!   running it again after the replay drops what the smear brought back.
 //!

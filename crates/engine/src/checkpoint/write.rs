@@ -7,7 +7,7 @@ use crate::Error;
 use crate::engine::Shared;
 use crate::live::SegmentLife;
 use crate::marks::Marks;
-use crate::trees::{CURRENT, HISTORY, Known};
+use crate::trees::{Known, OF_VERSIONS};
 use environment::{Disk, OpenMode};
 use ordered_index::Entry;
 use std::io;
@@ -42,6 +42,9 @@ impl Job {
         let bytes = self
             .write(&partial)
             .map_err(Error::disk("write", &partial))?;
+        // What the file points at, or says was applied, must outlive it: with
+        // page-cache durability the log may be behind.
+        self.shared.log.settle()?;
         settle(&*self.shared.disk, &directory, self.number)?;
         self.shared
             .counters
@@ -71,7 +74,7 @@ impl Job {
             ..Foot::default()
         };
         // In this order: see the module above.
-        for tree in [CURRENT, HISTORY] {
+        for tree in OF_VERSIONS {
             self.write_tree(&mut blocks, tree, &mut foot)?;
         }
         blocks.block(Kind::Foot, &foot.encode())?;

@@ -11,8 +11,9 @@ use crate::checkpoint::block::BlockReader;
 use crate::checkpoint::files;
 use crate::checkpoint::format::{Foot, Head, Kind, MARK_BYTES, SEGMENT_BYTES, take_varint};
 use crate::format::u64_at;
+use crate::hidden;
 use crate::history_key;
-use crate::trees::{CURRENT, HISTORY, Known};
+use crate::trees::{CURRENT, HIDDEN, HISTORY, Known, OF_VERSIONS};
 use ordered_index::Entry;
 
 /// A checkpoint's file.
@@ -187,7 +188,7 @@ impl Pass {
             .split_at_checked(8)
             .ok_or("a block of entries is cut off")?;
         let tree = u64_at(tree, 0) as usize;
-        if tree > HISTORY {
+        if !OF_VERSIONS.contains(&tree) {
             return Err("a block of entries is of no tree");
         }
         self.key.clear();
@@ -228,6 +229,14 @@ impl Pass {
             }
             key = &self.user_key;
         }
+        if tree == HIDDEN {
+            let (main, user_key) =
+                hidden::decode(key).ok_or("a key of its hidden versions is malformed")?;
+            if main != known.main as u64 {
+                return Err("a key of its hidden versions names another revision");
+            }
+            key = user_key;
+        }
         let place = known.place;
         let (position, record_bytes) = (place.position(), place.record_bytes());
         Ok(Pointer {
@@ -249,7 +258,7 @@ impl Pass {
             compacted: head.compacted,
             last_main: self.seen.last_main as i64,
             keys: self.seen.entries[CURRENT],
-            superseded: self.seen.entries[HISTORY],
+            superseded: self.seen.entries[HISTORY] + self.seen.entries[HIDDEN],
             state_bytes: self.seen.state_bytes,
             file_bytes,
         }

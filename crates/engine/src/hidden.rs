@@ -1,0 +1,131 @@
+//! Versions that a later change of the same transaction replaced.
+//!
+//! ```text
+//!   txn at 7:  put k   put m   delete k          CURRENT  m → 7.1
+//!              7.0     7.1     7.2†              HISTORY  k → 7.2†
+//!                                                HIDDEN   7, place of 7.0, k
+//! ```
+//!
+//! No read ever sees them: a revision shows what its transaction left behind.
+//! But the log has them, so a watch reports them, and etcd keeps and hashes
+//! them until a compaction at their revision or above. So do we: they count as
+//! live, move with reclaim, and go with [`forget_through`].
+//!
+//! The key starts with the revision, so a compaction drops a prefix of the
+//! tree. The position is the one the record was written at; it tells apart what
+//! one transaction did to one key, and stays when the record moves.
+
+use crate::Snapshot;
+use crate::live::Live;
+use crate::trees::{HIDDEN, Known};
+use ordered_index::Writer;
+use std::ops::Bound;
+
+const MAIN_BYTES: usize = 8;
+const POSITION_BYTES: usize = 8;
+
+/// The entry's key for a version of `key` that was just written at its place.
+pub(crate) fn encode(key: &[u8], known: Known) -> Vec<u8> {
+    let main = (known.main as u64).to_be_bytes();
+    let position = known.place.position().to_bits().to_be_bytes();
+    [&main, &position, key].concat()
+}
+
+/// The main revision and the user key of an entry; `None` for a key that this
+/// module did not make.
+pub(crate) fn decode(encoded: &[u8]) -> Option<(u64, &[u8])> {
+    let (main, rest) = encoded.split_first_chunk::<MAIN_BYTES>()?;
+    let (_, key) = rest.split_first_chunk::<POSITION_BYTES>()?;
+    Some((u64::from_be_bytes(*main), key))
+}
+
+fn first_of(main: i64) -> [u8; MAIN_BYTES] {
+    (main.max(0) as u64).to_be_bytes()
+}
+
+/// Keeps a version that nobody reads by its key any more.
+pub(crate) fn keep(writer: &mut Writer, live: &mut Live, key: &[u8], known: Known) {
+    if let Some(twin) = writer.insert(HIDDEN, &encode(key, known), known.entry()) {
+        live.died(Known::from(twin).place);
+    }
+}
+
+/// Those written from `from` to `to`, both included.
+pub(crate) fn between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<Known> {
+    let (start, end) = (first_of(from), first_of(to.saturating_add(1)));
+    let (start, end) = (Bound::Included(&start[..]), Bound::Excluded(&end[..]));
+    let mut cursor = snapshot.trees.cursor(HIDDEN, start, end);
+    let mut found = Vec::new();
+    while let Some((_, entry)) = cursor.next() {
+        found.push(Known::from(entry));
+    }
+    found
+}
+
+/// Drops those written at `revision` or before.
+pub(crate) fn forget_through(writer: &mut Writer, live: &mut Live, revision: i64) {
+    let end = first_of(revision + 1);
+    let mut dropped = Vec::new();
+    let mut cursor = writer.cursor(HIDDEN, Bound::Unbounded, Bound::Excluded(&end));
+    while let Some((key, _)) = cursor.next() {
+        dropped.push(key.to_vec());
+    }
+    for key in &dropped {
+        let entry = writer.remove(HIDDEN, key).expect("it was just seen");
+        live.died(Known::from(entry).place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Place;
+    use crate::trees::TREES;
+    use value_log::Position;
+
+    fn known(main: i64, offset: u64) -> Known {
+        Known {
+            place: Place::new(Position::new(1, offset), 128),
+            main,
+            tombstone: false,
+        }
+    }
+
+    #[test]
+    fn a_compaction_drops_exactly_what_is_not_above_it() {
+        let (mut writer, reader) = ordered_index::new(TREES);
+        let mut live = Live::default();
+        for main in [2, 7, 7, 255, 256, 1000] {
+            let known = known(main, 64 * writer.len(HIDDEN));
+            live.born(known.place);
+            keep(&mut writer, &mut live, b"k", known);
+        }
+        for (revision, left) in [(1, 6), (6, 5), (7, 3), (255, 2), (999, 1), (1000, 0)] {
+            forget_through(&mut writer, &mut live, revision);
+            writer.publish(1000);
+            let snapshot = Snapshot {
+                trees: reader.pin(),
+            };
+            assert_eq!(between(&snapshot, 1, i64::MAX).len(), left, "{revision}");
+            assert_eq!(live.live_bytes(), 128 * left as u64, "{revision}");
+        }
+    }
+
+    #[test]
+    fn keeping_a_version_twice_counts_it_once() {
+        let (mut writer, _reader) = ordered_index::new(TREES);
+        let mut live = Live::default();
+        for _ in 0..2 {
+            live.born(known(5, 64).place);
+            keep(&mut writer, &mut live, b"k", known(5, 64));
+        }
+        assert_eq!((writer.len(HIDDEN), live.live_bytes()), (1, 128));
+    }
+
+    #[test]
+    fn revision_and_key_come_back() {
+        let encoded = encode(b"a\0b", known(9, 640));
+        assert_eq!(decode(&encoded), Some((9, &b"a\0b"[..])));
+        assert_eq!(decode(&encoded[..15]), None);
+    }
+}
