@@ -62,8 +62,11 @@ pub(crate) struct Arrived {
 #[derive(Debug, Default)]
 struct State {
     arrived: Arrived,
-    /// Sum over `arrived.proposals`; at most `bytes_max` when one is added.
+    /// Bytes of the proposals that are not evaluated, here or taken; at most
+    /// `bytes_max` when one is added to others.
     waiting_bytes: usize,
+    /// How many those are.
+    waiting: usize,
     /// The replica waits on the condition variable and wants a wake-up.
     asleep: bool,
     /// Set once; proposals are refused from then on.
@@ -118,6 +121,7 @@ impl Inbox {
                 });
             } else {
                 state.waiting_bytes += bytes;
+                state.waiting += 1;
                 state.arrived.proposals.push(Proposal { command, answer });
             }
         });
@@ -165,7 +169,19 @@ impl Inbox {
 
     /// Commands waiting to be evaluated.
     pub fn waiting(&self) -> usize {
-        self.lock().arrived.proposals.len()
+        self.lock().waiting
+    }
+
+    /// So many of the commands that were taken wait no more. Until then they
+    /// count: the replica may have to let them lie while the device is busy.
+    pub fn evaluated(&self, commands: usize, bytes: usize) {
+        let mut state = self.lock();
+        assert!(
+            commands <= state.waiting && bytes <= state.waiting_bytes,
+            "{commands} commands of {bytes} bytes are more than wait"
+        );
+        state.waiting -= commands;
+        state.waiting_bytes -= bytes;
     }
 
     /// Takes everything, waiting up to `patience` while there is nothing.
@@ -180,7 +196,6 @@ impl Inbox {
                 .0;
             state.asleep = false;
         }
-        state.waiting_bytes = 0;
         std::mem::take(&mut state.arrived)
     }
 }
@@ -191,5 +206,35 @@ impl Arrived {
             && self.persisted.is_none()
             && self.defragment.is_empty()
             && !self.stop
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etcd_api::etcdserverpb::PutRequest;
+
+    fn put() -> Command {
+        Command::Put(PutRequest {
+            key: "k".into(),
+            value: vec![0; 1000].into(),
+            ..Default::default()
+        })
+    }
+
+    #[test]
+    fn what_was_taken_and_not_evaluated_still_fills_the_queue() {
+        let inbox = Inbox::new(4000);
+        let mut backlog = Vec::new();
+        let mut pending = Vec::new();
+        for _ in 0..100 {
+            pending.extend(inbox.propose(put()).ok());
+            backlog.extend(inbox.take(Duration::ZERO).proposals);
+        }
+        assert_eq!((backlog.len(), inbox.waiting()), (3, 3));
+        let bytes = backlog.iter().map(|it| it.command.size_bytes()).sum();
+        inbox.evaluated(backlog.len(), bytes);
+        assert_eq!(inbox.waiting(), 0);
+        assert!(inbox.propose(put()).is_ok());
     }
 }

@@ -79,7 +79,12 @@ impl Node {
             replica,
         };
         pump.publish();
-        let thread = threads::spawn("replica", move || pump.run())
+        let latch = PanicLatch(Arc::clone(&inbox));
+        let run = move || {
+            let _latch = latch;
+            pump.run();
+        };
+        let thread = threads::spawn("replica", run)
             .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
         info!(
             directory = %options.directory.display(),
@@ -192,6 +197,20 @@ fn open_machine(options: &NodeOptions) -> Result<(Machine, Reader), Error> {
     .map_err(|error| Error::Storage(error.to_string()))
 }
 
+/// A broken invariant ends the replica thread; nobody may wait for it then.
+struct PanicLatch(Arc<Inbox>);
+
+impl Drop for PanicLatch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let what = "the replica thread has panicked, restart the node";
+            self.0.close(Error::Storage(what.into()));
+            // Nobody will: their senders go, and with them their patience.
+            drop(self.0.take(Duration::ZERO));
+        }
+    }
+}
+
 /// The replica thread.
 #[derive(Debug)]
 struct Pump {
@@ -256,13 +275,21 @@ impl Pump {
 
     /// Evaluates as much of the backlog as the open batch holds.
     fn evaluate(&mut self) {
+        let (mut commands, mut bytes) = (0, 0);
         while !self.batch_is_full()
             && let Some(proposal) = self.backlog.pop_front()
         {
-            self.open_bytes += proposal.command.size_bytes();
+            let command_bytes = proposal.command.size_bytes();
+            self.open_bytes += command_bytes;
+            commands += 1;
+            bytes += command_bytes;
             self.replica
                 .propose(&proposal.command, Some(proposal.answer));
         }
+        if commands > 0 {
+            self.inbox.evaluated(commands, bytes);
+        }
+        self.replica.propose_due();
     }
 
     fn append(&mut self) {
@@ -321,6 +348,7 @@ impl Pump {
         self.inbox.close(error.clone());
         self.replica.fail(&error);
         for proposal in self.backlog.drain(..) {
+            self.inbox.evaluated(1, proposal.command.size_bytes());
             let _ = proposal.answer.send(Err(error.clone()));
         }
     }

@@ -70,6 +70,8 @@ pub struct Replica {
     sealed: Option<(Batch, Vec<Answer>)>,
     /// Appended, not yet stable; oldest first.
     in_flight: VecDeque<InFlight>,
+    /// The replica's own commands that wait for room in a batch.
+    due: VecDeque<Command>,
     /// Set by the first failure of the log; never cleared.
     failed: Option<Error>,
 }
@@ -85,6 +87,7 @@ impl Replica {
             open: Vec::new(),
             sealed: None,
             in_flight: VecDeque::new(),
+            due: VecDeque::new(),
             failed: None,
         }
     }
@@ -133,12 +136,20 @@ impl Replica {
         self.open.push(Answer { to, outcome });
     }
 
-    /// Evaluates what time has brought: leases that have expired.
+    /// Takes up what time has brought: leases that have expired.
     pub fn tick(&mut self, now: Instant) {
-        if self.failed.is_some() {
-            return;
+        if self.failed.is_none() && self.due.is_empty() {
+            self.due.extend(self.machine.expired(now));
         }
-        for command in self.machine.expired(now) {
+        self.propose_due();
+    }
+
+    /// Evaluates the replica's own commands, as many as the open batch has
+    /// room for: together they may be more than any batch holds.
+    pub fn propose_due(&mut self) {
+        while !self.batch_is_full()
+            && let Some(command) = self.due.pop_front()
+        {
             self.propose(&command, None);
         }
     }
@@ -207,6 +218,7 @@ impl Replica {
     /// anything but `error`, now or later.
     pub fn fail(&mut self, error: &Error) {
         self.failed.get_or_insert_with(|| error.clone());
+        self.due.clear();
         let sealed = self
             .sealed
             .take()

@@ -3,11 +3,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cluster::{Error, Node, NodeOptions};
-use environment::Disk;
-use environment::simulated::{Fault, SimulatedDisk};
+use environment::real::RealClock;
+use environment::simulated::{Fault, SimulatedClock, SimulatedDisk};
+use environment::{Clock, Disk, Instant};
 use etcd_api::etcdserverpb::{
     CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest,
 };
@@ -303,4 +305,97 @@ fn a_power_loss_in_mid_load_keeps_every_acknowledged_write() {
             "seed {seed}"
         );
     }
+}
+
+/// More keys than one batch holds the deletions of, on leases that end at the
+/// same moment.
+#[test]
+fn leases_that_expire_together_may_fill_several_batches() {
+    let disk = SimulatedDisk::new(9);
+    let clock = Arc::new(SimulatedClock::stepped());
+    let mut options = options(&disk);
+    options.clock = Arc::clone(&clock) as Arc<dyn Clock>;
+    let node = Node::start(options).unwrap();
+    for id in 1..=30 {
+        let grant = LeaseGrantRequest { id, ttl: 10 };
+        let granted = node.propose(Command::LeaseGrant(grant)).unwrap();
+        granted.wait().unwrap();
+        for number in 0..30 {
+            let mut request = PutRequest::default();
+            request.key = format!("{id}/{number}").into();
+            request.lease = id;
+            node.propose(Command::Put(request)).unwrap().wait().unwrap();
+        }
+    }
+    clock.advance(Duration::from_secs(11));
+    let all = RangeRequest {
+        key: vec![0].into(),
+        range_end: vec![0].into(),
+        count_only: true,
+        ..Default::default()
+    };
+    for _ in 0..2_000 {
+        if node.reader().range(&all).unwrap().count == 0 {
+            return;
+        }
+        // Wakes the replica, whose patience is of real time.
+        let nothing = DeleteRangeRequest {
+            key: "nothing".into(),
+            ..Default::default()
+        };
+        node.propose(Command::DeleteRange(nothing))
+            .unwrap()
+            .wait()
+            .unwrap();
+        clock.advance(Duration::from_millis(10));
+    }
+    panic!(
+        "keys of expired leases: {}",
+        node.reader().range(&all).unwrap().count
+    );
+}
+
+/// Real until it is told to break.
+#[derive(Debug, Default)]
+struct BreakableClock {
+    broken: AtomicBool,
+}
+
+impl Clock for BreakableClock {
+    fn now(&self) -> Instant {
+        assert!(!self.broken.load(Ordering::Relaxed), "a broken invariant");
+        RealClock.now()
+    }
+
+    fn unix_time(&self) -> Duration {
+        RealClock.unix_time()
+    }
+
+    fn sleep(&self, length: Duration) {
+        RealClock.sleep(length);
+    }
+}
+
+#[test]
+fn a_replica_that_panics_leaves_nobody_waiting() {
+    let disk = SimulatedDisk::new(10);
+    let clock = Arc::new(BreakableClock::default());
+    let mut options = options(&disk);
+    options.clock = Arc::clone(&clock) as Arc<dyn Clock>;
+    let node = Node::start(options).unwrap();
+    node.propose(put("a", "1")).unwrap().wait().unwrap();
+    clock.broken.store(true, Ordering::Relaxed);
+    let mut refused = None;
+    while refused.is_none() {
+        refused = match node.propose(put("b", "2")) {
+            Ok(pending) => pending.wait().err(),
+            Err(error) => Some(error),
+        };
+    }
+    while node.refuses_writes().is_none() {
+        std::thread::yield_now();
+    }
+    assert!(node.propose(put("c", "3")).is_err());
+    assert_eq!(value(&node, "a").unwrap(), b"1");
+    node.stop();
 }
