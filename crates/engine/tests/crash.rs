@@ -258,6 +258,29 @@ fn a_failed_flush_or_short_write_at_any_io_loses_nothing_acknowledged() {
     }
 }
 
+/// The full disk shows up wherever something new is written: segments,
+/// checkpoints, copies of reclaim. With room again, all goes on.
+#[test]
+fn a_disk_that_fills_up_anywhere_loses_nothing_acknowledged() {
+    let mut stopped = 0;
+    for capacity in (64 << 10..1 << 20).step_by(12 << 10) {
+        let disk = SimulatedDisk::new(capacity);
+        disk.set_capacity(capacity);
+        let mut story = Story::new();
+        let error = match run(&disk, &mut story) {
+            Ok(()) => continue,
+            Err(error) => error,
+        };
+        stopped += 1;
+        let what = format!("room for {capacity} bytes, then {error}");
+        disk.set_capacity(u64::MAX);
+        judge(&disk.fork(), &story, &what);
+        disk.crash();
+        judge(&disk.restart(Restart::power_loss()), &story, &what);
+    }
+    assert!(stopped > 10, "only {stopped} disks were too small");
+}
+
 #[test]
 fn after_a_failed_flush_every_append_is_refused_until_reopened() {
     let disk = SimulatedDisk::new(3);
