@@ -37,7 +37,8 @@ pub struct KeyValueHash {
 }
 
 impl Reader {
-    /// etcd's HashKV at a revision; 0 = newest.
+    /// etcd's HashKV at a revision; 0 = newest. Nothing is of a revision below
+    /// zero, which etcd takes without a word.
     pub fn hash_kv(&self, revision: i64) -> Result<KeyValueHash, Error> {
         let snapshot = self.shared.engine.snapshot();
         let (newest, compacted) = (snapshot.revision(), snapshot.compacted());
@@ -48,9 +49,16 @@ impl Reader {
         if revision > newest {
             return Err(Refusal::FutureRevision.into());
         }
+        if revision < 0 {
+            return Ok(KeyValueHash {
+                hash: sum(bucket()),
+                compact_revision: compacted,
+                hash_revision: revision,
+                revision: newest,
+            });
+        }
         let hash_revision = if revision == 0 { newest } else { revision };
-        let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-        digest.update(BUCKET);
+        let mut digest = bucket();
         let versions = self
             .shared
             .engine
@@ -85,6 +93,13 @@ impl Reader {
         ));
         Ok((sum(digest), keys.revision))
     }
+}
+
+/// A digest that has seen the bucket's name alone.
+fn bucket() -> Digest {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    digest.update(BUCKET);
+    digest
 }
 
 fn hash_version(digest: &mut Digest, version: &Stored) {

@@ -208,6 +208,24 @@ fn an_empty_store_hashes_as_in_etcd() {
     ));
 }
 
+/// etcd takes any revision below zero and hashes the bucket's name alone.
+#[test]
+fn below_revision_zero_there_is_nothing_to_hash() {
+    let mut store = Store::new();
+    store.put("a", "1");
+    store.put("a", "2");
+    store.compact(3).unwrap();
+    for revision in [-1, i64::MIN] {
+        let hash = KeyValueHash {
+            hash: 1_084_519_789,
+            compact_revision: 3,
+            hash_revision: revision,
+            revision: 3,
+        };
+        assert_eq!(store.reader.hash_kv(revision).unwrap(), hash);
+    }
+}
+
 /// What one transaction wrote and overwrote itself (the static check has blind
 /// spots) is read by nobody, but hashed.
 #[test]
