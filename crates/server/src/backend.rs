@@ -90,6 +90,10 @@ impl Backend {
         let backend = Arc::clone(self);
         match tokio::task::spawn_blocking(move || work(&backend)).await {
             Ok(outcome) => outcome,
+            // Not `Stopped`: a client would send the same request again.
+            Err(error) if error.is_panic() => Err(Status::internal(
+                "inkstone: this request broke an invariant",
+            )),
             Err(_) => Err(etcd_api::Error::Stopped.to_status()),
         }
     }
