@@ -321,9 +321,11 @@ fn leases_that_expire_together_may_fill_several_batches() {
         let granted = node.propose(Command::LeaseGrant(grant)).unwrap();
         granted.wait().unwrap();
         for number in 0..30 {
-            let mut request = PutRequest::default();
-            request.key = format!("{id}/{number}").into();
-            request.lease = id;
+            let request = PutRequest {
+                key: format!("{id}/{number}").into(),
+                lease: id,
+                ..Default::default()
+            };
             node.propose(Command::Put(request)).unwrap().wait().unwrap();
         }
     }
