@@ -1,6 +1,10 @@
 //! `inkstone serve` as people and process supervisors meet it: what it
 //! prints, how it ends, under which names it can be called.
 #![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests prepare directories and take ports by themselves"
+)]
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -202,6 +206,56 @@ fn a_directory_in_use_is_told_and_left_alone() {
         "names the holder: {told}"
     );
     assert!(first.end("-TERM").0.success());
+}
+
+/// What a server with this directory says before it exits with 1.
+fn refusal_of(data: &Path, listen: &str) -> String {
+    let output = serve(&[
+        &format!("--data-dir={}", data.display()),
+        &format!("--listen-client-urls={listen}"),
+        "--advertise-client-urls=http://127.0.0.1:2379",
+    ]);
+    assert_eq!(output.status.code(), Some(1));
+    text(&output.stderr)
+}
+
+#[test]
+fn a_directory_of_etcd_is_refused_and_left_alone() {
+    let place = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(place.path().join("member/snap")).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let told = refusal_of(place.path(), &socket_url(&elsewhere));
+    assert!(told.contains("data directory of etcd"), "{told}");
+    assert!(told.contains("--data-dir"), "{told}");
+    let left: Vec<_> = std::fs::read_dir(place.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["member"]);
+}
+
+#[test]
+fn a_file_in_the_place_of_the_directory_is_refused_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("data");
+    std::fs::write(&file, "not a directory").unwrap();
+    let told = refusal_of(&file, &socket_url(&place));
+    assert!(told.contains(&file.display().to_string()), "{told}");
+    assert_eq!(std::fs::read(&file).unwrap(), b"not a directory");
+}
+
+#[test]
+fn a_port_in_use_is_told_with_its_address() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = format!("http://{}", taken.local_addr().unwrap());
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    let told = refusal_of(&data, &listen);
+    assert!(
+        told.contains(&listen) && told.contains("--listen-client-urls"),
+        "{told}"
+    );
+    assert!(!data.exists(), "nothing is touched on disk");
 }
 
 #[test]

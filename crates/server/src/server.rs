@@ -10,12 +10,12 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use cluster::{Node, NodeOptions};
-use environment::threads;
+use environment::{Disk, threads};
 use tokio::sync::watch;
 use tonic_health::server::HealthReporter;
 use tracing::{info, warn};
@@ -56,6 +56,7 @@ impl Server {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let sockets = bind_all(&config, cores)?;
         let mut options = node_options(&config);
+        refuse_etcd_directory(&*options.disk, &config.data_directory)?;
         let clock = Arc::clone(&options.clock);
         let metrics = Metrics::default();
         options.disk = Arc::new(MeteredDisk {
@@ -160,6 +161,18 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// A store of Inkstone that somebody began beside etcd's is served.
+fn refuse_etcd_directory(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+    // What cannot be listed, or is not there yet, the engine judges.
+    let names = disk.list(directory).unwrap_or_default();
+    let begun = names.iter().any(|name| name.ends_with(".checkpoint"));
+    let holds_etcd = disk.list(&directory.join("member")).is_ok();
+    if holds_etcd && !begun {
+        return Err(Error::EtcdDirectory(directory.to_owned()));
+    }
+    Ok(())
 }
 
 fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
