@@ -57,12 +57,30 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// An error about a flag that a variable or the configuration file set.
+    #[error("{place}: {error}")]
+    Within {
+        /// Where the flag was set.
+        place: String,
+        /// What is wrong with it.
+        error: Box<Error>,
+    },
     /// Two flags contradict each other, or one misses its companion.
     #[error("{0}")]
     Conflict(String),
 }
 
 impl Error {
+    /// The flag it is about.
+    pub(super) fn flag(&self) -> Option<&'static str> {
+        match self {
+            Error::MissingValue { flag }
+            | Error::BadValue { flag, .. }
+            | Error::NotYet { flag, .. } => Some(flag),
+            _ => None,
+        }
+    }
+
     /// A value that cannot be read.
     pub(super) fn bad(flag: &'static str, text: &str, remedy: impl Into<String>) -> Error {
         Error::BadValue {

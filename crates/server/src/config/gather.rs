@@ -1,7 +1,7 @@
 //! From the three sources to one text per flag.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use super::flags::{Flag, Support};
 use super::{Config, Error, Request, arguments, file, help, settings};
@@ -21,6 +21,16 @@ pub(super) struct Gathered {
     given: BTreeMap<&'static str, String>,
     /// Said in the log once there is one.
     pub(super) warnings: Vec<String>,
+    origin: Origin,
+}
+
+/// Where texts came from if not from the command line, for the messages.
+#[derive(Clone, Debug, Default)]
+struct Origin {
+    /// The configuration file, which then said everything.
+    file: Option<PathBuf>,
+    /// Flags that were set by their variable.
+    variables: BTreeSet<&'static str>,
 }
 
 /// Reads a command line (without program and verb) and what goes with it.
@@ -32,8 +42,12 @@ pub fn resolve(words: &[String], surroundings: &Surroundings<'_>) -> Result<Requ
     if arguments.version {
         return Ok(Request::Version);
     }
-    let gathered = gather(arguments, surroundings)?;
-    let config: Config = settings::read(gathered)?;
+    let mut gathered = gather(arguments, surroundings)?;
+    let origin = gathered.origin.clone();
+    let config: Config = gathered
+        .judge()
+        .and_then(|()| settings::read(gathered))
+        .map_err(|error| origin.name(error))?;
     Ok(Request::Serve(Box::new(config)))
 }
 
@@ -48,6 +62,7 @@ fn gather(
     }
     gathered.take_variables(surroundings.variables);
     for (name, text) in arguments.given {
+        gathered.origin.variables.remove(name);
         gathered.given.insert(name, text);
     }
     if let Some(path) = gathered
@@ -58,7 +73,6 @@ fn gather(
         let path = Path::new(path).to_owned();
         gathered = from_file(&path, surroundings)?;
     }
-    gathered.judge()?;
     Ok(gathered)
 }
 
@@ -69,6 +83,7 @@ fn from_file(path: &Path, surroundings: &Surroundings<'_>) -> Result<Gathered, E
     })?;
     let contents = file::parse(path, &text)?;
     let mut gathered = Gathered::default();
+    gathered.origin.file = Some(path.to_owned());
     gathered.given.extend(contents.given);
     gathered.warn(format!(
         "settings come from {} alone; flags and variables are ignored",
@@ -78,6 +93,25 @@ fn from_file(path: &Path, surroundings: &Surroundings<'_>) -> Result<Gathered, E
         gathered.warn(format!("{}: no setting is called {key}", path.display()));
     }
     Ok(gathered)
+}
+
+impl Origin {
+    /// Tells, with an error about a flag, where else than on the command line
+    /// the flag was set.
+    fn name(&self, error: Error) -> Error {
+        let place = match (&self.file, error.flag()) {
+            (Some(path), _) => format!("configuration file {}", path.display()),
+            (None, Some(flag)) if self.variables.contains(flag) => {
+                let flag = Flag::named(flag).expect("errors name flags of the table");
+                format!("variable {}", flag.variable())
+            }
+            _ => return error,
+        };
+        Error::Within {
+            place,
+            error: Box::new(error),
+        }
+    }
 }
 
 impl Gathered {
@@ -112,7 +146,10 @@ impl Gathered {
                 Some(flag) if flag.name == "version" => {}
                 // An empty variable says nothing, as in etcd.
                 Some(_) if text.is_empty() => {}
-                Some(flag) => drop(self.given.insert(flag.name, text.clone())),
+                Some(flag) => {
+                    self.origin.variables.insert(flag.name);
+                    self.given.insert(flag.name, text.clone());
+                }
                 None => self.warn(format!(
                     "unrecognized environment variable {variable}={text}"
                 )),

@@ -130,6 +130,20 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
+fn a_bad_value_is_told_with_the_place_it_came_from() {
+    let variables = [("ETCD_ELECTION_TIMEOUT", "x")];
+    let text = resolve_with(&[], &variables, None).unwrap_err().to_string();
+    assert!(
+        text.starts_with("variable ETCD_ELECTION_TIMEOUT: --election-timeout=x"),
+        "{text}"
+    );
+    let text = resolve_with(&["--election-timeout=y"], &variables, None)
+        .unwrap_err()
+        .to_string();
+    assert!(text.starts_with("--election-timeout=y"), "{text}");
+}
+
+#[test]
 fn promises_that_cannot_be_kept_yet_are_refused() {
     for word in [
         "--cert-file=a",
