@@ -49,7 +49,7 @@ const SULKERS: u32 = 3;
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// How long the load lasts
+    /// How long the load lasts; below about 6 the last half is still warm-up
     #[arg(long, default_value_t = 10)]
     minutes: u64,
     /// Operations per second of all writers together

@@ -1,10 +1,11 @@
 //! Stops a server between two instructions, as a power cut does.
 //!
-//! `EXT4_IOC_SHUTDOWN` alone is no power cut: a flush that is under way may
-//! still return to the server, and on blocks that were never written before it
-//! returns success although the journal that made them readable is gone. (etcd
-//! loses a few acknowledged writes to that.) So the threads stop first. Those
-//! inside a system call stay there, and stop before they can use its result.
+//! `EXT4_IOC_SHUTDOWN` alone is no power cut: a flush that is under way returns
+//! to the server, and it seems that it may return success although the journal
+//! that it needed is gone. (Without the freeze, etcd lost writes that it had
+//! acknowledged once the shutdown had begun; with it, none. We have not
+//! traced the kernel.) So the threads stop first. Those inside a system call stay
+//! there, and stop before they can use its result.
 
 use std::{
     path::{Path, PathBuf},

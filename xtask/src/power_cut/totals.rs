@@ -59,9 +59,15 @@ impl fmt::Display for Totals {
             ("cycles", self.cycles.to_string()),
             ("writes acknowledged", self.acknowledged.to_string()),
             ("acknowledged writes lost", self.lost.to_string()),
-            ("answered by a server run on", self.overtaken.to_string()),
-            ("unanswered writes, there whole", self.survived.to_string()),
-            ("unanswered writes, not there", self.absent.to_string()),
+            (
+                "answered by a server that ran on",
+                self.overtaken.to_string(),
+            ),
+            (
+                "unanswered or so answered, there",
+                self.survived.to_string(),
+            ),
+            ("unanswered or so answered, absent", self.absent.to_string()),
             (
                 "cuts that took an unsynced file",
                 self.cuts_that_bit.to_string(),
