@@ -13,7 +13,8 @@
 //!
 //! During recovery batches may meet a checkpoint that was written while later
 //! batches were being applied, and already holds their versions: those are
-//! left alone (`checkpoint.rs` says why that is enough).
+//! left alone (`checkpoint/mod.rs` says why that is enough). Only batches up to
+//! the greatest revision in the checkpoint are asked whether they are known.
 
 use crate::books::Books;
 use crate::engine::{Engine, Shared};
@@ -47,8 +48,11 @@ pub(crate) struct Index {
     pub(crate) compacted: i64,
     pub(crate) applied_term: u64,
     pub(crate) applied_index: u64,
-    /// Last record of the last applied batch: the next frame starts after it.
+    /// Frame of the last applied batch.
     pub(crate) applied_position: Position,
+    /// Whether births and deaths are noted for counts: not during recovery,
+    /// which no count reaches behind.
+    pub(crate) notes_turnover: bool,
 }
 
 impl Applier {
@@ -73,8 +77,7 @@ impl Applier {
             batch.index
         );
         let shared = &self.engine.0;
-        self.index
-            .apply(&shared.books, batch, &appended.positions, false);
+        self.index.apply(&shared.books, batch, &appended.positions);
         self.index.publish(shared);
     }
 
@@ -105,57 +108,48 @@ impl Applier {
 }
 
 impl Index {
-    /// Applies without publishing. `replay`: versions that are there already
-    /// are left alone.
-    pub(crate) fn apply(
-        &mut self,
-        books: &Books,
-        batch: &Batch,
-        positions: &[Position],
-        replay: bool,
-    ) {
-        assert_eq!(
-            positions.len(),
-            batch.changes.len(),
-            "a change without a position"
-        );
-        let mains = batch.mains();
-        self.note_mark(books, mains, positions);
-        let replayed = if replay {
-            self.known_already(batch)
-        } else {
-            HashSet::new()
-        };
+    /// Applies without publishing a batch that the trees know nothing of.
+    pub(crate) fn apply(&mut self, books: &Books, batch: &Batch, positions: &[Position]) {
         let mut live = books.live();
-        for (change, &position) in batch.changes.iter().zip(positions) {
-            let Change::Key(change) = change else {
-                continue;
-            };
+        for (change, position) in key_changes(batch, positions) {
+            self.apply_key(&mut live, change, position);
+        }
+        drop(live);
+        self.pass(books, batch, positions);
+    }
+
+    /// The same for a batch that a checkpoint may know: versions that are there
+    /// already are left alone.
+    pub(crate) fn apply_again(&mut self, books: &Books, batch: &Batch, positions: &[Position]) {
+        let known = self.known_already(batch);
+        let mut live = books.live();
+        for (change, position) in key_changes(batch, positions) {
             let (key, main) = (&change.key, change.revision.main);
-            if replayed.contains(&(&key[..], main)) {
+            if known.contains(&(&key[..], main)) {
                 self.drop_stale(&mut live, key, main);
             } else {
                 self.apply_key(&mut live, change, position);
             }
         }
-        if let Some(&last) = positions.last() {
-            live.passed(last.segment(), mains.map(|(_, last)| last), batch.index);
-            self.applied_position = last;
+        drop(live);
+        self.pass(books, batch, positions);
+    }
+
+    /// Takes note that `batch` is applied.
+    fn pass(&mut self, books: &Books, batch: &Batch, positions: &[Position]) {
+        let mains = batch.mains();
+        if let Some(frame) = positions.first().map(frame_of) {
+            let mut live = books.live();
+            live.passed(frame.segment(), mains.map(|(_, last)| last), batch.index);
+            drop(live);
+            if let Some((first, _)) = mains {
+                books.marks().note(first, frame);
+            }
+            self.applied_position = frame;
         }
         self.revision = mains.map_or(self.revision, |(_, last)| last);
         self.applied_term = batch.term;
         self.applied_index = batch.index;
-    }
-
-    /// A batch is a frame of its own: its first record follows the header.
-    fn note_mark(&self, books: &Books, mains: Option<(i64, i64)>, positions: &[Position]) {
-        let (Some((first, _)), Some(position)) = (mains, positions.first()) else {
-            return;
-        };
-        let start = position.offset() - Log::FRAME_HEADER_BYTES;
-        books
-            .marks()
-            .note(first, Position::new(position.segment(), start));
     }
 
     fn apply_key(&mut self, live: &mut Live, change: &KeyChange, position: Position) {
@@ -167,10 +161,11 @@ impl Index {
         } else {
             self.writer.insert(CURRENT, key, known.entry())
         };
-        match (before.map(Known::from), known.tombstone) {
-            (None, false) => count::note_birth(&mut self.writer, known.main, key),
-            (Some(_), true) => count::note_death(&mut self.writer, known.main, key),
-            (Some(_), false) | (None, true) => {}
+        match (before.is_some(), known.tombstone) {
+            _ if !self.notes_turnover => {}
+            (false, false) => count::note_birth(&mut self.writer, known.main, key),
+            (true, true) => count::note_death(&mut self.writer, known.main, key),
+            (true, false) | (false, true) => {}
         }
         match before.map(Known::from) {
             Some(before) if before.main < known.main => self.insert_history(live, key, before),
@@ -250,6 +245,29 @@ impl Index {
             .index_bytes
             .store(self.writer.memory_bytes(), Ordering::Relaxed);
     }
+}
+
+/// The changes of keys in a batch, and where they lie.
+fn key_changes<'b>(
+    batch: &'b Batch,
+    positions: &'b [Position],
+) -> impl Iterator<Item = (&'b KeyChange, Position)> {
+    assert_eq!(
+        positions.len(),
+        batch.changes.len(),
+        "a change without a position"
+    );
+    let both = batch.changes.iter().zip(positions);
+    both.filter_map(|(change, &position)| match change {
+        Change::Key(change) => Some((change, position)),
+        Change::State { .. } => None,
+    })
+}
+
+/// A batch is a frame of its own: its first record follows the header.
+fn frame_of(first: &Position) -> Position {
+    let start = first.offset() - Log::FRAME_HEADER_BYTES;
+    Position::new(first.segment(), start)
 }
 
 /// What the index will say about a change at `position`.

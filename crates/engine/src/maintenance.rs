@@ -16,9 +16,10 @@
 //! when it exceeds that and a segment.
 
 use crate::Error;
-use crate::apply::{Applier, Index};
+use crate::apply::Applier;
 use crate::checkpoint::Job;
 use crate::checkpoint::format::Head;
+use crate::live::Live;
 use crate::reclaim::{self, Moves, Plan};
 use environment::threads;
 use std::collections::BTreeSet;
@@ -232,7 +233,7 @@ impl Applier {
     fn begin_checkpoint(&mut self, state: Vec<u8>) -> Result<Job, Error> {
         let shared = Arc::clone(&self.engine.0);
         let segments = shared.log.segments();
-        let replay_position = replay_position(&self.index, &segments);
+        let replay_position = self.replay_position(&segments);
         let dead = self.dead_segments(&segments, replay_position);
         self.raise_floor(&dead);
         self.maintenance.wanted = false;
@@ -271,25 +272,49 @@ impl Applier {
     /// whose history is compacted (or condemned).
     fn dead_segments(&self, segments: &[SegmentInfo], replay: Position) -> Vec<u32> {
         let live = self.engine.0.books.live();
-        let dead = |segment: &&SegmentInfo| {
-            let life = live.of(segment.id);
-            segment.sealed
-                && life.live_bytes == 0
-                && match segment.kind {
-                    // One that is being filled is not in the books yet.
-                    SegmentKind::Sorted => live.has(segment.id),
-                    SegmentKind::Log => {
-                        segment.id < replay.segment()
-                            && (life.last_main < self.index.compacted.max(1)
-                                || self.maintenance.condemned.contains(&segment.id))
-                    }
-                }
+        let replayed = |segment: &SegmentInfo| {
+            segment.kind == SegmentKind::Log && segment.id >= replay.segment()
         };
         segments
             .iter()
-            .filter(dead)
+            .filter(|segment| !replayed(segment) && self.is_dead(&live, segment))
             .map(|segment| segment.id)
             .collect()
+    }
+
+    fn is_dead(&self, live: &Live, segment: &SegmentInfo) -> bool {
+        let life = live.of(segment.id);
+        segment.sealed
+            && life.live_bytes == 0
+            && match segment.kind {
+                // One that is being filled is not in the books yet.
+                SegmentKind::Sorted => live.has(segment.id),
+                SegmentKind::Log => {
+                    life.last_main < self.index.compacted.max(1)
+                        || self.maintenance.condemned.contains(&segment.id)
+                }
+            }
+    }
+
+    /// Where the log is to be replayed from: the frame of the last applied
+    /// batch, so that opening goes straight there. Only when its segment, and
+    /// perhaps some behind it, is applied to its end and would be given back
+    /// but for that, the segment that follows.
+    fn replay_position(&self, segments: &[SegmentInfo]) -> Position {
+        let mut logs: Vec<&SegmentInfo> = segments
+            .iter()
+            .filter(|segment| segment.kind == SegmentKind::Log)
+            .collect();
+        logs.sort_by_key(|segment| segment.id);
+        let live = self.engine.0.books.live();
+        let frame = self.index.applied_position;
+        let needed = |segment: &&&SegmentInfo| {
+            let applied = segment.last_tag.index <= self.index.applied_index;
+            segment.id >= frame.segment() && !(applied && self.is_dead(&live, segment))
+        };
+        let first = logs.iter().find(needed);
+        let first = first.expect("the segment that is written is never given back");
+        frame.max(Position::new(first.id, 0))
     }
 
     /// Where defragment took history out of the log, the index must serve it.
@@ -321,28 +346,6 @@ impl Drop for Applier {
             tracing::warn!("maintenance ended in a panic while the engine was closing");
         }
     }
-}
-
-/// The first frame that is not applied lies at or after it, and it is as late
-/// as can be said.
-fn replay_position(index: &Index, segments: &[SegmentInfo]) -> Position {
-    let mut logs: Vec<&SegmentInfo> = segments
-        .iter()
-        .filter(|segment| segment.kind == SegmentKind::Log)
-        .collect();
-    logs.sort_by_key(|segment| segment.id);
-    let mut position = index.applied_position;
-    for (segment, next) in logs.iter().zip(logs.iter().skip(1)) {
-        let applied = segment.sealed && segment.last_tag.index <= index.applied_index;
-        if segment.id >= position.segment() && applied {
-            position = Position::new(next.id, 0);
-        }
-    }
-    // The segment of the last applied batch may have been given back: then all
-    // in it is applied, and replay begins with the one after.
-    let begin = logs.iter().find(|it| it.id >= position.segment());
-    let begin = begin.expect("the segment that is written is never given back");
-    position.max(Position::new(begin.id, 0))
 }
 
 fn start<T: Send + 'static>(

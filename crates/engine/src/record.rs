@@ -2,7 +2,7 @@
 
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KIND_STATE, KeyHeader, STATE_HEADER_BYTES};
 use crate::{Batch, Change, Error, KeyChange, Revision};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use value_log::Position;
 
 /// A version of a key as the log holds it. Its bytes share one allocation.
@@ -99,9 +99,22 @@ fn varint_bytes(number: usize) -> usize {
     (usize::BITS - number.leading_zeros()).max(1).div_ceil(7) as usize
 }
 
-/// One record of a group back into the change it was.
-pub(crate) fn decode_change(position: Position, kind: u8, payload: &[u8]) -> Result<Change, Error> {
-    let payload = Bytes::copy_from_slice(payload);
+/// The records of a group back into the changes they were; these share one
+/// allocation.
+pub(crate) fn decode_changes(records: &[(Position, u8, &[u8])]) -> Result<Vec<Change>, Error> {
+    let bytes = records.iter().map(|(_, _, payload)| payload.len()).sum();
+    let mut all = BytesMut::with_capacity(bytes);
+    records
+        .iter()
+        .for_each(|(_, _, payload)| all.extend_from_slice(payload));
+    let mut rest = all.freeze();
+    let take = |&(position, kind, payload): &(Position, u8, &[u8])| {
+        decode_change(position, kind, rest.split_to(payload.len()))
+    };
+    records.iter().map(take).collect()
+}
+
+fn decode_change(position: Position, kind: u8, payload: Bytes) -> Result<Change, Error> {
     let change = match kind {
         KIND_STATE => decode_state(payload),
         _ => Stored::decode(kind, &payload).map(|stored| Change::Key(stored.into())),
@@ -171,10 +184,18 @@ mod tests {
         let header = header_of(&change).unwrap();
         assert_eq!(header.key_offset, 2);
         let payload = [&header.encode()[..], &change.kv, &[0; 5]].concat();
-        let position = Position::new(1, 64);
+        let state = [9, 0, 0, 0, 0, 0, 0, 0, 1, 2];
+        let records = [
+            (Position::new(1, 64), KIND_KEY, &payload[..]),
+            (Position::new(1, 256), KIND_STATE, &state[..]),
+        ];
+        let state = Change::State {
+            kind: 9,
+            payload: Bytes::from_static(&[1, 2]),
+        };
         assert_eq!(
-            decode_change(position, KIND_KEY, &payload).unwrap(),
-            Change::Key(change)
+            decode_changes(&records).unwrap(),
+            [Change::Key(change), state]
         );
     }
 

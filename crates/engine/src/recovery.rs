@@ -135,6 +135,7 @@ impl<'a> Recovery<'a> {
             applied_term: 0,
             applied_index: 0,
             applied_position: Position::NONE,
+            notes_turnover: false,
         };
         Recovery {
             directory,
@@ -259,22 +260,20 @@ impl<'a> Recovery<'a> {
         if group.records.is_empty() || group.tag.index <= self.index.applied_index {
             return Ok(());
         }
-        let decode = |&(position, kind, payload): &(Position, u8, &[u8])| {
-            record::decode_change(position, kind, payload)
-        };
-        let changes = group
-            .records
-            .iter()
-            .map(decode)
-            .collect::<Result<_, Error>>()?;
         let batch = Batch {
             term: group.tag.term,
             index: group.tag.index,
-            changes,
+            changes: record::decode_changes(&group.records)?,
         };
         self.check_next(&batch)?;
         let positions: Vec<Position> = group.records.iter().map(|record| record.0).collect();
-        self.index.apply(&self.books, &batch, &positions, true);
+        // Main revisions ascend without a gap: above the checkpoint's greatest
+        // one there is nothing it could know.
+        if self.index.revision < self.checkpoint_main {
+            self.index.apply_again(&self.books, &batch, &positions);
+        } else {
+            self.index.apply(&self.books, &batch, &positions);
+        }
         self.found.batches += 1;
         replay(Replayed::Batch(&batch))
     }
@@ -324,6 +323,7 @@ impl<'a> Recovery<'a> {
             .filter(|segment| segment.kind == SegmentKind::Sorted);
         sorted.for_each(|segment| self.books.live().enter(segment.id));
         count::start(&mut self.index.writer, self.index.revision);
+        self.index.notes_turnover = true;
         let begun = self.replay_from.unwrap_or(Position::NONE);
         let shared = Arc::new(Shared {
             log,

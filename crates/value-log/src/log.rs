@@ -39,7 +39,10 @@ impl Log {
     /// Opens the log in `directory`, creating it when there is none.
     ///
     /// Every valid group that ends after `replay_from` (`None`: every group
-    /// there is) is shown to `visit`, in order. A torn tail is dropped; damage
+    /// there is) is shown to `visit`, in order. It is the start of a segment or
+    /// lies in a group that is known to be on stable storage, best at its start
+    /// ([`Group::start`]): then nothing before it is read. A torn tail is
+    /// dropped; damage
     /// in the middle is an [`Error::Damaged`]. When this returns, a fresh
     /// frame behind the end is on stable storage.
     pub fn open(

@@ -17,10 +17,15 @@
 //! The tail is read from the device: after a failed flush the page cache may
 //! show bytes that the device never got.
 //!
+//! *What is read*: nothing before the place to replay from, when a frame starts
+//! there; the tail to its end; and behind it the next segment, if the tail was
+//! ever left (its seal note is stable before anything is written there).
+//!
 //! A torn tail is truncated logically: the next opening writes over it. What
 //! lies behind can never come to life again, because epochs do not fall along
 //! the chain and every opening starts with a frame of a higher one.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,6 +39,9 @@ use crate::record;
 use crate::segment::{Extent, FileName, Segment};
 use crate::window::{Found, Window};
 use crate::{Error, Group, Position, SegmentKind, Sequence, Tag};
+
+/// How far a segment is searched that was never entered, as far as anyone knows.
+const GLANCE_BYTES: u64 = 4 << 20;
 
 /// Called with every group from the place to replay from on.
 pub(crate) type Visit<'a> = dyn FnMut(&Group<'_>) -> Result<(), Error> + 'a;
@@ -133,12 +141,13 @@ impl Walker<'_> {
         let device_from = self.device_from()?;
         self.learn_chain(first, device_from)?;
         let mut index = first;
-        let mut extent = self.walk_segment(index, index >= device_from)?;
+        let start = self.start_in(first)?;
+        let mut extent = self.walk_segment(index, index >= device_from, start)?;
         while self.goes_on_in(index + 1)? {
             extent.sealed = true;
             self.contents.log[index].set_extent(extent);
             index += 1;
-            extent = self.walk_segment(index, index >= device_from)?;
+            extent = self.walk_segment(index, index >= device_from, Extent::EMPTY)?;
         }
         self.check_reaches_replay(index, extent.end)?;
         let torn = self.check_nothing_promised(index, extent.end)?;
@@ -167,12 +176,44 @@ impl Walker<'_> {
         if first == 0 || !self.replay_from.is_some_and(at_its_start) {
             return Ok(());
         }
-        let walked = self.walk_segment(first - 1, first > device_from)?;
+        let walked = self.walk_segment(first - 1, first > device_from, Extent::EMPTY)?;
         // Not needed for replay, so damage there is not this opening's business.
         if walked.end != self.contents.log[first - 1].extent().end {
             self.last = None;
         }
         Ok(())
+    }
+
+    /// Where the walk begins in the first segment: at the frame to replay from,
+    /// which its caller knows to be stable, so that what lies before it is of
+    /// this segment's life and needs no look; else at the segment's start.
+    fn start_in(&self, first: usize) -> Result<Extent, Error> {
+        let segment = &self.contents.log[first];
+        let Some(from) = self.replay_from.filter(|from| from.offset() > FRAMES_START) else {
+            return Ok(Extent::EMPTY);
+        };
+        if self.window(segment, true)?.header(from.offset())?.is_none() {
+            return Ok(Extent::EMPTY);
+        }
+        Ok(Extent {
+            end: from.offset(),
+            first_tag: self.first_tag(segment, from.offset())?,
+            ..Extent::EMPTY
+        })
+    }
+
+    /// Tag of the first tagged group before `end`.
+    fn first_tag(&self, segment: &Segment, end: u64) -> Result<Tag, Error> {
+        let mut window = Window::new(segment, Arc::clone(&segment.file), end);
+        let mut extent = Extent::EMPTY;
+        while let Some(found) = window.header_behind(extent.end, |_| true)? {
+            extent.end = found.end();
+            extent.note_tag(found.header.tag);
+            if extent.first_tag != Tag::default() {
+                break;
+            }
+        }
+        Ok(extent.first_tag)
     }
 
     fn highest_epoch(&self) -> u32 {
@@ -201,21 +242,34 @@ impl Walker<'_> {
     }
 
     fn window(&self, segment: &Segment, device: bool) -> Result<Window, Error> {
-        let file: Arc<dyn File> = if device {
-            self.disk
-                .open(&segment.path, OpenMode::ReadDevice)
-                .map_err(Error::io("open", &segment.path))?
-        } else {
-            Arc::clone(&segment.file)
-        };
+        let file = self.file(segment, device)?;
         Ok(Window::new(segment, file, segment.header.segment_bytes))
     }
 
-    /// Accepts frames until one is missing. Returns how far the segment goes.
-    fn walk_segment(&mut self, index: usize, device: bool) -> Result<Extent, Error> {
+    fn sweep(&self, segment: &Segment, device: bool) -> Result<Window, Error> {
+        let file = self.file(segment, device)?;
+        Ok(Window::sweeping(
+            segment,
+            file,
+            segment.header.segment_bytes,
+        ))
+    }
+
+    fn file(&self, segment: &Segment, device: bool) -> Result<Arc<dyn File>, Error> {
+        if !device {
+            return Ok(Arc::clone(&segment.file));
+        }
+        self.disk
+            .open(&segment.path, OpenMode::ReadDevice)
+            .map_err(Error::io("open", &segment.path))
+    }
+
+    /// Accepts frames from `start` on until one is missing. Returns how far the
+    /// segment goes.
+    fn walk_segment(&mut self, index: usize, device: bool, start: Extent) -> Result<Extent, Error> {
         let segment = Arc::clone(&self.contents.log[index]);
-        let mut window = self.window(&segment, device)?;
-        let mut extent = Extent::EMPTY;
+        let mut window = self.sweep(&segment, device)?;
+        let mut extent = start;
         let linked = self.is_linked(index);
         while let Some(found) =
             self.next_frame(&mut window, extent.end, linked || extent != Extent::EMPTY)?
@@ -323,10 +377,15 @@ impl Walker<'_> {
         Ok(true)
     }
 
+    /// A place within a segment is one where a group is known to be.
     fn check_reaches_replay(&self, index: usize, end: u64) -> Result<(), Error> {
         let segment = &self.contents.log[index];
+        let end_position = end_of(segment.id(), end);
+        let falls_short = |from: Position| {
+            end_position < from || (end_position == from && from.offset() > FRAMES_START)
+        };
         match self.replay_from {
-            Some(from) if end_of(segment.id(), end) < from => Err(Error::damaged(
+            Some(from) if falls_short(from) => Err(Error::damaged(
                 &segment.path,
                 end,
                 format!("the log is to be replayed from {from}, but ends here"),
@@ -340,20 +399,30 @@ impl Walker<'_> {
     fn check_nothing_promised(&self, index: usize, end: u64) -> Result<bool, Error> {
         let here = end_of(self.contents.log[index].id(), end);
         let epoch = self.last.map_or(0, |last| last.epoch);
-        let mut torn = false;
+        let torn = Cell::new(false);
+        let promise = |header: &FrameHeader| {
+            torn.set(torn.get() || header.epoch >= epoch);
+            header.epoch >= epoch && header.synced_up_to > here
+        };
         for (at, segment) in self.contents.log.iter().enumerate().skip(index) {
             let from = if at == index { end } else { FRAMES_START };
-            let mut window = self.window(segment, true)?;
-            torn |= window
-                .search(from, |header| header.epoch >= epoch)?
-                .is_some();
-            let promise =
-                |header: &FrameHeader| header.epoch >= epoch && header.synced_up_to > here;
+            let entered = at == index || self.contents.log[at - 1].extent().sealed;
+            let mut window = if entered {
+                self.sweep(segment, true)?
+            } else {
+                self.glance(segment)?
+            };
             if let Some(found) = window.search(from, promise)? {
                 return Err(self.damaged(index, end, &found));
             }
         }
-        Ok(torn)
+        Ok(torn.get())
+    }
+
+    /// Over the beginning of a segment that was most likely never entered.
+    fn glance(&self, segment: &Segment) -> Result<Window, Error> {
+        let limit = segment.header.segment_bytes.min(GLANCE_BYTES);
+        Ok(Window::sweeping(segment, self.file(segment, true)?, limit))
     }
 
     /// Names the place that is damaged: here, or the start of the next segment

@@ -10,8 +10,10 @@ use crate::Error;
 use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FrameHeader};
 use crate::segment::Segment;
 
-/// Bytes read at a time.
+/// Bytes read at a time: by walkers that may stop soon.
 const WINDOW_BYTES: u64 = 1 << 20;
+/// The same for a walk from end to end, where the device is what takes time.
+const SWEEP_BYTES: u64 = 4 << 20;
 
 /// A frame header found at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(crate) struct Window {
     segment: u32,
     /// Nothing is read at or beyond this.
     limit: u64,
+    /// How much is read at a time.
+    stride: u64,
     /// Offset of the first byte in memory.
     start: u64,
     bytes: Vec<u8>,
@@ -49,8 +53,17 @@ impl Window {
             path: segment.path.clone(),
             segment: segment.id(),
             limit,
+            stride: WINDOW_BYTES,
             start: 0,
             bytes: Vec::new(),
+        }
+    }
+
+    /// The same with long reads.
+    pub fn sweeping(segment: &Segment, file: Arc<dyn File>, limit: u64) -> Window {
+        Window {
+            stride: SWEEP_BYTES,
+            ..Window::new(segment, file, limit)
         }
     }
 
@@ -74,7 +87,7 @@ impl Window {
     }
 
     fn fill(&mut self, offset: u64, length: usize) -> Result<(), Error> {
-        let wanted = (length as u64).max(WINDOW_BYTES).min(self.limit - offset);
+        let wanted = (length as u64).max(self.stride).min(self.limit - offset);
         self.start = offset;
         self.bytes.resize(wanted as usize, 0);
         let read = self
@@ -151,7 +164,7 @@ impl Window {
             if left < FRAME_HEADER_BYTES as u64 {
                 return Ok(None);
             }
-            let length = left.min(WINDOW_BYTES / 2) as usize;
+            let length = left.min(self.stride / 2) as usize;
             let Some(bytes) = self.get(offset, length)? else {
                 return Ok(None);
             };

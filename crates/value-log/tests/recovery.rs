@@ -156,6 +156,59 @@ fn replay_starts_with_the_group_that_holds_the_position() {
     }
 }
 
+/// Where the frame starts that holds the record, alone.
+fn frame_of(record: Position) -> Position {
+    Position::new(record.segment(), record.offset() - FRAME_HEADER)
+}
+
+#[test]
+fn replay_from_a_frame_needs_nothing_that_lies_before_it() {
+    let (disk, positions) = killed(150, 1000);
+    let sixty = frame_of(positions[60]);
+    let before = sixty.offset() - FRAMES_START;
+    assert!(before > 4096 && sixty.segment() > 1);
+    overwrite(
+        &disk,
+        &segment_path(sixty.segment()),
+        FRAMES_START,
+        &vec![7; before as usize],
+    );
+    let (log, _, seen) = open_from(&disk, explicit(), Some(sixty)).unwrap();
+    let indexes: Vec<u64> = seen.iter().map(|(index, _)| *index).collect();
+    assert_eq!(indexes, (61..=150).collect::<Vec<_>>());
+    put(&log, 151, b"it goes on").unwrap();
+    disk.crash();
+    drop(log);
+    let disk = disk.restart(Restart::nothing_kept());
+    let (_log, _, seen) = open_from(&disk, explicit(), Some(sixty)).unwrap();
+    assert_eq!(seen.len(), 91);
+}
+
+#[test]
+fn what_a_segment_began_with_is_known_when_replay_begins_in_its_middle() {
+    let (disk, positions) = killed(20, 1000);
+    let from = frame_of(positions[12]);
+    assert_eq!(from.segment(), 1);
+    let (log, ..) = open_from(&disk, explicit(), Some(from)).unwrap();
+    let segment = log.segments()[0].clone();
+    assert_eq!((segment.first_tag.index, segment.last_tag.index), (1, 20));
+}
+
+#[test]
+fn a_frame_to_replay_from_that_is_damaged_is_refused() {
+    let (disk, positions) = killed(20, 1000);
+    let from = frame_of(positions[12]);
+    let last = frame_of(positions[19]);
+    for (from, offset) in [(from, 20), (from, 140), (last, 20), (last, 140)] {
+        let disk = disk.fork();
+        disk.flip_bit(&segment_path(1), from.offset() + offset, 3);
+        assert!(matches!(
+            open_from(&disk, explicit(), Some(from)),
+            Err(Error::Damaged { .. })
+        ));
+    }
+}
+
 #[test]
 fn a_log_that_ends_before_the_place_to_replay_from_is_refused() {
     let (disk, positions) = killed(5, 600);

@@ -9,7 +9,7 @@
 //!
 //! head    0  u64 applied term    foot    0  u64 entries of CURRENT
 //!         8  u64 applied index           8  u64 entries of HISTORY
-//!        16  u64 applied position       16  u64 entries of HIDDEN
+//!        16  u64 applied frame          16  u64 entries of HIDDEN
 //!        24  u64 replay position (0: all)  24  u64 greatest main revision in them
 //!        32  i64 revision               32  u64 bytes of the state blob
 //!        40  i64 compacted       segment 0  u32 id, u32 zero
@@ -67,6 +67,7 @@ impl Kind {
 pub(crate) struct Head {
     pub(crate) applied_term: u64,
     pub(crate) applied_index: u64,
+    /// Where the frame of the last applied batch starts.
     pub(crate) applied_position: Position,
     /// Frames at or after it are replayed.
     pub(crate) replay_position: Position,

@@ -26,7 +26,7 @@ use crate::path_error::on_path;
 /// Satisfies every device we know: sectors are 512 bytes or 4 KiB.
 const ALIGNMENT: usize = 4096;
 /// The bounce buffer's size: longer reads go in steps.
-const STEP_BYTES: usize = 1 << 20;
+const STEP_BYTES: usize = 4 << 20;
 
 /// A file opened with [`crate::disk::OpenMode::ReadDevice`].
 #[derive(Debug)]
