@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use engine::Engine;
 use environment::{Clock, Instant, threads};
+use etcd_api::etcdserverpb::alarm_request::AlarmAction;
+use etcd_api::etcdserverpb::{AlarmRequest, AlarmType};
 use revisions::{Command, Machine, Reader, Response};
 use tracing::{error, info, warn};
 
@@ -75,6 +77,7 @@ impl Node {
             backlog: VecDeque::new(),
             next_tick: Instant::default(),
             open_bytes: 0,
+            no_space_alarm: no_space_alarm(options.machine.member_id),
             engine,
             replica,
         };
@@ -211,6 +214,19 @@ impl Drop for PanicLatch {
     }
 }
 
+fn no_room(error: &engine::Error) -> bool {
+    use engine::Error;
+    matches!(error, Error::NoSpace { .. } | Error::MemoryLimit { .. })
+}
+
+fn no_space_alarm(member_id: u64) -> Command {
+    Command::Alarm(AlarmRequest {
+        action: AlarmAction::Activate.into(),
+        member_id,
+        alarm: AlarmType::Nospace.into(),
+    })
+}
+
 /// The replica thread.
 #[derive(Debug)]
 struct Pump {
@@ -223,6 +239,8 @@ struct Pump {
     backlog: VecDeque<Proposal>,
     /// Bytes of the commands in the open batch.
     open_bytes: usize,
+    /// Raises the alarm NOSPACE in this member's name.
+    no_space_alarm: Command,
     batch_bytes_max: usize,
     tick: Duration,
     next_tick: Instant,
@@ -292,18 +310,38 @@ impl Pump {
         self.replica.propose_due();
     }
 
+    /// Seals what is open and hands it to the log, if the device is free.
+    /// Where that finds no room, everyone shall see it: the alarm NOSPACE is
+    /// raised, as when the quota is used up, until someone disarms it.
     fn append(&mut self) {
+        if let Some(reason) = self.append_open() {
+            warn!(reason, "writes are refused: raising the alarm NOSPACE");
+            self.replica.propose(&self.no_space_alarm, None);
+            // Without room for the alarm either, the next refusal tries again.
+            self.append_open();
+        }
+    }
+
+    /// Why the open batch was refused, if it was for want of room.
+    fn append_open(&mut self) -> Option<String> {
         let Some(batch) = self.replica.seal() else {
-            return self.forget_open_bytes();
+            self.forget_open_bytes();
+            return None;
         };
-        match self.engine.append(batch) {
-            Ok(appended) => self.replica.appended(appended),
+        let outcome = self.engine.append(batch);
+        self.open_bytes = 0;
+        match outcome {
+            Ok(appended) => {
+                self.replica.appended(appended);
+                None
+            }
             Err(error) => {
-                let error = Error::Refused(revisions::Error::from(error));
-                self.replica.refused(&error);
+                let reason = no_room(&error).then(|| error.to_string());
+                let refusal = Error::Refused(revisions::Error::from(error));
+                self.replica.refused(&refusal);
+                reason
             }
         }
-        self.open_bytes = 0;
     }
 
     /// Nothing open, nothing counted: answers that wrote nothing have gone.

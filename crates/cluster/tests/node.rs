@@ -230,6 +230,10 @@ fn at_the_memory_limit_puts_are_refused_and_leave_no_trace_and_deletes_go_on() {
         assert!(kept < 100_000, "the limit is never met");
     };
     assert!(refusal.to_string().contains("raise the limit"), "{refusal}");
+    // What follows finds the alarm, for everyone to see, until it is disarmed.
+    let again = node.propose(put("again", "")).unwrap().wait().unwrap_err();
+    assert!(again.to_string().contains("space exceeded"), "{again}");
+    assert_eq!(node.reader().alarms().len(), 1);
     assert_eq!(node.reader().revision(), 1 + kept);
     let delete = DeleteRangeRequest {
         key: "000000".into(),
