@@ -7,7 +7,8 @@ use thiserror::Error;
 pub enum Remedy {
     /// The call is wrong: another key, revision or size.
     CorrectTheCall,
-    /// Make room (compact, delete, a larger limit), then call again.
+    /// Make room (compact, delete, a larger limit), call
+    /// [`Store::disarm`](crate::Store::disarm), then call again.
     MakeRoom,
     /// Wait a moment, then call again.
     Retry,

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use bytes::Bytes;
 use cluster::Node;
-use etcd_api::etcdserverpb::{CompactionRequest, DeleteRangeRequest, PutRequest};
+use etcd_api::etcdserverpb::alarm_request::AlarmAction;
+use etcd_api::etcdserverpb::{AlarmRequest, CompactionRequest, DeleteRangeRequest, PutRequest};
 use revisions::{Command, Response};
 
 use crate::key_range::KeyRange;
@@ -83,6 +84,20 @@ impl Store {
             physical: false,
         };
         self.write(Command::Compact(compact)).map(|_| ())
+    }
+
+    /// Lets writes go on after one was refused with [`Remedy::MakeRoom`] and
+    /// room has been made. Until then only deletions and compactions pass.
+    pub fn disarm(&self) -> Result<(), Error> {
+        for member in self.node.reader().alarms() {
+            let alarm = AlarmRequest {
+                action: AlarmAction::Deactivate.into(),
+                member_id: member.member_id,
+                alarm: member.alarm,
+            };
+            self.node.propose(Command::Alarm(alarm))?.wait()?;
+        }
+        Ok(())
     }
 
     /// The newest version of a key.

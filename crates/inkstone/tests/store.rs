@@ -177,3 +177,24 @@ fn writers_on_many_threads_lose_nothing_and_share_flushes() {
         status.flushes
     );
 }
+
+#[test]
+fn at_the_memory_limit_deletions_make_room_and_disarming_lets_writes_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = Options::new(directory.path().join("data")).segment_bytes(1 << 20);
+    let store = options.memory_bytes_max(256 << 10).open().unwrap();
+    let mut number = 0;
+    let error = loop {
+        match store.put(format!("{number:06}"), "v") {
+            Ok(_) => number += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.remedy(), Remedy::MakeRoom, "{error}");
+    let error = store.put("again", "v").unwrap_err();
+    assert_eq!(error.remedy(), Remedy::MakeRoom, "{error}");
+    store.delete_range::<&str>(..).unwrap();
+    store.compact(store.revision()).unwrap();
+    store.disarm().unwrap();
+    store.put("again", "v").unwrap();
+}
