@@ -47,7 +47,7 @@ enum Work {
     Idle,
     Copying(JoinHandle<Result<Moves, Error>>),
     Swapping(Moves),
-    Checkpoint(JoinHandle<Result<(), Error>>),
+    Checkpoint(JoinHandle<Result<u64, Error>>),
 }
 
 /// The machine's state, part of the applier.
@@ -56,6 +56,8 @@ pub(crate) struct Maintenance {
     work: Work,
     /// Number of the next checkpoint.
     next_number: u64,
+    /// Bytes of the last checkpoint's file.
+    last_bytes: u64,
     /// Applied position at the last checkpoint's beginning.
     last_begun: Position,
     /// Compacted revision that garbage was last looked for at.
@@ -68,10 +70,11 @@ pub(crate) struct Maintenance {
 }
 
 impl Maintenance {
-    pub(crate) fn new(next_number: u64, last_begun: Position) -> Maintenance {
+    pub(crate) fn new(next_number: u64, last_bytes: u64, last_begun: Position) -> Maintenance {
         Maintenance {
             work: Work::Idle,
             next_number,
+            last_bytes,
             last_begun,
             looked_at: i64::MIN,
             wanted: false,
@@ -106,7 +109,7 @@ impl Applier {
                 Ok(())
             }
             Work::Checkpoint(thread) => {
-                join(thread)?;
+                self.maintenance.last_bytes = join(thread)?;
                 self.begin_what_is_due(state)
             }
         }
@@ -120,7 +123,8 @@ impl Applier {
 
     fn begin_what_is_due(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
         if self.checkpoint_is_due() {
-            let job = self.begin_checkpoint(state())?;
+            let mut job = self.begin_checkpoint(state())?;
+            job.paced = true;
             self.maintenance.work =
                 Work::Checkpoint(start("engine-checkpoint", move || job.run())?);
             return Ok(());
@@ -146,7 +150,11 @@ impl Applier {
         let segments = u64::from(now.segment().saturating_sub(then.segment()));
         let bytes =
             (segments * shared.options.segment_bytes + now.offset()).saturating_sub(then.offset());
-        self.maintenance.wanted || bytes >= shared.options.checkpoint_bytes
+        let due_bytes = shared
+            .options
+            .checkpoint_bytes
+            .max(self.maintenance.last_bytes);
+        self.maintenance.wanted || bytes >= due_bytes
     }
 
     /// Swaps at most so many places; a checkpoint is wanted when all are.
@@ -167,7 +175,12 @@ impl Applier {
     /// [`Applier::maintain`].
     pub fn checkpoint(&mut self, state: &[u8]) -> Result<(), Error> {
         self.finish_work()?;
-        self.begin_checkpoint(state.to_vec())?.run()
+        self.write_checkpoint(state)
+    }
+
+    fn write_checkpoint(&mut self, state: &[u8]) -> Result<(), Error> {
+        self.maintenance.last_bytes = self.begin_checkpoint(state.to_vec())?.run()?;
+        Ok(())
     }
 
     /// Gives all garbage back now: what is dead at this moment leaves the
@@ -201,7 +214,7 @@ impl Applier {
                 return Ok(());
             }
             if plan.victims.is_empty() {
-                return self.begin_checkpoint(state.to_vec())?.run();
+                return self.write_checkpoint(state);
             }
             let mut moves = reclaim::copy(&self.engine.0, &plan, false)?;
             // What was just filled is as dense as it gets.
@@ -214,7 +227,7 @@ impl Applier {
             );
             self.index.publish(&self.engine.0);
             self.maintenance.condemned.extend(plan.victims);
-            self.begin_checkpoint(state.to_vec())?.run()?;
+            self.write_checkpoint(state)?;
         }
     }
 
@@ -225,7 +238,7 @@ impl Applier {
                 Work::Idle => return Ok(()),
                 Work::Copying(thread) => self.maintenance.work = Work::Swapping(join(thread)?),
                 Work::Swapping(moves) => self.swap(moves, usize::MAX),
-                Work::Checkpoint(thread) => join(thread)?,
+                Work::Checkpoint(thread) => self.maintenance.last_bytes = join(thread)?,
             }
         }
     }
@@ -265,6 +278,7 @@ impl Applier {
             segments: lives,
             marks,
             dead,
+            paced: false,
         })
     }
 

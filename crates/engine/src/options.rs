@@ -19,15 +19,17 @@ pub struct Options {
     /// Free space on the file system that puts never touch: room for
     /// checkpoints and reclaim when the disk is full.
     pub reserve_bytes: u64,
-    /// A checkpoint is due after so many bytes of log: bounds a restart.
+    /// A checkpoint is due after so many bytes of log, or as many as the last
+    /// one took where that is more. Bounds what a restart replays: the default
+    /// to about a second of work.
     pub checkpoint_bytes: u64,
     /// Limit of the index's memory; beyond it puts are refused.
     pub memory_bytes_max: u64,
     /// A sealed segment whose live share is at most so many percent is worth
     /// copying its survivors.
     pub reclaim_live_percent_max: u64,
-    /// Throttle of the copying.
-    pub reclaim_bytes_per_second: u64,
+    /// Throttle of reclaim's copying and of checkpoints.
+    pub background_bytes_per_second: u64,
     /// Paces the throttle.
     pub clock: Arc<dyn Clock>,
 }
@@ -40,10 +42,10 @@ impl Default for Options {
             durability: Durability::Durable,
             batch_bytes_max: 32 << 20,
             reserve_bytes: 64 << 20,
-            checkpoint_bytes: 1 << 30,
+            checkpoint_bytes: 128 << 20,
             memory_bytes_max: u64::MAX,
             reclaim_live_percent_max: 50,
-            reclaim_bytes_per_second: 64 << 20,
+            background_bytes_per_second: 64 << 20,
             clock: Arc::new(RealClock),
         }
     }

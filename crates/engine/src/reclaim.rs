@@ -322,7 +322,7 @@ impl Copy<'_> {
             return;
         }
         let options = &self.shared.options;
-        let micros = self.unpaced_bytes * 1_000_000 / options.reclaim_bytes_per_second.max(1);
+        let micros = self.unpaced_bytes * 1_000_000 / options.background_bytes_per_second.max(1);
         options.clock.sleep(Duration::from_micros(micros));
         self.unpaced_bytes = 0;
     }

@@ -123,6 +123,8 @@ struct Recovery<'a> {
     checkpoint_main: i64,
     log_floor: i64,
     last_number: u64,
+    /// Bytes of the checkpoint's file.
+    checkpoint_bytes: u64,
 }
 
 impl<'a> Recovery<'a> {
@@ -147,6 +149,7 @@ impl<'a> Recovery<'a> {
             checkpoint_main: 0,
             log_floor: 0,
             last_number: 0,
+            checkpoint_bytes: 0,
         }
     }
 
@@ -215,6 +218,7 @@ impl<'a> Recovery<'a> {
         self.books = Books::new(loaded.live, loaded.marks);
         self.replay_from = Some(head.replay_position).filter(|&from| from != Position::NONE);
         self.checkpoint_main = loaded.last_main;
+        self.checkpoint_bytes = loaded.file_bytes;
         self.log_floor = head.log_floor;
         // A new directory's checkpoint has no blob of the caller's.
         if self.replay_from.is_none() {
@@ -349,7 +353,7 @@ impl<'a> Recovery<'a> {
             ..self.found
         };
         let engine = Engine(shared);
-        let maintenance = Maintenance::new(self.last_number, begun);
+        let maintenance = Maintenance::new(self.last_number, self.checkpoint_bytes, begun);
         (
             engine.clone(),
             Applier {

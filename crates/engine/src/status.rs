@@ -33,7 +33,7 @@ pub struct Status {
     pub bytes_written: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
-    /// Bytes of the last checkpoint's file (0: none since open).
+    /// Bytes of the checkpoints written.
     pub checkpoint_bytes: u64,
     /// Bytes of survivors copied by reclaim.
     pub relocated_bytes: u64,

@@ -25,6 +25,8 @@ pub(crate) struct BlockWriter {
     file: Arc<dyn File>,
     buffer: Vec<u8>,
     written_bytes: u64,
+    /// The first so many of them are stable.
+    synced_bytes: u64,
     blocks: u32,
 }
 
@@ -43,8 +45,22 @@ impl BlockWriter {
             file,
             buffer,
             written_bytes: 0,
+            synced_bytes: 0,
             blocks: 0,
         }
+    }
+
+    /// Bytes that a flush would have to write now.
+    pub(crate) fn unsynced_bytes(&self) -> u64 {
+        self.written_bytes - self.synced_bytes
+    }
+
+    /// Makes what was written so far stable, so that the end of a large file is
+    /// no burst in which the log's flushes are stuck.
+    pub(crate) fn sync(&mut self) -> io::Result<()> {
+        self.file.sync_data()?;
+        self.synced_bytes = self.written_bytes;
+        Ok(())
     }
 
     pub(crate) fn block(&mut self, kind: Kind, payload: &[u8]) -> io::Result<()> {
@@ -78,7 +94,7 @@ impl BlockWriter {
     /// Makes the file stable; returns its size.
     pub(crate) fn finish(mut self) -> io::Result<u64> {
         self.flush()?;
-        self.file.sync_data()?;
+        self.sync()?;
         Ok(self.written_bytes)
     }
 }

@@ -25,6 +25,7 @@ pub(crate) struct Loaded {
     pub(crate) marks: Marks,
     /// Greatest main revision in the trees: the log must reach at least that far.
     pub(crate) last_main: i64,
+    pub(crate) file_bytes: u64,
 }
 
 /// Reads `path`. `present`: ids of the segments that exist; an entry that
@@ -61,6 +62,7 @@ pub(crate) fn load(
     if !blocks.at_end()? {
         return Err("something follows its foot".into());
     }
+    loader.loaded.file_bytes = blocks.offset();
     Ok(loader.loaded)
 }
 
@@ -83,6 +85,7 @@ impl<'a> Loader<'a> {
             live: Live::default(),
             marks: Marks::default(),
             last_main: 0,
+            file_bytes: 0,
         };
         Loader {
             loaded,

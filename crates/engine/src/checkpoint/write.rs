@@ -15,7 +15,10 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+/// Bytes written between two pauses of a paced checkpoint.
+const PAUSE_BYTES: u64 = 1 << 20;
 /// Entries walked under one pin.
 const SLICE_ENTRIES: usize = 8 << 10;
 
@@ -31,11 +34,14 @@ pub(crate) struct Job {
     /// Sealed segments that nothing points into any more: given back when the
     /// checkpoint is durable.
     pub(crate) dead: Vec<u32>,
+    /// At the pace of the options: nobody waits for it.
+    pub(crate) paced: bool,
 }
 
 impl Job {
-    /// Writes, makes durable, gives back the dead segments.
-    pub(crate) fn run(self) -> Result<(), Error> {
+    /// Writes, makes durable, gives back the dead segments. Returns the bytes
+    /// of the file.
+    pub(crate) fn run(self) -> Result<u64, Error> {
         let directory = self.shared.directory.clone();
         let partial = directory.join(files::PARTIAL);
         files::remove_partial(&*self.shared.disk, &directory)?;
@@ -53,11 +59,12 @@ impl Job {
         self.shared
             .counters
             .checkpoint_bytes
-            .store(bytes, Ordering::Relaxed);
+            .fetch_add(bytes, Ordering::Relaxed);
         // An older one is of use only while everything it needs is there.
         let kept = if self.dead.is_empty() { files::KEPT } else { 1 };
         files::remove_old(&*self.shared.disk, &directory, kept)?;
-        self.shared.give_back(&self.dead)
+        self.shared.give_back(&self.dead)?;
+        Ok(bytes)
     }
 
     fn write(&self, path: &Path) -> io::Result<u64> {
@@ -116,8 +123,20 @@ impl Job {
                     "the engine is closing",
                 ));
             }
+            if self.paced && blocks.unsynced_bytes() >= PAUSE_BYTES {
+                self.pause(blocks)?;
+            }
         }
         entries.flush(blocks)
+    }
+
+    fn pause(&self, blocks: &mut BlockWriter) -> io::Result<()> {
+        let options = &self.shared.options;
+        let micros =
+            blocks.unsynced_bytes() * 1_000_000 / options.background_bytes_per_second.max(1);
+        blocks.sync()?;
+        options.clock.sleep(Duration::from_micros(micros));
+        Ok(())
     }
 
     /// True at the end of the tree.

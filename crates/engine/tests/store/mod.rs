@@ -32,7 +32,7 @@ pub fn options() -> Options {
         reserve_bytes: 0,
         batch_bytes_max: 32 << 10,
         checkpoint_bytes: 256 << 10,
-        reclaim_bytes_per_second: u64::MAX,
+        background_bytes_per_second: u64::MAX,
         ..Options::default()
     }
 }
