@@ -259,12 +259,14 @@ impl Pump {
         self.finish();
     }
 
-    /// What has come, waiting only when there is nothing to evaluate.
+    /// What has come, waiting only when there is nothing to evaluate and
+    /// nothing to sweep.
     fn arrivals(&self) -> Arrived {
-        let patience = if self.backlog.is_empty() || self.batch_is_full() {
-            self.tick
-        } else {
+        let evaluates = !self.backlog.is_empty() && !self.batch_is_full();
+        let patience = if evaluates || self.replica.is_sweeping() {
             Duration::ZERO
+        } else {
+            self.tick
         };
         self.inbox.take(patience)
     }
@@ -362,6 +364,7 @@ impl Pump {
             // Checkpoint and reclaim can wait: nothing acknowledged depends on them.
             warn!(%error, "upkeep of the log failed; it will be tried again");
         }
+        self.replica.swept().into_iter().for_each(Answer::give);
     }
 
     fn defragment(&mut self) -> Result<(), Error> {
@@ -397,6 +400,10 @@ impl Pump {
             let arrived = self.inbox.take(self.tick);
             self.step(arrived);
         }
+        self.replica
+            .never_swept()
+            .into_iter()
+            .for_each(Answer::give);
         if let Err(error) = self.engine.close() {
             error!(%error, "closing the log");
         }

@@ -30,6 +30,8 @@ pub struct Answer {
     /// `None` for the replica's own commands (lease expiry).
     to: Option<oneshot::Sender<Result<Response, Error>>>,
     outcome: Result<Response, Error>,
+    /// A physical compaction: to be given when what it lets go has gone.
+    swept: Option<i64>,
 }
 
 impl Answer {
@@ -72,6 +74,8 @@ pub struct Replica {
     in_flight: VecDeque<InFlight>,
     /// The replica's own commands that wait for room in a batch.
     due: VecDeque<Command>,
+    /// Of physical compactions that are applied and not swept.
+    unswept: Vec<Answer>,
     /// Set by the first failure of the log; never cleared.
     failed: Option<Error>,
 }
@@ -88,6 +92,7 @@ impl Replica {
             sealed: None,
             in_flight: VecDeque::new(),
             due: VecDeque::new(),
+            unswept: Vec::new(),
             failed: None,
         }
     }
@@ -95,6 +100,12 @@ impl Replica {
     /// The state machine.
     pub fn machine(&mut self) -> &mut Machine {
         &mut self.machine
+    }
+
+    /// Whether a compaction's sweep is under way: steps of upkeep should follow
+    /// each other.
+    pub fn is_sweeping(&self) -> bool {
+        self.machine.is_sweeping()
     }
 
     /// This start's term.
@@ -133,7 +144,13 @@ impl Replica {
             Some(error) => Err(error.clone()),
             None => self.machine.evaluate(command).map_err(Error::Refused),
         };
-        self.open.push(Answer { to, outcome });
+        let swept = match command {
+            Command::Compact(compact) if compact.physical && outcome.is_ok() => {
+                Some(compact.revision)
+            }
+            _ => None,
+        };
+        self.open.push(Answer { to, outcome, swept });
     }
 
     /// Takes up what time has brought: leases that have expired.
@@ -211,7 +228,25 @@ impl Replica {
             self.machine.apply(first.batch, first.appended);
             answers.extend(first.answers);
         }
-        answers
+        let swept = self.machine.swept();
+        let (due, unswept) = answers
+            .into_iter()
+            .partition(|answer: &Answer| answer.swept.is_none_or(|at| at <= swept));
+        self.unswept.extend::<Vec<Answer>>(unswept);
+        due
+    }
+
+    /// The answers of physical compactions that may go out by now.
+    pub fn swept(&mut self) -> Vec<Answer> {
+        let swept = self.machine.swept();
+        let due = |answer: &mut Answer| answer.swept.is_none_or(|at| at <= swept);
+        self.unswept.extract_if(.., due).collect()
+    }
+
+    /// The answers of all other physical compactions, which the end overtakes:
+    /// what they let go, goes after the next start.
+    pub fn never_swept(&mut self) -> Vec<Answer> {
+        std::mem::take(&mut self.unswept)
     }
 
     /// The log has failed: nothing that is not applied will be answered with

@@ -94,6 +94,33 @@ fn a_command_that_writes_nothing_is_answered_too() {
 }
 
 #[test]
+fn a_physical_compaction_is_answered_when_history_has_gone_and_no_one_else_waits() {
+    let disk = SimulatedDisk::new(9);
+    let node = Node::start(options(&disk)).unwrap();
+    let versions = || node.reader().engine().status().versions;
+    for physical in [true, false] {
+        let puts: Vec<_> = (0..3000)
+            .map(|_| node.propose(put("key", "v")).unwrap())
+            .collect();
+        let newest = puts.into_iter().map(|put| revision(put.wait().unwrap()));
+        let compact = CompactionRequest {
+            revision: newest.max().unwrap(),
+            physical,
+        };
+        assert!(versions() >= 3000);
+        let compacted = node.propose(Command::Compact(compact)).unwrap();
+        let other = node.propose(put("other", "v")).unwrap();
+        compacted.wait().unwrap();
+        assert!(!physical || versions() <= 3, "{} left", versions());
+        other.wait().unwrap();
+        // It goes without anyone's asking, too.
+        while versions() > 3 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
 fn every_start_is_a_new_term_and_keeps_what_was_acknowledged() {
     let disk = SimulatedDisk::new(3);
     let mut terms = Vec::new();

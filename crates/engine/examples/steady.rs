@@ -1,4 +1,4 @@
-//! What checkpoints cost the puts beside them: `cargo run --release -p engine
+//! What checkpoints and a compaction cost the puts beside them: `cargo run --release -p engine
 //! --example steady -- DIRECTORY KEYS BATCHES`. Overwrites keys in durable
 //! batches and tells the time of those that met a checkpoint from the others.
 
@@ -30,6 +30,19 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     tell("beside a checkpoint", beside);
     tell("alone", alone);
+    let history = store.engine.status().versions - store.engine.status().keys;
+    let (mut sweeping, mut longest) = (Vec::new(), Duration::ZERO);
+    let start = RealClock.now();
+    store.applier.compact(store.main);
+    let told = RealClock.now().saturating_since(start);
+    while store.applier.is_sweeping() {
+        sweeping.push(store.batch(false)?);
+        let start = RealClock.now();
+        store.applier.maintain(&mut Vec::new)?;
+        longest = longest.max(RealClock.now().saturating_since(start));
+    }
+    println!("compaction of {history} versions: {told:.1?}, longest slice {longest:.1?}");
+    tell("beside its sweep", sweeping);
     println!("{:#?}", store.engine.status());
     Ok(())
 }

@@ -17,12 +17,13 @@
 //! the greatest revision in the checkpoint are asked whether they are known.
 
 use crate::books::Books;
+use crate::compaction::Sweep;
 use crate::engine::{Engine, Shared};
 use crate::live::Live;
 use crate::maintenance::Maintenance;
 use crate::place::{self, Place};
 use crate::trees::{self, CURRENT, HISTORY, Known};
-use crate::{Batch, Change, KeyChange, compaction, count, hidden, history_key};
+use crate::{Batch, Change, KeyChange, count, hidden, history_key};
 use ordered_index::Writer;
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -38,6 +39,10 @@ pub struct Applier {
     pub(crate) engine: Engine,
     pub(crate) index: Index,
     pub(crate) maintenance: Maintenance,
+    /// What is left to do of compactions.
+    pub(crate) sweep: Option<Sweep>,
+    /// Compaction that the last whole sweep was for.
+    pub(crate) swept: i64,
 }
 
 /// The writer's state.
@@ -81,9 +86,10 @@ impl Applier {
         self.index.publish(shared);
     }
 
-    /// Drops what compaction to `revision` lets go; nothing when it has been
-    /// compacted that far. Also to be called after open, with the last
-    /// compaction that was replayed.
+    /// From now on nobody reads below `revision`, unless it has been compacted
+    /// that far already. What that lets go is dropped by and by
+    /// ([`Applier::maintain`]), or now ([`Applier::finish_compaction`]). Also
+    /// to be called after open, with the last compaction that was replayed.
     pub fn compact(&mut self, revision: i64) {
         let index = &mut self.index;
         if revision <= index.compacted {
@@ -95,15 +101,44 @@ impl Applier {
         );
         index.compacted = revision;
         trees::set_compacted(&mut index.writer, revision);
-        count::forget_through(&mut index.writer, revision);
-        let shared = &self.engine.0;
-        index.publish(shared);
-        hidden::forget_through(&mut index.writer, &mut shared.books.live(), revision);
-        let mut sweep = compaction::Sweep::default();
-        while !sweep.step(&mut index.writer, &mut shared.books.live(), revision) {
-            index.publish(shared);
+        index.publish(&self.engine.0);
+        // One that has begun goes on to its end first, lest frequent
+        // compactions keep it from ever getting there.
+        if !self.sweep.as_ref().is_some_and(Sweep::has_begun) {
+            self.sweep = Some(Sweep::new(revision));
         }
+    }
+
+    /// Drops all that compactions have let go, before it returns.
+    pub fn finish_compaction(&mut self) {
+        while self.sweep_a_slice() {}
+        assert_eq!(self.swept(), self.index.compacted, "nothing is left to do");
+    }
+
+    /// What compaction to this revision lets go has been dropped; -1: never
+    /// compacted, or nothing dropped yet.
+    pub fn swept(&self) -> i64 {
+        match self.sweep {
+            Some(_) => self.swept,
+            None => self.index.compacted,
+        }
+    }
+
+    /// Drops some of what compactions have let go; false when nothing is left.
+    pub(crate) fn sweep_a_slice(&mut self) -> bool {
+        let Some(sweep) = &mut self.sweep else {
+            return false;
+        };
+        let (index, shared) = (&mut self.index, &self.engine.0);
+        let done = sweep.step(&mut index.writer, &mut shared.books.live());
         index.publish(shared);
+        if done {
+            self.swept = sweep.compacted();
+            // Compactions that came meanwhile are swept for together.
+            let behind = self.swept < index.compacted;
+            self.sweep = behind.then(|| Sweep::new(index.compacted));
+        }
+        self.sweep.is_some()
     }
 }
 

@@ -13,74 +13,153 @@
 //! so it does not matter whether a compaction runs before or after later
 //! writes, and compacting to the greatest of several revisions is enough.
 //!
-//! It runs in slices on the writer's thread, each published by itself. The
-//! compacted revision is published first, and no reader looks below it.
+//! *It never stops the writer.* `Applier::compact` publishes the compacted
+//! revision, below which no reader looks any more, and that is all. What it
+//! lets go is swept away later, a slice at a time, each published by itself:
+//!
+//! ```text
+//!   TURNOVER   births and deaths up to C         (no count asks for them)
+//!   HIDDEN     versions up to C                  (no hash asks for them)
+//!   HISTORY    key by key, by the rule above
+//! ```
+//!
+//! A slice may end amid a key's versions. A tombstone that goes is therefore
+//! held until all older versions have gone: else they would show again, to
+//! readers and to a checkpoint that is being written. A compaction that comes
+//! during a sweep waits for its end and has a sweep of its own. After a restart
+//! the sweep begins anew: entries that it had dropped may be back.
 
+use crate::count;
+use crate::hidden;
 use crate::history_key;
 use crate::live::Live;
 use crate::trees::{CURRENT, HISTORY, Known};
 use ordered_index::Writer;
 use std::ops::Bound;
 
-/// Entries looked at between two publishes.
-const SLICE_ENTRIES: usize = 16 << 10;
+/// Entries looked at in one slice: some tenths of a millisecond.
+const SLICE_ENTRIES: usize = 1024;
 
 /// Whether the newest version not above `compacted` stays.
 pub(crate) fn survives(newest: Known, compacted: i64) -> bool {
     !newest.tombstone || newest.main == compacted
 }
 
-/// Where a compaction has got to.
-#[derive(Debug, Default)]
+/// What is being swept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Turnover,
+    Hidden,
+    History,
+    Done,
+}
+
+/// Where the sweep after a compaction has got to.
+#[derive(Debug)]
 pub(crate) struct Sweep {
-    /// Last entry looked at; empty at the start.
+    compacted: i64,
+    begun: bool,
+    stage: Stage,
+    /// Last entry of HISTORY looked at; empty at the start.
     last: Vec<u8>,
     /// The key that entry belongs to (its prefix).
     prefix: Vec<u8>,
     /// Whether a version not above the compacted revision was met for it.
     decided: bool,
+    /// Its tombstone, which goes when all that is older has gone.
+    held: Option<Vec<u8>>,
 }
 
 impl Sweep {
-    /// Looks at one slice of HISTORY and drops what goes; true when done.
-    pub(crate) fn step(&mut self, writer: &mut Writer, live: &mut Live, compacted: i64) -> bool {
-        let (dropped, done) = self.look(writer, compacted);
-        for key in &dropped {
+    /// A sweep of what compaction to `compacted` lets go.
+    pub(crate) fn new(compacted: i64) -> Sweep {
+        Sweep {
+            compacted,
+            begun: false,
+            stage: Stage::Turnover,
+            last: Vec::new(),
+            prefix: Vec::new(),
+            decided: false,
+            held: None,
+        }
+    }
+
+    /// What it sweeps for.
+    pub(crate) fn compacted(&self) -> i64 {
+        self.compacted
+    }
+
+    /// Whether anything was looked at.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Looks at one slice and drops what goes; true when nothing is left.
+    pub(crate) fn step(&mut self, writer: &mut Writer, live: &mut Live) -> bool {
+        let compacted = self.compacted;
+        self.begun = true;
+        match self.stage {
+            Stage::Turnover if count::forget_through(writer, compacted, SLICE_ENTRIES) => {
+                self.stage = Stage::Hidden;
+            }
+            Stage::Hidden if hidden::forget_through(writer, live, compacted, SLICE_ENTRIES) => {
+                self.stage = Stage::History;
+            }
+            Stage::Turnover | Stage::Hidden | Stage::Done => {}
+            Stage::History => self.sweep_history(writer, live),
+        }
+        self.stage == Stage::Done
+    }
+
+    fn sweep_history(&mut self, writer: &mut Writer, live: &mut Live) {
+        for key in &self.look(writer) {
             let entry = writer.remove(HISTORY, key).expect("it was just seen");
             live.died(Known::from(entry).place);
         }
-        done
     }
 
-    fn look(&mut self, writer: &Writer, compacted: i64) -> (Vec<Vec<u8>>, bool) {
+    fn look(&mut self, writer: &Writer) -> Vec<Vec<u8>> {
         let mut dropped = Vec::new();
         let start = std::mem::take(&mut self.last);
         let mut cursor = writer.cursor(HISTORY, Bound::Excluded(&start), Bound::Unbounded);
         for _ in 0..SLICE_ENTRIES {
             let Some((key, entry)) = cursor.next() else {
-                return (dropped, true);
+                self.stage = Stage::Done;
+                dropped.extend(self.held.take());
+                return dropped;
             };
-            if self.drops(writer, key, Known::from(entry), compacted) {
+            self.meet(writer, key, &mut dropped);
+            if self.drops(key, Known::from(entry)) {
                 dropped.push(key.to_vec());
             }
             self.last.clear();
             self.last.extend_from_slice(key);
         }
-        (dropped, false)
+        dropped
     }
 
-    /// Versions of a key come newest first.
-    fn drops(&mut self, writer: &Writer, key: &[u8], known: Known, compacted: i64) -> bool {
+    /// Versions of a key come newest first; with the first of another key the
+    /// one before is done.
+    fn meet(&mut self, writer: &Writer, key: &[u8], dropped: &mut Vec<Vec<u8>>) {
         let (prefix, _) = history_key::split(key);
         if self.prefix != prefix {
-            self.prefix = prefix.to_vec();
-            self.decided = current_is_newest(writer, key, compacted);
+            dropped.extend(self.held.take());
+            self.prefix.clear();
+            self.prefix.extend_from_slice(prefix);
+            self.decided = current_is_newest(writer, key, self.compacted);
         }
-        if known.main > compacted {
+    }
+
+    /// Whether the entry goes now.
+    fn drops(&mut self, key: &[u8], known: Known) -> bool {
+        if known.main > self.compacted {
             return false;
         }
         let newest = !std::mem::replace(&mut self.decided, true);
-        !(newest && survives(known, compacted))
+        if newest && !survives(known, self.compacted) {
+            self.held = Some(key.to_vec());
+        }
+        !newest
     }
 }
 
@@ -90,4 +169,84 @@ fn current_is_newest(writer: &Writer, history_key: &[u8], compacted: i64) -> boo
     history_key::decode(history_key, &mut key);
     let current = writer.get(CURRENT, &key).map(Known::from);
     current.is_some_and(|known| known.main <= compacted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Snapshot;
+    use crate::place::Place;
+    use crate::trees::{TREES, set_compacted};
+    use value_log::Position;
+
+    /// Puts version `main` of a key into HISTORY.
+    fn add(writer: &mut Writer, live: &mut Live, key: &[u8], main: i64, tombstone: bool) {
+        let known = Known {
+            place: Place::new(Position::new(1, 64 * main as u64), 64),
+            main,
+            tombstone,
+        };
+        live.born(known.place);
+        let history_key = history_key::encode(key, main as u64);
+        assert_eq!(
+            writer.insert(HISTORY, &history_key, known.entry()),
+            None,
+            "{main} is new"
+        );
+    }
+
+    /// More versions than one slice looks at, and then a deletion: at no moment
+    /// does any of them show again.
+    #[test]
+    fn a_deleted_key_stays_deleted_wherever_a_slice_ends() {
+        let versions = 5 * SLICE_ENTRIES as i64 / 2;
+        let (mut writer, reader) = ordered_index::new(TREES);
+        let mut live = Live::default();
+        for main in 2..versions {
+            add(&mut writer, &mut live, b"k", main, false);
+        }
+        add(&mut writer, &mut live, b"k", versions, true);
+        let compacted = versions + 5;
+        set_compacted(&mut writer, compacted);
+        let mut sweep = Sweep::new(compacted);
+        let mut slices = 0;
+        while !sweep.step(&mut writer, &mut live) {
+            writer.publish(compacted as u64 + 2);
+            let trees = reader.pin();
+            let left = trees.len(HISTORY);
+            let snapshot = Snapshot { trees };
+            assert_eq!(snapshot.get(b"k", compacted), None, "{left} left");
+            slices += 1;
+        }
+        assert!(slices > 3, "{slices} slices");
+        assert_eq!((writer.len(HISTORY), live.live_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn a_version_superseded_amid_the_sweep_of_its_key_is_kept() {
+        let (mut writer, _reader) = ordered_index::new(TREES);
+        let mut live = Live::default();
+        let versions = 2 * SLICE_ENTRIES as i64;
+        for main in 2..versions {
+            add(&mut writer, &mut live, b"k", main, false);
+        }
+        let current = Known {
+            place: Place::new(Position::new(2, 64), 64),
+            main: versions,
+            tombstone: false,
+        };
+        live.born(current.place);
+        writer.insert(CURRENT, b"k", current.entry());
+        let mut sweep = Sweep::new(versions + 1);
+        while sweep.last.is_empty() {
+            assert!(!sweep.step(&mut writer, &mut live), "one slice is not all");
+        }
+        writer.remove(CURRENT, b"k");
+        let superseded = history_key::encode(b"k", versions as u64);
+        writer.insert(HISTORY, &superseded, current.entry());
+        add(&mut writer, &mut live, b"k", versions + 2, true);
+        while !sweep.step(&mut writer, &mut live) {}
+        assert_eq!(writer.get(HISTORY, &superseded), Some(current.entry()));
+        assert_eq!(writer.len(HISTORY), 2, "it and the deletion above");
+    }
 }

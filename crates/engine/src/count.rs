@@ -135,14 +135,19 @@ fn trim_to(writer: &mut Writer, kept_max: u64) {
     forget(writer, |_, forgotten| forgotten < excess);
 }
 
-/// Forgets what no count can ask for, because it is compacted.
-pub(crate) fn forget_through(writer: &mut Writer, revision: i64) {
-    forget(writer, |main, _| main <= revision as u64);
+/// Forgets what no count can ask for, because it is compacted: about `at_most`
+/// entries. True when none is left.
+pub(crate) fn forget_through(writer: &mut Writer, revision: i64, at_most: usize) -> bool {
+    let at_most = at_most as u64;
+    let forgotten = forget(writer, |main, forgotten| {
+        main <= revision as u64 && forgotten < at_most
+    });
+    forgotten < at_most
 }
 
 /// Forgets the oldest revisions, whole ones, while `goes(revision, entries
-/// forgotten so far)` says so.
-fn forget(writer: &mut Writer, goes: impl Fn(u64, u64) -> bool) {
+/// forgotten so far)` says so. Returns how many entries.
+fn forget(writer: &mut Writer, goes: impl Fn(u64, u64) -> bool) -> u64 {
     let mut oldest = Vec::new();
     let mut last = None;
     let mut cursor = writer.cursor(TURNOVER, Bound::Excluded(COMPACTED_KEY), Bound::Unbounded);
@@ -160,6 +165,7 @@ fn forget(writer: &mut Writer, goes: impl Fn(u64, u64) -> bool) {
     if let Some(main) = last {
         set_floor(writer, main as i64);
     }
+    oldest.len() as u64
 }
 
 #[cfg(test)]

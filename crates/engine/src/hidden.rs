@@ -62,18 +62,27 @@ pub(crate) fn between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<Known> {
     found
 }
 
-/// Drops those written at `revision` or before.
-pub(crate) fn forget_through(writer: &mut Writer, live: &mut Live, revision: i64) {
+/// Drops those written at `revision` or before, so many at most. True when
+/// none is left.
+pub(crate) fn forget_through(
+    writer: &mut Writer,
+    live: &mut Live,
+    revision: i64,
+    at_most: usize,
+) -> bool {
     let end = first_of(revision + 1);
     let mut dropped = Vec::new();
     let mut cursor = writer.cursor(HIDDEN, Bound::Unbounded, Bound::Excluded(&end));
-    while let Some((key, _)) = cursor.next() {
+    while dropped.len() < at_most
+        && let Some((key, _)) = cursor.next()
+    {
         dropped.push(key.to_vec());
     }
     for key in &dropped {
         let entry = writer.remove(HIDDEN, key).expect("it was just seen");
         live.died(Known::from(entry).place);
     }
+    dropped.len() < at_most
 }
 
 #[cfg(test)]
@@ -101,7 +110,7 @@ mod tests {
             keep(&mut writer, &mut live, b"k", known);
         }
         for (revision, left) in [(1, 6), (6, 5), (7, 3), (255, 2), (999, 1), (1000, 0)] {
-            forget_through(&mut writer, &mut live, revision);
+            while !forget_through(&mut writer, &mut live, revision, 2) {}
             writer.publish(1000);
             let snapshot = Snapshot {
                 trees: reader.pin(),

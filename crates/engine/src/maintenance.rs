@@ -11,8 +11,9 @@
 //!
 //! [`Applier::maintain`] is a step of this machine. The slow parts run on a
 //! thread of their own; what must happen between two batches (beginning a
-//! checkpoint, swapping places) happens in the step, a bounded piece at a
-//! time. A checkpoint costs writing the index, so garbage counts as worth it
+//! checkpoint, swapping places, sweeping after a compaction) happens in the
+//! step, a bounded piece at a time. Garbage is looked for when the sweep is
+//! through. A checkpoint costs writing the index, so garbage counts as worth it
 //! when it exceeds that and a segment.
 
 use crate::Error;
@@ -84,12 +85,13 @@ impl Maintenance {
 }
 
 impl Applier {
-    /// A step of checkpointing and reclaim: does nothing when nothing is due,
-    /// and never waits for the disk. Call it in every round of the applying
+    /// A step of sweeping, checkpointing and reclaim: does nothing when nothing
+    /// is due, and never waits for the disk. Call it in every round of the applying
     /// thread. `state` is asked for the state blob, as of everything applied
     /// so far, when a checkpoint begins. After an error the step is tried
     /// again when more of the log has been written.
     pub fn maintain(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
+        self.sweep_a_slice();
         match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
             Work::Idle => self.begin_what_is_due(state),
             Work::Copying(thread) if !thread.is_finished() => {
@@ -115,10 +117,17 @@ impl Applier {
         }
     }
 
-    /// Whether a checkpoint or reclaim is under way. False after a call of
-    /// [`Applier::maintain`] means that nothing is due either.
+    /// Whether a sweep, a checkpoint or reclaim is under way. False after a call
+    /// of [`Applier::maintain`] means that nothing is due either.
     pub fn is_maintaining(&self) -> bool {
-        !matches!(self.maintenance.work, Work::Idle) || self.maintenance.wanted
+        let idle = matches!(self.maintenance.work, Work::Idle);
+        !idle || self.maintenance.wanted || self.is_sweeping()
+    }
+
+    /// Whether compactions have let something go that is not dropped yet: then
+    /// every call of [`Applier::maintain`] gets on with it.
+    pub fn is_sweeping(&self) -> bool {
+        self.sweep.is_some()
     }
 
     fn begin_what_is_due(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
@@ -129,7 +138,7 @@ impl Applier {
                 Work::Checkpoint(start("engine-checkpoint", move || job.run())?);
             return Ok(());
         }
-        if self.maintenance.looked_at == self.index.compacted {
+        if self.is_sweeping() || self.maintenance.looked_at == self.index.compacted {
             return Ok(());
         }
         self.maintenance.looked_at = self.index.compacted;
@@ -188,6 +197,7 @@ impl Applier {
     /// threads and all reads go on; applying waits.
     pub fn defragment(&mut self, state: &[u8]) -> Result<(), Error> {
         self.finish_work()?;
+        self.finish_compaction();
         let rotated = self.rotate()?;
         self.defragment_sealed(state)?;
         // On a full disk the active segment has its turn when others have gone.

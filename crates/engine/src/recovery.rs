@@ -16,6 +16,7 @@ use crate::books::Books;
 use crate::checkpoint::files;
 use crate::checkpoint::load::{self, Loaded};
 use crate::checkpoint::write;
+use crate::compaction::Sweep;
 use crate::engine::{Engine, Shared};
 use crate::maintenance::{Counters, Maintenance};
 use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, TREES};
@@ -353,6 +354,9 @@ impl<'a> Recovery<'a> {
             ..self.found
         };
         let engine = Engine(shared);
+        // The checkpoint may have been written amid a sweep.
+        let compacted = self.index.compacted;
+        let sweep = (compacted > NEVER_COMPACTED).then(|| Sweep::new(compacted));
         let maintenance = Maintenance::new(self.last_number, self.checkpoint_bytes, begun);
         (
             engine.clone(),
@@ -360,6 +364,8 @@ impl<'a> Recovery<'a> {
                 engine,
                 index: self.index,
                 maintenance,
+                sweep,
+                swept: NEVER_COMPACTED,
             },
             found,
         )

@@ -150,7 +150,7 @@ fn judge_with(disk: &SimulatedDisk, story: &Story, options: &Options, what: &str
         .unwrap_or_else(|error| panic!("{what}: {error}\n{}", disk.trace()));
     story.judge(&mut store, what);
     store.write(&[put("after", what)]).unwrap();
-    let store = store.reopen(disk);
+    let mut store = store.reopen(disk);
     store.check_all();
 }
 

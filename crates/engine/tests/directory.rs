@@ -118,7 +118,7 @@ fn every_damaged_byte_of_the_newest_checkpoint_is_seen_and_the_older_one_takes_o
     for offset in 0..size(&disk, &files[1]) {
         let disk = disk.fork();
         disk.flip_bit(&files[1], offset, (offset % 8) as u8);
-        let store = Store::open(&disk, options(), model.clone()).unwrap();
+        let mut store = Store::open(&disk, options(), model.clone()).unwrap();
         assert!(
             store.recovered.damaged_checkpoint.is_some(),
             "byte {offset}"
@@ -139,7 +139,7 @@ fn a_truncated_checkpoint_is_passed_over() {
             .unwrap()
             .set_size(bytes)
             .unwrap();
-        let store = Store::open(&disk, options(), model.clone()).unwrap();
+        let mut store = Store::open(&disk, options(), model.clone()).unwrap();
         assert!(
             store.recovered.damaged_checkpoint.is_some(),
             "{bytes} bytes"

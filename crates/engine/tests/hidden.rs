@@ -26,7 +26,7 @@ fn fill(store: &mut Store, rounds: u8) {
     }
 }
 
-fn check(store: &Store) {
+fn check(store: &mut Store) {
     store.check_all();
     for at in store.model.compacted.max(1)..=store.model.revision {
         store.check_hash(at);
@@ -38,12 +38,12 @@ fn what_a_transaction_replaced_itself_is_hashed_and_never_read() {
     let disk = SimulatedDisk::new(1);
     let mut store = Store::new(&disk);
     fill(&mut store, 3);
-    check(&store);
+    check(&mut store);
     assert_eq!(store.get(b"both", store.model.revision), None);
     let twice = store.get(b"twice", 2).unwrap();
     assert_eq!(twice.kv, encode(b"twice", &[0; 200]));
-    let store = store.reopen(&disk);
-    check(&store);
+    let mut store = store.reopen(&disk);
+    check(&mut store);
 }
 
 #[test]
@@ -53,9 +53,9 @@ fn a_compaction_drops_it_from_its_revision_on() {
     fill(&mut store, 10);
     for revision in [2, 3, 7, 12, 13, 21] {
         store.compact(revision).unwrap();
-        check(&store);
+        check(&mut store);
     }
-    check(&store.reopen(&disk));
+    check(&mut store.reopen(&disk));
 }
 
 #[test]
@@ -67,15 +67,15 @@ fn it_outlives_checkpoints_and_defragmentation() {
     store.checkpoint().unwrap();
     let mut store = store.reopen(&disk);
     assert_eq!(store.recovered.batches, 0, "all from the checkpoint");
-    check(&store);
+    check(&mut store);
     store.defragment().unwrap();
     assert!(store.engine.status().relocated_bytes > 0);
-    check(&store);
+    check(&mut store);
     let mut store = store.reopen(&disk);
-    check(&store);
+    check(&mut store);
     store.compact(store.model.revision).unwrap();
     store.defragment().unwrap();
-    check(&store);
+    check(&mut store);
 }
 
 #[test]

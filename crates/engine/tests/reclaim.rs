@@ -46,7 +46,7 @@ fn defragment_shrinks_a_small_store_to_what_lives() {
     assert!(small.log_bytes < full.log_bytes / 4, "{full:?}\n{small:?}");
     assert!(small.live_bytes <= small.log_bytes);
     store.check_all();
-    let store = store.reopen(&disk);
+    let mut store = store.reopen(&disk);
     store.check_all();
 }
 
@@ -61,7 +61,7 @@ fn defragment_moves_history_that_is_not_compacted_and_watches_still_read_it() {
     store.check_all();
     store.check_history(20);
     store.check_history(30);
-    let store = store.reopen(&disk);
+    let mut store = store.reopen(&disk);
     store.check_all();
     store.check_history(45);
 }
@@ -100,7 +100,7 @@ fn mostly_dead_segments_are_emptied_and_every_live_version_stays() {
     assert!(status.relocated_bytes > 0, "{status:?}");
     assert!(status.log_bytes < 4 * status.live_bytes, "{status:?}");
     store.check_all();
-    let store = store.reopen(&disk);
+    let mut store = store.reopen(&disk);
     store.check_all();
 }
 
@@ -230,11 +230,11 @@ fn a_checkpoint_written_beside_writes_restores_the_same_store() {
             checkpoints = store.engine.status().checkpoints;
         }
         assert!(checkpoints > 3, "only {checkpoints} checkpoints");
-        let before = contents(&store);
+        let before = contents(&mut store);
         drop(store);
-        let store = Store::open(&disk, options.clone(), Model::default()).unwrap();
+        let mut store = Store::open(&disk, options.clone(), Model::default()).unwrap();
         assert!(
-            contents(&store) == before,
+            contents(&mut store) == before,
             "seed {seed}: another store came back"
         );
     }
@@ -288,21 +288,22 @@ fn smear(
     if random.chance(1, 10) {
         let revision = store.engine.snapshot().revision() - 3;
         if revision > store.compacted {
-            store.compact(revision).unwrap();
+            store.begin_compaction(revision).unwrap();
         }
     }
     store.maintain().unwrap();
 }
 
-/// Everything a store holds.
+/// Everything a store holds once its sweep is through.
 fn contents(
-    store: &Store,
+    store: &mut Store,
 ) -> (
     Vec<(engine::Revision, bytes::Bytes)>,
     Vec<bytes::Bytes>,
     u64,
     u64,
 ) {
+    store.applier.finish_compaction();
     let versions = store.engine.versions_in_revision_order(0).unwrap();
     let versions = versions
         .map(|stored| stored.unwrap())

@@ -77,11 +77,12 @@ impl Store {
     }
 
     /// Forgets what happened before `revision`, except each key's newest
-    /// version at it. Reads and watches below it fail from now on.
+    /// version at it. Reads and watches below it fail from now on; what was
+    /// forgotten takes no memory any more.
     pub fn compact(&self, revision: i64) -> Result<(), Error> {
         let compact = CompactionRequest {
             revision,
-            physical: false,
+            physical: true,
         };
         self.write(Command::Compact(compact)).map(|_| ())
     }

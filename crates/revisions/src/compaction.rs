@@ -1,6 +1,8 @@
 //! Compaction: history below a revision may be forgotten.
 //!
-//! What survives is the engine's business (`Applier::compact`). Here: which
+//! What survives is the engine's business (`Applier::compact`), and it goes by
+//! and by; who asks for a physical compaction waits for that
+//! (`Machine::swept`). Here: which
 //! revisions may be asked for, and that the answer holds from now on for
 //! everything evaluated later, though history goes only at apply.
 

@@ -228,7 +228,8 @@ impl Machine {
         self.abandon();
     }
 
-    /// A step of checkpointing and reclaim when due; cheap when nothing is.
+    /// A step of sweeping up after compactions, checkpointing and reclaim when
+    /// due; cheap when nothing is.
     pub fn maintain(&mut self) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
         self.applier.maintain(&mut || shared.checkpoint_state())?;
@@ -238,6 +239,17 @@ impl Machine {
             shared.update_used_bytes();
         }
         Ok(())
+    }
+
+    /// Whether every call of [`Machine::maintain`] gets on with a sweep.
+    pub fn is_sweeping(&self) -> bool {
+        self.applier.is_sweeping()
+    }
+
+    /// The compaction up to which what compactions let go has gone: what a
+    /// physical one waits for. -1 before the first.
+    pub fn swept(&self) -> i64 {
+        self.applier.swept()
     }
 
     /// Writes a checkpoint now and waits for it.

@@ -20,7 +20,8 @@
 //! - HIDDEN comes last: where the file knows what a transaction did to a key, it
 //!   also has what that transaction hid;
 //! - compaction depends on nothing above its revision (`compaction.rs`), so
-//!   running it again after the replay drops what the smear brought back.
+//!   running it again after the replay drops what the smear brought back, and
+//!   its sweep drops a deletion last, so that no slice lacks one whose key it has.
 //!
 //! A file counts only under its final name: partial file, sync, rename, sync
 //! of the directory. Two are kept. Segments are given back only after a

@@ -149,6 +149,24 @@ fn a_pending_compaction_counts_at_once() {
 }
 
 #[test]
+fn what_a_compaction_lets_go_goes_by_and_by_and_is_told() {
+    let mut store = Store::new();
+    for value in ["1", "2", "3"] {
+        store.put("a", value);
+    }
+    let versions = |store: &Store| store.reader.engine().status().versions;
+    assert_eq!(store.machine.swept(), -1);
+    store.compact(4).unwrap();
+    assert!(store.machine.is_sweeping());
+    assert_eq!((versions(&store), store.machine.swept()), (3, -1));
+    assert!(store.get("a", "", 3).is_err(), "but nobody can read it");
+    while store.machine.is_sweeping() {
+        store.machine.maintain().unwrap();
+    }
+    assert_eq!((versions(&store), store.machine.swept()), (1, 4));
+}
+
+#[test]
 fn a_streamed_range_equals_the_unary_one_and_stays_at_its_revision() {
     let mut store = Store::new();
     for number in 0..500 {
