@@ -83,12 +83,18 @@ impl Committer {
         Ok(())
     }
 
-    /// The thread's life. The opening frame has been written.
+    /// Lets producers in, and returns the buffer that they fill. The opening
+    /// frame has been written.
+    pub fn begin(&self) -> usize {
+        self.open_buffer(0);
+        0
+    }
+
+    /// The thread's life.
     pub fn run(mut self) {
         let _latch = PanicLatch(Arc::clone(&self.shared));
         self.shared.doorbell.attach();
-        self.open_buffer(0);
-        let mut index = 0;
+        let mut index = self.begin();
         loop {
             self.wait_for_work(index);
             match self.turn(index) {
@@ -105,17 +111,19 @@ impl Committer {
     }
 
     fn wait_for_work(&self, index: usize) {
+        self.shared.doorbell.wait_until(|| self.has_work(index));
+    }
+
+    /// Whether there is anything to write or to answer.
+    pub fn has_work(&self, index: usize) -> bool {
         let Shared {
-            buffers,
-            ordered,
-            doorbell,
-            ..
+            buffers, ordered, ..
         } = &*self.shared;
-        doorbell.wait_until(|| buffers[index].is_used() || ordered.load(Ordering::Acquire));
+        buffers[index].is_used() || ordered.load(Ordering::Acquire)
     }
 
     /// One group. Returns the buffer that is open now, or nothing at the end.
-    fn turn(&mut self, index: usize) -> Result<Option<usize>, Error> {
+    pub fn turn(&mut self, index: usize) -> Result<Option<usize>, Error> {
         let orders = self.take_orders();
         let (used, frames) = self.close_buffer(index);
         self.offset += used as u64;
@@ -356,7 +364,7 @@ impl Committer {
     }
 
     /// Latches the failure and answers everyone with it.
-    fn fail(&self, error: &Error) {
+    pub fn fail(&self, error: &Error) {
         let Shared {
             open_buffer,
             buffers,

@@ -6,6 +6,7 @@
 //! with a provisional header that holds its tag and length; a shared frame's
 //! header is blank.
 
+use crate::body::Body;
 use crate::format::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, crc32c};
 use crate::record::{self, RecordHeader};
 use crate::{Position, Record, Sequence, Tag};
@@ -23,11 +24,6 @@ pub(crate) struct Chain {
     pub synced_up_to: Position,
 }
 
-/// Bytes of a group of `records` as a frame of its own.
-pub(crate) fn frame_bytes(records: &[Record<'_>]) -> usize {
-    FRAME_HEADER_BYTES + records_bytes(records)
-}
-
 /// Bytes of `records` within a frame.
 pub(crate) fn records_bytes(records: &[Record<'_>]) -> usize {
     records
@@ -36,16 +32,10 @@ pub(crate) fn records_bytes(records: &[Record<'_>]) -> usize {
         .sum()
 }
 
-/// Fills `target` with a frame that has a provisional header. Calls `place`
-/// with the offset of each record in `target`.
-pub(crate) fn encode_group(
-    target: &mut [u8],
-    tag: Tag,
-    records: &[Record<'_>],
-    place: impl FnMut(usize),
-) {
+/// Fills `target` with a frame that has a provisional header.
+pub(crate) fn encode_group(target: &mut [u8], tag: Tag, body: &Body) {
     provisional_header(target, FrameKind::Group, tag);
-    encode_records(&mut target[FRAME_HEADER_BYTES..], records, place);
+    target[FRAME_HEADER_BYTES..].copy_from_slice(body.bytes());
 }
 
 /// Fills `target` with records.

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{Position, Sequence};
+use crate::{Body, Position, Sequence};
 
 /// The appender's own numbers, kept in the frame header; opaque to the log.
 /// 0 means none.
@@ -38,6 +38,9 @@ impl Record<'_> {
 pub struct Appended {
     /// The group frame that holds the records.
     pub sequence: Sequence,
+    /// A place in that frame, its start when the group is one of its own:
+    /// [`crate::Log::groups`] from here begins with it.
+    pub start: Position,
     /// One per record, in order.
     pub positions: Vec<Position>,
 }
@@ -70,6 +73,8 @@ pub struct GroupBuffer {
     pub end: Position,
     /// Position, kind and payload of each record.
     pub records: Vec<(Position, u8, Bytes)>,
+    /// All records as they were encoded.
+    pub body: Body,
 }
 
 /// One record, read back and verified.

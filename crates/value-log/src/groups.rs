@@ -5,13 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::committer::end_of;
-use crate::format::{FRAME_HEADER_BYTES, FRAMES_START, FrameKind, RECORD_HEADER_BYTES};
+use crate::format::{FRAME_HEADER_BYTES, FRAMES_START, FrameKind};
 use crate::frame::Finisher;
 use crate::record;
 use crate::segment::Segment;
 use crate::shared::Shared;
 use crate::window::{Found, Window};
-use crate::{Error, GroupBuffer, Position};
+use crate::{Body, Error, GroupBuffer, Position};
 
 /// Groups in order, up to what is done at each call of `next`. `None` means
 /// "no more yet": asking again later goes on where it stopped.
@@ -154,16 +154,8 @@ impl Place {
 fn group(found: &Found, payload: Bytes) -> GroupBuffer {
     let segment = found.header.segment;
     let first = found.start + FRAME_HEADER_BYTES as u64;
-    let records = record::walk(&payload)
-        .map(|(at, header, _)| {
-            let start = at + RECORD_HEADER_BYTES;
-            let bytes = payload.slice(start..start + header.payload_bytes);
-            (
-                Position::new(segment, first + at as u64),
-                header.kind,
-                bytes,
-            )
-        })
+    let records = record::split(&payload)
+        .map(|(at, kind, bytes)| (Position::new(segment, first + at as u64), kind, bytes))
         .collect();
     GroupBuffer {
         tag: found.header.tag,
@@ -171,5 +163,6 @@ fn group(found: &Found, payload: Bytes) -> GroupBuffer {
         start: Position::new(segment, found.start),
         end: end_of(segment, found.end()),
         records,
+        body: Body::trusted(payload),
     }
 }

@@ -51,9 +51,10 @@
 //! example is `examples/append_read_recover.rs`.
 //!
 //! Threads: `log-flush` writes the log and runs the notices, `log-segments`
-//! makes segments ahead. Readers take no lock over I/O. Taking the directory's
+//! makes segments ahead; with [`Worker::Caller`] there are none. Readers take no lock over I/O. Taking the directory's
 //! lock is the caller's part.
 
+mod body;
 mod buffer;
 mod committer;
 mod directory;
@@ -84,12 +85,14 @@ mod status;
 mod supply;
 mod sync;
 mod window;
+mod work;
 
+pub use body::Body;
 pub use error::Error;
 pub use group::{Appended, Group, GroupBuffer, Record, RecordBuffer, Tag};
 pub use groups::Groups;
 pub use log::{Log, Notice};
-pub use options::{Durability, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Seal};
+pub use options::{Durability, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Seal, Worker};
 pub use position::{Position, SEGMENT_MAX, Sequence};
 pub use relocation::Relocation;
 pub use status::{Recovered, SegmentInfo, SegmentKind, Status};

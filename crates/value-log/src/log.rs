@@ -12,8 +12,8 @@ use crate::groups::Groups;
 use crate::relocation::Relocation;
 use crate::shared::{NO_BUFFER, Shared};
 use crate::{
-    Appended, Error, Group, Options, Position, Record, RecordBuffer, Recovered, Seal, SegmentInfo,
-    Sequence, Status, Tag, open, record,
+    Appended, Body, Error, Group, Options, Position, Record, RecordBuffer, Recovered, Seal,
+    SegmentInfo, Sequence, Status, Tag, open, record,
 };
 
 /// Runs on the flush thread after each flush, and once on failure. It must be
@@ -25,6 +25,7 @@ pub type Notice = Box<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 #[derive(Debug)]
 pub struct Log {
     shared: Arc<Shared>,
+    /// `None` with [`crate::Worker::Caller`], and after the end.
     threads: Option<Threads>,
 }
 
@@ -55,11 +56,8 @@ impl Log {
         open::open(disk, directory, options, replay_from, visit)
     }
 
-    pub(crate) fn running(shared: Arc<Shared>, threads: Threads) -> Log {
-        Log {
-            shared,
-            threads: Some(threads),
-        }
+    pub(crate) fn running(shared: Arc<Shared>, threads: Option<Threads>) -> Log {
+        Log { shared, threads }
     }
 
     /// Appends records to the group that all producers share; they stay
@@ -73,15 +71,21 @@ impl Log {
         }
         match self.shared.options.seal {
             Seal::WhenIdle => self.shared.append_shared(records),
-            Seal::Explicit => self.shared.append_explicit(Tag::default(), records),
+            Seal::Explicit => self.append_group(Tag::default(), records),
         }
     }
 
     /// Appends records as a group of its own, sealed at once. Groups that
     /// arrive while the device is busy share its next flush.
     pub fn append_group(&self, tag: Tag, records: &[Record<'_>]) -> Result<Appended, Error> {
+        self.append_body(tag, &Body::encode(records))
+    }
+
+    /// [`Log::append_group`] of records that are encoded already: those of
+    /// another log, or to be sent to one.
+    pub fn append_body(&self, tag: Tag, body: &Body) -> Result<Appended, Error> {
         match self.shared.options.seal {
-            Seal::Explicit => self.shared.append_explicit(tag, records),
+            Seal::Explicit => self.shared.append_body(tag, body),
             Seal::WhenIdle => Err(Error::Misuse {
                 what: "append_group on a log that was opened with Seal::WhenIdle; open it with Seal::Explicit".into(),
             }),
@@ -95,7 +99,15 @@ impl Log {
 
     /// Blocks until `sequence` is done or the log has stopped.
     pub fn wait_durable(&self, sequence: Sequence) -> Result<(), Error> {
+        self.shared.work();
         self.shared.progress.wait(sequence)
+    }
+
+    /// With [`crate::Worker::Caller`]: writes and flushes what was appended, and
+    /// makes segments ahead. Otherwise the log's threads do, and this does
+    /// nothing.
+    pub fn work(&self) {
+        self.shared.work();
     }
 
     /// Returns when everything that is done now is on stable storage, with
@@ -195,6 +207,7 @@ impl Log {
     }
 
     fn end(&mut self) {
+        self.shared.dismiss();
         let Some(Threads { maker, flusher }) = mem::take(&mut self.threads) else {
             return;
         };

@@ -17,7 +17,7 @@ use crate::segment::{Extent, FileName, Segment};
 use crate::shared::Shared;
 use crate::supply::{Stock, Supply, SupplyPlan};
 use crate::window::Window;
-use crate::{Error, Options, Position, Recovered, Sequence};
+use crate::{Error, Options, Position, Recovered, Sequence, Worker};
 
 /// The epoch of the first opening.
 const FIRST_EPOCH: u32 = 1;
@@ -277,7 +277,13 @@ fn start(
         torn: walked.torn,
         segment_bytes: shared.supply.segment_bytes,
     };
-    let threads = spawn(&shared, committer)?;
+    let threads = match shared.options.worker {
+        Worker::Threads => Some(spawn(&shared, committer)?),
+        Worker::Caller => {
+            shared.hire(committer);
+            None
+        }
+    };
     Ok((Log::running(shared, threads), recovered))
 }
 

@@ -31,6 +31,18 @@ pub enum Seal {
     Explicit,
 }
 
+/// Who does the log's work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Worker {
+    /// Two threads of its own: one writes and flushes, one makes segments.
+    #[default]
+    Threads,
+    /// Whoever calls: nothing is written before [`crate::Log::work`], or a call
+    /// that has to wait for it. For simulations: one thread does everything, in
+    /// an order that a seed decides.
+    Caller,
+}
+
 /// How to open a log. `Options::default()` is durable and shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -50,6 +62,8 @@ pub struct Options {
     /// Free space on the file system that making segments never touches, but
     /// for those that a relocation fills.
     pub reserve_bytes: u64,
+    /// Who does the log's work.
+    pub worker: Worker,
 }
 
 impl Default for Options {
@@ -61,6 +75,7 @@ impl Default for Options {
             group_bytes_max: 2 << 20,
             seal: Seal::WhenIdle,
             reserve_bytes: 64 << 20,
+            worker: Worker::Threads,
         }
     }
 }

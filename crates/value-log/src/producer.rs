@@ -7,9 +7,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::body::Body;
 use crate::buffer::Slot;
 use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FRAMES_START};
-use crate::frame::{encode_group, encode_records, frame_bytes, records_bytes};
+use crate::frame::{encode_group, encode_records, records_bytes};
 use crate::ledger::{Refusal, UNIT_BYTES, Want};
 use crate::shared::{LargeFrame, NO_BUFFER, Placed, Shared};
 use crate::{Appended, Error, Position, Record, Tag};
@@ -23,7 +24,7 @@ impl Shared {
     pub fn append_shared(&self, records: &[Record<'_>]) -> Result<Appended, Error> {
         let body = records_bytes(records);
         if self.is_large(FRAME_HEADER_BYTES + body)? {
-            return self.append_large(Tag::default(), records);
+            return self.append_body(Tag::default(), &Body::encode(records));
         }
         let slot = self.reserve(Want::Records((body / UNIT_BYTES) as u64))?;
         let header = if slot.opens_frame() {
@@ -33,37 +34,45 @@ impl Shared {
         };
         let start = slot.gap_bytes() + header;
         slot.bytes[..start].fill(0);
-        let mut appended = appended_at(&slot, records.len());
         let first = slot.position.offset() + start as u64;
-        let segment = slot.position.segment();
+        let place = |at: usize| Position::new(slot.position.segment(), first + at as u64);
+        let mut positions = Vec::with_capacity(records.len());
         encode_records(&mut slot.bytes[start..], records, |at| {
-            appended
-                .positions
-                .push(Position::new(segment, first + at as u64));
+            positions.push(place(at))
         });
+        let appended = Appended {
+            sequence: slot.sequence,
+            start: place(0),
+            positions,
+        };
         self.hand_over(slot);
         Ok(appended)
     }
 
     /// Appends a frame of its own.
-    pub fn append_explicit(&self, tag: Tag, records: &[Record<'_>]) -> Result<Appended, Error> {
-        let bytes = frame_bytes(records);
-        if self.is_large(bytes)? {
-            return self.append_large(tag, records);
-        }
-        let slot = self.reserve(Want::Frame((bytes / UNIT_BYTES) as u64))?;
-        let gap = slot.gap_bytes();
-        slot.bytes[..gap].fill(0);
-        let mut appended = appended_at(&slot, records.len());
-        let first = slot.position.offset() + (gap + FRAME_HEADER_BYTES) as u64;
-        let segment = slot.position.segment();
-        encode_group(&mut slot.bytes[gap..], tag, records, |at| {
-            appended
-                .positions
-                .push(Position::new(segment, first + at as u64));
-        });
-        self.hand_over(slot);
-        Ok(appended)
+    pub fn append_body(&self, tag: Tag, body: &Body) -> Result<Appended, Error> {
+        let bytes = FRAME_HEADER_BYTES + body.bytes().len();
+        let (sequence, start) = if self.is_large(bytes)? {
+            let mut frame = vec![0; bytes];
+            encode_group(&mut frame, tag, body);
+            self.place_large(frame)?
+        } else {
+            let slot = self.reserve(Want::Frame((bytes / UNIT_BYTES) as u64))?;
+            let gap = slot.gap_bytes();
+            slot.bytes[..gap].fill(0);
+            encode_group(&mut slot.bytes[gap..], tag, body);
+            let start = slot.position.offset() + gap as u64;
+            let placed = (slot.sequence, Position::new(slot.position.segment(), start));
+            self.hand_over(slot);
+            placed
+        };
+        let first = start.offset() + FRAME_HEADER_BYTES as u64;
+        let place = |at: usize| Position::new(start.segment(), first + at as u64);
+        Ok(Appended {
+            sequence,
+            start,
+            positions: body.offsets().map(place).collect(),
+        })
     }
 
     fn hand_over(&self, slot: Slot<'_>) {
@@ -128,21 +137,7 @@ impl Shared {
         }
     }
 
-    /// Encodes a frame by itself and has the committer place it.
-    fn append_large(&self, tag: Tag, records: &[Record<'_>]) -> Result<Appended, Error> {
-        let mut bytes = vec![0; frame_bytes(records)];
-        let mut offsets = Vec::with_capacity(records.len());
-        encode_group(&mut bytes, tag, records, |at| {
-            offsets.push(at + FRAME_HEADER_BYTES)
-        });
-        let (sequence, start) = self.place_large(bytes)?;
-        let place = |offset: usize| Position::new(start.segment(), start.offset() + offset as u64);
-        Ok(Appended {
-            sequence,
-            positions: offsets.into_iter().map(place).collect(),
-        })
-    }
-
+    /// Has the committer place a frame.
     fn place_large(&self, bytes: Vec<u8>) -> Result<(crate::Sequence, Position), Error> {
         let placed = Placed::default();
         let mut control = self.control();
@@ -181,12 +176,5 @@ impl Shared {
             Some(refusal) if control.rotations_refused >= turn => Err(refusal.clone()),
             _ => Ok(()),
         }
-    }
-}
-
-fn appended_at(slot: &Slot<'_>, records: usize) -> Appended {
-    Appended {
-        sequence: slot.sequence,
-        positions: Vec::with_capacity(records),
     }
 }

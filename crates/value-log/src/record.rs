@@ -4,6 +4,8 @@
 //! lies behind it in one piece and one call checks it. A record verifies
 //! alone; that it belongs to its frame is what the frame's digest says.
 
+use bytes::Bytes;
+
 use crate::Record;
 use crate::format::{RECORD_HEADER_BYTES, crc32c, get_u32, put_u32};
 
@@ -75,6 +77,18 @@ pub(crate) fn walk(payload: &[u8]) -> impl Iterator<Item = (usize, RecordHeader,
         let start = at;
         at += here.len();
         Some((start, header, here))
+    })
+}
+
+/// The records of a frame's payload: offset, kind and payload of each.
+pub(crate) fn split(body: &Bytes) -> impl Iterator<Item = (usize, u8, Bytes)> {
+    walk(body).map(|(at, header, _)| {
+        let start = at + RECORD_HEADER_BYTES;
+        (
+            at,
+            header.kind,
+            body.slice(start..start + header.payload_bytes),
+        )
     })
 }
 

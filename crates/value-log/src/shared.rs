@@ -19,7 +19,8 @@ use crate::ledger::Want;
 use crate::progress::Progress;
 use crate::segment::Segments;
 use crate::supply::Supply;
-use crate::{Durability, Error, Options, Position, SegmentKind, Sequence};
+use crate::work::Hands;
+use crate::{Durability, Error, Options, Position, SegmentKind, Sequence, Worker};
 
 /// No buffer is open.
 pub(crate) const NO_BUFFER: usize = 2;
@@ -88,6 +89,8 @@ pub(crate) struct Shared {
     pub progress: Progress,
     pub segments: Segments,
     pub supply: Supply,
+    /// With [`Worker::Caller`]: what the flush thread would own, until the end.
+    pub caller: Mutex<Option<Hands>>,
 }
 
 impl Shared {
@@ -104,6 +107,7 @@ impl Shared {
             progress: Progress::default(),
             segments: Segments::default(),
             supply,
+            caller: Mutex::default(),
         }
     }
 
@@ -116,6 +120,11 @@ impl Shared {
         &'a self,
         mut control: MutexGuard<'a, Control>,
     ) -> MutexGuard<'a, Control> {
+        if self.options.worker == Worker::Caller {
+            drop(control);
+            self.work();
+            return self.control();
+        }
         control.waiting += 1;
         let mut control = self
             .served

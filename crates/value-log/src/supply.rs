@@ -126,21 +126,35 @@ impl Supply {
     /// The maker's life.
     pub fn run(&self) {
         while let Some(job) = self.wait_for_job() {
-            let result = match job {
-                Job::Next => self.prepare_next(),
-                Job::Settle(segment) => {
-                    self.settle(&segment);
-                    Ok(())
-                }
-                Job::Spare => self
-                    .make_spare(self.reserve_bytes)
-                    .map(|number| self.stock().spares.push(number)),
-            };
-            if let Err(error) = result {
-                self.stock().failure = Some(error);
-            }
-            self.doorbell.ring();
+            self.run_job(job);
         }
+    }
+
+    /// Does all that is due, on the caller's thread.
+    pub fn run_due(&self) {
+        loop {
+            let Some(job) = self.stock().due(self.target) else {
+                return;
+            };
+            self.run_job(job);
+        }
+    }
+
+    fn run_job(&self, job: Job) {
+        let result = match job {
+            Job::Next => self.prepare_next(),
+            Job::Settle(segment) => {
+                self.settle(&segment);
+                Ok(())
+            }
+            Job::Spare => self
+                .make_spare(self.reserve_bytes)
+                .map(|number| self.stock().spares.push(number)),
+        };
+        if let Err(error) = result {
+            self.stock().failure = Some(error);
+        }
+        self.doorbell.ring();
     }
 
     fn wait_for_job(&self) -> Option<Job> {
@@ -149,15 +163,8 @@ impl Supply {
             if stock.stop {
                 return None;
             }
-            let ready = stock.spares.len() + usize::from(stock.next.is_some());
-            if stock.failure.is_none() && stock.next.is_none() {
-                return Some(Job::Next);
-            }
-            if let Some(segment) = stock.settling.front().filter(|_| stock.unsettled.is_none()) {
-                return Some(Job::Settle(Arc::clone(segment)));
-            }
-            if stock.failure.is_none() && ready < self.target {
-                return Some(Job::Spare);
+            if let Some(job) = stock.due(self.target) {
+                return Some(job);
             }
             stock = self
                 .changed
@@ -454,6 +461,20 @@ enum Job {
     Settle(Arc<Segment>),
     /// The stock is low.
     Spare,
+}
+
+impl Stock {
+    /// What is to be done first.
+    fn due(&self, target: usize) -> Option<Job> {
+        let ready = self.spares.len() + usize::from(self.next.is_some());
+        if self.failure.is_none() && self.next.is_none() {
+            return Some(Job::Next);
+        }
+        if let Some(segment) = self.settling.front().filter(|_| self.unsettled.is_none()) {
+            return Some(Job::Settle(Arc::clone(segment)));
+        }
+        (self.failure.is_none() && ready < target).then_some(Job::Spare)
+    }
 }
 
 fn allocate(stock: &mut Stock) -> Result<u32, Error> {

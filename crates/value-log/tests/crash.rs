@@ -7,7 +7,7 @@ mod support;
 
 use environment::simulated::{Restart, SimulatedDisk};
 use support::{explicit, open, payload, shared};
-use value_log::{Error, Log, Options, Record, Seal, Tag};
+use value_log::{Error, Log, Options, Record, Seal, Tag, Worker};
 
 /// What a run told its client before it died.
 #[derive(Clone, Copy, Debug, Default)]
@@ -222,6 +222,18 @@ fn explicit_groups_survive_a_crash_at_every_io() {
 #[test]
 fn shared_groups_survive_a_crash_at_every_io() {
     crash_everywhere(&shared(), 2000);
+}
+
+#[test]
+fn groups_survive_a_crash_at_every_io_when_the_caller_does_the_work() {
+    for seal in [Seal::Explicit, Seal::WhenIdle] {
+        let options = Options {
+            seal,
+            worker: Worker::Caller,
+            ..explicit()
+        };
+        crash_everywhere(&options, 6000);
+    }
 }
 
 #[test]

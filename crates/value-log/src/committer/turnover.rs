@@ -103,6 +103,7 @@ impl Committer {
             if let Some(next) = supply.take_next()? {
                 return Ok(next);
             }
+            self.shared.lend_a_hand();
             doorbell.wait_until(|| supply.is_settled());
         }
     }
@@ -168,6 +169,7 @@ impl Committer {
             let Shared {
                 supply, doorbell, ..
             } = &*self.shared;
+            self.shared.lend_a_hand();
             doorbell.wait_until(|| supply.has_settled_all());
             self.believe_settled()?;
             self.sync_active()?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use environment::OpenMode;
 use environment::simulated::SimulatedDisk;
-use value_log::{Durability, Error, Log, Options, Position, Record, Recovered, Seal, Tag};
+use value_log::{Durability, Error, Log, Options, Position, Record, Recovered, Seal, Tag, Worker};
 
 /// Where the logs live.
 pub const DIRECTORY: &str = "/log";
@@ -25,6 +25,7 @@ pub fn explicit() -> Options {
         group_bytes_max: 16 << 10,
         seal: Seal::Explicit,
         reserve_bytes: 0,
+        worker: Worker::Threads,
     }
 }
 

@@ -1,0 +1,126 @@
+//! The records of a group by themselves, as they travel from log to log.
+//!
+//! ```text
+//!   leader                              follower
+//!   records ──encode──► Body ──network──► Body::verify ──► append_body
+//!                         └──► append_body     the same bytes, another frame
+//! ```
+//!
+//! A frame's header belongs to one log (segment, epoch, sequence, chain); its
+//! records do not, and their checksums go with them: what a follower writes
+//! was verified against what the leader computed.
+
+use bytes::{Bytes, BytesMut};
+
+use crate::frame::{encode_records, records_bytes};
+use crate::record::{self, RecordHeader};
+use crate::{Error, Record};
+
+/// The encoded records of one group, all of them valid.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Body(Bytes);
+
+impl Body {
+    /// Encodes records.
+    pub fn encode(records: &[Record<'_>]) -> Body {
+        let mut bytes = BytesMut::zeroed(records_bytes(records));
+        encode_records(&mut bytes, records, |_| {});
+        Body(bytes.freeze())
+    }
+
+    /// Takes bytes from elsewhere if every record in them verifies.
+    pub fn verify(bytes: Bytes) -> Result<Body, Error> {
+        let mut covered = 0;
+        for (at, header, record) in record::walk(&bytes) {
+            if header.verify(record).is_none() || !is_padded_with_zeros(&header, record) {
+                return Err(unfit(at));
+            }
+            covered = at + record.len();
+        }
+        if covered == bytes.len() {
+            Ok(Body(bytes))
+        } else {
+            Err(unfit(covered))
+        }
+    }
+
+    /// The bytes that were encoded.
+    pub fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// Offset in the body, kind and payload of each record. The payloads share
+    /// the body's memory.
+    pub fn records(&self) -> impl Iterator<Item = (usize, u8, Bytes)> {
+        record::split(&self.0)
+    }
+
+    /// Where each record starts in the body.
+    pub(crate) fn offsets(&self) -> impl Iterator<Item = usize> {
+        record::walk(&self.0).map(|(at, _, _)| at)
+    }
+
+    /// A body that was verified when it was read.
+    pub(crate) fn trusted(bytes: Bytes) -> Body {
+        Body(bytes)
+    }
+}
+
+/// Equal logs hold equal bytes, padding included.
+fn is_padded_with_zeros(header: &RecordHeader, record: &[u8]) -> bool {
+    let end = crate::format::RECORD_HEADER_BYTES + header.payload_bytes;
+    record[end..].iter().all(|&byte| byte == 0)
+}
+
+fn unfit(at: usize) -> Error {
+    Error::Misuse {
+        what: format!(
+            "the encoded group has no valid record at byte {at}; it was damaged on its way"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn body() -> Body {
+        let record = |kind, parts| Record { kind, parts };
+        Body::encode(&[
+            record(1, &[b"ab", b"cde"]),
+            record(9, &[]),
+            record(2, &[b"12345678"]),
+        ])
+    }
+
+    #[test]
+    fn records_come_back_from_bytes_that_came_from_elsewhere() {
+        let there = Body::verify(body().bytes().clone()).unwrap();
+        let found: Vec<_> = there.records().collect();
+        let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+        assert_eq!(
+            found,
+            [
+                (0, 1, bytes("abcde")),
+                (24, 9, bytes("")),
+                (40, 2, bytes("12345678"))
+            ]
+        );
+        assert_eq!(Body::verify(Bytes::new()).unwrap(), Body::encode(&[]));
+    }
+
+    #[test]
+    fn any_flipped_bit_and_any_cut_is_noticed() {
+        let good = body().bytes().to_vec();
+        for bit in 0..good.len() * 8 {
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Body::verify(bytes.into()).is_err(), "bit {bit}");
+        }
+        let whole = [0, 24, 40, 64];
+        for length in (0..good.len()).filter(|length| !whole.contains(length)) {
+            let cut = Bytes::copy_from_slice(&good[..length]);
+            assert!(Body::verify(cut).is_err(), "{length} bytes");
+        }
+    }
+}
