@@ -5,10 +5,10 @@
 //! at the limits, so that a full store can be emptied.
 
 use crate::engine::Shared;
-use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
-use crate::{Batch, Change, Error, place, record};
+use crate::format::{KEY_HEADER_BYTES, KIND_HARD_STATE, KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
+use crate::{Batch, Change, Error, HardState, place, record};
 use std::sync::atomic::Ordering;
-use value_log::{Appended, Log, Record, Tag};
+use value_log::{Appended, Body, Record, Tag};
 
 static ZEROS: [u8; 4096] = [0; 4096];
 
@@ -18,26 +18,52 @@ enum Header {
     State([u8; STATE_HEADER_BYTES]),
 }
 
-pub(crate) fn append(shared: &Shared, batch: &Batch) -> Result<Appended, Error> {
+/// The records of a batch.
+pub(crate) fn encode(batch: &Batch) -> Result<Body, Error> {
     let headers = headers(batch)?;
     let both = batch.changes.iter().zip(&headers);
     let parts: Vec<[&[u8]; 3]> = both.map(|(change, header)| parts(change, header)).collect();
-    shared.check_size(&parts)?;
-    shared.check_room(batch)?;
     let records: Vec<Record<'_>> = batch.changes.iter().zip(&parts).map(record_of).collect();
-    let appended = shared
-        .log
-        .append_group(tag(batch), &records)
-        .map_err(translate)?;
-    assert_eq!(
-        appended.positions.len(),
-        batch.changes.len(),
-        "a record without a position"
-    );
-    shared
-        .appended
-        .fetch_max(appended.sequence.0, Ordering::AcqRel);
-    Ok(appended)
+    Ok(Body::encode(&records))
+}
+
+impl Shared {
+    /// Whether the batch may be written at all.
+    pub(crate) fn check(&self, batch: &Batch, body: &Body) -> Result<(), Error> {
+        self.check_size(body)?;
+        self.check_room(batch)
+    }
+
+    pub(crate) fn append_entry(&self, batch: &Batch, body: &Body) -> Result<Appended, Error> {
+        let appended = self.log.append_body(tag(batch), body).map_err(translate)?;
+        assert_eq!(
+            appended.positions.len(),
+            batch.changes.len(),
+            "a record without a position"
+        );
+        self.note_appended(&appended);
+        Ok(appended)
+    }
+
+    /// Writes a hard state; it needs no room that is not there already.
+    pub(crate) fn append_hard_state(&self, state: HardState) -> Result<Appended, Error> {
+        let record = Record {
+            kind: KIND_HARD_STATE,
+            parts: &[&state.encode()],
+        };
+        let appended = self
+            .log
+            .append_group(Tag::default(), &[record])
+            .map_err(translate)?;
+        self.books.hard_state().absorb(state);
+        self.note_appended(&appended);
+        Ok(appended)
+    }
+
+    fn note_appended(&self, appended: &Appended) {
+        self.appended
+            .fetch_max(appended.sequence.0, Ordering::AcqRel);
+    }
 }
 
 impl Shared {
@@ -74,12 +100,8 @@ impl Shared {
         })
     }
 
-    fn check_size(&self, parts: &[[&[u8]; 3]]) -> Result<(), Error> {
-        let payload = |parts: &[&[u8]; 3]| parts.iter().map(|part| part.len()).sum();
-        let batch_bytes = parts
-            .iter()
-            .map(|parts| Log::record_bytes(payload(parts)) as u64)
-            .sum();
+    fn check_size(&self, body: &Body) -> Result<(), Error> {
+        let batch_bytes = body.bytes().len() as u64;
         let batch_bytes_max = self.options.batch_bytes_max;
         if batch_bytes > batch_bytes_max {
             return Err(Error::TooLarge {
@@ -126,9 +148,6 @@ fn headers(batch: &Batch) -> Result<Vec<Header>, Error> {
         index: batch.index,
         what,
     };
-    if batch.changes.is_empty() {
-        return Err(invalid("it changes nothing".into()));
-    }
     record::check(batch).map_err(invalid)?;
     batch
         .changes

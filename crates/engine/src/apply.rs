@@ -82,7 +82,7 @@ impl Applier {
             batch.index
         );
         let shared = &self.engine.0;
-        self.index.apply(&shared.books, batch, &appended.positions);
+        self.index.apply(&shared.books, batch, appended);
         self.index.publish(shared);
     }
 
@@ -144,21 +144,21 @@ impl Applier {
 
 impl Index {
     /// Applies without publishing a batch that the trees know nothing of.
-    pub(crate) fn apply(&mut self, books: &Books, batch: &Batch, positions: &[Position]) {
+    pub(crate) fn apply(&mut self, books: &Books, batch: &Batch, appended: &Appended) {
         let mut live = books.live();
-        for (change, position) in key_changes(batch, positions) {
+        for (change, position) in key_changes(batch, &appended.positions) {
             self.apply_key(&mut live, change, position);
         }
         drop(live);
-        self.pass(books, batch, positions);
+        self.pass(books, batch, appended.start);
     }
 
     /// The same for a batch that a checkpoint may know: versions that are there
     /// already are left alone.
-    pub(crate) fn apply_again(&mut self, books: &Books, batch: &Batch, positions: &[Position]) {
+    pub(crate) fn apply_again(&mut self, books: &Books, batch: &Batch, appended: &Appended) {
         let known = self.known_already(batch);
         let mut live = books.live();
-        for (change, position) in key_changes(batch, positions) {
+        for (change, position) in key_changes(batch, &appended.positions) {
             let (key, main) = (&change.key, change.revision.main);
             if known.contains(&(&key[..], main)) {
                 self.drop_stale(&mut live, key, main);
@@ -167,21 +167,19 @@ impl Index {
             }
         }
         drop(live);
-        self.pass(books, batch, positions);
+        self.pass(books, batch, appended.start);
     }
 
     /// Takes note that `batch` is applied.
-    fn pass(&mut self, books: &Books, batch: &Batch, positions: &[Position]) {
+    fn pass(&mut self, books: &Books, batch: &Batch, frame: Position) {
         let mains = batch.mains();
-        if let Some(frame) = positions.first().map(frame_of) {
-            let mut live = books.live();
-            live.passed(frame.segment(), mains.map(|(_, last)| last), batch.index);
-            drop(live);
-            if let Some((first, _)) = mains {
-                books.marks().note(first, frame);
-            }
-            self.applied_position = frame;
+        let mut live = books.live();
+        live.passed(frame.segment(), mains.map(|(_, last)| last), batch.index);
+        drop(live);
+        if let Some((first, _)) = mains {
+            books.marks().note(first, frame);
         }
+        self.applied_position = frame;
         self.revision = mains.map_or(self.revision, |(_, last)| last);
         self.applied_term = batch.term;
         self.applied_index = batch.index;
@@ -297,12 +295,6 @@ fn key_changes<'b>(
         Change::Key(change) => Some((change, position)),
         Change::State { .. } => None,
     })
-}
-
-/// A batch is a frame of its own: its first record follows the header.
-fn frame_of(first: &Position) -> Position {
-    let start = first.offset() - Log::FRAME_HEADER_BYTES;
-    Position::new(first.segment(), start)
 }
 
 /// What the index will say about a change at `position`.

@@ -1,24 +1,36 @@
 //! What the writer keeps about the log besides the index.
 //!
-//! Both are written by the applying thread, once per batch, and read by
+//! All are written by the applying thread, once per batch, and read by
 //! status, history and maintenance: short looks under a lock that is never
 //! held across a wait. Point reads and ranges never come here.
 
+use crate::HardState;
 use crate::live::Live;
 use crate::marks::Marks;
+use crate::overruled::Overruled;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug, Default)]
 pub(crate) struct Books {
     live: Mutex<Live>,
     marks: Mutex<Marks>,
+    overruled: Mutex<Overruled>,
+    /// As of the newest that was appended.
+    hard_state: Mutex<HardState>,
 }
 
 impl Books {
-    pub(crate) fn new(live: Live, marks: Marks) -> Books {
+    pub(crate) fn new(
+        live: Live,
+        marks: Marks,
+        overruled: Overruled,
+        hard_state: HardState,
+    ) -> Books {
         Books {
             live: Mutex::new(live),
             marks: Mutex::new(marks),
+            overruled: Mutex::new(overruled),
+            hard_state: Mutex::new(hard_state),
         }
     }
 
@@ -28,5 +40,17 @@ impl Books {
 
     pub(crate) fn marks(&self) -> MutexGuard<'_, Marks> {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn overruled(&self) -> MutexGuard<'_, Overruled> {
+        self.overruled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn hard_state(&self) -> MutexGuard<'_, HardState> {
+        self.hard_state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

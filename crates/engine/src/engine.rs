@@ -7,7 +7,6 @@
 //!     read, history ◄── value log    maintain, checkpoint, defragment
 //! ```
 
-use crate::append;
 use crate::books::Books;
 use crate::history::History;
 use crate::maintenance::Counters;
@@ -15,14 +14,15 @@ use crate::recovery;
 use crate::trees;
 use crate::versions::Versions;
 use crate::{
-    Applier, Batch, Error, Options, Recovered, Replayed, Snapshot, Status, Stored, Version,
+    Applier, Batch, Entry, Error, HardState, Options, Recovered, Replayed, Snapshot, Status,
+    Stored, Version,
 };
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use value_log::{Appended, Log, Position, Sequence};
+use value_log::{Appended, Body, Log, Position, Sequence};
 
 /// Runs on the log's flush thread after each flush, and once on failure.
 pub type Notice = Box<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
@@ -73,7 +73,56 @@ impl Engine {
     /// Writes `batch` as one frame of the log. It is durable when
     /// [`Engine::on_durable`] says so, and visible when it is applied.
     pub fn append(&self, batch: &Batch) -> Result<Appended, Error> {
-        append::append(&self.0, batch)
+        let body = batch.encode()?;
+        if batch.changes.is_empty() {
+            return Err(Error::InvalidBatch {
+                index: batch.index,
+                what: "it changes nothing".into(),
+            });
+        }
+        self.check(batch, &body)?;
+        self.append_entry(batch, &body)
+    }
+
+    /// Refuses a batch that is too large, or for which there is no room: before
+    /// anyone else has seen it.
+    pub fn check(&self, batch: &Batch, body: &Body) -> Result<(), Error> {
+        self.0.check(batch, body)
+    }
+
+    /// [`Engine::append`] of a batch that is encoded and was checked, here or
+    /// by the member it comes from. It overrules an entry of its index and all
+    /// behind that ([`Engine::overrule`] says so to those who read along).
+    pub fn append_entry(&self, batch: &Batch, body: &Body) -> Result<Appended, Error> {
+        self.0.append_entry(batch, body)
+    }
+
+    /// Writes what a member must not forget. Before the promise in it is given
+    /// to anyone, it must be durable.
+    pub fn append_hard_state(&self, state: HardState) -> Result<Sequence, Error> {
+        Ok(self.0.append_hard_state(state)?.sequence)
+    }
+
+    /// The frames from `first` to `last` hold entries that will never be
+    /// applied, because others of their indexes follow.
+    pub fn overrule(&self, first: &Entry, last: &Entry) {
+        self.0.books.overruled().add(first.start, last.start);
+    }
+
+    /// The records of an entry, read back from the log.
+    pub fn body(&self, entry: &Entry) -> Result<Body, Error> {
+        let group = self.0.log.groups(entry.start).next().transpose()?;
+        match group {
+            Some(group) if group.start == entry.start && group.tag.index == entry.index => {
+                Ok(group.body)
+            }
+            _ => Err(Error::EntryGone { index: entry.index }),
+        }
+    }
+
+    /// With [`Worker::Caller`]: does what the log's threads would do.
+    pub fn work(&self) {
+        self.0.log.work();
     }
 
     /// Whom to tell about every flush.
@@ -183,6 +232,9 @@ impl Shared {
             .marks()
             .retain(|segment| !dead.contains(&segment));
         self.log.release(dead)?;
+        self.books
+            .overruled()
+            .retain(|segment| !dead.contains(&segment));
         let mut live = self.books.live();
         dead.iter().for_each(|&segment| live.forget(segment));
         self.counters

@@ -139,6 +139,12 @@ pub enum Error {
         /// What does not fit.
         what: String,
     },
+    /// The log has the entry no more: it was given back with its segment.
+    #[error("entry {index} is in the log no more; a member that needs it needs a snapshot")]
+    EntryGone {
+        /// Its index.
+        index: u64,
+    },
     /// The storey above could not make sense of what was replayed.
     #[error("replay: {0}")]
     Replay(String),

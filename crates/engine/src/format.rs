@@ -14,12 +14,16 @@
 //! 48      kv, then zeros up to the size class
 //! ```
 //!
+//! hard state (log record kind 3): u64 term, u64 vote, u64 commit
+//!
 //! All little-endian.
 
 /// Log record kind of a key version.
 pub(crate) const KIND_KEY: u8 = 1;
 /// Log record kind of a state record.
 pub(crate) const KIND_STATE: u8 = 2;
+/// Log record kind of a hard state: alone in a group without a tag.
+pub(crate) const KIND_HARD_STATE: u8 = 3;
 /// Bytes before a key version's kv.
 pub(crate) const KEY_HEADER_BYTES: usize = 48;
 /// Bytes before a state record's payload.

@@ -166,7 +166,8 @@ impl History {
                 let Some(group) = groups.next().transpose()? else {
                     return Ok(false);
                 };
-                if group.tag.last as i64 >= self.next_main {
+                let counts = !self.engine.0.books.overruled().has(group.start);
+                if counts && group.tag.last as i64 >= self.next_main {
                     self.ahead = changes_of(&group)?;
                 }
                 Ok(true)

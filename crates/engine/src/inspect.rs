@@ -4,8 +4,8 @@ mod checkpoint;
 
 use bytes::Bytes;
 
-use crate::Stored;
-use crate::format::{KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
+use crate::format::{KIND_HARD_STATE, KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
+use crate::{HardState, Stored};
 
 pub use checkpoint::{
     Checkpoint, CheckpointFile, Damage, Pointer, checkpoints, is_checkpoint_name,
@@ -23,6 +23,8 @@ pub enum Contents {
         /// Its bytes.
         payload_bytes: u64,
     },
+    /// What a member of a cluster must not forget.
+    HardState(HardState),
     /// Its checksum holds, yet it is nothing this version writes.
     Unreadable(&'static str),
 }
@@ -36,6 +38,10 @@ pub fn contents(kind: u8, payload: &Bytes) -> Contents {
             payload_bytes: (payload.len() - STATE_HEADER_BYTES) as u64,
         },
         KIND_STATE => Contents::Unreadable("shorter than its header"),
-        _ => Contents::Unreadable("neither a key version nor a state record"),
+        KIND_HARD_STATE => HardState::decode(payload).map_or(
+            Contents::Unreadable("a hard state of another size"),
+            Contents::HardState,
+        ),
+        _ => Contents::Unreadable("neither a key version nor a record of this version"),
     }
 }

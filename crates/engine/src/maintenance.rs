@@ -16,18 +16,16 @@
 //! through. A checkpoint costs writing the index, so garbage counts as worth it
 //! when it exceeds that and a segment.
 
-use crate::Error;
 use crate::apply::Applier;
 use crate::checkpoint::Job;
 use crate::checkpoint::format::Head;
 use crate::live::Live;
 use crate::reclaim::{self, Moves, Plan};
-use environment::threads;
+use crate::task::Task;
+use crate::{Entry, Error};
 use std::collections::BTreeSet;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use value_log::{Position, SegmentInfo, SegmentKind};
 
 /// Places swapped in one step.
@@ -46,9 +44,9 @@ pub(crate) struct Counters {
 #[derive(Debug)]
 enum Work {
     Idle,
-    Copying(JoinHandle<Result<Moves, Error>>),
+    Copying(Task<Moves>),
     Swapping(Moves),
-    Checkpoint(JoinHandle<Result<u64, Error>>),
+    Checkpoint(Task<u64>),
 }
 
 /// The machine's state, part of the applier.
@@ -68,6 +66,8 @@ pub(crate) struct Maintenance {
     /// Log segments whose survivors `defragment` has moved although their
     /// history is not compacted.
     condemned: BTreeSet<u32>,
+    /// The log from here on is kept for members that are behind.
+    kept_from: Option<Position>,
 }
 
 impl Maintenance {
@@ -80,6 +80,7 @@ impl Maintenance {
             looked_at: i64::MIN,
             wanted: false,
             condemned: BTreeSet::new(),
+            kept_from: None,
         }
     }
 }
@@ -94,24 +95,24 @@ impl Applier {
         self.sweep_a_slice();
         match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
             Work::Idle => self.begin_what_is_due(state),
-            Work::Copying(thread) if !thread.is_finished() => {
-                self.maintenance.work = Work::Copying(thread);
+            Work::Copying(task) if !task.is_finished() => {
+                self.maintenance.work = Work::Copying(task);
                 Ok(())
             }
-            Work::Copying(thread) => {
-                self.maintenance.work = Work::Swapping(join(thread)?);
+            Work::Copying(task) => {
+                self.maintenance.work = Work::Swapping(task.finish()?);
                 Ok(())
             }
             Work::Swapping(moves) => {
                 self.swap(moves, SWAPS_PER_STEP);
                 Ok(())
             }
-            Work::Checkpoint(thread) if !thread.is_finished() => {
-                self.maintenance.work = Work::Checkpoint(thread);
+            Work::Checkpoint(task) if !task.is_finished() => {
+                self.maintenance.work = Work::Checkpoint(task);
                 Ok(())
             }
-            Work::Checkpoint(thread) => {
-                self.maintenance.last_bytes = join(thread)?;
+            Work::Checkpoint(task) => {
+                self.maintenance.last_bytes = task.finish()?;
                 self.begin_what_is_due(state)
             }
         }
@@ -134,8 +135,9 @@ impl Applier {
         if self.checkpoint_is_due() {
             let mut job = self.begin_checkpoint(state())?;
             job.paced = true;
-            self.maintenance.work =
-                Work::Checkpoint(start("engine-checkpoint", move || job.run())?);
+            let worker = self.engine.0.options.worker;
+            let task = Task::start(worker, "engine-checkpoint", move || job.run())?;
+            self.maintenance.work = Work::Checkpoint(task);
             return Ok(());
         }
         if self.is_sweeping() || self.maintenance.looked_at == self.index.compacted {
@@ -149,7 +151,8 @@ impl Applier {
         }
         let shared = Arc::clone(&self.engine.0);
         let copy = move || reclaim::copy(&shared, &plan, true);
-        self.maintenance.work = Work::Copying(start("engine-reclaim", copy)?);
+        let worker = self.engine.0.options.worker;
+        self.maintenance.work = Work::Copying(Task::start(worker, "engine-reclaim", copy)?);
         Ok(())
     }
 
@@ -178,6 +181,12 @@ impl Applier {
         } else {
             self.maintenance.work = Work::Swapping(moves);
         }
+    }
+
+    /// Keeps the log from this entry on, across restarts too, for members that
+    /// are behind. `None`: only what a restart needs.
+    pub fn keep_entries(&mut self, from: Option<&Entry>) {
+        self.maintenance.kept_from = from.map(|entry| entry.start);
     }
 
     /// Writes a checkpoint now and returns when it is durable. `state` as for
@@ -246,9 +255,9 @@ impl Applier {
         loop {
             match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
                 Work::Idle => return Ok(()),
-                Work::Copying(thread) => self.maintenance.work = Work::Swapping(join(thread)?),
+                Work::Copying(task) => self.maintenance.work = Work::Swapping(task.finish()?),
                 Work::Swapping(moves) => self.swap(moves, usize::MAX),
-                Work::Checkpoint(thread) => self.maintenance.last_bytes = join(thread)?,
+                Work::Checkpoint(task) => self.maintenance.last_bytes = task.finish()?,
             }
         }
     }
@@ -256,7 +265,10 @@ impl Applier {
     fn begin_checkpoint(&mut self, state: Vec<u8>) -> Result<Job, Error> {
         let shared = Arc::clone(&self.engine.0);
         let segments = shared.log.segments();
-        let replay_position = self.replay_position(&segments);
+        let mut replay_position = self.replay_position(&segments);
+        if let Some(kept_from) = self.maintenance.kept_from {
+            replay_position = replay_position.min(kept_from);
+        }
         let dead = self.dead_segments(&segments, replay_position);
         self.raise_floor(&dead);
         self.maintenance.wanted = false;
@@ -270,10 +282,13 @@ impl Applier {
             revision: self.index.revision,
             compacted: self.index.compacted,
             log_floor: shared.log_floor(),
+            hard_state: *shared.books.hard_state(),
         };
         let number = self.maintenance.next_number;
         let mut marks = shared.books.marks().clone();
         marks.retain(|segment| !dead.contains(&segment));
+        let mut overruled = shared.books.overruled().clone();
+        overruled.retain(|segment| !dead.contains(&segment));
         let lives = shared
             .books
             .live()
@@ -287,6 +302,7 @@ impl Applier {
             state,
             segments: lives,
             marks,
+            overruled,
             dead,
             paced: false,
         })
@@ -363,29 +379,11 @@ impl Drop for Applier {
         self.engine.0.stopping.store(true, Ordering::Relaxed);
         let failed = match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
             Work::Idle | Work::Swapping(_) => false,
-            Work::Copying(thread) => thread.join().is_err(),
-            Work::Checkpoint(thread) => thread.join().is_err(),
+            Work::Copying(task) => task.has_panicked(),
+            Work::Checkpoint(task) => task.has_panicked(),
         };
         if failed {
             tracing::warn!("maintenance ended in a panic while the engine was closing");
         }
     }
-}
-
-fn start<T: Send + 'static>(
-    name: &str,
-    body: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<JoinHandle<Result<T, Error>>, Error> {
-    let failed = |source: io::Error| Error::Disk {
-        file: name.into(),
-        doing: "start the thread",
-        source,
-    };
-    threads::spawn(name, body).map_err(failed)
-}
-
-fn join<T>(thread: JoinHandle<Result<T, Error>>) -> Result<T, Error> {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -3,7 +3,18 @@
 use environment::Clock;
 use environment::real::RealClock;
 use std::sync::Arc;
-pub use value_log::Durability;
+pub use value_log::{Durability, Worker};
+
+/// Who says that a batch is committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Commitment {
+    /// Its own log: all that is in it counts.
+    #[default]
+    Alone,
+    /// A quorum of logs: at opening, only what the last hard state calls
+    /// committed is applied; the rest is handed out.
+    Quorum,
+}
 
 /// How an engine behaves; the default is durable and fits one etcd-sized node.
 #[derive(Clone, Debug)]
@@ -32,6 +43,10 @@ pub struct Options {
     pub background_bytes_per_second: u64,
     /// Paces the throttle.
     pub clock: Arc<dyn Clock>,
+    /// Who says that a batch is committed.
+    pub commitment: Commitment,
+    /// Who does the work of the log, of checkpoints and of reclaim.
+    pub worker: Worker,
 }
 
 impl Default for Options {
@@ -47,6 +62,8 @@ impl Default for Options {
             reclaim_live_percent_max: 50,
             background_bytes_per_second: 64 << 20,
             clock: Arc::new(RealClock),
+            commitment: Commitment::Alone,
+            worker: Worker::Threads,
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KIND_STATE, KeyHeader, STATE_HEADER_BYTES};
 use crate::{Batch, Change, Error, KeyChange, Revision};
-use bytes::{Bytes, BytesMut};
-use value_log::Position;
+use bytes::Bytes;
+use value_log::{Body, Position};
 
 /// A version of a key as the log holds it. Its bytes share one allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,27 +99,19 @@ fn varint_bytes(number: usize) -> usize {
     (usize::BITS - number.leading_zeros()).max(1).div_ceil(7) as usize
 }
 
-/// The records of a group back into the changes they were; these share one
-/// allocation.
-pub(crate) fn decode_changes(records: &[(Position, u8, &[u8])]) -> Result<Vec<Change>, Error> {
-    let bytes = records.iter().map(|(_, _, payload)| payload.len()).sum();
-    let mut all = BytesMut::with_capacity(bytes);
-    records
-        .iter()
-        .for_each(|(_, _, payload)| all.extend_from_slice(payload));
-    let mut rest = all.freeze();
-    let take = |&(position, kind, payload): &(Position, u8, &[u8])| {
-        decode_change(position, kind, rest.split_to(payload.len()))
-    };
-    records.iter().map(take).collect()
+/// The records of a group back into the changes they were; these share the
+/// body's memory.
+pub(crate) fn decode_changes(body: &Body) -> Result<Vec<Change>, (usize, &'static str)> {
+    body.records()
+        .map(|(at, kind, payload)| decode_change(kind, payload).map_err(|what| (at, what)))
+        .collect()
 }
 
-fn decode_change(position: Position, kind: u8, payload: Bytes) -> Result<Change, Error> {
-    let change = match kind {
+fn decode_change(kind: u8, payload: Bytes) -> Result<Change, &'static str> {
+    match kind {
         KIND_STATE => decode_state(payload),
         _ => Stored::decode(kind, &payload).map(|stored| Change::Key(stored.into())),
-    };
-    change.map_err(|what| unreadable(position, what))
+    }
 }
 
 fn decode_state(payload: Bytes) -> Result<Change, &'static str> {
@@ -183,20 +175,24 @@ mod tests {
         let change = change(b"name", encoded(b"name"));
         let header = header_of(&change).unwrap();
         assert_eq!(header.key_offset, 2);
-        let payload = [&header.encode()[..], &change.kv, &[0; 5]].concat();
-        let state = [9, 0, 0, 0, 0, 0, 0, 0, 1, 2];
-        let records = [
-            (Position::new(1, 64), KIND_KEY, &payload[..]),
-            (Position::new(1, 256), KIND_STATE, &state[..]),
-        ];
+        let header = header.encode();
+        let parts: [&[u8]; 3] = [&header, &change.kv, &[0; 5]];
+        let state: &[u8] = &[9, 0, 0, 0, 0, 0, 0, 0, 1, 2];
+        let body = Body::encode(&[
+            value_log::Record {
+                kind: KIND_KEY,
+                parts: &parts,
+            },
+            value_log::Record {
+                kind: KIND_STATE,
+                parts: &[state],
+            },
+        ]);
         let state = Change::State {
             kind: 9,
             payload: Bytes::from_static(&[1, 2]),
         };
-        assert_eq!(
-            decode_changes(&records).unwrap(),
-            [Change::Key(change), state]
-        );
+        assert_eq!(decode_changes(&body).unwrap(), [Change::Key(change), state]);
     }
 
     #[test]

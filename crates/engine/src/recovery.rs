@@ -18,17 +18,20 @@ use crate::checkpoint::load::{self, Loaded};
 use crate::checkpoint::write;
 use crate::compaction::Sweep;
 use crate::engine::{Engine, Shared};
+use crate::format::KIND_HARD_STATE;
 use crate::maintenance::{Counters, Maintenance};
 use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, TREES};
-use crate::{Batch, Error, Options, Replayed, count, record};
+use crate::{
+    Batch, Commitment, Entry, Error, HardState, Options, Replayed, Unapplied, count, record,
+};
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
-use value_log::{Group, Log, Position, Seal, SegmentKind};
+use value_log::{Appended, Group, Log, Position, Seal, SegmentKind};
 
 /// What other stores leave in a directory.
 const FOREIGN: [&str; 6] = ["CURRENT", "IDENTITY", "data.mdb", "db", "0.wal", "snap"];
@@ -37,7 +40,7 @@ const FOREIGN_SUFFIXES: [&str; 5] = [".sst", ".ldb", ".wal", ".snap", ".bolt"];
 type Replay<'a> = &'a mut dyn FnMut(Replayed<'_>) -> Result<(), Error>;
 
 /// What opening found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Recovered {
     /// Last main revision (1: an empty store).
     pub revision: i64,
@@ -53,6 +56,15 @@ pub struct Recovered {
     pub batches: u64,
     /// Why a newer checkpoint was passed over, if one was.
     pub damaged_checkpoint: Option<String>,
+    /// What the last user promised. Its `commit` is at least the applied index.
+    pub hard_state: HardState,
+    /// Index and term of the entry before [`Recovered::entries`].
+    pub base: (u64, u64),
+    /// The entries in the log from there on, without a gap.
+    pub entries: Vec<Entry>,
+    /// The last of those: with [`Commitment::Quorum`], what is not known to be
+    /// committed.
+    pub unapplied: Vec<Unapplied>,
 }
 
 pub(crate) fn open(
@@ -69,9 +81,10 @@ pub(crate) fn open(
         .list(directory)
         .map_err(Error::disk("list", directory))?;
     refuse_foreign(directory, &names)?;
-    let mut recovery = Recovery::new(directory);
+    let mut recovery = Recovery::new(directory, options.commitment);
     recovery.load_checkpoint(&*disk, &names, replay)?;
     let log = recovery.replay_log(Arc::clone(&disk), &options, replay)?;
+    recovery.apply_what_was_applied(replay)?;
     recovery.check_end()?;
     Ok(recovery.finish(log, disk, options, lock))
 }
@@ -126,10 +139,13 @@ struct Recovery<'a> {
     last_number: u64,
     /// Bytes of the checkpoint's file.
     checkpoint_bytes: u64,
+    commitment: Commitment,
+    /// Read from the log, not known to be committed.
+    unapplied: VecDeque<Unapplied>,
 }
 
 impl<'a> Recovery<'a> {
-    fn new(directory: &'a Path) -> Recovery<'a> {
+    fn new(directory: &'a Path, commitment: Commitment) -> Recovery<'a> {
         let (writer, reader) = ordered_index::new(TREES);
         let index = Index {
             writer,
@@ -151,6 +167,8 @@ impl<'a> Recovery<'a> {
             log_floor: 0,
             last_number: 0,
             checkpoint_bytes: 0,
+            commitment,
+            unapplied: VecDeque::new(),
         }
     }
 
@@ -216,7 +234,7 @@ impl<'a> Recovery<'a> {
         index.applied_term = head.applied_term;
         index.applied_index = head.applied_index;
         index.applied_position = head.applied_position;
-        self.books = Books::new(loaded.live, loaded.marks);
+        self.books = Books::new(loaded.live, loaded.marks, loaded.overruled, head.hard_state);
         self.replay_from = Some(head.replay_position).filter(|&from| from != Position::NONE);
         self.checkpoint_main = loaded.last_main;
         self.checkpoint_bytes = loaded.file_bytes;
@@ -262,33 +280,126 @@ impl<'a> Recovery<'a> {
     }
 
     fn replay_group(&mut self, group: &Group<'_>, replay: Replay<'_>) -> Result<(), Error> {
-        if group.records.is_empty() || group.tag.index <= self.index.applied_index {
+        if group.tag.index == 0 {
+            self.read_hard_state(group)?;
+            return self.apply_committed(replay);
+        }
+        let (term, index) = (group.tag.term, group.tag.index);
+        let body = group.body();
+        self.enter(Entry {
+            index,
+            term,
+            start: group.start,
+            body_bytes: body.bytes().len() as u64,
+        })?;
+        if index <= self.index.applied_index {
             return Ok(());
         }
-        let batch = Batch {
-            term: group.tag.term,
-            index: group.tag.index,
-            changes: record::decode_changes(&group.records)?,
+        let batch = Batch::decode(term, index, &body)?;
+        let appended = Appended {
+            sequence: group.sequence,
+            start: group.start,
+            positions: group.records.iter().map(|record| record.0).collect(),
         };
-        self.check_next(&batch)?;
-        let positions: Vec<Position> = group.records.iter().map(|record| record.0).collect();
+        self.unapplied.push_back(Unapplied {
+            batch,
+            appended,
+            body,
+        });
+        if self.commitment == Commitment::Alone {
+            self.books.hard_state().commit = index;
+        }
+        self.apply_committed(replay)
+    }
+
+    fn read_hard_state(&mut self, group: &Group<'_>) -> Result<(), Error> {
+        for &(position, kind, payload) in &group.records {
+            let state = HardState::decode(payload).filter(|_| kind == KIND_HARD_STATE);
+            let state = state.ok_or_else(|| {
+                record::unreadable(
+                    position,
+                    "a record outside of a batch that is no hard state",
+                )
+            })?;
+            self.books.hard_state().absorb(state);
+        }
+        Ok(())
+    }
+
+    /// Takes an entry into the list; it overrules those of its index and
+    /// behind.
+    fn enter(&mut self, entry: Entry) -> Result<(), Error> {
+        let entries = &mut self.found.entries;
+        let kept = entries.partition_point(|known| known.index < entry.index);
+        if let (Some(first), Some(last)) = (entries.get(kept), entries.last()) {
+            self.books.overruled().add(first.start, last.start);
+        }
+        entries.truncate(kept);
+        let follows = entries
+            .last()
+            .is_none_or(|last| last.index + 1 == entry.index && last.term <= entry.term);
+        if !follows {
+            let what = format!("it follows entry {:?}", entries.last());
+            let index = entry.index;
+            return Err(Error::InvalidBatch { index, what });
+        }
+        entries.push(entry);
+        let unapplied = self
+            .unapplied
+            .partition_point(|known| known.batch.index < entry.index);
+        self.unapplied.truncate(unapplied);
+        Ok(())
+    }
+
+    fn apply_committed(&mut self, replay: Replay<'_>) -> Result<(), Error> {
+        let commit = self.books.hard_state().commit;
+        while self
+            .unapplied
+            .front()
+            .is_some_and(|first| first.batch.index <= commit)
+        {
+            let first = self.unapplied.pop_front().expect("just seen");
+            self.apply(&first.batch, &first.appended, replay)?;
+        }
+        Ok(())
+    }
+
+    /// What a checkpoint has seen was applied, so it was committed, even when
+    /// no hard state says so any more.
+    fn apply_what_was_applied(&mut self, replay: Replay<'_>) -> Result<(), Error> {
+        let seen = |entry: &&Unapplied| {
+            let mains = entry.batch.mains();
+            mains.is_some_and(|(first, _)| first <= self.checkpoint_main)
+        };
+        let last = self.unapplied.iter().rev().find(seen);
+        if let Some(index) = last.map(|entry| entry.batch.index) {
+            let mut state = self.books.hard_state();
+            state.commit = state.commit.max(index);
+            drop(state);
+            self.apply_committed(replay)?;
+        }
+        Ok(())
+    }
+
+    fn apply(
+        &mut self,
+        batch: &Batch,
+        appended: &Appended,
+        replay: Replay<'_>,
+    ) -> Result<(), Error> {
+        self.check_next(batch)?;
         // Main revisions ascend without a gap: above the checkpoint's greatest
         // one there is nothing it could know.
         if self.index.revision < self.checkpoint_main {
-            self.index.apply_again(&self.books, &batch, &positions);
+            self.index.apply_again(&self.books, batch, appended);
         } else {
-            self.index.apply(&self.books, &batch, &positions);
+            self.index.apply(&self.books, batch, appended);
         }
         self.found.batches += 1;
-        replay(Replayed::Batch(&batch))
+        replay(Replayed::Batch(batch))
     }
 
     fn check_next(&self, batch: &Batch) -> Result<(), Error> {
-        let malformed = |what| Error::InvalidBatch {
-            index: batch.index,
-            what,
-        };
-        record::check(batch).map_err(malformed)?;
         let expected = self.index.revision + 1;
         match batch.mains() {
             Some((found, _)) if found != expected => Err(Error::Gap {
@@ -332,8 +443,8 @@ impl<'a> Recovery<'a> {
         let begun = self.replay_from.unwrap_or(Position::NONE);
         let shared = Arc::new(Shared {
             log,
-            reader: self.reader,
-            books: self.books,
+            reader: self.reader.clone(),
+            books: std::mem::take(&mut self.books),
             counters: Counters::default(),
             disk,
             directory: self.directory.into(),
@@ -347,12 +458,7 @@ impl<'a> Recovery<'a> {
             _lock: lock,
         });
         self.index.publish(&shared);
-        let found = Recovered {
-            revision: self.index.revision,
-            applied_term: self.index.applied_term,
-            applied_index: self.index.applied_index,
-            ..self.found
-        };
+        let found = self.found(&shared);
         let engine = Engine(shared);
         // The checkpoint may have been written amid a sweep.
         let compacted = self.index.compacted;
@@ -372,6 +478,34 @@ impl<'a> Recovery<'a> {
     }
 }
 
+impl Recovery<'_> {
+    fn found(&mut self, shared: &Shared) -> Recovered {
+        let (applied_index, applied_term) = (self.index.applied_index, self.index.applied_term);
+        let mut hard_state = shared.books.hard_state();
+        hard_state.commit = hard_state.commit.max(applied_index);
+        hard_state.term = hard_state.term.max(applied_term);
+        let mut entries = std::mem::take(&mut self.found.entries);
+        // The first of them shows what they follow.
+        let base = match entries.first() {
+            Some(first) if first.index <= applied_index => {
+                let first = entries.remove(0);
+                (first.index, first.term)
+            }
+            _ => (applied_index, applied_term),
+        };
+        Recovered {
+            revision: self.index.revision,
+            applied_term,
+            applied_index,
+            hard_state: *hard_state,
+            base,
+            entries,
+            unapplied: std::mem::take(&mut self.unapplied).into(),
+            ..std::mem::take(&mut self.found)
+        }
+    }
+}
+
 fn log_options(options: &Options) -> value_log::Options {
     value_log::Options {
         segment_bytes: options.segment_bytes,
@@ -379,6 +513,7 @@ fn log_options(options: &Options) -> value_log::Options {
         durability: options.durability,
         seal: Seal::Explicit,
         reserve_bytes: options.reserve_bytes,
+        worker: options.worker,
         ..value_log::Options::default()
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! file    0  8  "INKCKPT\0"      block   0  u32 kind
-//!         8  u32 version 2               4  u32 payload length
+//!         8  u32 version 3               4  u32 payload length
 //!        12  u32 CRC32C of 0..12         8  u32 block number, from 0
 //!        16  blocks                     12  u32 CRC32C of 0..12 and payload
 //!                                       16  payload
@@ -14,22 +14,26 @@
 //!        32  i64 revision               32  u64 bytes of the state blob
 //!        40  i64 compacted       segment 0  u32 id, u32 zero
 //!        48  i64 log floor               8  i64 last main revision
-//!                                       16  u64 last index
+//!        56  u64 term, u64 vote,        16  u64 last index
+//!            u64 commit
 //! state   the blob, in pieces
 //! marks   pairs of i64 main, u64 position
+//! overruled  pairs of u64 position
 //! entries u64 tree, then entries: varint bytes shared with the key before,
 //!         varint further bytes, those bytes, u64 value, u64 stamp
 //! ```
 //!
-//! Order of blocks: head, state*, segments, marks*, entries*, foot. All
+//! Order of blocks: head, state*, segments, marks*, overruled, entries*, foot. All
 //! little-endian; varints are LEB128.
 
+use crate::HardState;
+use crate::entry::HARD_STATE_BYTES;
 use crate::format::u64_at;
 use crate::trees::{EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS};
 use value_log::Position;
 
 pub(crate) const MAGIC: [u8; 8] = *b"INKCKPT\0";
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 pub(crate) const FILE_HEADER_BYTES: usize = 16;
 pub(crate) const BLOCK_HEADER_BYTES: usize = 16;
 /// Blocks are closed when they reach this; a single long key may exceed it.
@@ -46,6 +50,7 @@ pub(crate) enum Kind {
     Marks = 4,
     Entries = 5,
     Foot = 6,
+    Overruled = 7,
 }
 
 impl Kind {
@@ -57,6 +62,7 @@ impl Kind {
             Kind::Marks,
             Kind::Entries,
             Kind::Foot,
+            Kind::Overruled,
         ];
         all.into_iter().find(|kind| *kind as u32 == code)
     }
@@ -75,9 +81,11 @@ pub(crate) struct Head {
     pub(crate) compacted: i64,
     /// From this main revision on the log has every change.
     pub(crate) log_floor: i64,
+    /// The newest that was appended then.
+    pub(crate) hard_state: HardState,
 }
 
-pub(crate) const HEAD_BYTES: usize = 56;
+pub(crate) const HEAD_BYTES: usize = 56 + HARD_STATE_BYTES;
 
 impl Head {
     /// Nothing written yet. It replays from the oldest segment.
@@ -89,6 +97,11 @@ impl Head {
         revision: EMPTY_REVISION,
         compacted: NEVER_COMPACTED,
         log_floor: 0,
+        hard_state: HardState {
+            term: 0,
+            vote: 0,
+            commit: 0,
+        },
     };
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -101,12 +114,14 @@ impl Head {
             self.compacted as u64,
             self.log_floor as u64,
         ];
-        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+        let words = words.iter().flat_map(|word| word.to_le_bytes());
+        words.chain(self.hard_state.encode()).collect()
     }
 
     pub(crate) fn decode(payload: &[u8]) -> Option<Head> {
         let word = |number: usize| u64_at(payload, number * 8);
-        (payload.len() == HEAD_BYTES).then(|| Head {
+        let hard_state = HardState::decode(payload.get(HEAD_BYTES - HARD_STATE_BYTES..)?)?;
+        Some(Head {
             applied_term: word(0),
             applied_index: word(1),
             applied_position: Position::from_bits(word(2)),
@@ -114,6 +129,7 @@ impl Head {
             revision: word(4) as i64,
             compacted: word(5) as i64,
             log_floor: word(6) as i64,
+            hard_state,
         })
     }
 }
@@ -154,6 +170,7 @@ impl Foot {
 
 pub(crate) const SEGMENT_BYTES: usize = 24;
 pub(crate) const MARK_BYTES: usize = 16;
+pub(crate) const STRETCH_BYTES: usize = 16;
 
 pub(crate) fn put_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
@@ -191,6 +208,11 @@ mod tests {
             revision: 5,
             compacted: -1,
             log_floor: 7,
+            hard_state: HardState {
+                term: 8,
+                vote: 9,
+                commit: 10,
+            },
         };
         assert_eq!(head.encode().len(), HEAD_BYTES);
         assert_eq!(head.encode()[40..48], [0xff; 8]);

@@ -2,12 +2,13 @@
 //! before its checksum, and no length in it can make this panic.
 
 use super::block::BlockReader;
-use super::format::{Foot, Head, Kind, MARK_BYTES, SEGMENT_BYTES, take_varint};
+use super::format::{Foot, Head, Kind, MARK_BYTES, SEGMENT_BYTES, STRETCH_BYTES, take_varint};
 use crate::format::{u32_at, u64_at};
 use crate::hidden;
 use crate::history_key;
 use crate::live::Live;
 use crate::marks::Marks;
+use crate::overruled::Overruled;
 use crate::trees::{HIDDEN, HISTORY, Known, OF_VERSIONS};
 use environment::{Disk, OpenMode};
 use ordered_index::{BulkLoad, Entry};
@@ -23,6 +24,7 @@ pub(crate) struct Loaded {
     pub(crate) trees: [BulkLoad; OF_VERSIONS.len()],
     pub(crate) live: Live,
     pub(crate) marks: Marks,
+    pub(crate) overruled: Overruled,
     /// Greatest main revision in the trees: the log must reach at least that far.
     pub(crate) last_main: i64,
     pub(crate) file_bytes: u64,
@@ -84,6 +86,7 @@ impl<'a> Loader<'a> {
             trees,
             live: Live::default(),
             marks: Marks::default(),
+            overruled: Overruled::default(),
             last_main: 0,
             file_bytes: 0,
         };
@@ -105,6 +108,7 @@ impl<'a> Loader<'a> {
             }
             Kind::Segments => self.take_segments(payload),
             Kind::Marks => self.take_marks(payload),
+            Kind::Overruled => self.take_overruled(payload),
             Kind::Entries => self.take_entries(payload),
             Kind::Head | Kind::Foot => Err("it has two heads".into()),
         }
@@ -133,6 +137,23 @@ impl<'a> Loader<'a> {
             let position = Position::from_bits(u64_at(mark, 8));
             if self.present.contains(&position.segment()) {
                 marks.restore(u64_at(mark, 0) as i64, position);
+            }
+        }
+        Ok(())
+    }
+
+    fn take_overruled(&mut self, payload: &[u8]) -> Result<(), String> {
+        for stretch in payload.chunks(STRETCH_BYTES) {
+            if stretch.len() < STRETCH_BYTES {
+                return Err("its table of overruled frames is cut off".into());
+            }
+            let [first, last] = [0, 8].map(|at| Position::from_bits(u64_at(stretch, at)));
+            let end = self.loaded.overruled.iter().next_back();
+            if first > last || end.is_some_and(|(_, end)| end >= first) {
+                return Err("its table of overruled frames is out of order".into());
+            }
+            if self.present.contains(&last.segment()) {
+                self.loaded.overruled.add(first, last);
             }
         }
         Ok(())

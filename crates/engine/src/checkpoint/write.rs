@@ -7,6 +7,7 @@ use crate::Error;
 use crate::engine::Shared;
 use crate::live::SegmentLife;
 use crate::marks::Marks;
+use crate::overruled::Overruled;
 use crate::trees::{Known, OF_VERSIONS};
 use environment::{Disk, OpenMode};
 use ordered_index::Entry;
@@ -31,6 +32,7 @@ pub(crate) struct Job {
     pub(crate) state: Vec<u8>,
     pub(crate) segments: Vec<(u32, SegmentLife)>,
     pub(crate) marks: Marks,
+    pub(crate) overruled: Overruled,
     /// Sealed segments that nothing points into any more: given back when the
     /// checkpoint is durable.
     pub(crate) dead: Vec<u32>,
@@ -76,6 +78,7 @@ impl Job {
         }
         self.write_segments(&mut blocks)?;
         self.write_marks(&mut blocks)?;
+        self.write_overruled(&mut blocks)?;
         let mut foot = Foot {
             state_bytes: self.state.len() as u64,
             ..Foot::default()
@@ -110,6 +113,17 @@ impl Job {
             }
         }
         blocks.block(Kind::Marks, &payload)
+    }
+
+    fn write_overruled(&self, blocks: &mut BlockWriter) -> io::Result<()> {
+        let ends = self
+            .overruled
+            .iter()
+            .flat_map(|(first, last)| [first, last]);
+        let payload: Vec<u8> = ends
+            .flat_map(|position| position.to_bits().to_le_bytes())
+            .collect();
+        blocks.block(Kind::Overruled, &payload)
     }
 
     fn write_tree(&self, blocks: &mut BlockWriter, tree: usize, foot: &mut Foot) -> io::Result<()> {

@@ -9,7 +9,9 @@ use value_log::Position;
 use crate::Error;
 use crate::checkpoint::block::BlockReader;
 use crate::checkpoint::files;
-use crate::checkpoint::format::{Foot, Head, Kind, MARK_BYTES, SEGMENT_BYTES, take_varint};
+use crate::checkpoint::format::{
+    Foot, Head, Kind, MARK_BYTES, SEGMENT_BYTES, STRETCH_BYTES, take_varint,
+};
 use crate::format::u64_at;
 use crate::hidden;
 use crate::history_key;
@@ -169,7 +171,10 @@ impl Pass {
             (Kind::Marks, _) if !payload.len().is_multiple_of(MARK_BYTES) => {
                 return Err("its table of marks is cut off");
             }
-            (Kind::Segments | Kind::Marks, _) => {}
+            (Kind::Overruled, _) if !payload.len().is_multiple_of(STRETCH_BYTES) => {
+                return Err("its table of overruled frames is cut off");
+            }
+            (Kind::Segments | Kind::Marks | Kind::Overruled, _) => {}
             (Kind::Entries, _) => self.take_entries(payload, visit)?,
             (Kind::Foot, _) if Foot::decode(payload) != Some(self.seen) => {
                 return Err("its foot does not sum what it holds");
