@@ -58,6 +58,14 @@ pub struct Group<'a> {
     pub end: Position,
     /// Position, kind and payload of each record.
     pub records: Vec<(Position, u8, &'a [u8])>,
+    pub(crate) body: &'a [u8],
+}
+
+impl Group<'_> {
+    /// A copy of its records, as they were encoded.
+    pub fn body(&self) -> Body {
+        Body::trusted(Bytes::copy_from_slice(self.body))
+    }
 }
 
 /// A group that owns its bytes; the payloads share one allocation.

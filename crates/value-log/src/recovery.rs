@@ -474,5 +474,6 @@ fn group<'a>(found: &Found, end: Position, payload: &'a [u8]) -> Group<'a> {
         start: Position::new(found.header.segment, found.start),
         end,
         records,
+        body: payload,
     }
 }
