@@ -34,28 +34,45 @@ impl Shared {
         self.check_room(batch)
     }
 
-    pub(crate) fn append_entry(&self, batch: &Batch, body: &Body) -> Result<Appended, Error> {
-        let appended = self.log.append_body(tag(batch), body).map_err(translate)?;
+    pub(crate) fn append_entry(
+        &self,
+        batch: &Batch,
+        body: &Body,
+        state: Option<HardState>,
+    ) -> Result<Appended, Error> {
+        let mut appended = self.write(tag(batch), Some(body), state)?;
+        // The entry's own: the hard state behind it is not part of it.
+        appended.positions.truncate(batch.changes.len());
         assert_eq!(
             appended.positions.len(),
             batch.changes.len(),
             "a record without a position"
         );
-        self.note_appended(&appended);
         Ok(appended)
     }
 
-    /// Writes a hard state; it needs no room that is not there already.
     pub(crate) fn append_hard_state(&self, state: HardState) -> Result<Appended, Error> {
-        let record = Record {
-            kind: KIND_HARD_STATE,
-            parts: &[&state.encode()],
-        };
-        let appended = self
-            .log
-            .append_group(Tag::default(), &[record])
-            .map_err(translate)?;
-        self.books.hard_state().absorb(state);
+        self.write(Tag::default(), None, Some(state))
+    }
+
+    fn write(
+        &self,
+        tag: Tag,
+        body: Option<&Body>,
+        state: Option<HardState>,
+    ) -> Result<Appended, Error> {
+        let record = state.map(|state| {
+            let payload: &[u8] = &state.encode();
+            Body::encode(&[Record {
+                kind: KIND_HARD_STATE,
+                parts: &[payload],
+            }])
+        });
+        let bodies: Vec<&Body> = body.into_iter().chain(&record).collect();
+        let appended = self.log.append_bodies(tag, &bodies).map_err(translate)?;
+        if let Some(state) = state {
+            self.books.hard_state().absorb(state);
+        }
         self.note_appended(&appended);
         Ok(appended)
     }

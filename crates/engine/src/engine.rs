@@ -8,6 +8,7 @@
 //! ```
 
 use crate::books::Books;
+use crate::entry;
 use crate::history::History;
 use crate::maintenance::Counters;
 use crate::recovery;
@@ -81,7 +82,7 @@ impl Engine {
             });
         }
         self.check(batch, &body)?;
-        self.append_entry(batch, &body)
+        self.append_entry(batch, &body, None)
     }
 
     /// Refuses a batch that is too large, or for which there is no room: before
@@ -93,8 +94,14 @@ impl Engine {
     /// [`Engine::append`] of a batch that is encoded and was checked, here or
     /// by the member it comes from. It overrules an entry of its index and all
     /// behind that ([`Engine::overrule`] says so to those who read along).
-    pub fn append_entry(&self, batch: &Batch, body: &Body) -> Result<Appended, Error> {
-        self.0.append_entry(batch, body)
+    /// A hard state goes with it in the same write.
+    pub fn append_entry(
+        &self,
+        batch: &Batch,
+        body: &Body,
+        state: Option<HardState>,
+    ) -> Result<Appended, Error> {
+        self.0.append_entry(batch, body, state)
     }
 
     /// Writes what a member must not forget. Before the promise in it is given
@@ -114,7 +121,7 @@ impl Engine {
         let group = self.0.log.groups(entry.start).next().transpose()?;
         match group {
             Some(group) if group.start == entry.start && group.tag.index == entry.index => {
-                Ok(group.body)
+                Ok(entry::without_hard_state(group.body).0)
             }
             _ => Err(Error::EntryGone { index: entry.index }),
         }

@@ -11,6 +11,7 @@
 //! *hard state* remembers it, with the term and the vote (Ongaro & Ousterhout,
 //! "In Search of an Understandable Consensus Algorithm", figure 2).
 
+use crate::format::KIND_HARD_STATE;
 use crate::{Batch, Change, Error, record};
 use value_log::{Appended, Body, Position};
 
@@ -90,6 +91,14 @@ impl Unapplied {
             start: self.appended.start,
             body_bytes: self.body.bytes().len() as u64,
         }
+    }
+}
+
+/// An entry's frame holds its records and perhaps a hard state behind them.
+pub(crate) fn without_hard_state(body: Body) -> (Body, Option<HardState>) {
+    match body.split_last() {
+        Some((rest, KIND_HARD_STATE, payload)) => (rest, HardState::decode(&payload)),
+        _ => (body, None),
     }
 }
 

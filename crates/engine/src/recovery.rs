@@ -22,7 +22,7 @@ use crate::format::KIND_HARD_STATE;
 use crate::maintenance::{Counters, Maintenance};
 use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, TREES};
 use crate::{
-    Batch, Commitment, Entry, Error, HardState, Options, Replayed, Unapplied, count, record,
+    Batch, Commitment, Entry, Error, HardState, Options, Replayed, Unapplied, count, entry, record,
 };
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
@@ -285,21 +285,25 @@ impl<'a> Recovery<'a> {
             return self.apply_committed(replay);
         }
         let (term, index) = (group.tag.term, group.tag.index);
-        let body = group.body();
+        let (body, state) = entry::without_hard_state(group.body());
         self.enter(Entry {
             index,
             term,
             start: group.start,
             body_bytes: body.bytes().len() as u64,
         })?;
+        if let Some(state) = state {
+            self.books.hard_state().absorb(state);
+        }
         if index <= self.index.applied_index {
             return Ok(());
         }
         let batch = Batch::decode(term, index, &body)?;
+        let records = group.records.iter().take(batch.changes.len());
         let appended = Appended {
             sequence: group.sequence,
             start: group.start,
-            positions: group.records.iter().map(|record| record.0).collect(),
+            positions: records.map(|record| record.0).collect(),
         };
         self.unapplied.push_back(Unapplied {
             batch,

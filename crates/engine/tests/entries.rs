@@ -19,7 +19,7 @@ use store::encode;
 
 #[derive(Clone, Debug)]
 enum Frame {
-    Entry(Batch),
+    Entry(Batch, Option<HardState>),
     State(HardState),
 }
 
@@ -34,9 +34,10 @@ fn view(frames: &[Frame]) -> View {
     let mut view = View::default();
     for frame in frames {
         match frame {
-            Frame::Entry(batch) => {
+            Frame::Entry(batch, state) => {
                 view.entries.truncate(batch.index as usize - 1);
                 view.entries.push(batch.clone());
+                view.state = state.unwrap_or(view.state);
             }
             Frame::State(state) => view.state = *state,
         }
@@ -128,7 +129,8 @@ impl Member {
             changes,
         };
         let body = batch.encode().unwrap();
-        let appended = self.engine.append_entry(&batch, &body).unwrap();
+        let state = self.random.chance(1, 4).then_some(self.state);
+        let appended = self.engine.append_entry(&batch, &body, state).unwrap();
         let entry = Entry {
             index,
             term: batch.term,
@@ -136,7 +138,7 @@ impl Member {
             body_bytes: body.bytes().len() as u64,
         };
         self.waiting.push((batch.clone(), appended));
-        self.frames.push(Frame::Entry(batch));
+        self.frames.push(Frame::Entry(batch, state));
         if self.random.chance(1, 10) {
             self.flush();
             assert_eq!(self.engine.body(&entry).unwrap(), body);

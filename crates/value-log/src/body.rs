@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   leader                              follower
-//!   records ──encode──► Body ──network──► Body::verify ──► append_body
-//!                         └──► append_body     the same bytes, another frame
+//!   records ──encode──► Body ──network──► Body::verify ──► append_bodies
+//!                         └──► append_bodies     the same bytes, another frame
 //! ```
 //!
 //! A frame's header belongs to one log (segment, epoch, sequence, chain); its
@@ -42,6 +42,13 @@ impl Body {
         } else {
             Err(unfit(covered))
         }
+    }
+
+    /// The body without its last record, and that record; `None` when there is
+    /// none.
+    pub fn split_last(&self) -> Option<(Body, u8, Bytes)> {
+        let (at, kind, payload) = self.records().last()?;
+        Some((Body(self.0.slice(..at)), kind, payload))
     }
 
     /// The bytes that were encoded.
@@ -107,6 +114,12 @@ mod tests {
             ]
         );
         assert_eq!(Body::verify(Bytes::new()).unwrap(), Body::encode(&[]));
+        let (rest, kind, payload) = there.split_last().unwrap();
+        assert_eq!(
+            (rest.records().count(), kind, &payload[..]),
+            (2, 2, &b"12345678"[..])
+        );
+        assert_eq!(Body::default().split_last(), None);
     }
 
     #[test]

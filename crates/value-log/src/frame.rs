@@ -33,9 +33,15 @@ pub(crate) fn records_bytes(records: &[Record<'_>]) -> usize {
 }
 
 /// Fills `target` with a frame that has a provisional header.
-pub(crate) fn encode_group(target: &mut [u8], tag: Tag, body: &Body) {
+pub(crate) fn encode_group(target: &mut [u8], tag: Tag, bodies: &[&Body]) {
     provisional_header(target, FrameKind::Group, tag);
-    target[FRAME_HEADER_BYTES..].copy_from_slice(body.bytes());
+    let mut at = FRAME_HEADER_BYTES;
+    for body in bodies {
+        let end = at + body.bytes().len();
+        target[at..end].copy_from_slice(body.bytes());
+        at = end;
+    }
+    assert_eq!(at, target.len(), "bodies fill their frame");
 }
 
 /// Fills `target` with records.

@@ -78,14 +78,14 @@ impl Log {
     /// Appends records as a group of its own, sealed at once. Groups that
     /// arrive while the device is busy share its next flush.
     pub fn append_group(&self, tag: Tag, records: &[Record<'_>]) -> Result<Appended, Error> {
-        self.append_body(tag, &Body::encode(records))
+        self.append_bodies(tag, &[&Body::encode(records)])
     }
 
-    /// [`Log::append_group`] of records that are encoded already: those of
-    /// another log, or to be sent to one.
-    pub fn append_body(&self, tag: Tag, body: &Body) -> Result<Appended, Error> {
+    /// [`Log::append_group`] of records that are encoded already, those of one
+    /// body behind those of another: from another log, or to be sent to one.
+    pub fn append_bodies(&self, tag: Tag, bodies: &[&Body]) -> Result<Appended, Error> {
         match self.shared.options.seal {
-            Seal::Explicit => self.shared.append_body(tag, body),
+            Seal::Explicit => self.shared.append_bodies(tag, bodies),
             Seal::WhenIdle => Err(Error::Misuse {
                 what: "append_group on a log that was opened with Seal::WhenIdle; open it with Seal::Explicit".into(),
             }),

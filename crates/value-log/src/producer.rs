@@ -24,7 +24,7 @@ impl Shared {
     pub fn append_shared(&self, records: &[Record<'_>]) -> Result<Appended, Error> {
         let body = records_bytes(records);
         if self.is_large(FRAME_HEADER_BYTES + body)? {
-            return self.append_body(Tag::default(), &Body::encode(records));
+            return self.append_bodies(Tag::default(), &[&Body::encode(records)]);
         }
         let slot = self.reserve(Want::Records((body / UNIT_BYTES) as u64))?;
         let header = if slot.opens_frame() {
@@ -50,28 +50,33 @@ impl Shared {
     }
 
     /// Appends a frame of its own.
-    pub fn append_body(&self, tag: Tag, body: &Body) -> Result<Appended, Error> {
-        let bytes = FRAME_HEADER_BYTES + body.bytes().len();
+    pub fn append_bodies(&self, tag: Tag, bodies: &[&Body]) -> Result<Appended, Error> {
+        let bytes = FRAME_HEADER_BYTES + body_bytes(bodies);
         let (sequence, start) = if self.is_large(bytes)? {
             let mut frame = vec![0; bytes];
-            encode_group(&mut frame, tag, body);
+            encode_group(&mut frame, tag, bodies);
             self.place_large(frame)?
         } else {
             let slot = self.reserve(Want::Frame((bytes / UNIT_BYTES) as u64))?;
             let gap = slot.gap_bytes();
             slot.bytes[..gap].fill(0);
-            encode_group(&mut slot.bytes[gap..], tag, body);
+            encode_group(&mut slot.bytes[gap..], tag, bodies);
             let start = slot.position.offset() + gap as u64;
             let placed = (slot.sequence, Position::new(slot.position.segment(), start));
             self.hand_over(slot);
             placed
         };
-        let first = start.offset() + FRAME_HEADER_BYTES as u64;
-        let place = |at: usize| Position::new(start.segment(), first + at as u64);
+        let mut first = start.offset() + FRAME_HEADER_BYTES as u64;
+        let mut positions = Vec::new();
+        for body in bodies {
+            let place = |at: usize| Position::new(start.segment(), first + at as u64);
+            positions.extend(body.offsets().map(place));
+            first += body.bytes().len() as u64;
+        }
         Ok(Appended {
             sequence,
             start,
-            positions: body.offsets().map(place).collect(),
+            positions,
         })
     }
 
@@ -177,4 +182,8 @@ impl Shared {
             _ => Ok(()),
         }
     }
+}
+
+fn body_bytes(bodies: &[&Body]) -> usize {
+    bodies.iter().map(|body| body.bytes().len()).sum()
 }

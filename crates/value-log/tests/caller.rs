@@ -96,12 +96,12 @@ fn a_body_goes_from_log_to_log_byte_by_byte() {
     ];
     for body in [Body::encode(&records), Body::default()] {
         append(&follower, 9);
-        let written = leader.append_body(tag(4), &body).unwrap();
+        let written = leader.append_bodies(tag(4), &[&body]).unwrap();
         leader.wait_durable(written.sequence).unwrap();
         let group = leader.groups(written.start).next().unwrap().unwrap();
         assert_eq!((&group.body, group.start), (&body, written.start));
         let received = Body::verify(group.body.bytes().clone()).unwrap();
-        let copied = follower.append_body(group.tag, &received).unwrap();
+        let copied = follower.append_bodies(group.tag, &[&received]).unwrap();
         follower.wait_durable(copied.sequence).unwrap();
         let copy = follower.groups(copied.start).next().unwrap().unwrap();
         assert_eq!((copy.tag, copy.body), (tag(4), body));
