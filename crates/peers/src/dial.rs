@@ -1,0 +1,154 @@
+//! From a member's addresses to a connection that was let in.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::format::{Hello, Unreadable, Welcome};
+use crate::greet::{self, NoGreeting};
+use crate::shared::Shared;
+use crate::socket::{self, Socket};
+use crate::{Lane, LinkError, Refusal};
+
+/// A connection after its greetings.
+pub(crate) struct Dialled {
+    pub socket: Socket,
+    pub address: String,
+    /// How long the system took to connect: about one round trip.
+    pub round_trip: Duration,
+    /// What the other side runs.
+    pub release: String,
+}
+
+/// Tries `addresses` in turn.
+pub(crate) async fn dial(
+    shared: &Shared,
+    member: u64,
+    addresses: &[String],
+    lane: Lane,
+) -> Result<Dialled, LinkError> {
+    let mut last = None;
+    for address in addresses {
+        match dial_one(shared, member, address, lane).await {
+            Ok(dialled) => return Ok(dialled),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.expect("set_member takes no member without an address"))
+}
+
+async fn dial_one(
+    shared: &Shared,
+    member: u64,
+    address: &str,
+    lane: Lane,
+) -> Result<Dialled, LinkError> {
+    let limits = &shared.limits;
+    let late = |within| LinkError::Timeout {
+        address: address.to_owned(),
+        within,
+    };
+    let began = shared.clock.now();
+    let connecting = timeout(limits.connect_timeout, connect(shared, address));
+    let mut socket = connecting
+        .await
+        .map_err(|_| late(limits.connect_timeout))??;
+    let round_trip = shared.clock.now().saturating_since(began);
+    let hello = Hello {
+        lane,
+        cluster: shared.identity.cluster,
+        sender: shared.identity.member,
+        receiver: member,
+        release: shared.release.clone(),
+    };
+    let greeting = timeout(
+        limits.greeting_timeout,
+        greet::introduce(&mut socket, &hello),
+    );
+    let welcome = greeting.await.map_err(|_| late(limits.greeting_timeout))?;
+    let welcome = welcome.map_err(|error| no_welcome(address, error))?;
+    let release = judge(&hello, address, welcome)?;
+    socket::suit(&socket, lane, limits).map_err(|error| LinkError::Connect {
+        address: address.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(Dialled {
+        socket,
+        address: address.to_owned(),
+        round_trip,
+        release,
+    })
+}
+
+/// To the first of the host's addresses that answers.
+async fn connect(shared: &Shared, address: &str) -> Result<Socket, LinkError> {
+    let mut reason = "the name has no address".to_owned();
+    for resolved in resolve(address).await? {
+        match socket::dial(resolved, &shared.limits).await {
+            Ok(socket) => return Ok(socket),
+            Err(error) => reason = error.to_string(),
+        }
+    }
+    Err(LinkError::Connect {
+        address: address.to_owned(),
+        reason,
+    })
+}
+
+/// Numbers are not looked up: that would take a thread.
+async fn resolve(address: &str) -> Result<Vec<SocketAddr>, LinkError> {
+    if let Ok(number) = address.parse() {
+        return Ok(vec![number]);
+    }
+    let found = tokio::net::lookup_host(address).await;
+    let found = found.map_err(|error| LinkError::Resolve {
+        address: address.to_owned(),
+        reason: error.to_string(),
+    })?;
+    Ok(found.collect())
+}
+
+/// What the listener says of itself must be what we expected of it.
+fn judge(hello: &Hello, address: &str, welcome: Welcome) -> Result<String, LinkError> {
+    let refused = |refusal, text| LinkError::Refused {
+        address: address.to_owned(),
+        refusal,
+        text,
+    };
+    if let Err(refusal) = welcome.verdict {
+        return Err(refused(refusal, welcome.reason));
+    }
+    if welcome.cluster != hello.cluster {
+        let text = format!("it belongs to cluster {:016x}", welcome.cluster);
+        return Err(refused(Refusal::Cluster, text));
+    }
+    if welcome.member != hello.receiver {
+        let text = format!("it is member {:016x}", welcome.member);
+        return Err(refused(Refusal::Member, text));
+    }
+    Ok(welcome.release)
+}
+
+fn no_welcome(address: &str, error: NoGreeting) -> LinkError {
+    let address = address.to_owned();
+    match error {
+        NoGreeting::Io(error) => LinkError::Broken {
+            address,
+            reason: format!("no welcome came: {error}"),
+        },
+        NoGreeting::Foreign(_) => LinkError::NotPeers { address },
+        NoGreeting::Unreadable(unreadable @ Unreadable::Version(_)) => {
+            let (refusal, text) = greet::explain(unreadable);
+            LinkError::Refused {
+                address,
+                refusal,
+                text,
+            }
+        }
+        NoGreeting::Unreadable(_) => LinkError::Broken {
+            address,
+            reason: "its welcome came damaged".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,303 @@
+//! The bytes between members; `docs/formats/peers.md` is the same in prose.
+//!
+//! ```text
+//!   dialer                                   listener
+//!     │ hello ────────────────────────────────► │  who I am, whom I expect, which lane
+//!     │ ◄──────────────────────────── welcome   │  accepted, or why not
+//!     │ frame frame frame ... ────────────────► │
+//!     │ ◄─────────────── frame frame frame ...  │  lanes Request and Snapshot only
+//!
+//!   frame: ┌─────┬────────┬──────┬──────┬─────┬─────────┐
+//!          │ CRC │ length │ kind │ role │ 0 0 │ payload │
+//!          └─────┴────────┴──────┴──────┴─────┴─────────┘
+//! ```
+//!
+//! All numbers are little-endian. CRC means CRC-32C (CRC-32/ISCSI).
+
+use bytes::Bytes;
+use crc_fast::{CrcAlgorithm, Digest};
+
+use crate::{Lane, Refusal};
+
+/// Version of everything below the first twelve bytes of a hello or welcome.
+pub(crate) const VERSION: u16 = 1;
+/// First bytes of a hello and of a welcome, in every version.
+pub(crate) const MAGIC: [u8; 8] = *b"INKPEERS";
+/// Size of a hello or a welcome before its texts.
+pub(crate) const GREETING_BYTES: usize = 40;
+/// The CRC that ends a hello or a welcome.
+pub(crate) const CRC_BYTES: usize = 4;
+/// Size of a frame's header.
+pub(crate) const FRAME_HEADER_BYTES: usize = 12;
+/// Size of the number in front of every payload of the Request lane.
+pub(crate) const NUMBER_BYTES: usize = 8;
+/// Longest release text: its length is one byte.
+pub(crate) const RELEASE_BYTES_MAX: usize = 255;
+/// Longest refusal text: a greeting must stay small.
+pub(crate) const REASON_BYTES_MAX: usize = 1024;
+
+/// What a frame is to its lane.
+pub(crate) mod role {
+    /// A message, a request, or a part of a stream.
+    pub(crate) const PLAIN: u8 = 0;
+    /// Request lane: the handler's answer.
+    pub(crate) const ANSWER: u8 = 1;
+    /// Request lane: the handler's refusal.
+    pub(crate) const REFUSAL: u8 = 2;
+    /// Request lane: nobody waits for the answer any more.
+    pub(crate) const CANCEL: u8 = 3;
+    /// Request lane: not taken on, too many are under way.
+    pub(crate) const OVERLOAD: u8 = 4;
+    /// Request lane: the handler ended without an answer.
+    pub(crate) const FAILURE: u8 = 5;
+    /// Snapshot lane: the sender's last frame; its payload is empty.
+    pub(crate) const END: u8 = 6;
+}
+
+/// First bytes that the dialer sends.
+///
+/// ```text
+///   0  8  magic "INKPEERS"
+///   8  2  version
+///  10  1  lane
+///  11  1  bytes of the release text
+///  12  2  zero
+///  14  2  zero
+///  16  8  cluster id
+///  24  8  id of the sender
+///  32  8  id of the member that the sender expects here
+///  40     release text, UTF-8
+///      4  CRC of everything before
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hello {
+    pub lane: Lane,
+    pub cluster: u64,
+    pub sender: u64,
+    pub receiver: u64,
+    pub release: String,
+}
+
+/// The listener's answer.
+///
+/// ```text
+///   0  8  magic "INKPEERS"
+///   8  2  version
+///  10  1  verdict: 0 accepted, or the number of a refusal
+///  11  1  bytes of the release text
+///  12  2  bytes of the reason
+///  14  2  zero
+///  16  8  cluster id
+///  24  8  id of this member
+///  32  8  zero
+///  40     release text, then reason, UTF-8
+///      4  CRC of everything before
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Welcome {
+    pub verdict: Result<(), Refusal>,
+    pub cluster: u64,
+    pub member: u64,
+    pub release: String,
+    /// For people; empty when accepted.
+    pub reason: String,
+}
+
+/// Why a greeting makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    /// Ours, of another version.
+    Version(u16),
+    /// Ours, but the checksum differs or the contents make no sense.
+    Damaged,
+    /// A lane that this version does not know.
+    Lane(u8),
+}
+
+/// Bytes of the greeting that starts with `head`, its texts and CRC included.
+pub(crate) fn greeting_bytes(head: &[u8; GREETING_BYTES]) -> usize {
+    let reason = usize::from(get_u16(head, 12));
+    GREETING_BYTES + usize::from(head[11]) + reason + CRC_BYTES
+}
+
+impl Hello {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = head(self.lane.number(), &self.release, "");
+        put_u64(&mut bytes, 16, self.cluster);
+        put_u64(&mut bytes, 24, self.sender);
+        put_u64(&mut bytes, 32, self.receiver);
+        close(bytes, &self.release, "")
+    }
+
+    /// Reads a whole greeting whose magic has been seen.
+    pub fn decode(bytes: &[u8]) -> Result<Hello, Unreadable> {
+        let (release, _) = texts(bytes)?;
+        Ok(Hello {
+            lane: Lane::of_number(bytes[10]).ok_or(Unreadable::Lane(bytes[10]))?,
+            cluster: get_u64(bytes, 16),
+            sender: get_u64(bytes, 24),
+            receiver: get_u64(bytes, 32),
+            release,
+        })
+    }
+}
+
+impl Welcome {
+    pub fn encode(&self) -> Vec<u8> {
+        let reason = prefix(&self.reason, REASON_BYTES_MAX);
+        let verdict = self.verdict.err().map_or(0, Refusal::number);
+        let mut bytes = head(verdict, &self.release, reason);
+        put_u64(&mut bytes, 16, self.cluster);
+        put_u64(&mut bytes, 24, self.member);
+        close(bytes, &self.release, reason)
+    }
+
+    /// Reads a whole greeting whose magic has been seen.
+    pub fn decode(bytes: &[u8]) -> Result<Welcome, Unreadable> {
+        let (release, reason) = texts(bytes)?;
+        let verdict = match bytes[10] {
+            0 => Ok(()),
+            number => Err(Refusal::of_number(number)),
+        };
+        Ok(Welcome {
+            verdict,
+            cluster: get_u64(bytes, 16),
+            member: get_u64(bytes, 24),
+            release,
+            reason,
+        })
+    }
+}
+
+fn head(what: u8, release: &str, reason: &str) -> Vec<u8> {
+    assert!(release.len() <= RELEASE_BYTES_MAX, "checked at the start");
+    assert!(reason.len() <= REASON_BYTES_MAX, "cut before");
+    let mut bytes = vec![0; GREETING_BYTES];
+    bytes[..8].copy_from_slice(&MAGIC);
+    bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[10] = what;
+    bytes[11] = release.len() as u8;
+    bytes[12..14].copy_from_slice(&(reason.len() as u16).to_le_bytes());
+    bytes
+}
+
+fn close(mut bytes: Vec<u8>, release: &str, reason: &str) -> Vec<u8> {
+    bytes.extend_from_slice(release.as_bytes());
+    bytes.extend_from_slice(reason.as_bytes());
+    let crc = crc_fast::crc32_iscsi(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// Release and reason of a greeting whose version and checksum are in order.
+fn texts(bytes: &[u8]) -> Result<(String, String), Unreadable> {
+    let head: &[u8; GREETING_BYTES] = bytes.first_chunk().ok_or(Unreadable::Damaged)?;
+    match get_u16(head, 8) {
+        VERSION => {}
+        other => return Err(Unreadable::Version(other)),
+    }
+    if bytes.len() != greeting_bytes(head) {
+        return Err(Unreadable::Damaged);
+    }
+    let (body, crc) = bytes.split_at(bytes.len() - CRC_BYTES);
+    if crc_fast::crc32_iscsi(body).to_le_bytes() != crc {
+        return Err(Unreadable::Damaged);
+    }
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Unreadable::Damaged);
+    let (release, reason) = body[GREETING_BYTES..].split_at(usize::from(head[11]));
+    Ok((text(release)?, text(reason)?))
+}
+
+/// What stands in front of every payload.
+///
+/// ```text
+///   0  4  CRC of bytes 4 to 11 and the payload
+///   4  4  bytes of the payload
+///   8  1  kind: the caller's
+///   9  1  role
+///  10  2  zero
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameHeader {
+    pub crc: u32,
+    pub length: u32,
+    pub kind: u8,
+    pub role: u8,
+    /// Zero in this version.
+    pub spare: u16,
+}
+
+impl FrameHeader {
+    /// The header of a payload made of `parts`.
+    pub fn encode<'a>(
+        kind: u8,
+        role: u8,
+        length: u32,
+        parts: impl Iterator<Item = &'a [u8]>,
+    ) -> [u8; FRAME_HEADER_BYTES] {
+        let mut bytes = [0; FRAME_HEADER_BYTES];
+        bytes[4..8].copy_from_slice(&length.to_le_bytes());
+        bytes[8] = kind;
+        bytes[9] = role;
+        let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+        digest.update(&bytes[4..]);
+        parts.for_each(|part| digest.update(part));
+        bytes[..4].copy_from_slice(&(digest.finalize() as u32).to_le_bytes());
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8; FRAME_HEADER_BYTES]) -> FrameHeader {
+        FrameHeader {
+            crc: get_u32(bytes, 0),
+            length: get_u32(bytes, 4),
+            kind: bytes[8],
+            role: bytes[9],
+            spare: get_u16(bytes, 10),
+        }
+    }
+}
+
+/// CRC of a frame that lies in one piece, its CRC field left out.
+pub(crate) fn frame_crc(frame: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(&frame[4..])
+}
+
+/// A frame as it came from the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub kind: u8,
+    pub role: u8,
+    pub payload: Bytes,
+}
+
+impl Frame {
+    /// Bytes on the wire.
+    pub fn wire_bytes(&self) -> usize {
+        FRAME_HEADER_BYTES + self.payload.len()
+    }
+}
+
+/// The start of `text`, cut between characters.
+fn prefix(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+fn get_u16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn get_u32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
+}
+
+fn get_u64(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]))
+}

@@ -1,0 +1,121 @@
+//! The first bytes of a connection, from both sides.
+
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::Refusal;
+use crate::format::{GREETING_BYTES, Hello, MAGIC, Unreadable, VERSION, Welcome, greeting_bytes};
+
+/// Why no greeting came.
+#[derive(Debug)]
+pub(crate) enum NoGreeting {
+    /// The connection ended or failed.
+    Io(io::Error),
+    /// Other bytes came; the first of them.
+    Foreign([u8; MAGIC.len()]),
+    /// A greeting that cannot be understood.
+    Unreadable(Unreadable),
+}
+
+impl From<io::Error> for NoGreeting {
+    fn from(error: io::Error) -> NoGreeting {
+        NoGreeting::Io(error)
+    }
+}
+
+/// Says hello; the other side's answer.
+pub(crate) async fn introduce(
+    socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    hello: &Hello,
+) -> Result<Welcome, NoGreeting> {
+    socket.write_all(&hello.encode()).await?;
+    let bytes = read_greeting(socket).await?;
+    Welcome::decode(&bytes).map_err(NoGreeting::Unreadable)
+}
+
+/// Waits for a hello.
+pub(crate) async fn receive(socket: &mut (impl AsyncRead + Unpin)) -> Result<Hello, NoGreeting> {
+    let bytes = read_greeting(socket).await?;
+    Hello::decode(&bytes).map_err(NoGreeting::Unreadable)
+}
+
+/// Not a byte more than the greeting: frames follow. What follows the version
+/// is read only if we know it.
+async fn read_greeting(socket: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, NoGreeting> {
+    const VERSIONED: usize = 12;
+    let mut head = [0; GREETING_BYTES];
+    let (magic, rest) = head.split_at_mut(MAGIC.len());
+    socket.read_exact(magic).await?;
+    if magic != MAGIC {
+        let mut first = MAGIC;
+        first.copy_from_slice(magic);
+        return Err(NoGreeting::Foreign(first));
+    }
+    let (versioned, rest) = rest.split_at_mut(VERSIONED - MAGIC.len());
+    socket.read_exact(versioned).await?;
+    let version = u16::from_le_bytes([versioned[0], versioned[1]]);
+    if version != VERSION {
+        return Err(NoGreeting::Unreadable(Unreadable::Version(version)));
+    }
+    socket.read_exact(rest).await?;
+    let mut bytes = head.to_vec();
+    bytes.resize(greeting_bytes(&head), 0);
+    socket.read_exact(&mut bytes[GREETING_BYTES..]).await?;
+    Ok(bytes)
+}
+
+/// Who listens here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity {
+    pub cluster: u64,
+    pub member: u64,
+}
+
+/// Whether the member that says `hello` may come in; if not, why.
+pub(crate) fn judge(hello: &Hello, us: Identity) -> Result<(), (Refusal, String)> {
+    if hello.cluster != us.cluster {
+        let text = format!(
+            "member {:016x} belongs to cluster {:016x}, this member to cluster {:016x}; \
+             check the peer addresses and the initial cluster of both",
+            hello.sender, hello.cluster, us.cluster
+        );
+        return Err((Refusal::Cluster, text));
+    }
+    if hello.receiver != us.member {
+        let text = format!(
+            "this is member {:016x}, not {:016x}; check the peer addresses of both",
+            us.member, hello.receiver
+        );
+        return Err((Refusal::Member, text));
+    }
+    if hello.sender == us.member {
+        let text = format!(
+            "this is member {:016x} itself; two members must not share an id",
+            us.member
+        );
+        return Err((Refusal::Member, text));
+    }
+    Ok(())
+}
+
+/// The same for a hello that could not be read.
+pub(crate) fn explain(unreadable: Unreadable) -> (Refusal, String) {
+    match unreadable {
+        Unreadable::Version(version) => {
+            let text = format!(
+                "protocol version {version} came, this release speaks version {VERSION}; \
+                 run releases that differ by one at most"
+            );
+            (Refusal::Version, text)
+        }
+        Unreadable::Lane(lane) => {
+            let text = format!("lane {lane} is not known to this release; update it");
+            (Refusal::Lane, text)
+        }
+        Unreadable::Damaged => {
+            let text = "the greeting came damaged; check what stands between the members";
+            (Refusal::Damaged, text.to_owned())
+        }
+    }
+}

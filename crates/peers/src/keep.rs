@@ -1,0 +1,173 @@
+//! Keeps a lane to a member connected.
+//!
+//! ```text
+//!             ┌──────────────────────── wait ◄───────────────┐
+//!             ▼                          ▲                   │
+//!   start ► dial ── fails: give up ──────┘                   │
+//!             │                                              │
+//!             └── connected: hope, run until it breaks ──────┘
+//! ```
+//!
+//! Messages queue up from the start until a first attempt fails, and while a
+//! broken connection is dialled again; between failed attempts they are
+//! dropped. The wait doubles, and ends early when the member dials us or its
+//! addresses change.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::call_lane::CallLane;
+use crate::dial::{Dialled, dial};
+use crate::link::Link;
+use crate::member::Member;
+use crate::shared::Shared;
+use crate::writer::MessageWriter;
+use crate::{Lane, Limits, LinkError, calls};
+
+/// What travels on a lane.
+enum Road<'a> {
+    Messages(MessageWriter<'a>),
+    Calls(&'a CallLane),
+}
+
+impl Road<'_> {
+    fn link(&self) -> &Link {
+        match self {
+            Road::Messages(writer) => &writer.lane.link,
+            Road::Calls(lane) => &lane.link,
+        }
+    }
+
+    fn hope(&self) {
+        match self {
+            Road::Messages(writer) => writer.lane.hope(),
+            Road::Calls(lane) => lane.hope(),
+        }
+    }
+
+    fn give_up(&mut self, error: &LinkError) {
+        match self {
+            Road::Messages(writer) => writer.give_up(),
+            Road::Calls(lane) => lane.give_up(&error.to_string()),
+        }
+    }
+
+    /// Until the connection breaks: why.
+    async fn run(&mut self, shared: &Shared, dialled: Dialled) -> String {
+        match self {
+            Road::Messages(writer) => writer.run(shared, dialled.socket).await,
+            Road::Calls(lane) => calls::run(lane, shared, dialled.socket).await,
+        }
+    }
+}
+
+/// Runs until it is aborted.
+pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
+    let mut road = match lane {
+        Lane::Request => Road::Calls(&member.calls),
+        _ => Road::Messages(MessageWriter::new(member.message_lane(lane))),
+    };
+    let mut addresses = member.addresses.subscribe();
+    let mut dialled_us = member.dialled_us.subscribe();
+    let mut backoff = Backoff::new(&shared.limits);
+    loop {
+        let known = Arc::clone(&addresses.borrow_and_update());
+        dialled_us.mark_unchanged();
+        let was_connected = match dial(&shared, member.id, &known, lane).await {
+            Ok(dialled) => {
+                let began = shared.clock.now();
+                let error = connected(&shared, &member, &mut road, dialled, lane).await;
+                down(&shared, &member, lane, road.link(), &error);
+                // A connection that breaks at once was no success.
+                if shared.clock.now().saturating_since(began) > shared.limits.retry_max {
+                    backoff = Backoff::new(&shared.limits);
+                }
+                true
+            }
+            Err(error) => {
+                road.give_up(&error);
+                down(&shared, &member, lane, road.link(), &error);
+                false
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(backoff.step(&shared)) => {}
+            // Not after a connection that broke: two members that break each
+            // other's connections would do nothing else.
+            () = changed(&mut dialled_us), if !was_connected => {}
+            () = changed(&mut addresses) => {}
+        }
+    }
+}
+
+fn down(shared: &Shared, member: &Member, lane: Lane, link: &Link, error: &LinkError) {
+    if link.down(error) {
+        tracing::warn!(member = member.id, %lane, "no connection: {error}");
+    }
+    shared.handler.link(member.id, lane, Err(error));
+}
+
+/// Until the connection breaks: why.
+async fn connected(
+    shared: &Shared,
+    member: &Member,
+    road: &mut Road<'_>,
+    dialled: Dialled,
+    lane: Lane,
+) -> LinkError {
+    let address = dialled.address.clone();
+    let now = shared.clock.now();
+    road.link()
+        .up(now, &address, dialled.round_trip, &dialled.release);
+    road.hope();
+    tracing::info!(member = member.id, %lane, address, release = dialled.release, "connected");
+    shared.handler.link(member.id, lane, Ok(()));
+    let moved = moved(member.addresses.subscribe(), &address);
+    let reason = tokio::select! {
+        reason = road.run(shared, dialled) => reason,
+        () = moved => "the member's addresses changed".to_owned(),
+    };
+    LinkError::Broken { address, reason }
+}
+
+/// Until `address` is none of the member's any more.
+async fn moved(mut addresses: watch::Receiver<Arc<[String]>>, address: &str) {
+    let gone = |known: &Arc<[String]>| !known.iter().any(|one| one == address);
+    if addresses.wait_for(gone).await.is_err() {
+        // The member itself is gone, and soon this task.
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn changed<T>(watched: &mut watch::Receiver<T>) {
+    if watched.changed().await.is_err() {
+        // The member itself is gone, and soon this task.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Pauses that double, each shortened at random by up to a half, so that
+/// members that lost each other together do not dial together for ever.
+struct Backoff {
+    next: Duration,
+    max: Duration,
+}
+
+impl Backoff {
+    fn new(limits: &Limits) -> Backoff {
+        Backoff {
+            next: limits.retry_min,
+            max: limits.retry_max,
+        }
+    }
+
+    fn step(&mut self, shared: &Shared) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.max);
+        let half = pause / 2;
+        let jitter = shared.random_below(half.as_micros() as u64 + 1);
+        half + Duration::from_micros(jitter)
+    }
+}

@@ -1,0 +1,90 @@
+//! The roads between two members, and why one may be closed.
+
+use std::fmt;
+
+/// A road with a connection of its own, so that nothing on it waits for what
+/// travels on another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lane {
+    /// Small messages that must not be late: heartbeats, votes, answers. One
+    /// way, lossy, and what grew old in the queue is not sent at all.
+    Urgent,
+    /// Large messages: log entries. One way, lossy.
+    Bulk,
+    /// Questions and answers, see [`crate::Peers::call`].
+    Request,
+    /// One transfer per connection, see [`crate::Peers::open_stream`].
+    Snapshot,
+}
+
+impl Lane {
+    /// Lanes that are kept connected to every member of the table.
+    pub const KEPT: [Lane; 3] = [Lane::Urgent, Lane::Bulk, Lane::Request];
+
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Lane::Urgent => 1,
+            Lane::Bulk => 2,
+            Lane::Request => 3,
+            Lane::Snapshot => 4,
+        }
+    }
+
+    pub(crate) fn of_number(number: u8) -> Option<Lane> {
+        let mut lanes = Lane::KEPT.into_iter().chain([Lane::Snapshot]);
+        lanes.find(|lane| lane.number() == number)
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Lane::Urgent => "urgent",
+            Lane::Bulk => "bulk",
+            Lane::Request => "request",
+            Lane::Snapshot => "snapshot",
+        })
+    }
+}
+
+/// Why a member did not let another one in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// It speaks another version of the protocol.
+    Version,
+    /// It belongs to another cluster.
+    Cluster,
+    /// Another member of the cluster listens there.
+    Member,
+    /// It does not know the lane.
+    Lane,
+    /// The greeting arrived damaged.
+    Damaged,
+    /// A reason that this release does not know; its text tells.
+    Other(u8),
+}
+
+impl Refusal {
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Refusal::Version => 1,
+            Refusal::Cluster => 2,
+            Refusal::Member => 3,
+            Refusal::Lane => 4,
+            Refusal::Damaged => 5,
+            Refusal::Other(number) => number,
+        }
+    }
+
+    pub(crate) fn of_number(number: u8) -> Refusal {
+        assert_ne!(number, 0, "zero is no refusal");
+        match number {
+            1 => Refusal::Version,
+            2 => Refusal::Cluster,
+            3 => Refusal::Member,
+            4 => Refusal::Lane,
+            5 => Refusal::Damaged,
+            number => Refusal::Other(number),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Connections between the members of a cluster.
+//!
+//! ```text
+//!    replica thread          network thread "peers"                  other member
+//!    ──────────────          ──────────────────────                  ────────────
+//!    send ──► queue ──ring──► writer ══ Urgent  connection ════════► Handler::message
+//!    send ──► queue ────────► writer ══ Bulk    connection ════════► Handler::message
+//!    call ──► queue ────────► writer ══ Request connection ════════► Handler::request
+//!         ◄── answer ◄─────── reader ◄═════════════════════════════  (any order)
+//!    open_stream ───────────► dial   ══ Snapshot connection ◄══════► Handler::stream
+//! ```
+//!
+//! Bytes go in, bytes come out; what they mean is the caller's business. Each
+//! member dials each other member once per [`Lane`], so a heartbeat never
+//! waits behind a megabyte of log entries.
+//!
+//! - **Messages** ([`Peers::send`]) go one way, keep their order, and may be
+//!   lost: when the queue is full, when the member cannot be reached, when the
+//!   connection breaks. Sending never waits, and each queue is bounded in bytes.
+//! - **Calls** ([`Peers::call`]) are answered or fail; [`CallError`] tells what
+//!   was certainly not carried out from what may have been.
+//! - **Streams** ([`Peers::open_stream`]) carry one transfer each, as fast as
+//!   the slower end.
+//!
+//! Everything runs on one thread with a runtime of its own, so callers need
+//! none. The bytes are in `docs/formats/peers.md`.
+//!
+//! ```
+//! use std::net::TcpListener;
+//! use std::sync::{Arc, mpsc};
+//!
+//! use bytes::Bytes;
+//! use peers::{BoxFuture, Handler, Lane, Peers, PeersOptions, Stream};
+//!
+//! /// Passes messages on, and answers requests with their bodies.
+//! struct Echo(mpsc::Sender<(u64, Bytes)>);
+//!
+//! impl Handler for Echo {
+//!     fn message(&self, from: u64, _: Lane, _: u8, payload: Bytes) {
+//!         self.0.send((from, payload)).expect("the receiver lives");
+//!     }
+//!     fn request(&self, _: u64, _: u8, body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
+//!         Box::pin(async move { Ok(body) })
+//!     }
+//!     fn stream(&self, _: u64, _: u8, _: Bytes, _: Stream) -> BoxFuture<()> {
+//!         Box::pin(async {})
+//!     }
+//! }
+//!
+//! const CLUSTER: u64 = 0xc1;
+//! let (sender, receiver) = mpsc::channel();
+//! let listener = TcpListener::bind("127.0.0.1:0")?;
+//! let address = listener.local_addr()?.to_string();
+//! let (one, two) = (
+//!     Peers::start(PeersOptions::new(CLUSTER, 1, vec![]), Arc::new(Echo(sender.clone())))?,
+//!     Peers::start(PeersOptions::new(CLUSTER, 2, vec![listener]), Arc::new(Echo(sender)))?,
+//! );
+//! one.set_member(2, vec![address])?;
+//!
+//! one.send(2, Lane::Urgent, 7, &[Bytes::from("ink on "), Bytes::from("stone")])?;
+//! assert_eq!(receiver.recv()?, (1, Bytes::from("ink on stone")));
+//!
+//! let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+//! let answer = runtime.block_on(one.call(2, 7, Bytes::from("anybody there?")))?;
+//! assert_eq!(answer, "anybody there?");
+//!
+//! one.stop();
+//! two.stop();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod accept;
+mod answers;
+mod call_lane;
+mod calls;
+mod decoder;
+mod dial;
+mod doorbell;
+mod error;
+mod format;
+mod frames;
+mod greet;
+mod handler;
+mod keep;
+mod lane;
+mod link;
+mod member;
+mod message_lane;
+mod options;
+mod outgoing;
+mod peers;
+mod shared;
+mod socket;
+mod status;
+mod stream;
+mod visitor;
+mod writer;
+
+pub use error::{CallError, Dropped, LinkError, MemberError, StartError, StreamError};
+pub use handler::{BoxFuture, Handler};
+pub use lane::{Lane, Refusal};
+pub use link::LaneCounts;
+pub use options::{Limits, PeersOptions};
+pub use peers::Peers;
+pub use status::{LaneStatus, PeerStatus};
+pub use stream::{Stream, StreamFrame, StreamReceiver, StreamSender};

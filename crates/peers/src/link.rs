@@ -1,0 +1,92 @@
+//! What is known of a lane's connection, for status and messages.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use environment::Instant;
+
+use crate::LinkError;
+
+/// Counts of a lane since its member came into the table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneCounts {
+    /// Messages or requests handed to the system.
+    pub sent: u64,
+    /// Their payloads' bytes.
+    pub sent_bytes: u64,
+    /// Dropped because the queue was full.
+    pub dropped_full: u64,
+    /// Dropped because there was no connection.
+    pub dropped_unreachable: u64,
+    /// Dropped because they had waited too long.
+    pub dropped_old: u64,
+    /// Dropped because the connection broke while they were being written.
+    pub dropped_broken: u64,
+}
+
+macro_rules! counters {
+    ($($name:ident)*) => {
+        /// [`LaneCounts`] as they grow.
+        #[derive(Default)]
+        pub(crate) struct Counters { $($name: AtomicU64,)* }
+
+        impl Counters {
+            $(pub fn $name(&self, more: u64) {
+                self.$name.fetch_add(more, Ordering::Relaxed);
+            })*
+
+            pub fn read(&self) -> LaneCounts {
+                LaneCounts { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+counters!(sent sent_bytes dropped_full dropped_unreachable dropped_old dropped_broken);
+
+/// The connection as it is now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkState {
+    /// None: not connected.
+    pub since: Option<Instant>,
+    pub address: Option<String>,
+    pub last_error: Option<LinkError>,
+    pub round_trip: Option<Duration>,
+    pub release: Option<String>,
+}
+
+#[derive(Default)]
+pub(crate) struct Link {
+    pub counts: Counters,
+    state: Mutex<LinkState>,
+}
+
+impl Link {
+    pub fn state(&self) -> LinkState {
+        self.lock().clone()
+    }
+
+    /// There is a connection; the last error stays, as history.
+    pub fn up(&self, now: Instant, address: &str, round_trip: Duration, release: &str) {
+        let mut state = self.lock();
+        state.since = Some(now);
+        state.address = Some(address.to_owned());
+        state.round_trip = Some(round_trip);
+        state.release = Some(release.to_owned());
+    }
+
+    /// There is none. True when this is news.
+    pub fn down(&self, error: &LinkError) -> bool {
+        let mut state = self.lock();
+        let was_up = state.since.take().is_some();
+        let news = was_up || state.last_error.as_ref() != Some(error);
+        state.last_error = Some(error.clone());
+        news
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, LinkState> {
+        self.state
+            .lock()
+            .expect("nobody panics with this lock held")
+    }
+}

@@ -1,0 +1,136 @@
+//! A member of the table and its lanes.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::call_lane::CallLane;
+use crate::message_lane::{Batch, MessageLane};
+use crate::{Lane, Limits, MemberError};
+
+pub(crate) struct Member {
+    pub id: u64,
+    /// Host and port, tried in turn; never empty.
+    pub addresses: watch::Sender<Arc<[String]>>,
+    /// Changes whenever the member dials us: then it is worth dialling it.
+    pub dialled_us: watch::Sender<()>,
+    pub urgent: MessageLane,
+    pub bulk: MessageLane,
+    pub calls: CallLane,
+    /// Those that keep the lanes connected.
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+impl Member {
+    pub fn new(id: u64, addresses: Vec<String>, limits: &Limits) -> Member {
+        let urgent_age = Some(limits.urgent_age_max);
+        Member {
+            id,
+            addresses: watch::Sender::new(addresses.into()),
+            dialled_us: watch::Sender::new(()),
+            urgent: MessageLane::new(limits.urgent_bytes_max, urgent_age),
+            bulk: MessageLane::new(limits.bulk_bytes_max, None),
+            calls: CallLane::new(id, limits),
+            tasks: Mutex::default(),
+        }
+    }
+
+    /// The lane's queue; only Urgent and Bulk carry messages.
+    pub fn message_lane(&self, lane: Lane) -> &MessageLane {
+        match lane {
+            Lane::Urgent => &self.urgent,
+            Lane::Bulk => &self.bulk,
+            Lane::Request | Lane::Snapshot => panic!("the {lane} lane carries no messages"),
+        }
+    }
+
+    /// `task` ends with the member.
+    pub fn adopt(&self, task: AbortHandle) {
+        self.tasks
+            .lock()
+            .expect("nobody panics with this lock held")
+            .push(task);
+    }
+
+    /// Nothing is sent any more, and nobody waits for an answer.
+    pub fn close(&self, reason: &str) {
+        let mut tasks = self
+            .tasks
+            .lock()
+            .expect("nobody panics with this lock held");
+        tasks.drain(..).for_each(|task| task.abort());
+        drop(tasks);
+        self.urgent.give_up(&mut Batch::default());
+        self.bulk.give_up(&mut Batch::default());
+        self.calls.give_up(reason);
+    }
+
+    /// Wakes the tasks of lanes that were rung.
+    pub fn pass_on_bells(&self) {
+        self.urgent.bell.pass_on();
+        self.bulk.bell.pass_on();
+        self.calls.bell.pass_on();
+    }
+}
+
+/// Whether `addresses` can be dialled at all.
+pub(crate) fn check_addresses(member: u64, addresses: &[String]) -> Result<(), MemberError> {
+    if addresses.is_empty() {
+        return Err(MemberError::NoAddress(member));
+    }
+    match addresses.iter().find(|address| !is_host_and_port(address)) {
+        None => Ok(()),
+        Some(address) => Err(MemberError::Address {
+            member,
+            address: address.clone(),
+        }),
+    }
+}
+
+fn is_host_and_port(address: &str) -> bool {
+    let Some((host, port)) = address.rsplit_once(':') else {
+        return false;
+    };
+    let is_bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+    let is_host = !host.is_empty() && !is_bare_ipv6 && !host.contains(['/', ' ', '@']);
+    is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_host_and_port() {
+        for good in [
+            "a:1",
+            "10.0.0.1:2380",
+            "[::1]:2380",
+            "node-1.example.org:65535",
+        ] {
+            assert!(is_host_and_port(good), "{good}");
+        }
+        for bad in [
+            "",
+            "a",
+            ":1",
+            "a:",
+            "a:0",
+            "a:65536",
+            "::1:1",
+            "http://a:1",
+            "a b:1",
+        ] {
+            assert!(!is_host_and_port(bad), "{bad}");
+        }
+        assert_eq!(check_addresses(7, &[]), Err(MemberError::NoAddress(7)));
+        let text = check_addresses(7, &["a".to_owned()])
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            text,
+            "member 7: a is no address; write host:port, such as 10.0.0.1:2380"
+        );
+    }
+}

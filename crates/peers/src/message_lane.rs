@@ -1,0 +1,271 @@
+//! The queue of a one-way lane.
+//!
+//! ```text
+//!   send ──push──► waiting ──take (swap)──► taken ──encode──► socket
+//!                  └────────── counted in `bytes` ─────────────────┘
+//! ```
+//!
+//! A push holds the lock for two appends. The task that writes takes everything
+//! at once; bytes stay counted until they are written, so the limit holds for
+//! all of it.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use bytes::Bytes;
+use environment::Instant;
+
+use crate::Dropped;
+use crate::doorbell::Bell;
+use crate::link::Link;
+
+/// Whether messages may be queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Connected, or about to be.
+    Hopeful,
+    /// The last attempt failed.
+    Unreachable,
+}
+
+/// A message besides its parts.
+#[derive(Clone, Copy)]
+struct Queued {
+    kind: u8,
+    parts: usize,
+    bytes: usize,
+    at: Instant,
+}
+
+/// Messages in order. Parts of all of them lie in one list, so that a message
+/// needs no memory of its own.
+#[derive(Default)]
+pub(crate) struct Batch {
+    messages: VecDeque<Queued>,
+    parts: VecDeque<Bytes>,
+}
+
+impl Batch {
+    /// Takes the first message out; its parts go into `parts`.
+    pub fn pop(&mut self, parts: &mut Vec<Bytes>) -> Option<Taken> {
+        let message = self.messages.pop_front()?;
+        parts.clear();
+        parts.extend(self.parts.drain(..message.parts));
+        Some(Taken {
+            kind: message.kind,
+            bytes: message.bytes,
+            at: message.at,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    fn drop_first(&mut self) -> usize {
+        let message = self.messages.pop_front().expect("the caller saw it");
+        self.parts.drain(..message.parts);
+        message.bytes
+    }
+}
+
+/// A message on its way out.
+pub(crate) struct Taken {
+    pub kind: u8,
+    pub bytes: usize,
+    pub at: Instant,
+}
+
+struct Queue {
+    waiting: Batch,
+    /// Of messages that wait or were taken and not written.
+    bytes: usize,
+    reach: Reach,
+}
+
+/// One one-way lane to one member.
+pub(crate) struct MessageLane {
+    pub link: Link,
+    pub bell: Bell,
+    bytes_max: usize,
+    /// What waited longer is dropped; none in the Bulk lane.
+    pub age_max: Option<Duration>,
+    queue: Mutex<Queue>,
+}
+
+impl MessageLane {
+    pub fn new(bytes_max: usize, age_max: Option<Duration>) -> MessageLane {
+        MessageLane {
+            link: Link::default(),
+            bell: Bell::default(),
+            bytes_max,
+            age_max,
+            queue: Mutex::new(Queue {
+                waiting: Batch::default(),
+                bytes: 0,
+                reach: Reach::Hopeful,
+            }),
+        }
+    }
+
+    /// Queues a message. True: the lane's task may be asleep, ring.
+    pub fn push(&self, kind: u8, parts: &[Bytes], now: Instant) -> Result<bool, Dropped> {
+        let bytes = parts.iter().map(Bytes::len).sum();
+        let mut queue = self.lock();
+        if queue.reach == Reach::Unreachable {
+            self.link.counts.dropped_unreachable(1);
+            return Err(Dropped::Unreachable);
+        }
+        if queue.bytes + bytes > self.bytes_max {
+            self.expire(&mut queue, now);
+        }
+        if queue.bytes > 0 && queue.bytes + bytes > self.bytes_max {
+            self.link.counts.dropped_full(1);
+            return Err(Dropped::Full);
+        }
+        let was_empty = queue.waiting.is_empty();
+        queue.bytes += bytes;
+        queue.waiting.parts.extend(parts.iter().cloned());
+        queue.waiting.messages.push_back(Queued {
+            kind,
+            parts: parts.len(),
+            bytes,
+            at: now,
+        });
+        Ok(was_empty)
+    }
+
+    /// Drops what grew old while it waited.
+    fn expire(&self, queue: &mut Queue, now: Instant) {
+        let Some(age_max) = self.age_max else { return };
+        while let Some(first) = queue.waiting.messages.front()
+            && now.saturating_since(first.at) > age_max
+        {
+            queue.bytes -= queue.waiting.drop_first();
+            self.link.counts.dropped_old(1);
+        }
+    }
+
+    /// Exchanges the waiting messages for `empty`.
+    pub fn take(&self, empty: &mut Batch) {
+        assert!(empty.is_empty(), "messages would go out twice or never");
+        std::mem::swap(&mut self.lock().waiting, empty);
+    }
+
+    /// Taken messages left: they were written, or dropped.
+    pub fn release(&self, bytes: usize) {
+        let mut queue = self.lock();
+        assert!(queue.bytes >= bytes, "released more than was queued");
+        queue.bytes -= bytes;
+    }
+
+    pub fn hope(&self) {
+        self.lock().reach = Reach::Hopeful;
+    }
+
+    /// From now on messages are dropped; those that wait are, too.
+    pub fn give_up(&self, taken: &mut Batch) {
+        let mut queue = self.lock();
+        queue.reach = Reach::Unreachable;
+        let waiting = std::mem::take(&mut queue.waiting);
+        let taken = std::mem::take(taken);
+        for message in taken.messages.iter().chain(&waiting.messages) {
+            queue.bytes -= message.bytes;
+            self.link.counts.dropped_unreachable(1);
+        }
+    }
+
+    pub fn queued_bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
+        self.queue
+            .lock()
+            .expect("nobody panics with this lock held")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(age_max: Option<Duration>) -> MessageLane {
+        MessageLane::new(100, age_max)
+    }
+
+    fn message(bytes: usize) -> [Bytes; 1] {
+        [Bytes::from(vec![0; bytes])]
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::from_origin(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn only_the_first_message_needs_a_ring() {
+        let lane = lane(None);
+        assert_eq!(lane.push(1, &message(10), at(0)), Ok(true));
+        assert_eq!(lane.push(2, &message(10), at(0)), Ok(false));
+        lane.take(&mut Batch::default());
+        assert_eq!(lane.push(3, &message(10), at(0)), Ok(true));
+    }
+
+    #[test]
+    fn bytes_count_until_they_are_written() {
+        let lane = lane(None);
+        lane.push(1, &message(100), at(0)).unwrap();
+        let mut taken = Batch::default();
+        lane.take(&mut taken);
+        assert_eq!(lane.push(1, &message(1), at(0)), Err(Dropped::Full));
+        lane.release(100);
+        assert!(lane.push(1, &message(1), at(0)).is_ok());
+        assert_eq!(lane.link.counts.read().dropped_full, 1);
+    }
+
+    #[test]
+    fn one_message_is_let_in_whatever_its_size() {
+        let lane = lane(None);
+        assert!(lane.push(1, &message(1_000), at(0)).is_ok());
+        assert_eq!(lane.push(1, &message(1), at(0)), Err(Dropped::Full));
+    }
+
+    #[test]
+    fn old_messages_make_room_for_new_ones() {
+        let lane = lane(Some(Duration::from_secs(1)));
+        lane.push(1, &message(90), at(0)).unwrap();
+        assert_eq!(lane.push(2, &message(20), at(1)), Err(Dropped::Full));
+        assert_eq!(lane.push(3, &message(20), at(2)), Ok(true));
+        assert_eq!(lane.queued_bytes(), 20);
+        assert_eq!(lane.link.counts.read().dropped_old, 1);
+    }
+
+    #[test]
+    fn an_unreachable_member_costs_no_memory() {
+        let lane = lane(None);
+        lane.push(1, &message(10), at(0)).unwrap();
+        lane.give_up(&mut Batch::default());
+        assert_eq!(lane.queued_bytes(), 0);
+        assert_eq!(lane.push(1, &message(1), at(0)), Err(Dropped::Unreachable));
+        assert_eq!(lane.link.counts.read().dropped_unreachable, 2);
+        lane.hope();
+        assert!(lane.push(1, &message(1), at(0)).is_ok());
+    }
+
+    #[test]
+    fn parts_stay_with_their_message() {
+        let lane = lane(None);
+        let parts = [Bytes::from("a"), Bytes::from("b")];
+        lane.push(1, &parts, at(0)).unwrap();
+        lane.push(2, &[], at(0)).unwrap();
+        lane.push(3, &parts[..1], at(0)).unwrap();
+        let (mut taken, mut out) = (Batch::default(), Vec::new());
+        lane.take(&mut taken);
+        for (kind, parts) in [(1, &parts[..]), (2, &[]), (3, &parts[..1])] {
+            assert_eq!(taken.pop(&mut out).unwrap().kind, kind);
+            assert_eq!(out, parts);
+        }
+        assert!(taken.pop(&mut out).is_none());
+    }
+}

@@ -1,0 +1,133 @@
+//! What connections are started with.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use environment::Clock;
+use environment::real::RealClock;
+
+use crate::StartError;
+use crate::format::{NUMBER_BYTES, RELEASE_BYTES_MAX};
+
+/// How [`crate::Peers`] is started.
+#[derive(Debug)]
+pub struct PeersOptions {
+    /// Members of other clusters are refused.
+    pub cluster_id: u64,
+    /// Who we are.
+    pub member_id: u64,
+    /// Where other members come in. None: this member can dial and cannot be
+    /// dialled.
+    pub listen: Vec<TcpListener>,
+    /// Our release, for other members' messages and status; at most 255 bytes.
+    pub release: String,
+    /// Bounds of memory and time.
+    pub limits: Limits,
+    /// Ages of messages and times in the status.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl PeersOptions {
+    /// The defaults for member `member_id` of cluster `cluster_id`.
+    pub fn new(cluster_id: u64, member_id: u64, listen: Vec<TcpListener>) -> PeersOptions {
+        PeersOptions {
+            cluster_id,
+            member_id,
+            listen,
+            release: env!("CARGO_PKG_VERSION").to_owned(),
+            limits: Limits::default(),
+            clock: Arc::new(RealClock),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), StartError> {
+        if self.release.len() > RELEASE_BYTES_MAX {
+            return Err(StartError::Release {
+                release: self.release.clone(),
+                bytes: self.release.len(),
+                bytes_max: RELEASE_BYTES_MAX,
+            });
+        }
+        self.limits.check().map_err(StartError::Limits)
+    }
+}
+
+/// Bounds of memory and time. Each member of the table has queues of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest payload of a frame; the same on all members. A longer one that
+    /// comes in ends its connection.
+    pub payload_bytes_max: usize,
+    /// Bytes that may wait in the Urgent lane. A single message is always let
+    /// in, here and in the other lanes.
+    pub urgent_bytes_max: usize,
+    /// Bytes that may wait in the Bulk lane.
+    pub bulk_bytes_max: usize,
+    /// Bytes of requests under way to a member, and, separately, of requests
+    /// and answers under way from one.
+    pub request_bytes_max: usize,
+    /// Requests under way to a member, and, separately, from one.
+    pub requests_max: usize,
+    /// What waited longer in the Urgent lane is not sent: newer ones follow.
+    pub urgent_age_max: Duration,
+    /// For resolving an address and connecting to it.
+    pub connect_timeout: Duration,
+    /// For the greetings of a new connection.
+    pub greeting_timeout: Duration,
+    /// Pause after a first failed attempt; each further one doubles it.
+    pub retry_min: Duration,
+    /// Longest pause between attempts.
+    pub retry_max: Duration,
+    /// A connection whose other end is silent for this long is given up: data
+    /// unacknowledged, or keep-alive probes unanswered.
+    pub silence_max: Duration,
+    /// A stream whose receiver takes nothing for this long is given up.
+    pub stream_stall_max: Duration,
+    /// Connections that may be in their greetings at the same time.
+    pub greetings_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            payload_bytes_max: 65 << 20,
+            urgent_bytes_max: 4 << 20,
+            bulk_bytes_max: 64 << 20,
+            request_bytes_max: 64 << 20,
+            requests_max: 16 << 10,
+            urgent_age_max: Duration::from_secs(1),
+            connect_timeout: Duration::from_secs(1),
+            greeting_timeout: Duration::from_secs(5),
+            retry_min: Duration::from_millis(20),
+            retry_max: Duration::from_secs(1),
+            silence_max: Duration::from_secs(10),
+            stream_stall_max: Duration::from_secs(60),
+            greetings_max: 256,
+        }
+    }
+}
+
+impl Limits {
+    fn check(&self) -> Result<(), String> {
+        // A length is 32 bits on the wire.
+        if self.payload_bytes_max > u32::MAX as usize - NUMBER_BYTES {
+            let bytes = self.payload_bytes_max;
+            return Err(format!("payload_bytes_max {bytes} is 4 GiB or more"));
+        }
+        if self.retry_min.is_zero() || self.retry_min > self.retry_max {
+            let (min, max) = (self.retry_min, self.retry_max);
+            return Err(format!(
+                "retry_min {min:?} is zero or above retry_max {max:?}"
+            ));
+        }
+        if self.silence_max < Duration::from_secs(3) {
+            let length = self.silence_max;
+            return Err(format!("silence_max {length:?} is below 3 s"));
+        }
+        if self.greetings_max == 0 || self.requests_max == 0 {
+            return Err("greetings_max and requests_max must be above 0".to_owned());
+        }
+        Ok(())
+    }
+}

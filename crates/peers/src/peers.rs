@@ -1,0 +1,291 @@
+//! The handle, and the thread behind it.
+
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, ThreadId};
+
+use bytes::Bytes;
+use environment::randomness::Random;
+use environment::threads;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinHandle as Task;
+
+use crate::greet::Identity;
+use crate::keep::keep;
+use crate::member::{Member, check_addresses};
+use crate::shared::{Given, Shared};
+use crate::{
+    CallError, Dropped, Handler, Lane, MemberError, PeerStatus, PeersOptions, StartError, Stream,
+    StreamError, accept, call_lane, status, stream,
+};
+
+/// Name of the network thread.
+const THREAD: &str = "peers";
+/// What callers hear after the end.
+const STOPPED: &str = "the connections of this member are stopped";
+/// What callers hear of a member that left.
+const REMOVED: &str = "it was removed from the table";
+
+/// Connections to the other members. Clones share them; the last one to be
+/// dropped stops them.
+#[derive(Clone)]
+pub struct Peers {
+    owner: Arc<Owner>,
+}
+
+struct Owner {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    thread_id: ThreadId,
+}
+
+impl Peers {
+    /// Starts the network thread, which listens from now on. The table of
+    /// members is empty.
+    pub fn start(options: PeersOptions, handler: Arc<dyn Handler>) -> Result<Peers, StartError> {
+        options.check()?;
+        let random = Random::from_system()?;
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            // Only names of hosts are looked up there.
+            .thread_name("peers-resolve")
+            .max_blocking_threads(2)
+            .build()?;
+        let given = Given {
+            identity: Identity {
+                cluster: options.cluster_id,
+                member: options.member_id,
+            },
+            release: options.release,
+            limits: options.limits,
+            clock: options.clock,
+            handler,
+        };
+        let shared = Arc::new(Shared::new(given, runtime.handle().clone(), random));
+        for listener in options.listen {
+            let entered = runtime.enter();
+            listener.set_nonblocking(true)?;
+            let listener = TcpListener::from_std(listener)?;
+            drop(entered);
+            runtime.spawn(accept::accept(Arc::clone(&shared), listener));
+        }
+        let thread = {
+            let shared = Arc::clone(&shared);
+            threads::spawn(THREAD, move || run(runtime, &shared))?
+        };
+        let thread_id = thread.thread().id();
+        Ok(Peers {
+            owner: Arc::new(Owner {
+                shared,
+                thread: Mutex::new(Some(thread)),
+                thread_id,
+            }),
+        })
+    }
+
+    /// Takes a member into the table, or gives it other addresses (`host:port`,
+    /// tried in turn), and connects to it. A connection to an address that it
+    /// has no more is given up.
+    pub fn set_member(&self, id: u64, addresses: Vec<String>) -> Result<(), MemberError> {
+        let shared = &self.owner.shared;
+        if id == shared.identity.member {
+            return Err(MemberError::Own(id));
+        }
+        check_addresses(id, &addresses)?;
+        let mut table = shared.write_table();
+        if table.stopped {
+            return Err(MemberError::Stopped);
+        }
+        if let Some(member) = table.members.get(&id) {
+            member.addresses.send_if_modified(|known| {
+                let changed = known[..] != addresses[..];
+                *known = addresses.into();
+                changed
+            });
+            return Ok(());
+        }
+        let member = Arc::new(Member::new(id, addresses, &shared.limits));
+        for lane in Lane::KEPT {
+            let keeper = keep(Arc::clone(shared), Arc::clone(&member), lane);
+            member.adopt(shared.runtime.spawn(keeper).abort_handle());
+        }
+        table.members.insert(id, member);
+        Ok(())
+    }
+
+    /// Takes a member out of the table: its lanes are closed, its calls end.
+    /// What it sends is still delivered; streams go on.
+    pub fn remove_member(&self, id: u64) {
+        let shared = &self.owner.shared;
+        let member = shared.write_table().members.remove(&id);
+        if let Some(member) = member {
+            member.close(REMOVED);
+        }
+        shared.forget_received(id);
+    }
+
+    /// What is known of a member of the table.
+    pub fn status(&self, id: u64) -> Option<PeerStatus> {
+        let shared = &self.owner.shared;
+        let member = shared.member(id)?;
+        Some(status::status(shared, &member))
+    }
+
+    /// Queues a message whose payload is `parts`, end to end, on the Urgent or
+    /// the Bulk lane. Never waits. Messages of a lane arrive in their order,
+    /// but any of them may be lost, and nobody tells: what matters is repeated
+    /// by the caller.
+    ///
+    /// # Panics
+    ///
+    /// For the other lanes, which carry no messages.
+    pub fn send(&self, to: u64, lane: Lane, kind: u8, parts: &[Bytes]) -> Result<(), Dropped> {
+        let shared = &self.owner.shared;
+        let bytes_max = shared.limits.payload_bytes_max;
+        let bytes = parts.iter().map(Bytes::len).sum();
+        if bytes > bytes_max {
+            return Err(Dropped::TooLong { bytes, bytes_max });
+        }
+        let now = shared.clock.now();
+        let table = shared.read_table();
+        let Some(member) = table.members.get(&to) else {
+            return Err(match table.stopped {
+                true => Dropped::Unreachable,
+                false => Dropped::UnknownMember(to),
+            });
+        };
+        let lane = member.message_lane(lane);
+        if lane.push(kind, parts, now)? {
+            shared.doorbell.ring(&lane.bell);
+        }
+        Ok(())
+    }
+
+    /// Asks a member and waits for its answer. Dropping the future cancels the
+    /// request there, if it has not ended. Usable under any executor.
+    pub async fn call(&self, to: u64, kind: u8, body: Bytes) -> Result<Bytes, CallError> {
+        let shared = &self.owner.shared;
+        let bytes_max = shared.limits.payload_bytes_max;
+        if body.len() > bytes_max {
+            return Err(CallError::TooLong {
+                bytes: body.len(),
+                bytes_max,
+            });
+        }
+        let member = shared.member(to).ok_or_else(|| self.no_call(to))?;
+        call_lane::call(shared, member, kind, body).await
+    }
+
+    /// Opens a stream to a member, on a connection of its own. Usable under
+    /// any executor.
+    pub async fn open_stream(
+        &self,
+        to: u64,
+        kind: u8,
+        header: Bytes,
+    ) -> Result<Stream, StreamError> {
+        let shared = &self.owner.shared;
+        let bytes_max = shared.limits.payload_bytes_max;
+        if header.len() > bytes_max {
+            return Err(StreamError::TooLong {
+                bytes: header.len(),
+                bytes_max,
+            });
+        }
+        let member = shared.member(to).ok_or_else(|| self.no_stream(to))?;
+        let open = stream::open(Arc::clone(shared), member, kind, header);
+        let mut open = AbortOnDrop(shared.runtime.spawn(open));
+        // An error is the end of the runtime, or a panic of ours.
+        (&mut open.0).await.unwrap_or(Err(StreamError::Stopped))
+    }
+
+    fn no_call(&self, member: u64) -> CallError {
+        match self.owner.shared.is_stopped() {
+            true => CallError::Unreachable {
+                member,
+                reason: STOPPED.to_owned(),
+            },
+            false => CallError::UnknownMember(member),
+        }
+    }
+
+    fn no_stream(&self, member: u64) -> StreamError {
+        match self.owner.shared.is_stopped() {
+            true => StreamError::Stopped,
+            false => StreamError::UnknownMember(member),
+        }
+    }
+
+    /// Closes all connections and ends the thread. Calls and streams end with
+    /// an error. On the network thread itself, it ends soon after.
+    pub fn stop(&self) {
+        self.owner.stop();
+    }
+}
+
+/// Nobody waits for the task any more.
+struct AbortOnDrop<T>(Task<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Owner {
+    fn stop(&self) {
+        let members = {
+            let mut table = self.shared.write_table();
+            table.stopped = true;
+            std::mem::take(&mut table.members)
+        };
+        members.values().for_each(|member| member.close(STOPPED));
+        self.shared.stopping.send_replace(true);
+        if std::thread::current().id() == self.thread_id {
+            return;
+        }
+        // Held while joining: whoever else stops waits as well.
+        let mut thread = self
+            .thread
+            .lock()
+            .expect("nobody panics with this lock held");
+        if let Some(thread) = thread.take() {
+            thread
+                .join()
+                .expect("the network thread catches panics of handlers");
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The network thread.
+fn run(runtime: Runtime, shared: &Shared) {
+    runtime.block_on(async {
+        let mut stopping = shared.stopping.subscribe();
+        tokio::select! {
+            _ = stopping.wait_for(|stopping| *stopping) => {}
+            () = answer_the_door(shared) => {}
+        }
+    });
+    // Drops all tasks and with them their sockets; does not wait for names
+    // that are being looked up.
+    runtime.shutdown_background();
+}
+
+/// Wakes the lanes that were rung, for ever.
+async fn answer_the_door(shared: &Shared) {
+    loop {
+        shared.doorbell.rung().await;
+        let table = shared.read_table();
+        table
+            .members
+            .values()
+            .for_each(|member| member.pass_on_bells());
+    }
+}

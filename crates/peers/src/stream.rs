@@ -1,0 +1,237 @@
+//! One transfer, one connection.
+//!
+//! ```text
+//!   opener                                   acceptor
+//!     │ greetings, lane Snapshot               │
+//!     │ first frame: kind and header ────────► │ Handler::stream(from, kind, header, stream)
+//!     │ frames ──────────────────────────────► │
+//!     │ ◄────────────────────────────── frames │
+//!     │ END ─────────────────────────────────► │ receive() is None: that was all
+//!     │ ◄───────────────────────────────── END │
+//! ```
+//!
+//! TCP holds a fast sender back. An explicit last frame tells a whole transfer
+//! from a connection that was lost.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::dial::dial;
+use crate::format::{Frame, role};
+use crate::frames::FrameReader;
+use crate::member::Member;
+use crate::outgoing::Outgoing;
+use crate::shared::Shared;
+use crate::socket::{self, Socket, WriteHalf};
+use crate::{Lane, StreamError};
+
+/// Both directions of a stream. Frames arrive whole, in order, with the kind
+/// that the sender gave them.
+///
+/// Usable on any thread and under any executor. Whoever ends a transfer early
+/// and wants its last frames to arrive finishes, and then receives until the
+/// other side finishes too: a connection closed with bytes unread takes back
+/// what was sent.
+pub struct Stream {
+    /// The direction from us.
+    pub sender: StreamSender,
+    /// The direction to us.
+    pub receiver: StreamReceiver,
+}
+
+/// The sending direction of a [`Stream`].
+pub struct StreamSender {
+    member: u64,
+    /// None: the stream ended.
+    socket: Option<WriteHalf>,
+    outgoing: Outgoing,
+    payload_bytes_max: usize,
+    stopping: watch::Receiver<bool>,
+}
+
+/// The receiving direction of a [`Stream`].
+pub struct StreamReceiver {
+    member: u64,
+    state: Receiving,
+    stopping: watch::Receiver<bool>,
+}
+
+enum Receiving {
+    Frames(FrameReader),
+    /// The last frame came.
+    Ended,
+    Broken,
+}
+
+/// A piece of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamFrame {
+    /// The sender's.
+    pub kind: u8,
+    /// The sender's bytes.
+    pub payload: Bytes,
+}
+
+impl Stream {
+    fn new(shared: &Shared, member: u64, socket: Socket) -> Stream {
+        let (read, write) = socket::split(socket);
+        let payload_bytes_max = shared.limits.payload_bytes_max;
+        Stream {
+            sender: StreamSender {
+                member,
+                socket: Some(write),
+                outgoing: Outgoing::default(),
+                payload_bytes_max,
+                stopping: shared.stopping.subscribe(),
+            },
+            receiver: StreamReceiver {
+                member,
+                state: Receiving::Frames(FrameReader::new(read, payload_bytes_max)),
+                stopping: shared.stopping.subscribe(),
+            },
+        }
+    }
+
+    /// See [`StreamSender::send`].
+    pub async fn send(&mut self, kind: u8, payload: Bytes) -> Result<(), StreamError> {
+        self.sender.send(kind, payload).await
+    }
+
+    /// See [`StreamSender::finish`].
+    pub async fn finish(&mut self) -> Result<(), StreamError> {
+        self.sender.finish().await
+    }
+
+    /// See [`StreamReceiver::receive`].
+    pub async fn receive(&mut self) -> Result<Option<StreamFrame>, StreamError> {
+        self.receiver.receive().await
+    }
+}
+
+impl StreamSender {
+    /// Sends a frame; waits while the receiver is behind. When the future is
+    /// dropped, its frame may be on its way: then the next call sends the rest
+    /// of it first, so the receiver never sees half a frame.
+    pub async fn send(&mut self, kind: u8, payload: Bytes) -> Result<(), StreamError> {
+        if payload.len() > self.payload_bytes_max {
+            return Err(StreamError::TooLong {
+                bytes: payload.len(),
+                bytes_max: self.payload_bytes_max,
+            });
+        }
+        self.flush().await?;
+        self.outgoing.push(kind, role::PLAIN, &[payload]);
+        self.flush().await
+    }
+
+    /// Tells the receiver that it has everything. Nothing can be sent
+    /// afterwards.
+    pub async fn finish(&mut self) -> Result<(), StreamError> {
+        self.flush().await?;
+        self.outgoing.push(0, role::END, &[]);
+        self.flush().await?;
+        self.socket = None;
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), StreamError> {
+        let Some(socket) = &mut self.socket else {
+            return Err(broken(self.member, "it has ended"));
+        };
+        let result = tokio::select! {
+            result = self.outgoing.write(socket) => {
+                result.map_err(|error| broken(self.member, &error.to_string()))
+            }
+            () = stopped(&mut self.stopping) => Err(StreamError::Stopped),
+        };
+        if result.is_err() {
+            self.socket = None;
+        }
+        result
+    }
+}
+
+impl StreamReceiver {
+    /// The next frame; none when the sender has finished.
+    pub async fn receive(&mut self) -> Result<Option<StreamFrame>, StreamError> {
+        let frames = match &mut self.state {
+            Receiving::Frames(frames) => frames,
+            Receiving::Ended => return Ok(None),
+            Receiving::Broken => return Err(broken(self.member, "it has ended")),
+        };
+        let result = tokio::select! {
+            result = frames.next() => match result {
+                Ok(Some(frame)) => part(frame),
+                Ok(None) => Err("it was closed before its last frame".to_owned()),
+                Err(error) => Err(error.to_string()),
+            }
+            .map_err(|reason| broken(self.member, &reason)),
+            () = stopped(&mut self.stopping) => Err(StreamError::Stopped),
+        };
+        match result {
+            Ok(Some(_)) => {}
+            Ok(None) => self.state = Receiving::Ended,
+            Err(_) => self.state = Receiving::Broken,
+        }
+        result
+    }
+}
+
+/// None: the last frame.
+fn part(frame: Frame) -> Result<Option<StreamFrame>, String> {
+    match frame.role {
+        role::PLAIN => Ok(Some(StreamFrame {
+            kind: frame.kind,
+            payload: frame.payload,
+        })),
+        role::END => Ok(None),
+        other => Err(format!("a frame came with the unknown role {other}")),
+    }
+}
+
+fn broken(member: u64, reason: &str) -> StreamError {
+    StreamError::Broken {
+        member,
+        reason: reason.to_owned(),
+    }
+}
+
+/// Until the connections are stopped.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // An error means that everything is gone: stopped as well.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+/// Connects to `member` and sends the first frame. Runs on the network thread.
+pub(crate) async fn open(
+    shared: Arc<Shared>,
+    member: Arc<Member>,
+    kind: u8,
+    header: Bytes,
+) -> Result<Stream, StreamError> {
+    let addresses = Arc::clone(&member.addresses.borrow());
+    let dialled = dial(&shared, member.id, &addresses, Lane::Snapshot).await;
+    let dialled = dialled.map_err(|error| StreamError::Unreachable {
+        member: member.id,
+        reason: error.to_string(),
+    })?;
+    let mut stream = Stream::new(&shared, member.id, dialled.socket);
+    stream.send(kind, header).await?;
+    Ok(stream)
+}
+
+/// Hands a stream that came in to the handler, for as long as that takes.
+pub(crate) async fn serve(shared: &Shared, from: u64, socket: Socket) {
+    let mut stream = Stream::new(shared, from, socket);
+    match timeout(shared.limits.greeting_timeout, stream.receive()).await {
+        Ok(Ok(Some(StreamFrame { kind, payload }))) => {
+            shared.handler.stream(from, kind, payload, stream).await;
+        }
+        Ok(Ok(None)) => tracing::debug!(member = from, "a stream ended before its first frame"),
+        Ok(Err(error)) => tracing::debug!(member = from, "a stream did not begin: {error}"),
+        Err(_) => tracing::debug!(member = from, "a stream did not begin in time"),
+    }
+}

@@ -1,0 +1,128 @@
+//! The sending end of a one-way lane.
+
+use std::pin::pin;
+
+use bytes::Bytes;
+use tokio::io::AsyncReadExt;
+
+use crate::format::role;
+use crate::message_lane::{Batch, MessageLane};
+use crate::outgoing::Outgoing;
+use crate::shared::Shared;
+use crate::socket::{self, ReadHalf, Socket};
+
+/// Bytes encoded for one turn; then other lanes get theirs.
+pub(crate) const TURN_BYTES: usize = 256 << 10;
+
+/// Outlives connections: what was taken and not encoded goes out on the next.
+pub(crate) struct MessageWriter<'a> {
+    pub lane: &'a MessageLane,
+    taken: Batch,
+    parts: Vec<Bytes>,
+}
+
+/// Frames of one turn.
+#[derive(Default)]
+struct Turn {
+    outgoing: Outgoing,
+    messages: u64,
+    payload_bytes: usize,
+}
+
+impl<'a> MessageWriter<'a> {
+    pub fn new(lane: &'a MessageLane) -> MessageWriter<'a> {
+        MessageWriter {
+            lane,
+            taken: Batch::default(),
+            parts: Vec::new(),
+        }
+    }
+
+    pub fn give_up(&mut self) {
+        self.lane.give_up(&mut self.taken);
+    }
+
+    /// Writes what is queued until the connection breaks: why.
+    pub async fn run(&mut self, shared: &Shared, socket: Socket) -> String {
+        let (read, mut write) = socket::split(socket);
+        let mut closed = pin!(closed(read));
+        let mut turn = Unwritten {
+            lane: self.lane,
+            turn: Turn::default(),
+        };
+        loop {
+            self.encode(shared, &mut turn.turn);
+            if turn.turn.messages == 0 {
+                tokio::select! {
+                    () = self.lane.bell.heard() => continue,
+                    reason = &mut closed => return reason,
+                }
+            }
+            tokio::select! {
+                result = turn.turn.outgoing.write(&mut write) => match result {
+                    Ok(()) => turn.written(),
+                    Err(error) => return error.to_string(),
+                },
+                reason = &mut closed => return reason,
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Fills `turn`, leaving out what is too old.
+    fn encode(&mut self, shared: &Shared, turn: &mut Turn) {
+        let now = shared.clock.now();
+        while turn.outgoing.bytes() < TURN_BYTES {
+            if self.taken.is_empty() {
+                self.lane.take(&mut self.taken);
+            }
+            let Some(message) = self.taken.pop(&mut self.parts) else {
+                return;
+            };
+            let age = now.saturating_since(message.at);
+            if self.lane.age_max.is_some_and(|age_max| age > age_max) {
+                self.lane.release(message.bytes);
+                self.lane.link.counts.dropped_old(1);
+                continue;
+            }
+            turn.outgoing.push(message.kind, role::PLAIN, &self.parts);
+            turn.messages += 1;
+            turn.payload_bytes += message.bytes;
+        }
+    }
+}
+
+/// A turn that is lost, and counted, if the connection breaks.
+struct Unwritten<'a> {
+    lane: &'a MessageLane,
+    turn: Turn,
+}
+
+impl Unwritten<'_> {
+    fn written(&mut self) {
+        let counts = &self.lane.link.counts;
+        counts.sent(self.turn.messages);
+        counts.sent_bytes(self.turn.payload_bytes as u64);
+        self.lane.release(self.turn.payload_bytes);
+        (self.turn.messages, self.turn.payload_bytes) = (0, 0);
+    }
+}
+
+impl Drop for Unwritten<'_> {
+    fn drop(&mut self) {
+        self.lane.release(self.turn.payload_bytes);
+        self.lane.link.counts.dropped_broken(self.turn.messages);
+    }
+}
+
+/// Until the other side closes the connection; it has nothing to say on a
+/// one-way lane.
+async fn closed(mut read: ReadHalf) -> String {
+    match read.read_u8().await {
+        Ok(_) => "bytes came back on a one-way lane".to_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            "the member closed it".to_owned()
+        }
+        Err(error) => error.to_string(),
+    }
+}
