@@ -142,10 +142,12 @@ impl StreamSender {
             return Err(broken(self.member, "it has ended"));
         };
         let result = tokio::select! {
+            // First, or the runtime's end would look like the connection's.
+            biased;
+            () = stopped(&mut self.stopping) => Err(StreamError::Stopped),
             result = self.outgoing.write(socket) => {
                 result.map_err(|error| broken(self.member, &error.to_string()))
             }
-            () = stopped(&mut self.stopping) => Err(StreamError::Stopped),
         };
         if result.is_err() {
             self.socket = None;
@@ -163,13 +165,15 @@ impl StreamReceiver {
             Receiving::Broken => return Err(broken(self.member, "it has ended")),
         };
         let result = tokio::select! {
+            // First, or the runtime's end would look like the connection's.
+            biased;
+            () = stopped(&mut self.stopping) => Err(StreamError::Stopped),
             result = frames.next() => match result {
                 Ok(Some(frame)) => part(frame),
                 Ok(None) => Err("it was closed before its last frame".to_owned()),
                 Err(error) => Err(error.to_string()),
             }
             .map_err(|reason| broken(self.member, &reason)),
-            () = stopped(&mut self.stopping) => Err(StreamError::Stopped),
         };
         match result {
             Ok(Some(_)) => {}

@@ -1,0 +1,116 @@
+//! How many messages a second go over loopback, and what they cost.
+//!
+//! ```text
+//! cargo run --release -p peers --example message_rate
+//! ```
+//!
+//! Two members in one process: the figures are for both ends together. The
+//! sender retries when the lane's queue is full, as fast as it can, so its own
+//! thread's time counts as well.
+
+use std::error::Error;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use bytes::Bytes;
+use environment::Clock;
+use environment::real::RealClock;
+use peers::{BoxFuture, Handler, Lane, Peers, PeersOptions, Stream};
+use rustix::time::{ClockId, clock_gettime};
+
+/// Counts messages, and tells when the last one of a run has come.
+struct Counter {
+    done: SyncSender<()>,
+}
+
+/// Kind of a run's last message.
+const LAST: u8 = 1;
+
+impl Handler for Counter {
+    fn message(&self, _: u64, _: Lane, kind: u8, _: Bytes) {
+        if kind == LAST {
+            self.done.send(()).expect("the program waits for it");
+        }
+    }
+
+    fn request(&self, _: u64, _: u8, body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
+        Box::pin(async move { Ok(body) })
+    }
+
+    fn stream(&self, _: u64, _: u8, _: Bytes, _: Stream) -> BoxFuture<()> {
+        Box::pin(async {})
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (done, finished) = sync_channel(1);
+    let counter = Arc::new(Counter { done });
+    #[expect(clippy::disallowed_methods, reason = "binding is the caller's part")]
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = listener.local_addr()?.to_string();
+    let two = Peers::start(PeersOptions::new(1, 2, vec![listener]), counter.clone())?;
+    let one = Peers::start(PeersOptions::new(1, 1, vec![]), counter)?;
+    one.set_member(2, vec![address])?;
+    println!("    bytes   messages  messages/s      MiB/s  CPU us/message  refused");
+    for (bytes, messages) in [(100, 3_000_000), (64 << 10, 60_000)] {
+        run(&one, &finished, bytes, messages / 10)?;
+        for _ in 0..3 {
+            println!("{}", run(&one, &finished, bytes, messages)?);
+        }
+    }
+    calls(&one)?;
+    one.stop();
+    two.stop();
+    Ok(())
+}
+
+fn run(
+    peers: &Peers,
+    finished: &Receiver<()>,
+    bytes: usize,
+    messages: u64,
+) -> Result<String, Box<dyn Error>> {
+    let payload = [Bytes::from(vec![1; bytes])];
+    let (began, used) = (RealClock.now(), cpu());
+    let mut refused = 0_u64;
+    for number in 1..=messages {
+        let kind = if number == messages { LAST } else { 0 };
+        while peers.send(2, Lane::Bulk, kind, &payload).is_err() {
+            refused += 1;
+            std::thread::yield_now();
+        }
+    }
+    finished.recv()?;
+    let seconds = RealClock.now().saturating_since(began).as_secs_f64();
+    let micros = (cpu() - used).as_secs_f64() * 1e6 / messages as f64;
+    let rate = messages as f64 / seconds;
+    let volume = rate * bytes as f64 / f64::from(1 << 20);
+    Ok(format!(
+        "{bytes:9} {messages:10} {rate:11.0} {volume:10.0} {micros:15.2} {refused:8}"
+    ))
+}
+
+/// One request after the other: what a round trip through both ends takes.
+fn calls(peers: &Peers) -> Result<(), Box<dyn Error>> {
+    const CALLS: u32 = 20_000;
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let (began, used) = (RealClock.now(), cpu());
+    runtime.block_on(async {
+        for _ in 0..CALLS {
+            peers.call(2, 0, Bytes::from_static(&[7; 100])).await?;
+        }
+        Ok::<(), peers::CallError>(())
+    })?;
+    let each = RealClock.now().saturating_since(began) / CALLS;
+    let used = (cpu() - used) / CALLS;
+    println!("a call of 100 bytes, one at a time: {each:?}, of which CPU {used:?}");
+    Ok(())
+}
+
+/// What this process used so far, user and system.
+fn cpu() -> Duration {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(used.tv_sec as u64, used.tv_nsec as u32)
+}

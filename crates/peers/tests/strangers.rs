@@ -1,0 +1,198 @@
+//! Who must not come in, and what they are told; and bytes that are no frames.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+
+use environment::randomness::Random;
+use peers::{Lane, LinkError, PeersOptions, Refusal};
+use support::{CLUSTER, Member, enter, frame, let_in, listener, member, read_all, start};
+
+const BULK: u8 = 2;
+
+/// Member 1, which believes that member 2 of its cluster listens at `address`.
+fn misled(address: &str) -> Member {
+    let one = member(1);
+    one.peers.set_member(2, vec![address.to_owned()]).unwrap();
+    one
+}
+
+/// What member 1 learns on its Bulk lane.
+fn refusal(one: &Member) -> (Refusal, String) {
+    match one.events.disconnected(Lane::Bulk) {
+        LinkError::Refused { refusal, text, .. } => (refusal, text),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_member_of_another_cluster_is_told_both_clusters() {
+    let listener = listener();
+    let address = listener.local_addr().unwrap().to_string();
+    let _other = start((PeersOptions::new(0xc2, 2, vec![listener]), address.clone()));
+    let one = misled(&address);
+    let (refusal, text) = refusal(&one);
+    assert_eq!(refusal, Refusal::Cluster);
+    assert_eq!(
+        text,
+        "member 0000000000000001 belongs to cluster 00000000000000c1, this member to cluster \
+         00000000000000c2; check the peer addresses and the initial cluster of both"
+    );
+    let error = one.peers.status(2).unwrap().lanes[1].last_error.clone();
+    assert!(error.unwrap().to_string().starts_with(&address));
+}
+
+#[test]
+fn a_wrong_address_leads_to_the_name_of_who_is_there() {
+    let three = member(3);
+    let (refusal, text) = refusal(&misled(&three.address));
+    assert_eq!(refusal, Refusal::Member);
+    assert_eq!(
+        text,
+        "this is member 0000000000000003, not 0000000000000002; \
+         check the peer addresses of both"
+    );
+}
+
+#[test]
+fn a_member_that_meets_its_own_id_is_told() {
+    let two = member(2);
+    let mut socket = TcpStream::connect(&two.address).unwrap();
+    socket
+        .write_all(&support::hello(CLUSTER, 2, 2, BULK))
+        .unwrap();
+    let answer = String::from_utf8_lossy(&read_all(&mut socket)).into_owned();
+    assert!(
+        answer.contains("two members must not share an id"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn an_unknown_lane_and_a_damaged_hello_are_refused() {
+    let two = member(2);
+    let ask = |hello: &[u8]| {
+        let mut socket = TcpStream::connect(&two.address).unwrap();
+        socket.write_all(hello).unwrap();
+        read_all(&mut socket)
+    };
+    assert_eq!(ask(&support::hello(CLUSTER, 1, 2, 77))[10], 4);
+    let mut damaged = support::hello(CLUSTER, 1, 2, BULK);
+    damaged[20] ^= 1;
+    assert_eq!(ask(&damaged)[10], 5);
+}
+
+#[test]
+fn an_http_client_is_told_what_this_port_is() {
+    let two = member(2);
+    for request in [
+        "GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ] {
+        let mut socket = TcpStream::connect(&two.address).unwrap();
+        socket.write_all(request.as_bytes()).unwrap();
+        socket.shutdown(Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        assert!(
+            answer.starts_with("HTTP/1.1 400 Bad Request\r\n"),
+            "{answer}"
+        );
+        let (_, page) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(page.contains("members of an Inkstone cluster"), "{page}");
+        assert!(answer.contains(&format!("Content-Length: {}\r\n", page.len())));
+    }
+}
+
+#[test]
+fn other_protocols_are_hung_up_on() {
+    let two = member(2);
+    let mut random = Random::from_seed(1);
+    for _ in 0..50 {
+        let mut socket = TcpStream::connect(&two.address).unwrap();
+        let mut bytes = [0; 64];
+        random.fill(&mut bytes);
+        // It may hang up before it has everything.
+        let _ = socket.write_all(&bytes);
+        assert!(read_all(&mut socket).is_empty());
+    }
+}
+
+#[test]
+fn a_member_that_meets_another_server_says_so() {
+    let listener = listener();
+    let one = misled(&listener.local_addr().unwrap().to_string());
+    let server = environment::threads::spawn("other-server", move || {
+        for _ in Lane::KEPT {
+            let (mut socket, _) = listener.accept().unwrap();
+            socket
+                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                .unwrap();
+        }
+    });
+    let error = one.events.disconnected(Lane::Bulk);
+    assert!(matches!(error, LinkError::NotPeers { .. }), "{error}");
+    server.unwrap().join().unwrap();
+}
+
+#[test]
+fn a_damaged_frame_ends_the_connection_and_what_came_before_it_counts() {
+    let two = member(2);
+    let mut socket = enter(&two.address, 1, 2, BULK);
+    socket.write_all(&frame(1, 0, b"good")).unwrap();
+    let mut damaged = frame(2, 0, b"damaged");
+    damaged[14] ^= 0x20;
+    socket.write_all(&damaged).unwrap();
+    let _ = socket.write_all(&frame(3, 0, b"never read"));
+    assert!(read_all(&mut socket).is_empty());
+    let mut socket = enter(&two.address, 1, 2, BULK);
+    socket.write_all(&frame(4, 0, b"a new connection")).unwrap();
+    assert_eq!(two.events.message().2, 1);
+    assert_eq!(two.events.message().2, 4);
+}
+
+#[test]
+fn a_frame_over_the_limit_ends_the_connection_at_its_header() {
+    let two = member(2);
+    let mut socket = enter(&two.address, 1, 2, BULK);
+    let mut header = frame(1, 0, b"");
+    header[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+    socket.write_all(&header).unwrap();
+    assert!(read_all(&mut socket).is_empty());
+}
+
+#[test]
+fn the_newest_connection_of_a_lane_replaces_its_elder() {
+    let two = member(2);
+    let mut elder = enter(&two.address, 1, 2, BULK);
+    let mut newer = enter(&two.address, 1, 2, BULK);
+    assert!(read_all(&mut elder).is_empty());
+    newer.write_all(&frame(1, 0, b"here")).unwrap();
+    assert_eq!(two.events.message().3, "here");
+}
+
+#[test]
+fn messages_of_members_outside_the_table_are_delivered() {
+    let two = member(2);
+    let mut socket = enter(&two.address, 99, 2, BULK);
+    socket
+        .write_all(&frame(1, 0, b"who are the others?"))
+        .unwrap();
+    assert_eq!(two.events.message().0, 99);
+}
+
+#[test]
+fn bytes_that_come_back_on_a_one_way_lane_end_it() {
+    let listener = listener();
+    let one = misled(&listener.local_addr().unwrap().to_string());
+    let (mut socket, _) = let_in(&listener, 2, BULK);
+    one.events.connected(Lane::Bulk);
+    socket.write_all(b"!").unwrap();
+    let error = one.events.disconnected(Lane::Bulk).to_string();
+    assert!(
+        error.ends_with("bytes came back on a one-way lane"),
+        "{error}"
+    );
+}

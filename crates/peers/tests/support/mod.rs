@@ -1,0 +1,299 @@
+//! Members on loopback, and a handler that writes down what comes.
+#![allow(dead_code, reason = "no test needs all of it")]
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use peers::{BoxFuture, CallError, Handler, Lane, LinkError, Peers, PeersOptions, Stream};
+use tokio::sync::oneshot;
+
+pub const CLUSTER: u64 = 0xc1;
+
+/// Long enough for any machine; a test that waits this long has failed.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a handler was told.
+#[derive(Debug)]
+pub enum Event {
+    Message(u64, Lane, u8, Bytes),
+    Request(u64, u8, Bytes),
+    /// A request's future was dropped before it answered.
+    Dropped(u8),
+    Link(u64, Lane, Result<(), LinkError>),
+}
+
+/// Answers to requests that wait for the test, by kind.
+type Held = HashMap<u8, oneshot::Receiver<Result<Bytes, Bytes>>>;
+
+/// Writes down what comes. Requests are answered with their bodies, unless
+/// [`Recorder::hold`] was called for their kind.
+#[derive(Clone)]
+pub struct Recorder {
+    events: Sender<Event>,
+    held: Arc<Mutex<Held>>,
+}
+
+/// What was written down.
+pub struct Events(Receiver<Event>);
+
+impl Recorder {
+    pub fn new() -> (Arc<Recorder>, Events) {
+        let (events, receiver) = channel();
+        let recorder = Recorder {
+            events,
+            held: Arc::default(),
+        };
+        (Arc::new(recorder), Events(receiver))
+    }
+
+    /// The next request of `kind` is answered when the test says so.
+    pub fn hold(&self, kind: u8) -> oneshot::Sender<Result<Bytes, Bytes>> {
+        let (sender, receiver) = oneshot::channel();
+        self.held.lock().unwrap().insert(kind, receiver);
+        sender
+    }
+
+    fn tell(&self, event: Event) {
+        // The test may have seen enough.
+        let _ = self.events.send(event);
+    }
+}
+
+impl Events {
+    /// The first event that `wanted` accepts; others are passed over.
+    pub fn wait<T>(&self, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
+        loop {
+            let event = self.0.recv_timeout(PATIENCE);
+            let event = event.expect("what the test waits for never came");
+            if let Some(found) = wanted(event) {
+                return found;
+            }
+        }
+    }
+
+    pub fn message(&self) -> (u64, Lane, u8, Bytes) {
+        self.wait(|event| match event {
+            Event::Message(from, lane, kind, payload) => Some((from, lane, kind, payload)),
+            _ => None,
+        })
+    }
+
+    pub fn request(&self) -> (u64, u8, Bytes) {
+        self.wait(|event| match event {
+            Event::Request(from, kind, body) => Some((from, kind, body)),
+            _ => None,
+        })
+    }
+
+    pub fn connected(&self, wanted: Lane) {
+        self.wait(|event| match event {
+            Event::Link(_, lane, Ok(())) if lane == wanted => Some(()),
+            _ => None,
+        });
+    }
+
+    pub fn disconnected(&self, wanted: Lane) -> LinkError {
+        self.wait(|event| match event {
+            Event::Link(_, lane, Err(error)) if lane == wanted => Some(error),
+            _ => None,
+        })
+    }
+}
+
+/// Tells when it is dropped without having been answered.
+struct Watched {
+    recorder: Recorder,
+    kind: u8,
+    answered: bool,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if !self.answered {
+            self.recorder.tell(Event::Dropped(self.kind));
+        }
+    }
+}
+
+impl Handler for Recorder {
+    fn message(&self, from: u64, lane: Lane, kind: u8, payload: Bytes) {
+        self.tell(Event::Message(from, lane, kind, payload));
+    }
+
+    fn request(&self, from: u64, kind: u8, body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
+        let recorder = self.clone();
+        Box::pin(async move {
+            let held = recorder.held.lock().unwrap().remove(&kind);
+            recorder.tell(Event::Request(from, kind, body.clone()));
+            let Some(held) = held else { return Ok(body) };
+            let mut watched = Watched {
+                recorder,
+                kind,
+                answered: false,
+            };
+            let answer = held.await.expect("the test answers or drops the caller");
+            watched.answered = true;
+            answer
+        })
+    }
+
+    fn stream(&self, _: u64, _: u8, header: Bytes, mut stream: Stream) -> BoxFuture<()> {
+        Box::pin(async move {
+            stream.send(0, header).await.unwrap();
+            while let Ok(Some(frame)) = stream.receive().await {
+                stream.send(frame.kind, frame.payload).await.unwrap();
+            }
+            let _ = stream.finish().await;
+        })
+    }
+
+    fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {
+        self.tell(Event::Link(to, lane, state.map_err(Clone::clone)));
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a port of the test's own")]
+pub fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+/// Options of member `id` with a port of its own, and its address.
+pub fn options(id: u64) -> (PeersOptions, String) {
+    let listener = listener();
+    let address = listener.local_addr().unwrap().to_string();
+    (PeersOptions::new(CLUSTER, id, vec![listener]), address)
+}
+
+/// A running member of the test.
+pub struct Member {
+    pub peers: Peers,
+    pub address: String,
+    pub recorder: Arc<Recorder>,
+    pub events: Events,
+}
+
+pub fn start(options: (PeersOptions, String)) -> Member {
+    let (recorder, events) = Recorder::new();
+    Member {
+        peers: Peers::start(options.0, Arc::clone(&recorder) as Arc<dyn Handler>).unwrap(),
+        address: options.1,
+        recorder,
+        events,
+    }
+}
+
+/// Member `id` with the default limits.
+pub fn member(id: u64) -> Member {
+    start(options(id))
+}
+
+impl Member {
+    /// Takes `other` into the table.
+    pub fn knows(&self, id: u64, other: &Member) {
+        let addresses = vec![other.address.clone()];
+        self.peers.set_member(id, addresses).unwrap();
+    }
+
+    /// Asks member `to`; the request is queued when this returns.
+    pub fn ask(&self, to: u64, kind: u8, body: &[u8]) -> Asked {
+        let (peers, body) = (self.peers.clone(), Bytes::copy_from_slice(body));
+        let mut asked: Asked = Box::pin(async move { peers.call(to, kind, body).await });
+        let mut context = Context::from_waker(Waker::noop());
+        match asked.as_mut().poll(&mut context) {
+            // The answer was here before we looked.
+            Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
+            Poll::Pending => asked,
+        }
+    }
+}
+
+/// A call that is under way; dropping it cancels it.
+pub type Asked = BoxFuture<Result<Bytes, CallError>>;
+
+/// Waits for `future` on this thread.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    runtime.unwrap().block_on(future)
+}
+
+/// The hello of a dialer whose release is "r1".
+pub fn hello(cluster: u64, sender: u64, receiver: u64, lane: u8) -> Vec<u8> {
+    let mut bytes = b"INKPEERS\x01\x00\x00\x02\x00\x00\x00\x00".to_vec();
+    bytes[10] = lane;
+    for id in [cluster, sender, receiver] {
+        bytes.extend_from_slice(&id.to_le_bytes());
+    }
+    bytes.extend_from_slice(b"r1");
+    let crc = crc_fast::crc32_iscsi(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// A listener's welcome whose release is "r2".
+pub fn welcome(cluster: u64, member: u64) -> Vec<u8> {
+    let mut bytes = hello(cluster, member, 0, 0);
+    bytes.truncate(40);
+    bytes.extend_from_slice(b"r2");
+    let crc = crc_fast::crc32_iscsi(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// Bytes of a hello or welcome with a release of two characters and no reason.
+pub const GREETING_BYTES: usize = 40 + 2 + 4;
+
+/// A frame with one payload.
+pub fn frame(kind: u8, role: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (payload.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&[kind, role, 0, 0]);
+    bytes.extend_from_slice(payload);
+    let crc = crc_fast::crc32_iscsi(&bytes);
+    [&crc.to_le_bytes()[..], &bytes].concat()
+}
+
+/// The next `bytes` bytes.
+pub fn read(socket: &mut TcpStream, bytes: usize) -> Vec<u8> {
+    let mut read = vec![0; bytes];
+    socket.read_exact(&mut read).unwrap();
+    read
+}
+
+/// Everything until the other side closes the connection.
+pub fn read_all(socket: &mut TcpStream) -> Vec<u8> {
+    let mut all = Vec::new();
+    // A reset ends it as well.
+    let _ = socket.read_to_end(&mut all);
+    all
+}
+
+/// A connection to `address` on `lane`, let in.
+pub fn enter(address: &str, sender: u64, receiver: u64, lane: u8) -> TcpStream {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket
+        .write_all(&hello(CLUSTER, sender, receiver, lane))
+        .unwrap();
+    let head = read(&mut socket, 40);
+    assert_eq!(head[10], 0, "accepted");
+    read(&mut socket, usize::from(head[11]) + 4);
+    socket
+}
+
+/// Takes the connection for `lane` that a member makes, and lets it in as
+/// `member`; its hello.
+pub fn let_in(listener: &TcpListener, member: u64, lane: u8) -> (TcpStream, Vec<u8>) {
+    loop {
+        let (mut socket, _) = listener.accept().unwrap();
+        let head = read(&mut socket, 40);
+        let rest = read(&mut socket, usize::from(head[11]) + 4);
+        if head[10] == lane {
+            socket.write_all(&welcome(CLUSTER, member)).unwrap();
+            return (socket, [head, rest].concat());
+        }
+    }
+}
