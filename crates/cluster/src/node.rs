@@ -191,13 +191,14 @@ impl Drop for Shared {
 }
 
 fn open_machine(options: &NodeOptions) -> Result<(Machine, Reader), Error> {
-    Machine::open(
+    let opened = Machine::open(
         Arc::clone(&options.disk),
         &options.directory,
         options.machine.clone(),
         Arc::clone(&options.clock),
-    )
-    .map_err(|error| Error::Storage(error.to_string()))
+    );
+    let (machine, reader, _) = opened.map_err(|error| Error::Storage(error.to_string()))?;
+    Ok((machine, reader))
 }
 
 /// A broken invariant ends the replica thread; nobody may wait for it then.

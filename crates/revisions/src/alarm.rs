@@ -4,7 +4,7 @@
 //! | alarm   | refused until it is cleared                                   |
 //! |---------|---------------------------------------------------------------|
 //! | NOSPACE | puts, lease grants, transactions that may put                  |
-//! | CORRUPT | every change but alarms themselves                             |
+//! | CORRUPT | every change but those of alarms and of the membership         |
 //!
 //! Clearing NOSPACE does not make room: the next write over the quota raises
 //! it again.
@@ -129,7 +129,8 @@ impl Machine {
     }
 
     pub(crate) fn check_corrupt(&self, command: &Command) -> Result<(), Error> {
-        if !matches!(command, Command::Alarm(_)) && self.decided.alarms.raised(AlarmType::Corrupt) {
+        let passes = matches!(command, Command::Alarm(_)) || command.is_about_members();
+        if !passes && self.decided.alarms.raised(AlarmType::Corrupt) {
             return Err(Refusal::Corrupt.into());
         }
         Ok(())

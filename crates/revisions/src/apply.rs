@@ -17,6 +17,7 @@ use crate::Error;
 use crate::alarm::Alarms;
 use crate::lease::Lessor;
 use crate::machine::Machine;
+use crate::member::Members;
 use crate::state::StateRecord;
 
 /// Everything applied besides keys.
@@ -28,6 +29,9 @@ pub(crate) struct Applied {
     pub alarms: Alarms,
     /// Newest compaction; -1 before the first.
     pub compacted: i64,
+    /// Who belongs to the cluster; replaced, never changed, so that readers
+    /// keep theirs.
+    pub members: Arc<Members>,
 }
 
 impl Applied {
@@ -36,6 +40,7 @@ impl Applied {
             lessor: Lessor::new(clock),
             alarms: Alarms::default(),
             compacted: -1,
+            members: Arc::default(),
         }
     }
 
@@ -45,7 +50,11 @@ impl Applied {
             match change {
                 Change::Key(change) => self.absorb_key(change),
                 Change::State { kind, payload } => {
-                    self.absorb_record(StateRecord::decode(*kind, payload)?);
+                    let record = StateRecord::decode(*kind, payload)?;
+                    self.absorb_record(record).map_err(|reason| Error::State {
+                        kind: *kind,
+                        reason,
+                    })?;
                 }
             }
         }
@@ -60,7 +69,7 @@ impl Applied {
         }
     }
 
-    fn absorb_record(&mut self, record: StateRecord) {
+    fn absorb_record(&mut self, record: StateRecord) -> Result<(), &'static str> {
         match record {
             StateRecord::Granted { id, ttl_seconds } => self.lessor.grant(id, ttl_seconds),
             StateRecord::Revoked { id } => self.lessor.revoke(id),
@@ -68,18 +77,19 @@ impl Applied {
             StateRecord::Alarm(change) => {
                 self.alarms.change(change);
             }
+            StateRecord::Member(change) => Arc::make_mut(&mut self.members).change(change)?,
         }
+        Ok(())
     }
 }
 
 impl Machine {
-    /// Makes a durable batch visible. In the order of sealing.
+    /// Makes a durable and committed batch visible: one that was sealed here,
+    /// in the order of sealing, or, where this machine does not lead, whatever
+    /// the log says. Its records are such as this release reads
+    /// ([`crate::check_records`]).
     pub fn apply(&mut self, batch: Batch, appended: Appended) {
-        let newest = batch.mains().map_or(0, |(_, last)| last);
-        assert!(
-            newest <= self.decided.revision,
-            "revision {newest} is applied but was never decided here"
-        );
+        self.check_order(&batch);
         self.applier.apply(&batch, &appended);
         let compacted = self.remember(&batch);
         if let Some(revision) = compacted {
@@ -87,7 +97,7 @@ impl Machine {
         }
         self.shared.hub.publish(&batch);
         self.forget(&batch);
-        self.count_applied();
+        self.count_applied(&batch);
         let nothing_left = !self.has_unapplied();
         assert!(
             !nothing_left || self.overlay.is_empty(),
@@ -102,13 +112,13 @@ impl Machine {
         let before = applied.compacted;
         applied
             .absorb(batch)
-            .expect("records that this release wrote a moment ago");
+            .expect("records that were checked before they entered the log");
         assert!(
             before <= applied.compacted,
             "compaction went back from {before}"
         );
         assert!(
-            applied.compacted <= self.decided.compacted,
+            !self.leading || applied.compacted <= self.decided.compacted,
             "compacted but never decided"
         );
         Some(applied.compacted).filter(|&compacted| compacted != before)

@@ -8,10 +8,14 @@ use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{
     AlarmRequest, AlarmResponse, CompactionRequest, CompactionResponse, DeleteRangeRequest,
     DeleteRangeResponse, LeaseGrantRequest, LeaseGrantResponse, LeaseRevokeRequest,
-    LeaseRevokeResponse, PutRequest, PutResponse, RequestOp, ResponseHeader, TxnRequest,
+    LeaseRevokeResponse, MemberAddRequest, MemberAddResponse, MemberPromoteRequest,
+    MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse, MemberUpdateRequest,
+    MemberUpdateResponse, PutRequest, PutResponse, RequestOp, ResponseHeader, TxnRequest,
     TxnResponse,
 };
 use prost::Message;
+
+use crate::membership::{MemberPublishRequest, MemberPublishResponse};
 
 /// A request that may change something.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +34,16 @@ pub enum Command {
     LeaseRevoke(LeaseRevokeRequest),
     /// Look at, raise or clear alarms.
     Alarm(AlarmRequest),
+    /// Take in a member; the machine gives it its id.
+    MemberAdd(MemberAddRequest),
+    /// Let a member go, forever.
+    MemberRemove(MemberRemoveRequest),
+    /// A member is reached elsewhere.
+    MemberUpdate(MemberUpdateRequest),
+    /// A learner votes from now on.
+    MemberPromote(MemberPromoteRequest),
+    /// A member that has started says who it is.
+    MemberPublish(MemberPublishRequest),
 }
 
 /// What a [`Command`] of the same name answers.
@@ -49,6 +63,16 @@ pub enum Response {
     LeaseRevoke(LeaseRevokeResponse),
     /// See [`Command::Alarm`].
     Alarm(AlarmResponse),
+    /// See [`Command::MemberAdd`].
+    MemberAdd(MemberAddResponse),
+    /// See [`Command::MemberRemove`].
+    MemberRemove(MemberRemoveResponse),
+    /// See [`Command::MemberUpdate`].
+    MemberUpdate(MemberUpdateResponse),
+    /// See [`Command::MemberPromote`].
+    MemberPromote(MemberPromoteResponse),
+    /// See [`Command::MemberPublish`].
+    MemberPublish(MemberPublishResponse),
 }
 
 impl Command {
@@ -62,7 +86,28 @@ impl Command {
             Command::LeaseGrant(request) => request.encoded_len(),
             Command::LeaseRevoke(request) => request.encoded_len(),
             Command::Alarm(request) => request.encoded_len(),
+            Command::MemberAdd(request) => request.encoded_len(),
+            Command::MemberRemove(request) => request.encoded_len(),
+            Command::MemberUpdate(request) => request.encoded_len(),
+            Command::MemberPromote(request) => request.encoded_len(),
+            Command::MemberPublish(request) => request.encoded_len(),
         }
+    }
+
+    /// Raft counts votes differently once it is applied: it needs a batch of
+    /// its own, and no other such change under way
+    /// ([`crate::Machine::configuration_is_pending`]).
+    pub fn changes_configuration(&self) -> bool {
+        matches!(
+            self,
+            Command::MemberAdd(_) | Command::MemberRemove(_) | Command::MemberPromote(_)
+        )
+    }
+
+    /// About the members, not about what they keep.
+    pub(crate) fn is_about_members(&self) -> bool {
+        self.changes_configuration()
+            || matches!(self, Command::MemberUpdate(_) | Command::MemberPublish(_))
     }
 }
 
@@ -77,6 +122,11 @@ impl Response {
             Response::LeaseGrant(response) => &mut response.header,
             Response::LeaseRevoke(response) => &mut response.header,
             Response::Alarm(response) => &mut response.header,
+            Response::MemberAdd(response) => &mut response.header,
+            Response::MemberRemove(response) => &mut response.header,
+            Response::MemberUpdate(response) => &mut response.header,
+            Response::MemberPromote(response) => &mut response.header,
+            Response::MemberPublish(response) => &mut response.header,
         }
         .get_or_insert_default()
     }

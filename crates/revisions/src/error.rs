@@ -29,6 +29,22 @@ pub enum Error {
         /// What did not fit.
         reason: &'static str,
     },
+    /// The members that a new cluster shall start with are no set of members.
+    #[error(
+        "initial member {id:x}: {what}; list every member once, each with peer URLs of its own"
+    )]
+    InitialMembers {
+        /// Which of them.
+        id: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A command or an answer of another member does not decode.
+    #[error("a message from another member cannot be read ({0}); run the same release everywhere")]
+    Unreadable(Arc<str>),
+    /// What went wrong on the member that decides, in its words.
+    #[error("on the leader: {0}")]
+    Elsewhere(Arc<str>),
     /// The kernel gave no random bytes.
     #[error("no randomness from the kernel ({0}); set `lease_id_seed` to do without")]
     Randomness(Arc<std::io::Error>),

@@ -29,7 +29,20 @@ impl Machine {
     /// Decides one command against everything evaluated so far. On `Ok` its
     /// effects, if any, are in the open batch; on `Err` there are none, but
     /// for the NOSPACE alarm that a write over the quota raises.
+    ///
+    /// Only where this machine leads, never into a batch that
+    /// [`Machine::open_is_membership`], and a command that
+    /// [`Command::changes_configuration`] only into an empty one.
     pub fn evaluate(&mut self, command: &Command) -> Result<Response, Error> {
+        assert!(self.leading, "only the leader decides: {command:?}");
+        assert!(
+            !self.open_is_membership(),
+            "a change of the configuration stays alone in its batch: seal first"
+        );
+        assert!(
+            self.open_is_empty() || !command.changes_configuration(),
+            "a change of the configuration has a batch of its own: seal first"
+        );
         self.check_corrupt(command)?;
         self.check_quota(command)?;
         match command {
@@ -42,6 +55,26 @@ impl Machine {
             Command::LeaseGrant(request) => self.grant(request).map(Response::LeaseGrant),
             Command::LeaseRevoke(request) => self.revoke(request).map(Response::LeaseRevoke),
             Command::Alarm(request) => Ok(Response::Alarm(self.alarm(request))),
+            command => self.evaluate_membership(command),
+        }
+    }
+
+    fn evaluate_membership(&mut self, command: &Command) -> Result<Response, Error> {
+        match command {
+            Command::MemberAdd(request) => self.member_add(request).map(Response::MemberAdd),
+            Command::MemberRemove(request) => {
+                self.member_remove(request).map(Response::MemberRemove)
+            }
+            Command::MemberUpdate(request) => {
+                self.member_update(request).map(Response::MemberUpdate)
+            }
+            Command::MemberPromote(request) => {
+                self.member_promote(request).map(Response::MemberPromote)
+            }
+            Command::MemberPublish(request) => {
+                self.member_publish(request).map(Response::MemberPublish)
+            }
+            other => unreachable!("not about members: {other:?}"),
         }
     }
 

@@ -17,7 +17,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 use engine::Stored;
 use etcd_api::Error as Refusal;
 
-use crate::state::encode_checkpoint;
+use crate::checkpoint;
 use crate::{Error, Reader};
 
 /// The name of etcd's bucket, hashed first.
@@ -87,7 +87,7 @@ impl Reader {
         let keys = self.hash_kv(0)?;
         let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
         digest.update(&keys.hash.to_le_bytes());
-        digest.update(&encode_checkpoint(
+        digest.update(&checkpoint::encode(
             &self.shared.applied(),
             keys.hash_revision,
         ));

@@ -18,13 +18,16 @@
 //!
 //! Evaluation decides everything and touches nothing shared: its effects wait
 //! in the overlay until the log has them. Apply decides nothing. Dropping the
-//! overlay ([`Machine::abandon`]) is therefore always safe.
+//! overlay ([`Machine::abandon`]) is therefore always safe. Of several machines
+//! one decides ([`Machine::promote`]) and all apply.
 //!
 //! Responses carry a header with the revision; cluster and member ids and the
 //! term are the caller's to fill.
 
 mod alarm;
 mod apply;
+mod bootstrap;
+mod checkpoint;
 mod command;
 mod compaction;
 mod compare;
@@ -32,12 +35,18 @@ mod delete_range;
 mod duplicate_keys;
 mod error;
 mod evaluate;
+mod fields;
 mod hash;
+pub mod identity;
 mod key_range;
+mod leadership;
 mod lease;
 mod machine;
+mod member;
+mod membership;
 mod options;
 mod overlay;
+mod peer_urls;
 mod put;
 mod quota;
 mod range;
@@ -49,12 +58,18 @@ pub mod validate;
 mod view;
 mod warm;
 pub mod watch;
+mod wire;
 
 pub use command::{Command, Response, is_read_only, is_serializable};
 pub use error::Error;
 pub use hash::KeyValueHash;
 pub use machine::Machine;
+pub use member::{Member, MemberChange, Members, quorum};
+pub use membership::{
+    MemberPublishRequest, MemberPublishResponse, membership_of, membership_of_body,
+};
 pub use options::{Options, WatchOptions};
 pub use range_stream::RangeStream;
 pub use reader::Reader;
+pub use state::check_records;
 pub use watch::{WatchHub, WatchStream};

@@ -21,16 +21,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::{Applier, Batch, Change, Engine, KeyChange, Replayed};
+use engine::{Applier, Batch, Change, Commitment, Engine, KeyChange, Recovered, Replayed};
 use environment::randomness::Random;
 use environment::{Clock, Disk};
 
 use crate::alarm::Alarms;
 use crate::apply::Applied;
+use crate::bootstrap::{self, Bootstrap};
+use crate::leadership::Sealed;
 use crate::lease::Pace;
+use crate::member::{MemberChange, Members};
 use crate::overlay::Overlay;
-use crate::state::{StateRecord, decode_checkpoint, encode_checkpoint};
-use crate::{Error, Options, Reader, WatchHub};
+use crate::state::StateRecord;
+use crate::{Error, Options, Reader, WatchHub, checkpoint};
 
 /// About what a record takes in the log besides its key and value.
 const RECORD_BYTES: u64 = 80;
@@ -47,12 +50,15 @@ pub struct Machine {
     pub(crate) overlay: Overlay,
     pub(crate) decided: Decided,
     pub(crate) open: OpenBatch,
-    /// Bytes of each sealed batch that is not applied, oldest first.
-    sealed_bytes: VecDeque<u64>,
+    /// Sealed and not applied, oldest first.
+    pub(crate) sealed: VecDeque<Sealed>,
+    /// Commands are decided here.
+    pub(crate) leading: bool,
     /// Steps of upkeep since the used bytes were measured.
     unmeasured_steps: u32,
     pub(crate) pace: Pace,
     pub(crate) random: Random,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// What request tasks read, and apply writes.
@@ -78,6 +84,8 @@ pub(crate) struct Decided {
     pub compacted: i64,
     /// Raised alarms.
     pub alarms: Alarms,
+    /// Who belongs to the cluster.
+    pub members: Arc<Members>,
 }
 
 /// Effects of the commands evaluated since the last seal.
@@ -86,6 +94,15 @@ pub(crate) struct OpenBatch {
     changes: Vec<Change>,
     /// About what it will take in the log.
     bytes: u64,
+    /// It holds a change of Raft's configuration, and nothing else.
+    changes_configuration: bool,
+}
+
+/// About what a batch takes in the log.
+pub(crate) fn log_bytes_of(batch: &Batch) -> u64 {
+    let states = batch.changes.len() - batch.keys().count();
+    let values: u64 = batch.keys().map(|change| change.kv.len() as u64).sum();
+    RECORD_BYTES * (states + batch.keys().count()) as u64 + values
 }
 
 /// About what key changes will take in the log.
@@ -103,6 +120,21 @@ impl OpenBatch {
     pub fn push_state(&mut self, record: &StateRecord) {
         self.bytes += RECORD_BYTES;
         self.changes.push(record.encode());
+    }
+
+    pub fn push_member_change(&mut self, change: &MemberChange) {
+        if change.changes_configuration() {
+            assert!(
+                self.changes.is_empty(),
+                "a change of the configuration has a batch of its own: seal first"
+            );
+            self.changes_configuration = true;
+        }
+        self.push_state(&StateRecord::Member(change.clone()));
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 
@@ -128,31 +160,43 @@ impl Shared {
             .store(self.engine.status().log_bytes, Ordering::Relaxed);
     }
 
-    fn decided(&self) -> Decided {
+    /// Bytes have been written that are not measured yet.
+    pub fn count_used(&self, bytes: u64) {
+        self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// As of everything applied.
+    pub fn decided(&self) -> Decided {
         let revision = self.engine.snapshot().revision();
         let applied = self.applied();
         Decided {
             revision,
             compacted: applied.compacted,
             alarms: applied.alarms.clone(),
+            members: Arc::clone(&applied.members),
         }
     }
 }
 
 impl Machine {
-    /// Opens the directory, recovers everything in it and takes its lock.
-    /// Leases start with their full time to live, as after an election.
+    /// Opens the directory, recovers everything in it and takes its lock. A new
+    /// directory starts with `options.initial_members`, if there are any.
+    /// Also returns what Raft has to know of the log; the members it has to
+    /// know are [`Reader::members`].
+    ///
+    /// Where the machine leads at once ([`Machine::promote`]), leases start
+    /// with their full time to live, as after an election.
     pub fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
         options: Options,
         clock: Arc<dyn Clock>,
-    ) -> Result<(Machine, Reader), Error> {
+    ) -> Result<(Machine, Reader, Recovered), Error> {
         let mut applied = Applied::new(Arc::clone(&clock));
-        let (engine, mut applier, _) =
+        let (engine, mut applier, mut recovered) =
             Engine::open(disk, directory, options.engine.clone(), &mut |replayed| {
                 let outcome = match replayed {
-                    Replayed::Checkpoint(blob) => decode_checkpoint(blob, &mut applied),
+                    Replayed::Checkpoint(blob) => checkpoint::decode(blob, &mut applied),
                     Replayed::Batch(batch) => applied.absorb(batch),
                 };
                 outcome.map_err(|error| engine::Error::Replay(error.to_string()))
@@ -160,12 +204,36 @@ impl Machine {
         if applied.compacted >= 0 {
             applier.compact(applied.compacted);
         }
+        if bootstrap::is_new(&recovered) && !options.initial_members.is_empty() {
+            let bootstrap = Bootstrap {
+                engine: &engine,
+                applier: &mut applier,
+                applied: &mut applied,
+                commitment: options.engine.commitment,
+            };
+            bootstrap.run(&mut recovered, &options.initial_members)?;
+        }
+        let machine = Machine::start(engine, applier, applied, options, clock)?;
+        let reader = Reader {
+            shared: Arc::clone(&machine.shared),
+        };
+        Ok((machine, reader, recovered))
+    }
+
+    fn start(
+        engine: Engine,
+        applier: Applier,
+        applied: Applied,
+        options: Options,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Machine, Error> {
         let random = match options.lease_id_seed {
             Some(seed) => Random::from_seed(seed),
             None => Random::from_system().map_err(Error::randomness)?,
         };
         let pace = Pace::new(options.lease_revocations_per_second, clock.now());
         let hub = Arc::new(WatchHub::new(engine.clone(), options.watch));
+        let alone = options.engine.commitment == Commitment::Alone;
         let shared = Arc::new(Shared {
             engine,
             applied: Mutex::new(applied),
@@ -177,55 +245,45 @@ impl Machine {
         shared.update_used_bytes();
         let mut machine = Machine {
             decided: shared.decided(),
-            shared: Arc::clone(&shared),
+            shared,
             applier,
             overlay: Overlay::default(),
             open: OpenBatch::default(),
-            sealed_bytes: VecDeque::new(),
+            sealed: VecDeque::new(),
+            leading: false,
             unmeasured_steps: 0,
             pace,
             random,
+            clock,
         };
-        machine.promote(Duration::ZERO);
-        Ok((machine, Reader { shared }))
+        if alone {
+            machine.promote(Duration::ZERO);
+        }
+        Ok(machine)
     }
 
     /// Closes the open batch. `None` when nothing was written.
     pub fn seal(&mut self, term: u64, index: u64) -> Option<Batch> {
-        let OpenBatch { changes, bytes } = std::mem::take(&mut self.open);
-        if changes.is_empty() {
+        let open = std::mem::take(&mut self.open);
+        if open.changes.is_empty() {
             return None;
         }
         assert!(index > 0, "index 0 means nothing in the log");
-        self.sealed_bytes.push_back(bytes);
+        assert!(
+            !open.changes_configuration || open.changes.len() == 1,
+            "a change of the configuration stays alone in its batch"
+        );
+        self.sealed.push_back(Sealed {
+            term,
+            index,
+            bytes: open.bytes,
+            changes_configuration: open.changes_configuration,
+        });
         Some(Batch {
             term,
             index,
-            changes,
+            changes: open.changes,
         })
-    }
-
-    /// Forgets everything evaluated and not applied.
-    pub fn abandon(&mut self) {
-        self.overlay.clear();
-        self.open = OpenBatch::default();
-        self.sealed_bytes.clear();
-        self.decided = self.shared.decided();
-    }
-
-    /// This node leads from now on: leases start over with their full time to
-    /// live and `extend` on top. A machine leads when it is opened.
-    pub fn promote(&mut self, extend: Duration) {
-        // Fewer than may be revoked: a pile must not take the whole allowance.
-        let per_second = self.shared.options.lease_revocations_per_second / 4 * 3;
-        self.shared.applied().lessor.promote(extend, per_second);
-    }
-
-    /// This node no longer leads: leases do not expire here, and everything
-    /// unapplied is forgotten.
-    pub fn demote(&mut self) {
-        self.shared.applied().lessor.demote();
-        self.abandon();
     }
 
     /// A step of sweeping up after compactions, checkpointing and reclaim when
@@ -269,24 +327,18 @@ impl Machine {
     /// The open batch has as much in it as a batch should: seal it before the
     /// next command. Whatever a single command may still add, fits.
     pub fn batch_is_full(&self) -> bool {
-        self.open.bytes >= self.shared.command_bytes_max()
+        self.open_is_membership() || self.open.bytes >= self.shared.command_bytes_max()
     }
 
-    /// Bytes evaluated that the log does not count yet.
-    pub(crate) fn unapplied_bytes(&self) -> u64 {
-        self.open.bytes + self.sealed_bytes.iter().sum::<u64>()
+    /// The open batch changes nothing so far.
+    pub fn open_is_empty(&self) -> bool {
+        self.open.changes.is_empty()
     }
 
-    /// Something is evaluated or sealed that is not applied.
-    pub(crate) fn has_unapplied(&self) -> bool {
-        !self.open.changes.is_empty() || !self.sealed_bytes.is_empty()
-    }
-
-    /// A batch has been applied: the log counts it from now on. Measuring
-    /// would walk all segments; `maintain` does that.
-    pub(crate) fn count_applied(&mut self) {
-        let bytes = self.sealed_bytes.pop_front().unwrap_or(0);
-        self.shared.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+    /// The open batch is a change of Raft's configuration: nothing else may
+    /// enter it.
+    pub fn open_is_membership(&self) -> bool {
+        self.open.changes_configuration
     }
 }
 
@@ -294,6 +346,6 @@ impl Shared {
     /// What a checkpoint keeps besides keys.
     fn checkpoint_state(&self) -> Vec<u8> {
         let revision = self.engine.snapshot().revision();
-        encode_checkpoint(&self.applied(), revision)
+        checkpoint::encode(&self.applied(), revision)
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::Member;
+
 /// How a [`crate::Machine`] behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -12,6 +14,10 @@ pub struct Options {
     pub quota_bytes: Option<u64>,
     /// Whose name alarms carry that this machine raises.
     pub member_id: u64,
+    /// Whom a new directory starts with; every member of a new cluster is given
+    /// the same. None: the directory waits to be filled by a cluster that exists.
+    /// A directory that holds something ignores them.
+    pub initial_members: Vec<Member>,
     /// Shorter leases are lengthened to this.
     pub lease_ttl_min_seconds: i64,
     /// Expired leases handed out by [`crate::Machine::expired`] per second.
@@ -46,6 +52,7 @@ impl Default for Options {
             engine: engine::Options::default(),
             quota_bytes: Some(2 << 30),
             member_id: 0,
+            initial_members: Vec::new(),
             lease_ttl_min_seconds: 2,
             lease_revocations_per_second: 1000,
             lease_revocation_retry: Duration::from_secs(3),

@@ -47,7 +47,12 @@ fn cost(command: &Command) -> u64 {
         Command::DeleteRange(_)
         | Command::Compact(_)
         | Command::LeaseRevoke(_)
-        | Command::Alarm(_) => 0,
+        | Command::Alarm(_)
+        | Command::MemberAdd(_)
+        | Command::MemberRemove(_)
+        | Command::MemberUpdate(_)
+        | Command::MemberPromote(_)
+        | Command::MemberPublish(_) => 0,
     }
 }
 

@@ -9,6 +9,7 @@ use etcd_api::etcdserverpb::{
 
 use crate::key_range::KeyRange;
 use crate::machine::Shared;
+use crate::member::Members;
 use crate::view::View;
 use crate::{Error, RangeStream, WatchHub, range, transaction};
 
@@ -58,6 +59,16 @@ impl Reader {
     pub fn txn(&self, request: &TxnRequest) -> Result<TxnResponse, Error> {
         let snapshot = self.shared.engine.snapshot();
         transaction::read_only(self.view(&snapshot), request)
+    }
+
+    /// Who belongs to the cluster, as applied.
+    pub fn members(&self) -> Arc<Members> {
+        Arc::clone(&self.shared.applied().members)
+    }
+
+    /// A member had this id, and was removed.
+    pub fn is_removed(&self, id: u64) -> bool {
+        self.shared.applied().members.is_removed(id)
     }
 
     /// Raised alarms.

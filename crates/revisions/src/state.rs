@@ -1,39 +1,40 @@
-//! State records and the checkpoint's state: what the log holds besides keys.
+//! State records: what the log holds besides keys.
 //!
-//! Layout (docs/formats/state.md), little-endian throughout:
+//! Layout (docs/formats/state.md), little-endian throughout; a text is its
+//! length u32 and UTF-8, URLs are their count u32 and texts:
 //!
 //! ```text
-//!  record, by kind                         checkpoint state
-//!  1  lease granted  id i64, ttl_s i64     format u32 = 1
-//!  2  lease revoked  id i64                revision i64, compacted i64
-//!  3  compacted      revision i64          alarms u32, then each: type i32, member u64
-//!  4  alarm raised   type i32, member u64  leases u32, then each:
-//!  5  alarm cleared  type i32, member u64    id i64, ttl_s i64,
-//!                                            keys u32, then each: length u32, bytes
+//!  1  lease granted   id i64, ttl_s i64       6  member added      id u64, learner u8, peer URLs
+//!  2  lease revoked   id i64                  7  member removed    id u64
+//!  3  compacted       revision i64            8  member promoted   id u64
+//!  4  alarm raised    type i32, member u64    9  member updated    id u64, peer URLs
+//!  5  alarm cleared   type i32, member u64   10  member published  id u64, name, client URLs
 //! ```
 //!
 //! Which keys hang on a lease is not recorded: every key version names its
-//! lease, so replaying the versions attaches and detaches. The checkpoint
-//! keeps the outcome, so that a restart need not read old values.
+//! lease, so replaying the versions attaches and detaches.
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
-use engine::Change;
+use bytes::{BufMut, BytesMut};
+use engine::{Batch, Change};
 
 use crate::Error;
-use crate::alarm::{Alarm, AlarmChange};
-use crate::apply::Applied;
+use crate::alarm::AlarmChange;
+use crate::fields::{Fields, put_alarm, put_text, put_texts};
+use crate::member::MemberChange;
 
 const GRANTED: u8 = 1;
 const REVOKED: u8 = 2;
 const COMPACTED: u8 = 3;
 const ALARM_RAISED: u8 = 4;
 const ALARM_CLEARED: u8 = 5;
-/// Stands for the checkpoint's state in errors.
-const CHECKPOINT: u8 = 0;
-const CHECKPOINT_FORMAT: u32 = 1;
+const MEMBER_ADDED: u8 = 6;
+const MEMBER_REMOVED: u8 = 7;
+const MEMBER_PROMOTED: u8 = 8;
+const MEMBER_UPDATED: u8 = 9;
+const MEMBER_PUBLISHED: u8 = 10;
 
 /// An effect that is not a key version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateRecord {
     /// A lease exists.
     Granted {
@@ -54,30 +55,33 @@ pub enum StateRecord {
     },
     /// An alarm was raised or cleared.
     Alarm(AlarmChange),
+    /// Something about the members.
+    Member(MemberChange),
 }
 
 impl StateRecord {
     /// As the engine keeps it.
     pub fn encode(&self) -> Change {
         let mut payload = BytesMut::with_capacity(16);
-        let kind = match *self {
+        let kind = match self {
             StateRecord::Granted { id, ttl_seconds } => {
-                payload.put_i64_le(id);
-                payload.put_i64_le(ttl_seconds);
+                payload.put_i64_le(*id);
+                payload.put_i64_le(*ttl_seconds);
                 GRANTED
             }
             StateRecord::Revoked { id } => {
-                payload.put_i64_le(id);
+                payload.put_i64_le(*id);
                 REVOKED
             }
             StateRecord::Compacted { revision } => {
-                payload.put_i64_le(revision);
+                payload.put_i64_le(*revision);
                 COMPACTED
             }
             StateRecord::Alarm(AlarmChange { alarm, raised }) => {
-                put_alarm(&mut payload, alarm);
-                if raised { ALARM_RAISED } else { ALARM_CLEARED }
+                put_alarm(&mut payload, *alarm);
+                if *raised { ALARM_RAISED } else { ALARM_CLEARED }
             }
+            StateRecord::Member(change) => put_member_change(&mut payload, change),
         };
         Change::State {
             kind,
@@ -87,10 +91,7 @@ impl StateRecord {
 
     /// Reads a record back.
     pub fn decode(kind: u8, payload: &[u8]) -> Result<StateRecord, Error> {
-        let mut fields = Fields {
-            kind,
-            rest: payload,
-        };
+        let mut fields = Fields::of(kind, payload);
         let record = match kind {
             GRANTED => StateRecord::Granted {
                 id: fields.i64()?,
@@ -104,126 +105,201 @@ impl StateRecord {
                 alarm: fields.alarm()?,
                 raised: kind == ALARM_RAISED,
             }),
-            _ => {
-                return Err(Error::State {
-                    kind,
-                    reason: "unknown kind",
-                });
-            }
+            _ => StateRecord::Member(member_change(kind, &mut fields)?),
         };
         fields.end()?;
         Ok(record)
     }
 }
 
-/// Everything that is remembered besides keys, for a checkpoint.
-pub(crate) fn encode_checkpoint(applied: &Applied, revision: i64) -> Vec<u8> {
-    let mut blob = BytesMut::new();
-    blob.put_u32_le(CHECKPOINT_FORMAT);
-    blob.put_i64_le(revision);
-    blob.put_i64_le(applied.compacted);
-    blob.put_u32_le(count(applied.alarms.0.len()));
-    applied
-        .alarms
-        .0
-        .iter()
-        .for_each(|&alarm| put_alarm(&mut blob, alarm));
-    let leases: Vec<_> = applied.lessor.all().collect();
-    blob.put_u32_le(count(leases.len()));
-    for (id, ttl_seconds, keys) in leases {
-        blob.put_i64_le(id);
-        blob.put_i64_le(ttl_seconds);
-        blob.put_u32_le(count(keys.len()));
-        for key in keys {
-            blob.put_u32_le(count(key.len()));
-            blob.put_slice(key);
+/// Returns the kind.
+fn put_member_change(payload: &mut BytesMut, change: &MemberChange) -> u8 {
+    payload.put_u64_le(change.id());
+    match change {
+        MemberChange::Added {
+            is_learner,
+            peer_urls,
+            ..
+        } => {
+            payload.put_u8(u8::from(*is_learner));
+            put_texts(payload, peer_urls);
+            MEMBER_ADDED
+        }
+        MemberChange::Removed { .. } => MEMBER_REMOVED,
+        MemberChange::Promoted { .. } => MEMBER_PROMOTED,
+        MemberChange::Updated { peer_urls, .. } => {
+            put_texts(payload, peer_urls);
+            MEMBER_UPDATED
+        }
+        MemberChange::Published {
+            name, client_urls, ..
+        } => {
+            put_text(payload, name);
+            put_texts(payload, client_urls);
+            MEMBER_PUBLISHED
         }
     }
-    blob.into()
 }
 
-/// Takes over what [`encode_checkpoint`] wrote.
-pub(crate) fn decode_checkpoint(blob: &[u8], applied: &mut Applied) -> Result<(), Error> {
-    let mut fields = Fields {
-        kind: CHECKPOINT,
-        rest: blob,
-    };
-    if fields.u32()? != CHECKPOINT_FORMAT {
-        return Err(fields.unfit("unknown format"));
+fn member_change(kind: u8, fields: &mut Fields<'_>) -> Result<MemberChange, Error> {
+    if !(MEMBER_ADDED..=MEMBER_PUBLISHED).contains(&kind) {
+        return Err(fields.unfit("unknown kind"));
     }
-    let _revision = fields.i64()?;
-    applied.compacted = fields.i64()?;
-    for _ in 0..fields.u32()? {
-        let alarm = fields.alarm()?;
-        applied.alarms.change(AlarmChange {
-            alarm,
-            raised: true,
-        });
-    }
-    for _ in 0..fields.u32()? {
-        let (id, ttl_seconds) = (fields.i64()?, fields.i64()?);
-        applied.lessor.grant(id, ttl_seconds);
-        for _ in 0..fields.u32()? {
-            let length = fields.u32()? as usize;
-            applied
-                .lessor
-                .attach(Bytes::copy_from_slice(fields.bytes(length)?), id);
+    let id = fields.u64()?;
+    Ok(match kind {
+        MEMBER_ADDED => MemberChange::Added {
+            id,
+            is_learner: fields.bool()?,
+            peer_urls: fields.texts()?,
+        },
+        MEMBER_REMOVED => MemberChange::Removed { id },
+        MEMBER_PROMOTED => MemberChange::Promoted { id },
+        MEMBER_UPDATED => MemberChange::Updated {
+            id,
+            peer_urls: fields.texts()?,
+        },
+        _ => MemberChange::Published {
+            id,
+            name: fields.text()?,
+            client_urls: fields.texts()?,
+        },
+    })
+}
+
+/// Whether this release understands every state record of a batch: to be asked
+/// before a batch of another member is taken over, because what is in the log
+/// must be applied.
+pub fn check_records(batch: &Batch) -> Result<(), Error> {
+    for change in &batch.changes {
+        if let Change::State { kind, payload } = change {
+            let record = StateRecord::decode(*kind, payload)?;
+            let alone = batch.changes.len() == 1;
+            if !alone
+                && matches!(record, StateRecord::Member(change) if change.changes_configuration())
+            {
+                let reason = "a change of the configuration that is not alone in its entry";
+                return Err(Error::State {
+                    kind: *kind,
+                    reason,
+                });
+            }
         }
     }
-    fields.end()
+    Ok(())
 }
 
-fn put_alarm(target: &mut BytesMut, alarm: Alarm) {
-    target.put_i32_le(alarm.kind);
-    target.put_u64_le(alarm.member_id);
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::alarm::Alarm;
+    use environment::randomness::Random;
 
-fn count(length: usize) -> u32 {
-    u32::try_from(length).expect("a key has at most 4 GiB, and so many leases do not fit memory")
-}
+    fn records() -> Vec<StateRecord> {
+        let urls = || {
+            vec![
+                "http://a:1".to_owned(),
+                String::new(),
+                "http://ä:2".to_owned(),
+            ]
+        };
+        let alarm = Alarm {
+            kind: -1,
+            member_id: u64::MAX,
+        };
+        let raised = [true, false].map(|raised| StateRecord::Alarm(AlarmChange { alarm, raised }));
+        let changes = [
+            MemberChange::Added {
+                id: 1,
+                is_learner: true,
+                peer_urls: urls(),
+            },
+            MemberChange::Removed { id: u64::MAX },
+            MemberChange::Promoted { id: 2 },
+            MemberChange::Updated {
+                id: 3,
+                peer_urls: Vec::new(),
+            },
+            MemberChange::Published {
+                id: 4,
+                name: "näme".into(),
+                client_urls: urls(),
+            },
+        ];
+        let mut records = vec![
+            StateRecord::Granted {
+                id: -5,
+                ttl_seconds: 60,
+            },
+            StateRecord::Revoked { id: 5 },
+            StateRecord::Compacted { revision: 9 },
+        ];
+        records.extend(raised);
+        records.extend(changes.map(StateRecord::Member));
+        records
+    }
 
-/// Reads field after field and never beyond the end.
-struct Fields<'a> {
-    kind: u8,
-    rest: &'a [u8],
-}
-
-impl<'a> Fields<'a> {
-    fn unfit(&self, reason: &'static str) -> Error {
-        Error::State {
-            kind: self.kind,
-            reason,
+    fn parts(record: &StateRecord) -> (u8, Vec<u8>) {
+        match record.encode() {
+            Change::State { kind, payload } => (kind, payload.to_vec()),
+            Change::Key(_) => unreachable!("state records are no keys"),
         }
     }
 
-    fn bytes(&mut self, length: usize) -> Result<&'a [u8], Error> {
-        let (taken, rest) = self
-            .rest
-            .split_at_checked(length)
-            .ok_or_else(|| self.unfit("too short"))?;
-        self.rest = rest;
-        Ok(taken)
-    }
-
-    fn i64(&mut self) -> Result<i64, Error> {
-        self.bytes(8).map(|mut bytes| bytes.get_i64_le())
-    }
-
-    fn u32(&mut self) -> Result<u32, Error> {
-        self.bytes(4).map(|mut bytes| bytes.get_u32_le())
-    }
-
-    fn alarm(&mut self) -> Result<Alarm, Error> {
-        let kind = self.bytes(4)?.get_i32_le();
-        let member_id = self.bytes(8)?.get_u64_le();
-        Ok(Alarm { kind, member_id })
-    }
-
-    fn end(&self) -> Result<(), Error> {
-        if self.rest.is_empty() {
-            Ok(())
-        } else {
-            Err(self.unfit("too long"))
+    #[test]
+    fn every_kind_comes_back_and_no_other_length_does() {
+        for (number, record) in records().iter().enumerate() {
+            let (kind, payload) = parts(record);
+            assert_eq!(usize::from(kind), number + 1);
+            assert_eq!(&StateRecord::decode(kind, &payload).unwrap(), record);
+            for length in 0..payload.len() {
+                assert!(StateRecord::decode(kind, &payload[..length]).is_err());
+            }
+            let longer = [&payload[..], b"x"].concat();
+            assert!(StateRecord::decode(kind, &longer).is_err());
         }
+    }
+
+    #[test]
+    fn unknown_kinds_and_odd_contents_are_refused() {
+        for kind in [0, 11, 255] {
+            let refused = StateRecord::decode(kind, &[0; 16]).unwrap_err();
+            assert!(refused.to_string().contains("unknown kind"), "{refused}");
+        }
+        let (kind, mut payload) = parts(&records()[5]);
+        payload[8] = 2;
+        assert!(StateRecord::decode(kind, &payload).is_err(), "a bool of 2");
+        payload[8] = 1;
+        payload[17] = 0xff;
+        assert!(StateRecord::decode(kind, &payload).is_err(), "no UTF-8");
+    }
+
+    #[test]
+    fn random_bytes_are_refused_or_read_but_never_more() {
+        let mut random = Random::from_seed(1);
+        for _ in 0..20_000 {
+            let mut payload = vec![0; random.below(64) as usize];
+            random.fill(&mut payload);
+            // Small counts and lengths get further.
+            payload
+                .iter_mut()
+                .for_each(|byte| *byte &= random.next_u64() as u8 & 3);
+            let kind = random.below(12) as u8;
+            if let Ok(record) = StateRecord::decode(kind, &payload) {
+                assert_eq!(parts(&record), (kind, payload));
+            }
+        }
+    }
+
+    #[test]
+    fn a_configuration_change_stands_alone() {
+        let batch = |records: &[StateRecord]| Batch {
+            changes: records.iter().map(StateRecord::encode).collect(),
+            ..Batch::default()
+        };
+        let records = records();
+        check_records(&batch(&records[..5])).unwrap();
+        check_records(&batch(&records[5..6])).unwrap();
+        check_records(&batch(&records[8..])).unwrap();
+        assert!(check_records(&batch(&records[4..6])).is_err());
     }
 }

@@ -9,7 +9,7 @@ use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{DeleteRangeRequest, PutRequest, RangeRequest, RequestOp, TxnRequest};
 
 use crate::range::{has_revision_filters, is_default_order};
-use crate::{Command, duplicate_keys};
+use crate::{Command, duplicate_keys, peer_urls};
 
 /// Operations that one transaction may hold unless the server says otherwise.
 pub const TXN_OPERATIONS_MAX: usize = 128;
@@ -23,8 +23,18 @@ pub fn command(command: &Command, operations_max: usize) -> Result<(), Error> {
         Command::Compact(_)
         | Command::LeaseGrant(_)
         | Command::LeaseRevoke(_)
-        | Command::Alarm(_) => Ok(()),
+        | Command::Alarm(_)
+        | Command::MemberRemove(_)
+        | Command::MemberPromote(_)
+        | Command::MemberPublish(_) => Ok(()),
+        Command::MemberAdd(request) => peer_urls(&request.peer_ur_ls),
+        Command::MemberUpdate(request) => peer_urls(&request.peer_ur_ls),
     }
+}
+
+/// A member is reached under at least one URL, and all are well-formed.
+pub fn peer_urls(urls: &[String]) -> Result<(), Error> {
+    peer_urls::parse(urls).map(drop)
 }
 
 /// A range needs a key and a known order.

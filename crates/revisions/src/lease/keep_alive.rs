@@ -15,7 +15,8 @@ use crate::{Error, Reader};
 impl Reader {
     /// Renews a lease and returns its time to live in seconds; 0 when there
     /// is no such lease. A lease that has run out but is not revoked yet:
-    /// waits for the revocation, as etcd does.
+    /// waits for the revocation, as etcd does. Where the machine does not lead:
+    /// `NotLeader`.
     pub async fn lease_keep_alive(&self, id: i64) -> Result<i64, Error> {
         let ended = Arc::clone(self.shared.applied().lessor.ended());
         loop {
@@ -33,14 +34,17 @@ impl Reader {
     }
 
     /// Remaining and granted time of a lease, its keys if asked for. TTL -1:
-    /// no such lease.
+    /// no such lease. Where the machine does not lead: `NotLeader`.
     pub fn lease_time_to_live(
         &self,
         request: &LeaseTimeToLiveRequest,
     ) -> Result<LeaseTimeToLiveResponse, Error> {
         let header = header(self.revision());
         let applied = self.shared.applied();
-        let Some((left, granted_ttl)) = applied.lessor.time_to_live(request.id) else {
+        if !applied.lessor.is_leading() {
+            return Err(Refusal::NotLeader.into());
+        }
+        let Some((ttl, granted_ttl)) = applied.lessor.time_to_live(request.id) else {
             let none = LeaseTimeToLiveResponse {
                 header,
                 id: request.id,
@@ -49,7 +53,6 @@ impl Reader {
             };
             return Ok(none);
         };
-        let ttl = left.ok_or(Refusal::LeaderChanged)?;
         let keys = match request.keys {
             true => applied.lessor.keys(request.id).into_iter().collect(),
             false => Vec::new(),

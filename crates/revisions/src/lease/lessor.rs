@@ -99,14 +99,20 @@ impl Lessor {
         order.into_iter().map(|(_, id)| id).collect()
     }
 
+    /// Deadlines count here.
+    pub fn is_leading(&self) -> bool {
+        self.leading
+    }
+
     /// Seconds left (negative: overdue) and seconds granted. `None`: no such
-    /// lease. Inner `None`: not leading, so nobody here knows.
-    pub fn time_to_live(&self, id: i64) -> Option<(Option<i64>, i64)> {
+    /// lease. To be asked only where deadlines count.
+    pub fn time_to_live(&self, id: i64) -> Option<(i64, i64)> {
+        assert!(self.leading, "deadlines mean nothing here");
         let lease = self.leases.get(&id)?;
         let now = self.clock.now();
         let left = seconds(lease.expires.saturating_since(now));
         let overdue = seconds(now.saturating_since(lease.expires));
-        Some((self.leading.then_some(left - overdue), lease.ttl_seconds))
+        Some((left - overdue, lease.ttl_seconds))
     }
 
     pub fn grant(&mut self, id: i64, ttl_seconds: i64) {
@@ -165,13 +171,14 @@ impl Lessor {
 
     /// Gives a lease its full time again.
     pub fn renew(&mut self, id: i64) -> Renewal {
+        // Whoever does not lead may not have heard of the lease yet.
+        if !self.leading {
+            return Renewal::NotLeading;
+        }
         let Some(lease) = self.leases.get(&id) else {
             return Renewal::NotFound;
         };
         let now = self.clock.now();
-        if !self.leading {
-            return Renewal::NotLeading;
-        }
         if lease.expires <= now {
             return Renewal::Expired;
         }

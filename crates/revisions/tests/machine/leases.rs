@@ -70,7 +70,7 @@ fn without_the_lead_nothing_expires_and_nobody_is_renewed() {
     assert_eq!(store.expire(), 0);
     assert!(matches!(
         ttl(&store, 1),
-        Err(Error::Etcd(Refusal::LeaderChanged))
+        Err(Error::Etcd(Refusal::NotLeader))
     ));
     store.machine.promote(2 * SECOND);
     assert_eq!(

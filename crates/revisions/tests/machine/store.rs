@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::Recovered;
 use environment::Clock;
 use environment::simulated::{SimulatedClock, SimulatedDisk};
 use etcd_api::etcdserverpb::{
@@ -18,8 +19,9 @@ pub struct Store {
     pub reader: Reader,
     pub disk: SimulatedDisk,
     pub clock: SimulatedClock,
+    pub recovered: Recovered,
     options: Options,
-    index: u64,
+    pub index: u64,
 }
 
 /// Small segments, so that tests cross many of them.
@@ -51,13 +53,14 @@ impl Store {
             options.clone(),
             Arc::new(clock.clone()),
         );
-        let (machine, reader) = opened.unwrap();
+        let (machine, reader, recovered) = opened.unwrap();
         let index = reader.engine().status().applied_index;
         Store {
             machine,
             reader,
             disk,
             clock,
+            recovered,
             options,
             index,
         }

@@ -1,0 +1,125 @@
+//! A new cluster's first entries.
+//!
+//! ```text
+//!   index    1 ........ n          every founding member writes the same
+//!   term     1 ........ 1
+//!   record   added .... added      ascending by id
+//!                         └── hard state: term 1, nobody voted for, commit n
+//! ```
+//!
+//! They count as committed before anyone has voted, because all members that
+//! the cluster starts with have them (as in etcd and its library). A crash
+//! before the hard state is durable leaves a directory that is still new: the
+//! entries are written again over what is there.
+
+use engine::{Applier, Batch, Commitment, Engine, Entry, HardState, Recovered};
+
+use crate::Error;
+use crate::apply::Applied;
+use crate::member::{Member, MemberChange, Members};
+use crate::state::StateRecord;
+
+const TERM: u64 = 1;
+
+/// Where a new cluster's first entries go.
+pub(crate) struct Bootstrap<'a> {
+    pub engine: &'a Engine,
+    pub applier: &'a mut Applier,
+    pub applied: &'a mut Applied,
+    pub commitment: Commitment,
+}
+
+/// Nobody has promised, written or applied anything here.
+pub(crate) fn is_new(recovered: &Recovered) -> bool {
+    recovered.applied_index == 0 && recovered.hard_state == HardState::default()
+}
+
+impl Bootstrap<'_> {
+    /// Writes and applies the entries that a cluster of `members` starts with.
+    pub fn run(mut self, recovered: &mut Recovered, members: &[Member]) -> Result<(), Error> {
+        let members = founding(members)?;
+        assert!(
+            self.commitment == Commitment::Quorum || members.len() <= 1,
+            "a machine that decides alone has one member at most, not {}",
+            members.len()
+        );
+        self.overrule(recovered);
+        let last = members.len() as u64;
+        let state = HardState {
+            term: TERM,
+            vote: 0,
+            commit: last,
+        };
+        let mut written = Vec::new();
+        for (member, index) in members.iter().zip(1..) {
+            let batch = first_batch(member, index);
+            written.push(self.append(batch, Some(state).filter(|_| index == last))?);
+        }
+        let (_, appended, _) = written.last().expect("there are members");
+        self.engine.wait_durable(appended.sequence)?;
+        for (batch, appended, _) in &written {
+            self.applier.apply(batch, appended);
+            self.applied.absorb(batch)?;
+        }
+        recovered.hard_state = state;
+        (recovered.applied_index, recovered.applied_term) = (last, TERM);
+        recovered.base = (0, 0);
+        recovered.entries = written.into_iter().map(|(_, _, entry)| entry).collect();
+        Ok(())
+    }
+
+    /// What an attempt before this one has left.
+    fn overrule(&self, recovered: &mut Recovered) {
+        let entries = std::mem::take(&mut recovered.entries);
+        recovered.unapplied.clear();
+        if let (Some(first), Some(last)) = (entries.first(), entries.last()) {
+            self.engine.overrule(first, last);
+        }
+    }
+
+    fn append(
+        &mut self,
+        batch: Batch,
+        state: Option<HardState>,
+    ) -> Result<(Batch, engine::Appended, Entry), Error> {
+        let body = batch.encode()?;
+        self.engine.check(&batch, &body)?;
+        let appended = self.engine.append_entry(&batch, &body, state)?;
+        let entry = Entry {
+            index: batch.index,
+            term: batch.term,
+            start: appended.start,
+            body_bytes: body.bytes().len() as u64,
+        };
+        Ok((batch, appended, entry))
+    }
+}
+
+/// Ascending by id; refuses what is no set of members.
+fn founding(members: &[Member]) -> Result<Vec<Member>, Error> {
+    let mut sorted = Members::default();
+    for member in members {
+        let refused = |what| Error::InitialMembers {
+            id: member.id,
+            what,
+        };
+        if sorted.has_peer_url(&member.peer_urls, None) {
+            return Err(refused("another member has one of its peer URLs"));
+        }
+        sorted.enter(member.clone()).map_err(refused)?;
+    }
+    Ok(sorted.iter().cloned().collect())
+}
+
+fn first_batch(member: &Member, index: u64) -> Batch {
+    let added = StateRecord::Member(MemberChange::Added {
+        id: member.id,
+        is_learner: member.is_learner,
+        peer_urls: member.peer_urls.clone(),
+    });
+    Batch {
+        term: TERM,
+        index,
+        changes: vec![added.encode()],
+    }
+}

@@ -1,0 +1,113 @@
+//! The checkpoint's state (docs/formats/state.md): everything that is
+//! remembered besides keys, as one blob.
+//!
+//! The checkpoint keeps the outcome of all records before it, so that a
+//! restart need not read old values to know which keys hang on a lease.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::Error;
+use crate::alarm::AlarmChange;
+use crate::apply::Applied;
+use crate::fields::{Fields, put_alarm, put_count, put_text, put_texts};
+use crate::member::{Member, Members};
+
+/// Stands for the checkpoint's state in errors.
+const CHECKPOINT: u8 = 0;
+const FORMAT: u32 = 2;
+
+/// Everything that is remembered besides keys, for a checkpoint.
+pub(crate) fn encode(applied: &Applied, revision: i64) -> Vec<u8> {
+    let mut blob = BytesMut::new();
+    blob.put_u32_le(FORMAT);
+    blob.put_i64_le(revision);
+    blob.put_i64_le(applied.compacted);
+    put_count(&mut blob, applied.alarms.0.len());
+    applied
+        .alarms
+        .0
+        .iter()
+        .for_each(|&alarm| put_alarm(&mut blob, alarm));
+    put_members(&mut blob, &applied.members);
+    put_leases(&mut blob, applied);
+    blob.into()
+}
+
+/// Takes over what [`encode`] wrote.
+pub(crate) fn decode(blob: &[u8], applied: &mut Applied) -> Result<(), Error> {
+    let mut fields = Fields::of(CHECKPOINT, blob);
+    if fields.u32()? != FORMAT {
+        return Err(fields.unfit("unknown format"));
+    }
+    let _revision = fields.i64()?;
+    applied.compacted = fields.i64()?;
+    for _ in 0..fields.u32()? {
+        let alarm = fields.alarm()?;
+        applied.alarms.change(AlarmChange {
+            alarm,
+            raised: true,
+        });
+    }
+    applied.members = members(&mut fields)?.into();
+    leases(&mut fields, applied)?;
+    fields.end()
+}
+
+fn put_members(blob: &mut BytesMut, members: &Members) {
+    put_count(blob, members.len());
+    for member in members.iter() {
+        blob.put_u64_le(member.id);
+        blob.put_u8(u8::from(member.is_learner));
+        put_text(blob, &member.name);
+        put_texts(blob, &member.peer_urls);
+        put_texts(blob, &member.client_urls);
+    }
+    put_count(blob, members.removed().len());
+    members.removed().for_each(|id| blob.put_u64_le(id));
+}
+
+fn members(fields: &mut Fields<'_>) -> Result<Members, Error> {
+    let mut members = Members::default();
+    for _ in 0..fields.u32()? {
+        let member = Member {
+            id: fields.u64()?,
+            is_learner: fields.bool()?,
+            name: fields.text()?,
+            peer_urls: fields.texts()?,
+            client_urls: fields.texts()?,
+        };
+        members.enter(member).map_err(|what| fields.unfit(what))?;
+    }
+    for _ in 0..fields.u32()? {
+        let removed = members.enter_removed(fields.u64()?);
+        removed.map_err(|what| fields.unfit(what))?;
+    }
+    Ok(members)
+}
+
+fn put_leases(blob: &mut BytesMut, applied: &Applied) {
+    let leases: Vec<_> = applied.lessor.all().collect();
+    put_count(blob, leases.len());
+    for (id, ttl_seconds, keys) in leases {
+        blob.put_i64_le(id);
+        blob.put_i64_le(ttl_seconds);
+        put_count(blob, keys.len());
+        for key in keys {
+            put_count(blob, key.len());
+            blob.put_slice(key);
+        }
+    }
+}
+
+fn leases(fields: &mut Fields<'_>, applied: &mut Applied) -> Result<(), Error> {
+    for _ in 0..fields.u32()? {
+        let (id, ttl_seconds) = (fields.i64()?, fields.i64()?);
+        applied.lessor.grant(id, ttl_seconds);
+        for _ in 0..fields.u32()? {
+            let length = fields.u32()? as usize;
+            let key = Bytes::copy_from_slice(fields.bytes(length)?);
+            applied.lessor.attach(key, id);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Commands, answers and refusals between members: a follower hands a client's
+//! command to the leader and gets the answer back.
+//!
+//! ```text
+//!   command, response   kind u8 | the request or response in protobuf
+//!   error               kind u8 | what the kind says
+//!
+//!   1 put    2 delete range   3 txn             4 compact         5 lease grant   6 lease revoke
+//!   7 alarm  8 member add     9 member remove  10 member update  11 member promote
+//!  12 member publish
+//!
+//!   error 1  one of etcd's: its text, which is the contract
+//!         2  no memory for more keys: index bytes u64, limit u64   (little-endian)
+//!         3  larger than a batch: bytes u64, limit u64
+//!         4  anything else: a text for people
+//! ```
+//!
+//! Bytes from elsewhere are never trusted: what does not decode is an error,
+//! and protobuf messages nest at most as deep as a client's may.
+
+use std::sync::Arc;
+
+use bytes::{Buf, BufMut, Bytes};
+use prost::Message;
+
+use crate::{Command, Error, Response};
+
+const ETCD: u8 = 1;
+const MEMORY_LIMIT: u8 = 2;
+const TOO_LARGE: u8 = 3;
+const OTHER: u8 = 4;
+
+macro_rules! codec {
+    ($type:ident, $what:literal, $($kind:literal $name:ident),* $(,)?) => {
+        impl $type {
+            /// As it travels between members.
+            pub fn encode(&self) -> Bytes {
+                match self {
+                    $($type::$name(message) => framed($kind, message),)*
+                }
+            }
+
+            #[doc = concat!("Reads what [`", stringify!($type), "::encode`] wrote, wherever it comes from.")]
+            pub fn decode(bytes: Bytes) -> Result<$type, Error> {
+                let (kind, body) = split(bytes)?;
+                match kind {
+                    $($kind => parsed(body).map($type::$name),)*
+                    _ => Err(unreadable(format!("{} of the unknown kind {kind}", $what))),
+                }
+            }
+        }
+    };
+}
+
+codec!(
+    Command, "a command",
+    1 Put, 2 DeleteRange, 3 Txn, 4 Compact, 5 LeaseGrant, 6 LeaseRevoke, 7 Alarm,
+    8 MemberAdd, 9 MemberRemove, 10 MemberUpdate, 11 MemberPromote, 12 MemberPublish,
+);
+
+codec!(
+    Response, "an answer",
+    1 Put, 2 DeleteRange, 3 Txn, 4 Compact, 5 LeaseGrant, 6 LeaseRevoke, 7 Alarm,
+    8 MemberAdd, 9 MemberRemove, 10 MemberUpdate, 11 MemberPromote, 12 MemberPublish,
+);
+
+impl Error {
+    /// As it travels between members. What clients treat by its kind keeps its
+    /// kind; the rest is a text.
+    pub fn encode(&self) -> Bytes {
+        use engine::Error as Storage;
+        let Error::Storage(storage) = self else {
+            return match self {
+                Error::Etcd(error) => text(ETCD, error.message()),
+                Error::Elsewhere(what) => text(OTHER, what),
+                other => text(OTHER, &other.to_string()),
+            };
+        };
+        match **storage {
+            Storage::NoSpace { .. } => text(ETCD, etcd_api::Error::NoSpace.message()),
+            Storage::Compacted { .. } => text(ETCD, etcd_api::Error::Compacted.message()),
+            Storage::MemoryLimit {
+                index_bytes,
+                memory_bytes_max,
+            } => numbers(MEMORY_LIMIT, index_bytes, memory_bytes_max),
+            Storage::TooLarge {
+                batch_bytes,
+                batch_bytes_max,
+            } => numbers(TOO_LARGE, batch_bytes, batch_bytes_max),
+            _ => text(OTHER, &self.to_string()),
+        }
+    }
+
+    /// Reads what [`Error::encode`] wrote. The outer error: it is unreadable.
+    pub fn decode(bytes: Bytes) -> Result<Error, Error> {
+        let (kind, mut body) = split(bytes)?;
+        match kind {
+            ETCD | OTHER => {
+                let text = std::str::from_utf8(&body)
+                    .map_err(|error| unreadable(format!("an error's text: {error}")))?;
+                let known = etcd_api::Error::from_message(text).filter(|_| kind == ETCD);
+                Ok(known.map_or_else(|| Error::Elsewhere(text.into()), Error::Etcd))
+            }
+            MEMORY_LIMIT | TOO_LARGE if body.len() == 16 => {
+                let (found, limit) = (body.get_u64_le(), body.get_u64_le());
+                Ok(Error::Storage(Arc::new(limit_error(kind, found, limit))))
+            }
+            _ => Err(unreadable(format!(
+                "an error of kind {kind} with {} bytes",
+                body.len()
+            ))),
+        }
+    }
+}
+
+fn limit_error(kind: u8, found: u64, limit: u64) -> engine::Error {
+    if kind == MEMORY_LIMIT {
+        engine::Error::MemoryLimit {
+            index_bytes: found,
+            memory_bytes_max: limit,
+        }
+    } else {
+        engine::Error::TooLarge {
+            batch_bytes: found,
+            batch_bytes_max: limit,
+        }
+    }
+}
+
+fn framed(kind: u8, message: &impl Message) -> Bytes {
+    let mut bytes = Vec::with_capacity(1 + message.encoded_len());
+    bytes.put_u8(kind);
+    message.encode_raw(&mut bytes);
+    bytes.into()
+}
+
+fn text(kind: u8, text: &str) -> Bytes {
+    [&[kind], text.as_bytes()].concat().into()
+}
+
+fn numbers(kind: u8, first: u64, second: u64) -> Bytes {
+    let mut bytes = Vec::with_capacity(17);
+    bytes.put_u8(kind);
+    bytes.put_u64_le(first);
+    bytes.put_u64_le(second);
+    bytes.into()
+}
+
+fn split(mut bytes: Bytes) -> Result<(u8, Bytes), Error> {
+    if bytes.is_empty() {
+        return Err(unreadable("it is empty".into()));
+    }
+    Ok((bytes.get_u8(), bytes))
+}
+
+fn parsed<M: Message + Default>(body: Bytes) -> Result<M, Error> {
+    M::decode(body).map_err(|error| unreadable(error.to_string()))
+}
+
+fn unreadable(what: String) -> Error {
+    Error::Unreadable(what.into())
+}
