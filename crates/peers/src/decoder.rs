@@ -8,7 +8,8 @@
 //! Memory follows the bytes that came, not the length that was announced: the
 //! room for a payload doubles as it fills up. A small payload is copied out, so
 //! that whoever keeps it keeps its bytes and not the buffer around them; a
-//! large one is a slice of a buffer that holds little else.
+//! large one is a slice of the buffer, and a very large one takes the buffer
+//! with it, so that the connection does not keep the room for ever.
 
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
@@ -20,6 +21,8 @@ const READ_BYTES: usize = 64 << 10;
 /// Payloads up to this size are copied out of the buffer: a slice would pin up
 /// to eight times as much.
 const COPIED_BYTES_MAX: usize = READ_BYTES / 8;
+/// A payload above this size leaves with its buffer.
+const SHARED_BYTES_MAX: usize = 4 * READ_BYTES;
 
 /// Why the bytes on a connection are no frames; nothing after it can be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -102,7 +105,11 @@ impl Decoder {
             self.buffer.advance(length);
             return payload;
         }
-        self.buffer.split_to(length).freeze()
+        let payload = self.buffer.split_to(length).freeze();
+        if length > SHARED_BYTES_MAX {
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
+        payload
     }
 
     /// Bytes that the buffer could hold without growing.
@@ -202,6 +209,37 @@ mod tests {
             feed(&mut decoder, &bytes);
             assert!(!matches!(decoder.next(), Ok(Some(_))));
         }
+    }
+
+    /// What the fuzzer looks for, on a few inputs of every build.
+    #[test]
+    fn sealed_random_bytes_decode_to_what_they_are() {
+        let mut random = Random::from_seed(8);
+        for _ in 0..500 {
+            let mut bytes = vec![0; random.below(2_000) as usize];
+            random.fill(&mut bytes);
+            for header in bytes.chunks_exact_mut(64) {
+                header[4..8].copy_from_slice(&52_u32.to_le_bytes());
+                header[10..12].fill(0);
+            }
+            crate::fuzzing::seal(&mut bytes);
+            crate::fuzzing::frames(&bytes, 1 + random.below(300) as usize);
+            crate::fuzzing::greetings(&bytes);
+        }
+    }
+
+    #[test]
+    fn the_room_for_a_large_payload_leaves_with_it() {
+        let mut decoder = Decoder::new(LIMIT);
+        let mut wire = frame(1, &vec![7; LIMIT]);
+        wire.extend_from_slice(&frame(2, b"next"));
+        for piece in wire.chunks(READ_BYTES) {
+            feed(&mut decoder, piece);
+        }
+        assert_eq!(decoder.next().unwrap().unwrap().payload.len(), LIMIT);
+        decoder.room();
+        assert!(decoder.capacity() <= 2 * READ_BYTES);
+        assert_eq!(decoder.next().unwrap().unwrap().payload, "next");
     }
 
     #[test]

@@ -79,6 +79,8 @@ mod doorbell;
 mod error;
 mod format;
 mod frames;
+#[cfg(any(fuzzing, test))]
+pub mod fuzzing;
 mod greet;
 mod handler;
 mod keep;

@@ -1,0 +1,61 @@
+//! The decoders of bytes that a stranger sends, for `fuzz/`.
+
+use crate::decoder::Decoder;
+use crate::format::{FRAME_HEADER_BYTES, Frame, FrameHeader, Hello, Welcome, frame_crc};
+
+const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+
+/// Gives the frames in `bytes` the checksums they should have.
+pub fn seal(bytes: &mut [u8]) {
+    let mut rest = bytes;
+    while let Some(header) = rest.first_chunk().map(FrameHeader::decode) {
+        let end = FRAME_HEADER_BYTES.saturating_add(header.length as usize);
+        let Some((frame, after)) = rest.split_at_mut_checked(end) else {
+            return;
+        };
+        let crc = frame_crc(frame);
+        frame[..4].copy_from_slice(&crc.to_le_bytes());
+        rest = after;
+    }
+}
+
+/// Decodes `bytes`, which come in pieces of `piece_bytes`. What comes out is
+/// exactly what went in, whatever the pieces.
+pub fn frames(bytes: &[u8], piece_bytes: usize) {
+    let mut decoder = Decoder::new(PAYLOAD_BYTES_MAX);
+    let mut seen = Vec::new();
+    for piece in bytes.chunks(piece_bytes.max(1)) {
+        decoder.room().extend_from_slice(piece);
+        loop {
+            match decoder.next() {
+                Ok(Some(frame)) => encode(&frame, &mut seen),
+                Ok(None) => break,
+                Err(_) => {
+                    assert!(bytes.starts_with(&seen), "a frame that never came");
+                    return;
+                }
+            }
+        }
+    }
+    assert!(bytes.starts_with(&seen), "a frame that never came");
+}
+
+fn encode(frame: &Frame, wire: &mut Vec<u8>) {
+    let length = frame.payload.len() as u32;
+    let parts = std::iter::once(&frame.payload[..]);
+    let header = FrameHeader::encode(frame.kind, frame.role, length, parts);
+    wire.extend_from_slice(&header);
+    wire.extend_from_slice(&frame.payload);
+}
+
+/// Decodes `bytes` as greetings; a hello that is understood encodes the same.
+pub fn greetings(bytes: &[u8]) {
+    if let Ok(hello) = Hello::decode(bytes) {
+        assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
+    }
+    if let Ok(welcome) = Welcome::decode(bytes)
+        && welcome.reason.len() <= crate::format::REASON_BYTES_MAX
+    {
+        assert_eq!(Welcome::decode(&welcome.encode()), Ok(welcome));
+    }
+}
