@@ -113,7 +113,8 @@ impl Desk {
         let limits = &self.shared.limits;
         let mut queue = self.lock();
         let full = queue.bytes > 0 && queue.bytes + body.len() > limits.request_bytes_max;
-        if full || queue.running.len() >= limits.requests_max {
+        let requests = queue.running.len() + queue.waiting.len();
+        if full || requests >= limits.requests_max {
             if queue.waiting.len() > 2 * limits.requests_max {
                 return Err("requests keep coming and no answer is taken".to_owned());
             }

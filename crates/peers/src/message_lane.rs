@@ -29,13 +29,25 @@ pub(crate) enum Reach {
     Unreachable,
 }
 
+/// What a message costs besides its payload, so that empty ones are bounded as
+/// well: its entry, and for each part an entry more.
+const MESSAGE_BYTES: usize = size_of::<Queued>();
+const PART_BYTES: usize = size_of::<Bytes>();
+
 /// A message besides its parts.
 #[derive(Clone, Copy)]
 struct Queued {
     kind: u8,
     parts: usize,
-    bytes: usize,
+    payload_bytes: usize,
     at: Instant,
+}
+
+impl Queued {
+    /// What it counts against the queue's limit.
+    fn cost(&self) -> usize {
+        MESSAGE_BYTES + self.parts * PART_BYTES + self.payload_bytes
+    }
 }
 
 /// Messages in order. Parts of all of them lie in one list, so that a message
@@ -54,7 +66,8 @@ impl Batch {
         parts.extend(self.parts.drain(..message.parts));
         Some(Taken {
             kind: message.kind,
-            bytes: message.bytes,
+            payload_bytes: message.payload_bytes,
+            cost: message.cost(),
             at: message.at,
         })
     }
@@ -66,14 +79,16 @@ impl Batch {
     fn drop_first(&mut self) -> usize {
         let message = self.messages.pop_front().expect("the caller saw it");
         self.parts.drain(..message.parts);
-        message.bytes
+        message.cost()
     }
 }
 
 /// A message on its way out.
 pub(crate) struct Taken {
     pub kind: u8,
-    pub bytes: usize,
+    pub payload_bytes: usize,
+    /// To be released when it left.
+    pub cost: usize,
     pub at: Instant,
 }
 
@@ -111,28 +126,29 @@ impl MessageLane {
 
     /// Queues a message. True: the lane's task may be asleep, ring.
     pub fn push(&self, kind: u8, parts: &[Bytes], now: Instant) -> Result<bool, Dropped> {
-        let bytes = parts.iter().map(Bytes::len).sum();
+        let message = Queued {
+            kind,
+            parts: parts.len(),
+            payload_bytes: parts.iter().map(Bytes::len).sum(),
+            at: now,
+        };
+        let cost = message.cost();
         let mut queue = self.lock();
         if queue.reach == Reach::Unreachable {
             self.link.counts.dropped_unreachable(1);
             return Err(Dropped::Unreachable);
         }
-        if queue.bytes + bytes > self.bytes_max {
+        if queue.bytes + cost > self.bytes_max {
             self.expire(&mut queue, now);
         }
-        if queue.bytes > 0 && queue.bytes + bytes > self.bytes_max {
+        if queue.bytes > 0 && queue.bytes + cost > self.bytes_max {
             self.link.counts.dropped_full(1);
             return Err(Dropped::Full);
         }
         let was_empty = queue.waiting.is_empty();
-        queue.bytes += bytes;
+        queue.bytes += cost;
         queue.waiting.parts.extend(parts.iter().cloned());
-        queue.waiting.messages.push_back(Queued {
-            kind,
-            parts: parts.len(),
-            bytes,
-            at: now,
-        });
+        queue.waiting.messages.push_back(message);
         Ok(was_empty)
     }
 
@@ -154,10 +170,10 @@ impl MessageLane {
     }
 
     /// Taken messages left: they were written, or dropped.
-    pub fn release(&self, bytes: usize) {
+    pub fn release(&self, cost: usize) {
         let mut queue = self.lock();
-        assert!(queue.bytes >= bytes, "released more than was queued");
-        queue.bytes -= bytes;
+        assert!(queue.bytes >= cost, "released more than was queued");
+        queue.bytes -= cost;
     }
 
     pub fn hope(&self) {
@@ -171,7 +187,7 @@ impl MessageLane {
         let waiting = std::mem::take(&mut queue.waiting);
         let taken = std::mem::take(taken);
         for message in taken.messages.iter().chain(&waiting.messages) {
-            queue.bytes -= message.bytes;
+            queue.bytes -= message.cost();
             self.link.counts.dropped_unreachable(1);
         }
     }
@@ -192,11 +208,15 @@ mod tests {
     use super::*;
 
     fn lane(age_max: Option<Duration>) -> MessageLane {
-        MessageLane::new(100, age_max)
+        MessageLane::new(LIMIT, age_max)
     }
 
-    fn message(bytes: usize) -> [Bytes; 1] {
-        [Bytes::from(vec![0; bytes])]
+    const LIMIT: usize = 1_000;
+    const OVERHEAD: usize = MESSAGE_BYTES + PART_BYTES;
+
+    /// A message that costs `cost`.
+    fn message(cost: usize) -> [Bytes; 1] {
+        [Bytes::from(vec![0; cost - OVERHEAD])]
     }
 
     fn at(seconds: u64) -> Instant {
@@ -206,51 +226,61 @@ mod tests {
     #[test]
     fn only_the_first_message_needs_a_ring() {
         let lane = lane(None);
-        assert_eq!(lane.push(1, &message(10), at(0)), Ok(true));
-        assert_eq!(lane.push(2, &message(10), at(0)), Ok(false));
+        assert_eq!(lane.push(1, &message(OVERHEAD), at(0)), Ok(true));
+        assert_eq!(lane.push(2, &message(OVERHEAD), at(0)), Ok(false));
         lane.take(&mut Batch::default());
-        assert_eq!(lane.push(3, &message(10), at(0)), Ok(true));
+        assert_eq!(lane.push(3, &message(OVERHEAD), at(0)), Ok(true));
     }
 
     #[test]
     fn bytes_count_until_they_are_written() {
         let lane = lane(None);
-        lane.push(1, &message(100), at(0)).unwrap();
+        lane.push(1, &message(LIMIT), at(0)).unwrap();
         let mut taken = Batch::default();
         lane.take(&mut taken);
-        assert_eq!(lane.push(1, &message(1), at(0)), Err(Dropped::Full));
-        lane.release(100);
-        assert!(lane.push(1, &message(1), at(0)).is_ok());
+        assert_eq!(lane.push(1, &message(OVERHEAD), at(0)), Err(Dropped::Full));
+        lane.release(LIMIT);
+        assert!(lane.push(1, &message(OVERHEAD), at(0)).is_ok());
         assert_eq!(lane.link.counts.read().dropped_full, 1);
     }
 
     #[test]
     fn one_message_is_let_in_whatever_its_size() {
         let lane = lane(None);
-        assert!(lane.push(1, &message(1_000), at(0)).is_ok());
-        assert_eq!(lane.push(1, &message(1), at(0)), Err(Dropped::Full));
+        assert!(lane.push(1, &message(2 * LIMIT), at(0)).is_ok());
+        assert_eq!(lane.push(1, &message(OVERHEAD), at(0)), Err(Dropped::Full));
+    }
+
+    #[test]
+    fn empty_messages_fill_the_queue_as_well() {
+        let lane = lane(None);
+        let queued = (0..LIMIT).filter(|_| lane.push(1, &[], at(0)).is_ok());
+        assert_eq!(queued.count(), LIMIT / MESSAGE_BYTES);
     }
 
     #[test]
     fn old_messages_make_room_for_new_ones() {
         let lane = lane(Some(Duration::from_secs(1)));
-        lane.push(1, &message(90), at(0)).unwrap();
-        assert_eq!(lane.push(2, &message(20), at(1)), Err(Dropped::Full));
-        assert_eq!(lane.push(3, &message(20), at(2)), Ok(true));
-        assert_eq!(lane.queued_bytes(), 20);
+        lane.push(1, &message(900), at(0)).unwrap();
+        assert_eq!(lane.push(2, &message(200), at(1)), Err(Dropped::Full));
+        assert_eq!(lane.push(3, &message(200), at(2)), Ok(true));
+        assert_eq!(lane.queued_bytes(), 200);
         assert_eq!(lane.link.counts.read().dropped_old, 1);
     }
 
     #[test]
     fn an_unreachable_member_costs_no_memory() {
         let lane = lane(None);
-        lane.push(1, &message(10), at(0)).unwrap();
+        lane.push(1, &message(OVERHEAD), at(0)).unwrap();
         lane.give_up(&mut Batch::default());
         assert_eq!(lane.queued_bytes(), 0);
-        assert_eq!(lane.push(1, &message(1), at(0)), Err(Dropped::Unreachable));
+        assert_eq!(
+            lane.push(1, &message(OVERHEAD), at(0)),
+            Err(Dropped::Unreachable)
+        );
         assert_eq!(lane.link.counts.read().dropped_unreachable, 2);
         lane.hope();
-        assert!(lane.push(1, &message(1), at(0)).is_ok());
+        assert!(lane.push(1, &message(OVERHEAD), at(0)).is_ok());
     }
 
     #[test]

@@ -59,8 +59,9 @@ pub struct Limits {
     /// Largest payload of a frame; the same on all members. A longer one that
     /// comes in ends its connection.
     pub payload_bytes_max: usize,
-    /// Bytes that may wait in the Urgent lane. A single message is always let
-    /// in, here and in the other lanes.
+    /// Bytes that may wait in the Urgent lane, some for each message's entry
+    /// included. A single message is always let in, here and in the other
+    /// lanes.
     pub urgent_bytes_max: usize,
     /// Bytes that may wait in the Bulk lane.
     pub bulk_bytes_max: usize,

@@ -27,6 +27,8 @@ struct Turn {
     outgoing: Outgoing,
     messages: u64,
     payload_bytes: usize,
+    /// To be released when the turn is over.
+    cost: usize,
 }
 
 impl<'a> MessageWriter<'a> {
@@ -81,13 +83,14 @@ impl<'a> MessageWriter<'a> {
             };
             let age = now.saturating_since(message.at);
             if self.lane.age_max.is_some_and(|age_max| age > age_max) {
-                self.lane.release(message.bytes);
+                self.lane.release(message.cost);
                 self.lane.link.counts.dropped_old(1);
                 continue;
             }
             turn.outgoing.push(message.kind, role::PLAIN, &self.parts);
             turn.messages += 1;
-            turn.payload_bytes += message.bytes;
+            turn.payload_bytes += message.payload_bytes;
+            turn.cost += message.cost;
         }
     }
 }
@@ -103,14 +106,14 @@ impl Unwritten<'_> {
         let counts = &self.lane.link.counts;
         counts.sent(self.turn.messages);
         counts.sent_bytes(self.turn.payload_bytes as u64);
-        self.lane.release(self.turn.payload_bytes);
-        (self.turn.messages, self.turn.payload_bytes) = (0, 0);
+        self.lane.release(self.turn.cost);
+        (self.turn.messages, self.turn.payload_bytes, self.turn.cost) = (0, 0, 0);
     }
 }
 
 impl Drop for Unwritten<'_> {
     fn drop(&mut self) {
-        self.lane.release(self.turn.payload_bytes);
+        self.lane.release(self.turn.cost);
         self.lane.link.counts.dropped_broken(self.turn.messages);
     }
 }

@@ -3,10 +3,14 @@
 
 mod support;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 use environment::randomness::Random;
+use environment::simulated::SimulatedClock;
 use peers::{Dropped, Lane, LinkError, MemberError};
-use support::{Event, Member, frame, let_in, listener, member, options, read, start};
+use support::{Event, Member, frame, let_all_in, let_in, listener, member, options, read, start};
 
 const URGENT: u8 = 1;
 const BULK: u8 = 2;
@@ -162,6 +166,28 @@ fn urgent_messages_pass_a_bulk_lane_that_stands_still() {
         send(&one, Lane::Urgent, number, b"alive").unwrap();
         assert_eq!(read(&mut socket, 12 + 5), frame(number, 0, b"alive"));
     }
+}
+
+#[test]
+fn urgent_messages_that_grew_old_are_not_sent() {
+    let clock = SimulatedClock::stepped();
+    let (mut options, address) = options(1);
+    options.clock = Arc::new(clock.clone());
+    let one = start((options, address));
+    let listener = listener();
+    let address = listener.local_addr().unwrap().to_string();
+    one.peers.set_member(2, vec![address]).unwrap();
+    // The first attempt waits for its welcome, and messages with it.
+    send(&one, Lane::Urgent, 1, b"old").unwrap();
+    send(&one, Lane::Bulk, 1, b"old").unwrap();
+    clock.advance(Duration::from_secs(2));
+    send(&one, Lane::Urgent, 2, b"new").unwrap();
+    send(&one, Lane::Bulk, 2, b"new").unwrap();
+    let mut sockets = let_all_in(&listener, 2);
+    assert_eq!(read(&mut sockets[0], 12 + 3), frame(2, 0, b"new"));
+    assert_eq!(read(&mut sockets[1], 12 + 3), frame(1, 0, b"old"));
+    assert_eq!(read(&mut sockets[1], 12 + 3), frame(2, 0, b"new"));
+    assert_eq!(one.peers.status(2).unwrap().lanes[0].counts.dropped_old, 1);
 }
 
 #[test]

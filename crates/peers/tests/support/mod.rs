@@ -284,16 +284,28 @@ pub fn enter(address: &str, sender: u64, receiver: u64, lane: u8) -> TcpStream {
     socket
 }
 
-/// Takes the connection for `lane` that a member makes, and lets it in as
-/// `member`; its hello.
-pub fn let_in(listener: &TcpListener, member: u64, lane: u8) -> (TcpStream, Vec<u8>) {
+/// Takes the next connection that a member makes, and lets it in as `member`;
+/// its hello.
+fn let_next_in(listener: &TcpListener, member: u64, wanted: Option<u8>) -> (TcpStream, Vec<u8>) {
     loop {
         let (mut socket, _) = listener.accept().unwrap();
         let head = read(&mut socket, 40);
         let rest = read(&mut socket, usize::from(head[11]) + 4);
-        if head[10] == lane {
+        if wanted.is_none_or(|lane| lane == head[10]) {
             socket.write_all(&welcome(CLUSTER, member)).unwrap();
             return (socket, [head, rest].concat());
         }
     }
+}
+
+/// The same for `lane`; others are hung up on.
+pub fn let_in(listener: &TcpListener, member: u64, lane: u8) -> (TcpStream, Vec<u8>) {
+    let_next_in(listener, member, Some(lane))
+}
+
+/// Lets in the first connection of each lane, in the order of [`Lane::KEPT`].
+pub fn let_all_in(listener: &TcpListener, member: u64) -> Vec<TcpStream> {
+    let mut connections = Lane::KEPT.map(|_| let_next_in(listener, member, None));
+    connections.sort_by_key(|(_, hello)| hello[10]);
+    connections.map(|(socket, _)| socket).into()
 }
