@@ -71,7 +71,12 @@ impl Applied {
 
     fn absorb_record(&mut self, record: StateRecord) -> Result<(), &'static str> {
         match record {
-            StateRecord::Granted { id, ttl_seconds } => self.lessor.grant(id, ttl_seconds),
+            StateRecord::Granted { id, ttl_seconds } => {
+                if id == 0 || self.lessor.contains(id) {
+                    return Err("a lease without an id of its own");
+                }
+                self.lessor.grant(id, ttl_seconds);
+            }
             StateRecord::Revoked { id } => self.lessor.revoke(id),
             StateRecord::Compacted { revision } => self.compacted = revision,
             StateRecord::Alarm(change) => {

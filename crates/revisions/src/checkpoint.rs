@@ -102,12 +102,97 @@ fn put_leases(blob: &mut BytesMut, applied: &Applied) {
 fn leases(fields: &mut Fields<'_>, applied: &mut Applied) -> Result<(), Error> {
     for _ in 0..fields.u32()? {
         let (id, ttl_seconds) = (fields.i64()?, fields.i64()?);
+        if id == 0 || applied.lessor.contains(id) {
+            return Err(fields.unfit("a lease without an id of its own"));
+        }
         applied.lessor.grant(id, ttl_seconds);
         for _ in 0..fields.u32()? {
             let length = fields.u32()? as usize;
             let key = Bytes::copy_from_slice(fields.bytes(length)?);
+            if key.is_empty() {
+                return Err(fields.unfit("an empty key"));
+            }
             applied.lessor.attach(key, id);
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use environment::randomness::Random;
+    use environment::simulated::SimulatedClock;
+
+    use super::*;
+    use crate::alarm::Alarm;
+    use crate::member::MemberChange;
+
+    fn empty() -> Applied {
+        Applied::new(Arc::new(SimulatedClock::stepped()))
+    }
+
+    fn filled() -> Applied {
+        let mut applied = empty();
+        applied.compacted = 7;
+        let alarm = Alarm {
+            kind: 1,
+            member_id: 9,
+        };
+        applied.alarms.0.insert(alarm);
+        applied.lessor.grant(5, 60);
+        applied.lessor.attach("a".into(), 5);
+        let members = Arc::make_mut(&mut applied.members);
+        for (id, is_learner) in [(3, false), (4, true)] {
+            let peer_urls = vec![format!("http://h{id}:1"), "http://ä:2".into()];
+            let added = MemberChange::Added {
+                id,
+                is_learner,
+                peer_urls,
+            };
+            members.change(added).unwrap();
+        }
+        members.enter_removed(8).unwrap();
+        applied
+    }
+
+    #[test]
+    fn everything_comes_back() {
+        let (before, mut after) = (filled(), empty());
+        let blob = encode(&before, 9);
+        decode(&blob, &mut after).unwrap();
+        assert_eq!(after.members, before.members);
+        assert_eq!(encode(&after, 9), blob);
+    }
+
+    #[test]
+    fn other_formats_and_lengths_are_refused() {
+        let blob = encode(&filled(), 9);
+        for length in 0..blob.len() {
+            assert!(decode(&blob[..length], &mut empty()).is_err(), "{length}");
+        }
+        assert!(decode(&[&blob[..], b"x"].concat(), &mut empty()).is_err());
+        for format in [1, 3] {
+            let mut other = blob.clone();
+            other[0] = format;
+            let refused = decode(&other, &mut empty()).unwrap_err().to_string();
+            assert!(refused.contains("unknown format"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn damage_never_panics() {
+        let blob = encode(&filled(), 9);
+        let mut random = Random::from_seed(3);
+        for _ in 0..20_000 {
+            let mut damaged = blob.clone();
+            for _ in 0..=random.below(3) {
+                let place = random.below(damaged.len() as u64) as usize;
+                damaged[place] = random.next_u64() as u8;
+            }
+            // Refused or not: what matters is that it returns.
+            let _ = decode(&damaged, &mut empty());
+        }
+    }
 }

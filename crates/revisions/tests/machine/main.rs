@@ -2,12 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod batches;
+mod bootstrap;
+mod followers;
 mod hash;
 mod leases;
 mod limits;
+mod members;
+mod membership;
 mod model;
 mod restart;
 mod script;
 mod scripts;
 mod store;
 mod watches;
+mod wire;

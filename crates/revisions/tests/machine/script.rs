@@ -11,6 +11,8 @@
 //! watch STREAM KEYS [from=N] [id=N] [prev] [nodelete] [noput] [fragment] [progress]
 //! cancel STREAM ID   progress STREAM   tick STREAM   next STREAM
 //! alarm get|raise|clear [nospace|corrupt]
+//! member add URLS [learner]      member update ID URLS      member publish ID NAME URLS
+//! member remove ID      member promote ID      members      (ids in hexadecimal)
 //! ```
 
 use std::collections::HashMap;
@@ -28,6 +30,7 @@ use etcd_api::etcdserverpb::{
 };
 use revisions::{Command, Error, Response, WatchStream, validate};
 
+use crate::membership;
 use crate::store::{Store, bytes};
 
 pub struct Session {
@@ -37,7 +40,7 @@ pub struct Session {
 }
 
 /// The words of a command, taken from the front.
-struct Words<'a> {
+pub struct Words<'a> {
     rest: Vec<&'a str>,
 }
 
@@ -48,7 +51,7 @@ impl<'a> Words<'a> {
         Words { rest }
     }
 
-    fn next(&mut self) -> &'a str {
+    pub fn next(&mut self) -> &'a str {
         self.rest.pop().expect("another word")
     }
 
@@ -67,7 +70,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn take(&mut self, word: &str) -> bool {
+    pub fn take(&mut self, word: &str) -> bool {
         let found = self.rest.last() == Some(&word);
         if found {
             self.rest.pop();
@@ -141,6 +144,11 @@ impl Session {
             }
             "revision" => format!("{}", self.store().reader.revision()),
             "alarm" => self.alarm(&mut words),
+            "member" => {
+                let changed = self.store().run(membership::command(&mut words));
+                show(changed, |answer| membership::show(&answer))
+            }
+            "members" => membership::list(&self.store().reader.members()),
             _ => panic!("no such verb: {verb}"),
         }
     }

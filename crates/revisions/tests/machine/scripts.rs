@@ -64,5 +64,6 @@ scripts!(
     leases,
     watches,
     alarms,
+    members,
     written_twice
 );

@@ -21,6 +21,7 @@ pub struct Store {
     pub clock: SimulatedClock,
     pub recovered: Recovered,
     options: Options,
+    pub term: u64,
     pub index: u64,
 }
 
@@ -46,7 +47,7 @@ impl Store {
         Store::on(SimulatedDisk::new(1), SimulatedClock::stepped(), options)
     }
 
-    fn on(disk: SimulatedDisk, clock: SimulatedClock, options: Options) -> Store {
+    pub fn on(disk: SimulatedDisk, clock: SimulatedClock, options: Options) -> Store {
         let opened = Machine::open(
             Arc::new(disk.clone()),
             Path::new("/data"),
@@ -62,6 +63,7 @@ impl Store {
             clock,
             recovered,
             options,
+            term: 1,
             index,
         }
     }
@@ -95,7 +97,7 @@ impl Store {
 
     /// Seals what is evaluated and brings it all the way.
     pub fn commit(&mut self) {
-        let Some(batch) = self.machine.seal(1, self.index + 1) else {
+        let Some(batch) = self.machine.seal(self.term, self.index + 1) else {
             return;
         };
         self.index += 1;

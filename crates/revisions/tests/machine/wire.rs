@@ -1,0 +1,209 @@
+//! Commands, answers and refusals on their way between members.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use environment::randomness::Random;
+use etcd_api::etcdserverpb::request_op::Request as Operation;
+use etcd_api::etcdserverpb::{
+    AlarmRequest, CompactionRequest, DeleteRangeRequest, LeaseGrantRequest, LeaseRevokeRequest,
+    MemberAddRequest, MemberPromoteRequest, MemberRemoveRequest, MemberUpdateRequest, PutRequest,
+    RequestOp, TxnRequest,
+};
+use revisions::{Command, Error, MemberPublishRequest};
+
+use crate::store::{Store, put, range};
+
+fn nested(depth: usize) -> TxnRequest {
+    let mut txn = TxnRequest::default();
+    for _ in 0..depth {
+        let request = Some(Operation::RequestTxn(txn));
+        txn = TxnRequest {
+            success: vec![RequestOp { request }],
+            ..TxnRequest::default()
+        };
+    }
+    txn
+}
+
+/// One of each kind, in an order in which all of them succeed.
+fn commands(id: u64) -> Vec<Command> {
+    let operations = [
+        Operation::RequestPut(put("t", "1")),
+        Operation::RequestRange(range("a", "z")),
+        Operation::RequestDeleteRange(DeleteRangeRequest {
+            key: "a".into(),
+            prev_kv: true,
+            ..DeleteRangeRequest::default()
+        }),
+    ];
+    let operations = operations.map(|it| RequestOp { request: Some(it) });
+    vec![
+        Command::Put(PutRequest {
+            prev_kv: true,
+            ..put("a", "1")
+        }),
+        Command::Txn(TxnRequest {
+            success: operations.to_vec(),
+            ..TxnRequest::default()
+        }),
+        Command::DeleteRange(DeleteRangeRequest {
+            key: "t".into(),
+            prev_kv: true,
+            ..DeleteRangeRequest::default()
+        }),
+        Command::Compact(CompactionRequest {
+            revision: 3,
+            physical: true,
+        }),
+        Command::LeaseGrant(LeaseGrantRequest { id: 5, ttl: 10 }),
+        Command::LeaseRevoke(LeaseRevokeRequest { id: 5 }),
+        Command::Alarm(AlarmRequest {
+            action: 1,
+            member_id: 3,
+            alarm: 1,
+        }),
+        Command::MemberAdd(MemberAddRequest {
+            peer_ur_ls: vec!["http://b:1".into()],
+            is_learner: true,
+        }),
+        Command::MemberPromote(MemberPromoteRequest { id }),
+        Command::MemberUpdate(MemberUpdateRequest {
+            id,
+            peer_ur_ls: vec!["http://b:2".into()],
+        }),
+        Command::MemberPublish(MemberPublishRequest {
+            id,
+            name: "name".into(),
+            client_urls: vec!["http://c:1".into()],
+        }),
+        Command::MemberRemove(MemberRemoveRequest { id }),
+    ]
+}
+
+fn store_with_two_members() -> Store {
+    let mut store = Store::new();
+    let add = MemberAddRequest {
+        peer_ur_ls: vec!["http://a:1".into()],
+        is_learner: false,
+    };
+    store.run(Command::MemberAdd(add)).unwrap();
+    store
+}
+
+#[test]
+fn every_command_and_every_answer_comes_back() {
+    let mut store = store_with_two_members();
+    let second = environment::Clock::unix_time(&store.clock).as_secs();
+    let id = revisions::identity::added_member_id(&["http://b:1"], second);
+    let mut kinds = Vec::new();
+    for command in commands(id) {
+        let encoded = command.encode();
+        kinds.push(encoded[0]);
+        assert_eq!(encoded.len(), command.size_bytes() + 1);
+        let command = Command::decode(encoded).unwrap();
+        let response = store.run(command).unwrap();
+        let encoded = response.encode();
+        assert_eq!(kinds.last(), Some(&encoded[0]), "kinds go together");
+        assert_eq!(revisions::Response::decode(encoded).unwrap(), response);
+    }
+    kinds.sort_unstable();
+    assert_eq!(kinds, (1..=12).collect::<Vec<u8>>());
+}
+
+#[test]
+fn commands_equal_themselves_after_the_journey() {
+    for command in commands(9).into_iter().chain([Command::Txn(nested(30))]) {
+        assert_eq!(Command::decode(command.encode()).unwrap(), command);
+    }
+}
+
+#[test]
+fn refusals_keep_what_clients_treat_them_by() {
+    let same = |error: Error| {
+        let there = Error::decode(error.encode()).unwrap();
+        assert_eq!(there.to_string(), error.to_string());
+        there
+    };
+    for &etcd in etcd_api::Error::ALL {
+        assert!(matches!(same(Error::Etcd(etcd)), Error::Etcd(it) if it == etcd));
+    }
+    let limit = engine::Error::MemoryLimit {
+        index_bytes: 9,
+        memory_bytes_max: 8,
+    };
+    let large = engine::Error::TooLarge {
+        batch_bytes: u64::MAX,
+        batch_bytes_max: 8,
+    };
+    for error in [limit, large] {
+        assert!(matches!(
+            same(Error::Storage(Arc::new(error))),
+            Error::Storage(_)
+        ));
+    }
+    let other = Error::State {
+        kind: 77,
+        reason: "unknown kind",
+    };
+    let there = Error::decode(other.encode()).unwrap();
+    assert_eq!(there.to_string(), format!("on the leader: {other}"));
+    assert_eq!(same(there).to_string(), format!("on the leader: {other}"));
+    let from_the_future = Bytes::from_static(b"\x01etcdserver: never heard of");
+    assert!(matches!(
+        Error::decode(from_the_future),
+        Ok(Error::Elsewhere(_))
+    ));
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error() {
+    for bytes in [&b""[..], b"\0", b"\x0d", b"\xff\x01", b"\x01\x0a\x7f"] {
+        let bytes = Bytes::copy_from_slice(bytes);
+        let refused = Command::decode(bytes.clone()).unwrap_err().to_string();
+        assert!(refused.contains("from another member"), "{refused}");
+        assert!(revisions::Response::decode(bytes).is_err());
+    }
+    for bytes in [&b""[..], b"\0", b"\x02short", b"\x01\xff", b"\x05"] {
+        assert!(Error::decode(Bytes::copy_from_slice(bytes)).is_err());
+    }
+}
+
+#[test]
+fn transactions_nest_as_deep_as_clients_may_and_no_deeper() {
+    for depth in [60, 1000] {
+        let encoded = Command::Txn(nested(depth)).encode();
+        assert!(Command::decode(encoded).is_err(), "{depth}");
+    }
+}
+
+#[test]
+fn random_and_damaged_bytes_never_panic() {
+    let mut random = Random::from_seed(7);
+    let good: Vec<Bytes> = commands(9).iter().map(Command::encode).collect();
+    for round in 0..50_000 {
+        let mut bytes = match round % 2 {
+            0 => vec![0; random.below(40) as usize],
+            _ => good[random.below(good.len() as u64) as usize].to_vec(),
+        };
+        if round % 2 == 0 {
+            random.fill(&mut bytes);
+            if let Some(kind) = bytes.first_mut() {
+                *kind %= 14;
+            }
+        } else {
+            let place = random.below(bytes.len() as u64) as usize;
+            bytes[place] = random.next_u64() as u8;
+            bytes.truncate(1 + random.below(bytes.len() as u64) as usize);
+        }
+        let bytes = Bytes::from(bytes);
+        if let Ok(command) = Command::decode(bytes.clone()) {
+            assert_eq!(Command::decode(command.encode()).unwrap(), command);
+        }
+        if let Ok(response) = revisions::Response::decode(bytes.clone()) {
+            let again = revisions::Response::decode(response.encode());
+            assert_eq!(again.unwrap(), response);
+        }
+        let _ = Error::decode(bytes);
+    }
+}
