@@ -32,7 +32,8 @@ impl Machine {
     ///
     /// Only where this machine leads, never into a batch that
     /// [`Machine::open_is_membership`], and a command that
-    /// [`Command::changes_configuration`] only into an empty one.
+    /// [`Command::changes_configuration`] only into an empty one, while no
+    /// other such change is under way ([`Machine::configuration_is_pending`]).
     pub fn evaluate(&mut self, command: &Command) -> Result<Response, Error> {
         assert!(self.leading, "only the leader decides: {command:?}");
         assert!(
@@ -42,6 +43,10 @@ impl Machine {
         assert!(
             self.open_is_empty() || !command.changes_configuration(),
             "a change of the configuration has a batch of its own: seal first"
+        );
+        assert!(
+            !(command.changes_configuration() && self.configuration_is_pending()),
+            "one change of the configuration at a time: apply the one before first"
         );
         self.check_corrupt(command)?;
         self.check_quota(command)?;

@@ -105,6 +105,11 @@ impl Machine {
             batch.index,
             batch.term
         );
+        assert!(
+            !(sealed && batch.changes.is_empty()),
+            "batch {} was decided here and came back empty",
+            batch.index
+        );
         let newest = batch.mains().map_or(0, |(_, last)| last);
         assert!(
             !self.leading || newest <= self.decided.revision,

@@ -8,7 +8,7 @@ use etcd_api::etcdserverpb::{
     AlarmRequest, CompactionRequest, LeaseGrantRequest, LeaseTimeToLiveRequest, MemberAddRequest,
     PutRequest,
 };
-use revisions::{Command, Error, Options};
+use revisions::{Command, Error, Options, check_records};
 
 use crate::store::{Store, put, small};
 
@@ -35,6 +35,9 @@ fn decided(leader: &mut Store, commands: Vec<Command>) -> Vec<Batch> {
 fn apply(store: &mut Store, batch: Batch) {
     let engine = store.reader.engine().clone();
     let body = batch.encode().unwrap();
+    // As it comes out of another member's log.
+    let batch = Batch::decode(batch.term, batch.index, &body).unwrap();
+    check_records(&batch).unwrap();
     let appended = engine.append_entry(&batch, &body, None).unwrap();
     engine.wait_durable(appended.sequence).unwrap();
     (store.term, store.index) = (batch.term, batch.index);

@@ -127,6 +127,15 @@ fn others_do_not_join_a_configuration_change() {
 }
 
 #[test]
+#[should_panic(expected = "one change of the configuration at a time")]
+fn a_configuration_change_waits_for_the_one_before() {
+    let mut store = Store::new();
+    store.machine.evaluate(&add("http://a:1", false)).unwrap();
+    store.machine.seal(1, 1).unwrap();
+    let _ = store.machine.evaluate(&add("http://b:1", false));
+}
+
+#[test]
 fn names_share_a_batch_with_others_and_are_no_configuration_change() {
     let mut store = Store::new();
     let id = added(&mut store, "http://a:1", false);
