@@ -10,12 +10,13 @@
 use std::error::Error;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use bytes::Bytes;
-use environment::Clock;
 use environment::real::RealClock;
+use environment::{Clock, threads};
 use peers::{BoxFuture, Handler, Lane, Peers, PeersOptions, Stream};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -94,21 +95,46 @@ fn run(
     ))
 }
 
-/// One request after the other: what a round trip through both ends takes.
+/// One request after the other: what a round trip through both ends takes,
+/// alone and beside a Bulk lane that is kept full.
 fn calls(peers: &Peers) -> Result<(), Box<dyn Error>> {
-    const CALLS: u32 = 20_000;
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let (began, used) = (RealClock.now(), cpu());
-    runtime.block_on(async {
-        for _ in 0..CALLS {
-            peers.call(2, 0, Bytes::from_static(&[7; 100])).await?;
-        }
-        Ok::<(), peers::CallError>(())
-    })?;
-    let each = RealClock.now().saturating_since(began) / CALLS;
-    let used = (cpu() - used) / CALLS;
-    println!("a call of 100 bytes, one at a time: {each:?}, of which CPU {used:?}");
+    println!("a call of 100 bytes, alone: {}", call_times(peers)?);
+    let stop = Arc::new(AtomicBool::new(false));
+    let flood = {
+        let (peers, stop) = (peers.clone(), Arc::clone(&stop));
+        threads::spawn("flood", move || {
+            let payload = [Bytes::from(vec![1; 64 << 10])];
+            while !stop.load(Ordering::Relaxed) {
+                if peers.send(2, Lane::Bulk, 0, &payload).is_err() {
+                    RealClock.sleep(PAUSE);
+                }
+            }
+        })?
+    };
+    let times = call_times(peers)?;
+    stop.store(true, Ordering::Relaxed);
+    flood.join().expect("it does not panic");
+    println!("beside a full Bulk lane:    {times}");
     Ok(())
+}
+
+fn call_times(peers: &Peers) -> Result<String, Box<dyn Error>> {
+    const CALLS: usize = 5_000;
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let mut times = Vec::with_capacity(CALLS);
+    for _ in 0..CALLS {
+        let began = RealClock.now();
+        runtime.block_on(peers.call(2, 0, Bytes::from_static(&[7; 100])))?;
+        times.push(RealClock.now().saturating_since(began));
+    }
+    times.sort_unstable();
+    let at = |percent: usize| times[(CALLS - 1) * percent / 100];
+    Ok(format!(
+        "median {:?}, 99 of 100 within {:?}, longest {:?}",
+        at(50),
+        at(99),
+        at(100)
+    ))
 }
 
 /// What this process used so far, user and system.
