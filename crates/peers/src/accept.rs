@@ -191,6 +191,7 @@ struct Incoming<'a> {
 impl<'a> Incoming<'a> {
     /// Ends the connection that was in this place.
     fn enter(shared: &'a Shared, from: u64, lane: Lane) -> Incoming<'a> {
+        assert_ne!(lane, Lane::Snapshot, "each transfer has its own");
         let replaced = Arc::new(Notify::new());
         let received = shared.received_from(from);
         let elder = shared

@@ -37,6 +37,13 @@ struct Queue {
     bytes: usize,
 }
 
+impl Queue {
+    fn give_back(&mut self, bytes: usize) {
+        assert!(self.bytes >= bytes, "more was given back than was taken");
+        self.bytes -= bytes;
+    }
+}
+
 /// One connection.
 struct Desk {
     shared: Arc<Shared>,
@@ -156,7 +163,7 @@ impl Desk {
             if let Err(error) = outgoing.write(&mut write).await {
                 return error.to_string();
             }
-            self.lock().bytes -= bytes;
+            self.lock().give_back(bytes);
             tokio::task::yield_now().await;
         }
     }
@@ -222,7 +229,7 @@ impl Drop for UnderHand {
     fn drop(&mut self) {
         let (role, body) = self.answer();
         let mut queue = self.desk.lock();
-        queue.bytes -= self.bytes;
+        queue.give_back(self.bytes);
         // Cancelled: the caller does not listen.
         if queue.running.remove(&self.number).is_none() {
             return;

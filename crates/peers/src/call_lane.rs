@@ -200,6 +200,10 @@ impl Drop for UnderWay<'_> {
         let mut queue = self.lane.lock();
         assert!(queue.under_way > 0, "a call ended that never began");
         queue.under_way -= 1;
+        assert!(
+            queue.bytes >= self.bytes,
+            "a call gave back what it never took"
+        );
         queue.bytes -= self.bytes;
         if self.answered {
             return;

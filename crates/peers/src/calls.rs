@@ -84,7 +84,8 @@ impl Pending<'_> {
             self.lane.link.counts.sent(1);
             self.lane.link.counts.sent_bytes(call.body.len() as u64);
             outgoing.push(call.kind, role::PLAIN, &numbered(call.number, call.body));
-            self.lock().insert(call.number, call.reply);
+            let twice = self.lock().insert(call.number, call.reply);
+            assert!(twice.is_none(), "number {} was used twice", call.number);
         }
         for number in self.lane.take_cancelled() {
             // Those that never went out, or were answered, are unknown here.

@@ -99,6 +99,8 @@ impl Decoder {
     }
 
     fn take_payload(&mut self, length: usize) -> Bytes {
+        let whole = FRAME_HEADER_BYTES + length;
+        assert!(self.buffer.len() >= whole, "the payload has not come");
         self.buffer.advance(FRAME_HEADER_BYTES);
         if length <= COPIED_BYTES_MAX {
             let payload = Bytes::copy_from_slice(&self.buffer[..length]);

@@ -165,6 +165,10 @@ impl Backoff {
 
     fn step(&mut self, shared: &Shared) -> Duration {
         let pause = self.next;
+        assert!(
+            !pause.is_zero() && pause <= self.max,
+            "Limits::check saw to it"
+        );
         self.next = (pause * 2).min(self.max);
         let half = pause / 2;
         let jitter = shared.random_below(half.as_micros() as u64 + 1);

@@ -24,6 +24,7 @@ pub(crate) struct Member {
 
 impl Member {
     pub fn new(id: u64, addresses: Vec<String>, limits: &Limits) -> Member {
+        assert!(!addresses.is_empty(), "check_addresses comes first");
         let urgent_age = Some(limits.urgent_age_max);
         Member {
             id,

@@ -62,6 +62,7 @@ impl Batch {
     /// Takes the first message out; its parts go into `parts`.
     pub fn pop(&mut self, parts: &mut Vec<Bytes>) -> Option<Taken> {
         let message = self.messages.pop_front()?;
+        assert!(self.parts.len() >= message.parts, "parts went astray");
         parts.clear();
         parts.extend(self.parts.drain(..message.parts));
         Some(Taken {

@@ -91,6 +91,10 @@ impl Outgoing {
         while self.piece < self.pieces.len() {
             let mut slices = [IoSlice::new(&[]); PIECES_MAX];
             let count = self.fill(&mut slices);
+            assert!(
+                count > 0,
+                "a write of nothing would look like a closed socket"
+            );
             let socket = Pin::new(&mut *socket);
             let written = ready!(socket.poll_write_vectored(context, &slices[..count]))?;
             if written == 0 {
@@ -120,6 +124,7 @@ impl Outgoing {
 
     fn advance(&mut self, mut written: usize) {
         while written > 0 {
+            assert!(self.piece < self.pieces.len(), "more written than offered");
             let left = self.bytes_of(&self.pieces[self.piece]).len() - self.offset;
             if written < left {
                 self.offset += written;

@@ -110,7 +110,8 @@ impl Peers {
             let keeper = keep(Arc::clone(shared), Arc::clone(&member), lane);
             member.adopt(shared.runtime.spawn(keeper).abort_handle());
         }
-        table.members.insert(id, member);
+        let elder = table.members.insert(id, member);
+        assert!(elder.is_none(), "its tasks would go on unseen");
         Ok(())
     }
 

@@ -103,6 +103,7 @@ struct Unwritten<'a> {
 
 impl Unwritten<'_> {
     fn written(&mut self) {
+        assert_eq!(self.turn.outgoing.bytes(), 0, "some of it is not written");
         let counts = &self.lane.link.counts;
         counts.sent(self.turn.messages);
         counts.sent_bytes(self.turn.payload_bytes as u64);
