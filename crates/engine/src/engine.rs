@@ -155,6 +155,7 @@ impl Engine {
             checkpoint_bytes: counter(&shared.counters.checkpoint_bytes),
             relocated_bytes: counter(&shared.counters.relocated_bytes),
             released_segments: counter(&shared.counters.released_segments),
+            swept_versions: counter(&shared.counters.swept_versions),
             failed: log.failed,
         }
     }

@@ -30,7 +30,7 @@ pub enum Error {
     #[error(transparent)]
     Log(#[from] value_log::Error),
     /// A system call on one of the engine's own files failed.
-    #[error("cannot {doing} {}: {source}", file.display())]
+    #[error("cannot {doing} {}: {}", file.display(), root(source))]
     Disk {
         /// The file or directory.
         file: PathBuf,
@@ -47,6 +47,13 @@ pub enum Error {
         file: PathBuf,
         /// What is wrong with it.
         what: String,
+    },
+    /// A file has a segment's name and is not one. Move it away, or choose
+    /// another directory.
+    #[error("{} is called like a segment of an Inkstone log and is none, and there is no *.checkpoint file beside it; move it away, or choose another directory", file.display())]
+    NotASegment {
+        /// The file.
+        file: PathBuf,
     },
     /// There is a log but no checkpoint, not even the empty one of a new
     /// directory. Put it back, or restore from a snapshot or a peer.
@@ -142,6 +149,12 @@ pub enum Error {
     /// The storey above could not make sense of what was replayed.
     #[error("replay: {0}")]
     Replay(String),
+}
+
+/// The system's own words: a disk puts its verb and the path before them, and
+/// so does this crate.
+fn root(error: &io::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 impl Error {

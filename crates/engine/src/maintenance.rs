@@ -40,6 +40,7 @@ pub(crate) struct Counters {
     pub(crate) checkpoint_bytes: AtomicU64,
     pub(crate) relocated_bytes: AtomicU64,
     pub(crate) released_segments: AtomicU64,
+    pub(crate) swept_versions: AtomicU64,
 }
 
 /// What is under way.

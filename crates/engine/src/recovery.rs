@@ -101,6 +101,19 @@ fn refuse_foreign(directory: &Path, names: &[String]) -> Result<(), Error> {
     }
 }
 
+/// Without a checkpoint a name alone does not make a log: any program may call
+/// a file `00000001.log`.
+fn refuse_nameless(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+    let listed = value_log::inspect::Directory::list(disk, directory)?;
+    let foreign = |file: &&value_log::inspect::SegmentFile| file.read_header(disk).is_none();
+    match listed.segments.iter().find(foreign) {
+        Some(file) => Err(Error::NotASegment {
+            file: file.path.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Ids of the segments among `names`.
 fn segments(names: &[String]) -> BTreeSet<u32> {
     names.iter().filter_map(|name| segment(name)).collect()
@@ -195,6 +208,7 @@ impl<'a> Recovery<'a> {
             });
         }
         if let Some(&first_segment) = present.first() {
+            refuse_nameless(disk, directory)?;
             return Err(Error::CheckpointMissing {
                 directory: directory.into(),
                 first_segment,
