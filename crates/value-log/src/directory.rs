@@ -9,8 +9,8 @@ use std::sync::Arc;
 use environment::{Disk, File, OpenMode};
 
 use crate::format::{
-    FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, SEGMENT_HEADER_BYTES, SealNote, SegmentHeader,
-    Unreadable, VERSION,
+    FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, SEGMENT_HEADER_BYTES, Salt, SealNote,
+    SegmentHeader, Unreadable, VERSION,
 };
 use crate::segment::{Extent, FileName, Segment};
 use crate::window::Window;
@@ -43,6 +43,7 @@ pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> Result<Contents, Error>
     }
     contents.log.sort_by_key(|segment| segment.id());
     contents.sorted.sort_by_key(|segment| segment.id());
+    contents.check_salts()?;
     Ok(contents)
 }
 
@@ -71,6 +72,30 @@ impl Contents {
             }
         }
         Ok(())
+    }
+
+    /// All segments are of one log: one that was copied here from another has
+    /// another salt. Where they differ, most are taken to be at home.
+    fn check_salts(&self) -> Result<(), Error> {
+        let segments = || self.log.iter().chain(&self.sorted);
+        let of_salt = |salt| segments().filter(move |it| it.header.salt == salt).count();
+        let mut salts: Vec<Salt> = segments().map(|it| it.header.salt).collect();
+        salts.dedup();
+        // The first of those that most have: the last of the reversed.
+        let Some(&ours) = salts.iter().rev().max_by_key(|&&salt| of_salt(salt)) else {
+            return Ok(());
+        };
+        match segments().find(|it| it.header.salt != ours) {
+            None => Ok(()),
+            Some(other) => Err(Error::Foreign {
+                file: other.path.clone(),
+                what: format!(
+                    "it was written by another log than {} of {} segments here",
+                    of_salt(ours),
+                    segments().count()
+                ),
+            }),
+        }
     }
 }
 

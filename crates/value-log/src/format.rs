@@ -23,11 +23,14 @@
 //! never used twice, so bytes of a recycled file's former life never match),
 //! the epoch of the opening that wrote it (never falls along the chain), its
 //! sequence (+1 each) and the header CRC of the frame before it.
+//!
+//! What makes a frame inside a value no frame: its header would have to know
+//! the log's [`Salt`], which is in segment headers only.
 
 use crate::{Position, SegmentKind, Sequence, Tag};
 
 /// Version of everything below.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// The unit in which the device is charged.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 /// Where the first frame of a segment starts.
@@ -43,6 +46,13 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 88;
 /// Size of a record header.
 pub(crate) const RECORD_HEADER_BYTES: usize = 12;
 
+/// Where the salt is in a segment header.
+const SALT_START: usize = 36;
+/// Where the half of the salt is that a frame header shows.
+const FRAME_SALT_START: usize = 80;
+/// Where its CRC is, and the other half while that is computed.
+const FRAME_CRC_START: usize = 84;
+
 const SEGMENT_MAGIC: [u8; 8] = *b"INKSTSEG";
 const SEAL_MAGIC: [u8; 8] = *b"INKSTEND";
 const FRAME_MAGIC: [u8; 4] = *b"IKFR";
@@ -50,6 +60,26 @@ const FRAME_MAGIC: [u8; 4] = *b"IKFR";
 /// CRC-32C of `bytes`.
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
+}
+
+/// Drawn when a log is made, the same in all its segments. Whoever fills values
+/// does not know it, so no value can pass for a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Salt(pub u64);
+
+impl Salt {
+    /// Of a header that is not finished yet, so that it verifies in no log.
+    pub const PROVISIONAL: Salt = Salt(0);
+
+    /// The half that frames show.
+    fn shown(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The half that only goes into their checksums.
+    fn hidden(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
 }
 
 /// Why bytes are not what they should be.
@@ -75,7 +105,8 @@ pub(crate) enum Unreadable {
 ///  20  4  epoch of the opening that prepared it
 ///  24  8  size of the segment in bytes
 ///  32  1  kind: 1 log, 2 sorted
-///  33 11  zero
+///  33  3  zero
+///  36  8  salt of the log
 ///  44  4  CRC of bytes 0 to 43
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +118,7 @@ pub(crate) struct SegmentHeader {
     pub epoch: u32,
     pub segment_bytes: u64,
     pub kind: SegmentKind,
+    pub salt: Salt,
 }
 
 impl SegmentHeader {
@@ -101,6 +133,7 @@ impl SegmentHeader {
         put_u32(&mut bytes, 20, self.epoch);
         put_u64(&mut bytes, 24, self.segment_bytes);
         bytes[32] = kind_byte(self.kind);
+        put_u64(&mut bytes, SALT_START, self.salt.0);
         seal_crc(&mut bytes);
         bytes
     }
@@ -121,7 +154,15 @@ impl SegmentHeader {
             epoch: get_u32(bytes, 20),
             segment_bytes: get_u64(bytes, 24),
             kind: kind_of(bytes[32])?,
+            salt: Salt(get_u64(bytes, SALT_START)),
         })
+    }
+
+    /// The salt that a segment's first bytes show, whether they verify or not:
+    /// frames do so under the right one only.
+    pub fn salt_of(bytes: &[u8]) -> Option<Salt> {
+        let bytes = bytes.get(..SEGMENT_HEADER_BYTES)?;
+        Some(Salt(get_u64(bytes, SALT_START)))
     }
 }
 
@@ -208,8 +249,8 @@ pub(crate) enum FrameKind {
 ///  68  4  number of records
 ///  72  4  digest: CRC of the records' CRCs, in order
 ///  76  4  CRC of the previous frame's header (its bytes 84 to 87)
-///  80  4  zero
-///  84  4  CRC of bytes 0 to 83
+///  80  4  first half of the salt
+///  84  4  CRC of bytes 0 to 87, the second half of the salt in bytes 84 to 87
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
@@ -229,7 +270,7 @@ pub(crate) struct FrameHeader {
 
 impl FrameHeader {
     /// Writes the header; returns its CRC, the next frame's `previous_crc`.
-    pub fn encode_into(&self, target: &mut [u8]) -> u32 {
+    pub fn encode_into(&self, target: &mut [u8], salt: Salt) -> u32 {
         assert!(
             self.payload_bytes.is_multiple_of(8),
             "{self:?} is not aligned"
@@ -248,17 +289,22 @@ impl FrameHeader {
         put_u32(bytes, 68, self.record_count);
         put_u32(bytes, 72, self.digest);
         put_u32(bytes, 76, self.previous_crc);
-        put_u32(bytes, 80, 0);
-        seal_crc(bytes)
+        put_u32(bytes, FRAME_SALT_START, salt.shown());
+        let crc = salted_crc(bytes, salt);
+        put_u32(bytes, FRAME_CRC_START, crc);
+        crc
     }
 
-    /// Reads a header; also gives its CRC.
-    pub fn decode(bytes: &[u8]) -> Result<(FrameHeader, u32), Unreadable> {
+    /// Reads a header of the log with that salt; also gives its CRC.
+    pub fn decode(bytes: &[u8], salt: Salt) -> Result<(FrameHeader, u32), Unreadable> {
         let bytes = start_of(bytes, FRAME_HEADER_BYTES)?;
         if bytes[0..4] != FRAME_MAGIC {
             return Err(Unreadable::Foreign);
         }
-        let crc = check_crc(bytes)?;
+        let crc = get_u32(bytes, FRAME_CRC_START);
+        if get_u32(bytes, FRAME_SALT_START) != salt.shown() || crc != salted_crc(bytes, salt) {
+            return Err(Unreadable::Checksum);
+        }
         let version = u32::from(u16::from_le_bytes([bytes[4], bytes[5]]));
         if version != VERSION {
             return Err(Unreadable::Version(version));
@@ -312,6 +358,13 @@ fn check_crc(bytes: &[u8]) -> Result<u32, Unreadable> {
     } else {
         Err(Unreadable::Checksum)
     }
+}
+
+/// CRC of a frame header with the hidden half of the salt where the CRC goes.
+fn salted_crc(header: &[u8], salt: Salt) -> u32 {
+    let mut bytes: [u8; FRAME_HEADER_BYTES] = header.try_into().expect("a whole frame header");
+    put_u32(&mut bytes, FRAME_CRC_START, salt.hidden());
+    crc32c(&bytes)
 }
 
 fn kind_byte(kind: SegmentKind) -> u8 {

@@ -50,6 +50,9 @@ pub struct Options {
     /// Free space on the file system that making segments never touches, but
     /// for those that a relocation fills.
     pub reserve_bytes: u64,
+    /// What tells the frames of a new log from bytes that only look like some;
+    /// `None`: drawn from the kernel. A log keeps the one it was made with.
+    pub salt: Option<u64>,
 }
 
 impl Default for Options {
@@ -61,6 +64,7 @@ impl Default for Options {
             group_bytes_max: 2 << 20,
             seal: Seal::WhenIdle,
             reserve_bytes: 64 << 20,
+            salt: None,
         }
     }
 }

@@ -111,6 +111,7 @@ impl Drop for Relocation {
 impl OpenSegment {
     fn new(spare: u32, segment: Segment) -> OpenSegment {
         let chain = Chain {
+            salt: segment.header.salt,
             epoch: segment.header.epoch,
             next: Sequence(1),
             previous_crc: 0,

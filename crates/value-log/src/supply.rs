@@ -27,7 +27,7 @@ use environment::{Disk, File, OpenMode};
 
 use crate::committer::end_of;
 use crate::doorbell::Doorbell;
-use crate::format::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, Salt, SegmentHeader};
 use crate::segment::{Extent, FileName, Segment};
 use crate::{Error, Position, SEGMENT_MAX, SegmentKind};
 
@@ -68,6 +68,7 @@ pub(crate) struct Supply {
     /// Segments wanted ready, the next one included.
     target: usize,
     epoch: u32,
+    salt: Salt,
     stock: Mutex<Stock>,
     /// Told when the maker may have something to do.
     changed: Condvar,
@@ -89,6 +90,7 @@ pub(crate) struct SupplyPlan {
     pub reserve_bytes: u64,
     pub target: usize,
     pub epoch: u32,
+    pub salt: Salt,
     pub doorbell: Arc<Doorbell>,
 }
 
@@ -101,6 +103,7 @@ impl Supply {
             reserve_bytes,
             target,
             epoch,
+            salt,
             doorbell,
         } = plan;
         let (stock, changed) = (Mutex::new(stock), Condvar::new());
@@ -111,6 +114,7 @@ impl Supply {
             reserve_bytes,
             target,
             epoch,
+            salt,
             stock,
             changed,
             doorbell,
@@ -282,6 +286,7 @@ impl Supply {
             epoch: self.epoch,
             segment_bytes: self.segment_bytes,
             kind,
+            salt: self.salt,
         }
     }
 

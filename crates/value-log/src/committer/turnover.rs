@@ -115,6 +115,10 @@ impl Committer {
             self.active.id(),
             "segments are linked"
         );
+        assert_eq!(
+            next.header.salt, self.chain.salt,
+            "a log has one salt for life"
+        );
         self.extent.sealed = true;
         self.write_seal_note()?;
         self.active.set_extent(self.extent);
