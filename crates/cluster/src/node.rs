@@ -17,6 +17,7 @@ use revisions::{Command, Machine, Reader, Response};
 use tracing::{error, info, warn};
 
 use crate::inbox::{Arrived, Inbox, Pending, Proposal};
+use crate::observer::Observing;
 use crate::{Answer, Error, NodeOptions, Replica};
 
 /// What a node says of itself.
@@ -30,6 +31,8 @@ pub struct Status {
     pub applied_index: u64,
     /// Commands waiting to be evaluated.
     pub waiting: usize,
+    /// Leases ended because nobody renewed them, since the start.
+    pub leases_expired: u64,
 }
 
 /// Written by the replica thread, read by anyone.
@@ -38,6 +41,7 @@ struct Progress {
     term: AtomicU64,
     index: AtomicU64,
     applied_index: AtomicU64,
+    leases_expired: AtomicU64,
 }
 
 /// A running node. Cheap to clone; the last clone's drop stops it.
@@ -80,6 +84,11 @@ impl Node {
             no_space_alarm: no_space_alarm(options.machine.member_id),
             engine,
             replica,
+            observing: Observing {
+                observer: options.observer,
+                clock: Arc::clone(&options.clock),
+                sweep_began: None,
+            },
         };
         pump.publish();
         let latch = PanicLatch(Arc::clone(&inbox));
@@ -150,6 +159,7 @@ impl Node {
             applied_index: progress.applied_index.load(Ordering::Relaxed),
             index: progress.index.load(Ordering::Relaxed),
             waiting: self.shared.inbox.waiting(),
+            leases_expired: progress.leases_expired.load(Ordering::Relaxed),
         }
     }
 
@@ -244,6 +254,7 @@ struct Pump {
     batch_bytes_max: usize,
     tick: Duration,
     next_tick: Instant,
+    observing: Observing,
 }
 
 impl Pump {
@@ -303,8 +314,11 @@ impl Pump {
             self.open_bytes += command_bytes;
             commands += 1;
             bytes += command_bytes;
-            self.replica
+            let began = self.observing.now();
+            let done = self
+                .replica
                 .propose(&proposal.command, Some(proposal.answer));
+            self.observing.evaluated(&proposal.command, done, began);
         }
         if commands > 0 {
             self.inbox.evaluated(commands, bytes);
@@ -360,10 +374,12 @@ impl Pump {
             self.replica.tick(now);
             self.append();
         }
+        self.observing.sweeping(self.replica.is_sweeping());
         if let Err(error) = self.replica.machine().maintain() {
             // Checkpoint and reclaim can wait: nothing acknowledged depends on them.
             warn!(%error, "upkeep of the log failed; it will be tried again");
         }
+        self.observing.sweeping(self.replica.is_sweeping());
         self.replica.swept().into_iter().for_each(Answer::give);
     }
 
@@ -378,6 +394,9 @@ impl Pump {
         self.progress
             .applied_index
             .store(self.replica.applied_index(), order);
+        self.progress
+            .leases_expired
+            .store(self.replica.leases_expired(), order);
     }
 
     fn fail(&mut self, reason: String) {

@@ -74,6 +74,8 @@ pub struct Replica {
     in_flight: VecDeque<InFlight>,
     /// The replica's own commands that wait for room in a batch.
     due: VecDeque<Command>,
+    /// Leases ended because nobody renewed them, since the start.
+    leases_expired: u64,
     /// Of physical compactions that are applied and not swept.
     unswept: Vec<Answer>,
     /// Set by the first failure of the log; never cleared.
@@ -92,6 +94,7 @@ impl Replica {
             sealed: None,
             in_flight: VecDeque::new(),
             due: VecDeque::new(),
+            leases_expired: 0,
             unswept: Vec::new(),
             failed: None,
         }
@@ -124,6 +127,11 @@ impl Replica {
         self.index - waiting as u64
     }
 
+    /// Leases that were ended because nobody renewed them.
+    pub fn leases_expired(&self) -> u64 {
+        self.leases_expired
+    }
+
     /// Nothing is evaluated, sealed or under way.
     pub fn is_idle(&self) -> bool {
         self.open.is_empty() && self.sealed.is_none() && self.in_flight.is_empty()
@@ -134,12 +142,12 @@ impl Replica {
         self.machine.batch_is_full()
     }
 
-    /// Evaluates a command into the open batch.
+    /// Evaluates a command into the open batch. False when it was refused.
     pub fn propose(
         &mut self,
         command: &Command,
         to: Option<oneshot::Sender<Result<Response, Error>>>,
-    ) {
+    ) -> bool {
         let outcome = match &self.failed {
             Some(error) => Err(error.clone()),
             None => self.machine.evaluate(command).map_err(Error::Refused),
@@ -150,7 +158,9 @@ impl Replica {
             }
             _ => None,
         };
+        let done = outcome.is_ok();
         self.open.push(Answer { to, outcome, swept });
+        done
     }
 
     /// Takes up what time has brought: leases that have expired.
@@ -167,7 +177,8 @@ impl Replica {
         while !self.batch_is_full()
             && let Some(command) = self.due.pop_front()
         {
-            self.propose(&command, None);
+            let done = self.propose(&command, None);
+            self.leases_expired += u64::from(done);
         }
     }
 
