@@ -111,6 +111,14 @@ pub fn sign(header: &mut [u8], salt: u64) {
     header[84..88].copy_from_slice(&crc.to_le_bytes());
 }
 
+/// A seed that the environment may move on.
+pub fn seed(number: u64) -> u64 {
+    let moved = std::env::var("INKSTONE_TEST_SEED").map_or(0, |text| {
+        text.parse().expect("INKSTONE_TEST_SEED is a number")
+    });
+    number.wrapping_add(moved)
+}
+
 /// Overwrites bytes of a file, lastingly.
 pub fn overwrite(disk: &SimulatedDisk, path: &Path, offset: u64, bytes: &[u8]) {
     use environment::Disk;
