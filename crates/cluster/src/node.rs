@@ -224,6 +224,10 @@ impl Drop for PanicLatch {
     }
 }
 
+fn refusal(error: engine::Error) -> Error {
+    Error::Refused(revisions::Error::from(error))
+}
+
 fn no_room(error: &engine::Error) -> bool {
     use engine::Error;
     matches!(error, Error::NoSpace { .. } | Error::MemoryLimit { .. })
@@ -330,16 +334,23 @@ impl Pump {
     /// Where that finds no room, everyone shall see it: the alarm NOSPACE is
     /// raised, as when the quota is used up, until someone disarms it.
     fn append(&mut self) {
-        if let Some(reason) = self.append_open() {
-            warn!(reason, "writes are refused: raising the alarm NOSPACE");
-            self.replica.propose(&self.no_space_alarm, None);
-            // Without room for the alarm either, the next refusal tries again.
-            self.append_open();
+        let Some(error) = self.append_open() else {
+            return;
+        };
+        let no_room = refusal(error);
+        warn!(reason = %no_room, "writes are refused: raising the alarm NOSPACE");
+        self.replica.refused_for_want_of_room(&no_room);
+        self.replica.propose(&self.no_space_alarm, None);
+        self.replica.propose_spared();
+        // Without room for these either, the next refusal tries again.
+        if let Some(error) = self.append_open() {
+            self.replica.refused(&refusal(error));
         }
     }
 
-    /// Why the open batch was refused, if it was for want of room.
-    fn append_open(&mut self) -> Option<String> {
+    /// Where there is no room for the open batch it stays sealed, and what the
+    /// replica is told is the caller's part.
+    fn append_open(&mut self) -> Option<engine::Error> {
         let Some(batch) = self.replica.seal() else {
             self.forget_open_bytes();
             return None;
@@ -351,11 +362,10 @@ impl Pump {
                 self.replica.appended(appended);
                 None
             }
+            Err(error) if no_room(&error) => Some(error),
             Err(error) => {
-                let reason = no_room(&error).then(|| error.to_string());
-                let refusal = Error::Refused(revisions::Error::from(error));
-                self.replica.refused(&refusal);
-                reason
+                self.replica.refused(&refusal(error));
+                None
             }
         }
     }

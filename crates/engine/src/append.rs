@@ -2,11 +2,12 @@
 //!
 //! What is refused here is refused before anything is written: too large, no
 //! memory for more keys, no room on the disk. Deletes and state changes pass
-//! at the limits, so that a full store can be emptied.
+//! at the limits, so that a full store can be emptied; and what deletes may
+//! fill a segment, so that what was put a little at a time can go at once.
 
-use crate::engine::Shared;
+use crate::engine::{Engine, Shared};
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
-use crate::{Batch, Change, Error, place, record};
+use crate::{Batch, Change, Error, KeyChange, place, record};
 use std::sync::atomic::Ordering;
 use value_log::{Appended, Log, Record, Tag};
 
@@ -22,7 +23,7 @@ pub(crate) fn append(shared: &Shared, batch: &Batch) -> Result<Appended, Error> 
     let headers = headers(batch)?;
     let both = batch.changes.iter().zip(&headers);
     let parts: Vec<[&[u8]; 3]> = both.map(|(change, header)| parts(change, header)).collect();
-    shared.check_size(&parts)?;
+    shared.check_size(batch, &parts)?;
     shared.check_room(batch)?;
     let records: Vec<Record<'_>> = batch.changes.iter().zip(&parts).map(record_of).collect();
     let appended = shared
@@ -38,6 +39,27 @@ pub(crate) fn append(shared: &Shared, batch: &Batch) -> Result<Appended, Error> 
         .appended
         .fetch_max(appended.sequence.0, Ordering::AcqRel);
     Ok(appended)
+}
+
+impl KeyChange {
+    /// Bytes that it takes in the log, to the byte.
+    pub fn log_bytes(&self) -> u64 {
+        KeyChange::log_bytes_of(self.kv.len())
+    }
+
+    /// The same for any change whose encoded `KeyValue` has so many bytes.
+    pub fn log_bytes_of(kv_bytes: usize) -> u64 {
+        let payload_bytes = KEY_HEADER_BYTES + kv_bytes;
+        Log::record_bytes(payload_bytes + place::padding(payload_bytes)) as u64
+    }
+}
+
+impl Engine {
+    /// Bytes that all changes of one batch may take in the log, deletions
+    /// included: a batch is one frame, and a frame lies in one segment.
+    pub fn batch_log_bytes_max(&self) -> u64 {
+        self.0.log.group_bytes_max()
+    }
 }
 
 impl Shared {
@@ -74,11 +96,13 @@ impl Shared {
         })
     }
 
-    fn check_size(&self, parts: &[[&[u8]; 3]]) -> Result<(), Error> {
+    /// Deletions do not count: the log itself says when no segment holds them.
+    fn check_size(&self, batch: &Batch, parts: &[[&[u8]; 3]]) -> Result<(), Error> {
         let payload = |parts: &[&[u8]; 3]| parts.iter().map(|part| part.len()).sum();
-        let batch_bytes = parts
-            .iter()
-            .map(|parts| Log::record_bytes(payload(parts)) as u64)
+        let both = batch.changes.iter().zip(parts);
+        let batch_bytes = both
+            .filter(|(change, _)| !deletes(change))
+            .map(|(_, parts)| Log::record_bytes(payload(parts)) as u64)
             .sum();
         let batch_bytes_max = self.options.batch_bytes_max;
         if batch_bytes > batch_bytes_max {
@@ -89,6 +113,10 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+fn deletes(change: &Change) -> bool {
+    matches!(change, Change::Key(key) if key.tombstone)
 }
 
 /// The log's words for what has a name here.

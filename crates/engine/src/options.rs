@@ -14,7 +14,8 @@ pub struct Options {
     pub spare_segments: usize,
     /// What "durable" means.
     pub durability: Durability,
-    /// Largest batch, its records' headers included.
+    /// Largest batch, its records' headers included and its deletions not:
+    /// with those it may fill a segment.
     pub batch_bytes_max: u64,
     /// Free space on the file system that puts never touch: room for
     /// checkpoints and reclaim when the disk is full.

@@ -32,8 +32,12 @@ use crate::overlay::Overlay;
 use crate::state::{StateRecord, decode_checkpoint, encode_checkpoint};
 use crate::{Error, Options, Reader, WatchHub};
 
-/// About what a record takes in the log besides its key and value.
-const RECORD_BYTES: u64 = 80;
+/// What a state record takes in the log at most.
+const STATE_RECORD_BYTES: u64 = 80;
+
+/// Room for what a batch holds besides the changes of keys: state records of
+/// commands that did not fill it.
+const STATE_RECORDS_BYTES: u64 = 4096;
 
 /// Steps of upkeep between two looks at what the segments really hold, which
 /// takes longer the more of them there are.
@@ -84,14 +88,13 @@ pub(crate) struct Decided {
 #[derive(Debug, Default)]
 pub(crate) struct OpenBatch {
     changes: Vec<Change>,
-    /// About what it will take in the log.
+    /// What it will take in the log.
     bytes: u64,
 }
 
-/// About what key changes will take in the log.
-pub(crate) fn log_bytes(changes: &[KeyChange]) -> u64 {
-    let bytes = |change: &KeyChange| RECORD_BYTES + change.kv.len() as u64;
-    changes.iter().map(bytes).sum()
+/// What key changes will take in the log.
+pub(crate) fn log_bytes<'c>(changes: impl IntoIterator<Item = &'c KeyChange>) -> u64 {
+    changes.into_iter().map(KeyChange::log_bytes).sum()
 }
 
 impl OpenBatch {
@@ -101,7 +104,7 @@ impl OpenBatch {
     }
 
     pub fn push_state(&mut self, record: &StateRecord) {
-        self.bytes += RECORD_BYTES;
+        self.bytes += STATE_RECORD_BYTES;
         self.changes.push(record.encode());
     }
 }
@@ -117,10 +120,20 @@ impl Shared {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// What one command's effects may take in the log: half of a batch, so
-    /// that a batch which is not full has room for any command.
+    /// What one command's effects may take in the log, its deletions left
+    /// aside: half of a batch, so that a batch which is not full has room for
+    /// any command.
     pub fn command_bytes_max(&self) -> u64 {
         self.options.engine.batch_bytes_max / 2
+    }
+
+    /// The same with its deletions: what a segment holds besides a batch that
+    /// is not full.
+    pub fn deletion_bytes_max(&self) -> u64 {
+        let segment_bytes = self.engine.batch_log_bytes_max();
+        let half_bytes = self.command_bytes_max();
+        let besides = segment_bytes.saturating_sub(half_bytes + STATE_RECORDS_BYTES);
+        besides.max(half_bytes.min(segment_bytes))
     }
 
     fn update_used_bytes(&self) {
@@ -287,6 +300,13 @@ impl Machine {
     pub(crate) fn count_applied(&mut self) {
         let bytes = self.sealed_bytes.pop_front().unwrap_or(0);
         self.shared.used_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Who waits for a lease's end would wait for ever.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.shared.applied().lessor.demote();
     }
 }
 

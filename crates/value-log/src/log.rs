@@ -161,6 +161,12 @@ impl Log {
         record::record_bytes(payload_len)
     }
 
+    /// Bytes that the records of one group may take: a segment holds its frame.
+    pub fn group_bytes_max(&self) -> u64 {
+        let frame_bytes_max = self.shared.supply.segment_bytes - crate::format::FRAMES_START;
+        frame_bytes_max - Log::FRAME_HEADER_BYTES
+    }
+
     /// Counters and state.
     pub fn status(&self) -> Status {
         let Shared {
