@@ -222,6 +222,7 @@ fn stock(
         next_id: contents.next_id,
         active,
         failure: None,
+        stopped: None,
         settling: VecDeque::new(),
         unsettled: None,
         stop: false,

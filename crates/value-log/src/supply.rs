@@ -13,7 +13,9 @@
 //! The *next* log segment is ready in every respect: entering it costs the
 //! commit path neither a flush nor a directory operation. When making one
 //! fails (a full disk) the failure is kept for whoever needs a segment, and
-//! making is tried again when someone asks or something is released.
+//! making is tried again when someone asks or something is released. A failed
+//! flush of the directory is another matter: nobody knows which names last, so
+//! the supply gives nothing any more and the log ends where it needs a segment.
 //!
 //! With page-cache durability the same thread flushes the segments that were
 //! left, in their order, so that nobody waits for that either.
@@ -49,6 +51,8 @@ pub(crate) struct Stock {
     pub active: u32,
     /// Why making failed last time.
     pub failure: Option<Error>,
+    /// A flush of the directory failed: no segment is given any more.
+    pub stopped: Option<Error>,
     /// Segments to flush, oldest first; the first one may be under way.
     pub settling: VecDeque<Arc<Segment>>,
     /// A flush failed: nothing is flushed any more.
@@ -79,6 +83,8 @@ pub(crate) struct Supply {
     /// Held over a flush: the kernel tells a failure to one caller only, and
     /// whoever comes next must find it in the stock.
     flushing: Mutex<()>,
+    /// The same over a flush of the directory.
+    flushing_names: Mutex<()>,
 }
 
 /// What a supply needs to know.
@@ -120,6 +126,7 @@ impl Supply {
             doorbell,
             settled: AtomicU64::new(0),
             flushing: Mutex::new(()),
+            flushing_names: Mutex::new(()),
         }
     }
 
@@ -154,13 +161,14 @@ impl Supply {
                 return None;
             }
             let ready = stock.spares.len() + usize::from(stock.next.is_some());
-            if stock.failure.is_none() && stock.next.is_none() {
+            let makes = stock.failure.is_none() && stock.stopped.is_none();
+            if makes && stock.next.is_none() {
                 return Some(Job::Next);
             }
             if let Some(segment) = stock.settling.front().filter(|_| stock.unsettled.is_none()) {
                 return Some(Job::Settle(Arc::clone(segment)));
             }
-            if stock.failure.is_none() && ready < self.target {
+            if makes && ready < self.target {
                 return Some(Job::Spare);
             }
             stock = self
@@ -244,7 +252,13 @@ impl Supply {
     /// Whether [`Supply::take_next`] has an answer.
     pub fn is_settled(&self) -> bool {
         let stock = self.stock();
-        stock.next.is_some() || stock.failure.is_some()
+        stock.next.is_some() || stock.failure.is_some() || stock.stopped.is_some()
+    }
+
+    /// An error when a flush of the directory failed: what is prepared may
+    /// still be taken, nothing comes after it.
+    pub fn check_running(&self) -> Result<(), Error> {
+        self.stock().stopped.clone().map_or(Ok(()), Err)
     }
 
     /// The prepared log segment; `None` while it is being made. A failure is
@@ -256,7 +270,10 @@ impl Supply {
                 stock.active = next.id();
                 Ok(Some(next))
             }
-            None => stock.failure.take().map_or(Ok(None), Err),
+            None => {
+                let failure = stock.stopped.clone().or_else(|| stock.failure.take());
+                failure.map_or(Ok(None), Err)
+            }
         };
         drop(stock);
         self.changed.notify_all();
@@ -293,6 +310,7 @@ impl Supply {
     /// A spare file that will become a sorted segment: its header is written,
     /// its name is still the spare's. Leaves the last spare to the log.
     pub fn begin_sorted(&self) -> Result<(u32, Segment), Error> {
+        self.check_running()?;
         let taken = {
             let mut stock = self.stock();
             if stock.spares.len() > 1 {
@@ -305,18 +323,36 @@ impl Supply {
         let number = taken.map_or_else(|| self.make_spare(0), Ok)?;
         let header = self.header(allocate(&mut self.stock())?, 0, SegmentKind::Sorted);
         let from = FileName::Spare(number).in_directory(&self.directory);
-        let file = self.open(&from)?;
-        write_header(&*file, &from, &header)?;
+        let begun = self.open(&from).and_then(|file| {
+            write_header(&*file, &from, &header)?;
+            Ok(file)
+        });
+        let file = begun.inspect_err(|_| self.discard(number))?;
         let path = segment_path(&self.directory, &header);
         self.changed.notify_all();
         Ok((number, Segment::new(header, path, file, Extent::EMPTY)))
     }
 
-    /// Gives a finished, flushed sorted segment its name.
+    /// Gives a finished, flushed sorted segment its name. Where that fails it
+    /// is a spare still; where only the name may not last, the next opening
+    /// finds it under one of the two.
     pub fn finish_sorted(&self, number: u32, segment: &Segment) -> Result<(), Error> {
         let from = FileName::Spare(number).in_directory(&self.directory);
-        self.rename(&from, &segment.path)?;
+        let renamed = self.rename(&from, &segment.path);
+        if renamed.is_err() {
+            self.put_back(&[number]);
+        }
+        renamed?;
         self.sync_directory()
+    }
+
+    /// Removes a spare that failed to take a write: what its blocks hold nobody
+    /// knows.
+    pub fn discard(&self, number: u32) {
+        let path = FileName::Spare(number).in_directory(&self.directory);
+        // Where it stays, the next opening finds a spare: it is overwritten
+        // before anyone believes it.
+        let _ = self.disk.remove(&path);
     }
 
     /// Puts spare files into the stock. Their names must be lasting: the maker
@@ -327,9 +363,9 @@ impl Supply {
     }
 
     /// Renames the file of a segment that is in use no more to a spare's name,
-    /// which is returned, or removes it when there are enough.
+    /// which is returned, or removes it when there are enough. Where that
+    /// fails the segment is as it was.
     pub fn recycle(&self, segment: &Segment) -> Result<Option<u32>, Error> {
-        segment.set_released();
         let Some(number) = self.number_for(segment) else {
             self.disk
                 .remove(&segment.path)
@@ -351,11 +387,18 @@ impl Supply {
         wanted.then(|| take_number(&mut stock))
     }
 
-    /// Makes renames and removals lasting.
+    /// Makes renames and removals lasting. A failure stops the supply: a
+    /// later flush that succeeds would say nothing about these names.
     pub fn sync_directory(&self) -> Result<(), Error> {
-        self.disk
-            .sync_directory(&self.directory)
-            .map_err(Error::io("sync directory", &self.directory))
+        let names = &self.flushing_names;
+        let _turn = names.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_running()?;
+        let synced = self.disk.sync_directory(&self.directory);
+        synced.map_err(|error| {
+            let error = Error::io("sync directory", &self.directory)(error);
+            self.stock().stopped = Some(error.clone());
+            error
+        })
     }
 
     fn take_spare_or_make(&self) -> Result<u32, Error> {

@@ -25,12 +25,11 @@ impl Committer {
             large.placed.set(placed).expect("a frame is placed once");
         }
         if let Some(want) = orders.wanted.filter(|&want| !self.want_fits(want)) {
-            // A refusal is kept in `control`, where the producer finds it.
-            let entered = self.try_enter_next()?.is_ok();
-            assert!(
-                !entered || self.want_fits(want),
-                "a segment holds what was let through"
-            );
+            match self.try_enter_next()? {
+                Ok(()) => assert!(self.want_fits(want), "a segment holds what was let through"),
+                // Kept in `control`, where the producer finds it.
+                Err(_) => self.shared.control().refuse(want),
+            }
         }
         if let Some(turn) = orders.rotations {
             let refused = self.rotate()?.is_err();
@@ -80,6 +79,7 @@ impl Committer {
                 Ok(Ok(()))
             }
             Err(refusal) => {
+                self.shared.supply.check_running()?;
                 self.shared.control().refusal = Some(refusal.clone());
                 Ok(Err(refusal))
             }
