@@ -95,12 +95,10 @@ fn where_puts_are_refused_for_want_of_memory_deletions_in_the_same_batch_pass() 
     assert_eq!(node.reader().alarms().len(), 1);
 }
 
-/// Waits for all, and counts them.
-fn wait(pending: impl IntoIterator<Item = Pending>) -> usize {
-    pending
-        .into_iter()
-        .map(|answer| answer.wait().unwrap())
-        .count()
+fn wait(pending: Vec<Pending>) {
+    for answer in pending {
+        answer.wait().unwrap();
+    }
 }
 
 const MANY: usize = 300_000;
@@ -108,8 +106,7 @@ const MANY: usize = 300_000;
 fn hang_many_keys_on(node: &Node, lease: i64) {
     run(node, grant(lease)).unwrap();
     let puts = (0..MANY).map(|number| put(format!("{lease}/{number:038}"), lease));
-    let puts: Vec<_> = puts.map(|put| node.propose(put).unwrap()).collect();
-    assert_eq!(wait(puts), MANY);
+    wait(puts.map(|put| node.propose(put).unwrap()).collect());
 }
 
 #[test]

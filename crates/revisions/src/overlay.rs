@@ -86,10 +86,8 @@ impl Overlay {
         let Some(versions) = self.keys.get_mut(key) else {
             return;
         };
-        if !versions
-            .front()
-            .is_some_and(|oldest| oldest.revision == revision)
-        {
+        let oldest = versions.front().expect("never an empty list");
+        if oldest.revision != revision {
             return;
         }
         let applied = versions.pop_front().expect("just seen");
