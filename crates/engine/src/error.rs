@@ -11,11 +11,11 @@ use std::path::PathBuf;
 pub enum Error {
     /// Another process, or another part of this one, has the directory open.
     /// Stop it, or use another directory.
-    #[error("{} is in use: {holder}; stop the other process or choose another directory", directory.display())]
+    #[error("{holder}")]
     DirectoryInUse {
         /// The directory.
         directory: PathBuf,
-        /// Who holds it, as the lock file says.
+        /// Who holds it, in the disk's words, which name the directory too.
         holder: String,
     },
     /// The directory holds files that are not Inkstone's. Choose another one.
