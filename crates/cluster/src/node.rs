@@ -172,7 +172,8 @@ impl Node {
             .unwrap_or(Err(Error::Stopped))
     }
 
-    /// Finishes what is under way, closes the log and ends the threads.
+    /// Finishes what is under way, closes the log, lets the directory go and
+    /// ends the threads. Readers that are left are told so.
     pub fn stop(&self) {
         self.shared.stop();
     }
@@ -433,7 +434,7 @@ impl Pump {
             .never_swept()
             .into_iter()
             .for_each(Answer::give);
-        if let Err(error) = self.engine.close() {
+        if let Err(error) = self.replica.machine().close() {
             error!(%error, "closing the log");
         }
     }

@@ -1,5 +1,5 @@
-//! What a node does where there is no room, and with leases that hold very
-//! many keys.
+//! What a node does where there is no room, with leases that hold very many
+//! keys, and for those who are left when it ends.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::future::Future;
@@ -201,4 +201,24 @@ fn who_waits_for_the_end_of_a_lease_is_told_when_the_log_has_failed_or_the_node_
         // The revocation may have come first.
         assert!(matches!(told, Poll::Ready(Err(_) | Ok(0))), "{told:?}");
     }
+}
+
+#[test]
+fn a_stopped_node_lets_its_directory_go_although_a_reader_is_left() {
+    let disk = SimulatedDisk::new(5);
+    let node = Node::start(options(&disk)).unwrap();
+    run(&node, put("a".into(), 0)).unwrap();
+    let reader = node.reader().clone();
+    node.stop();
+    let next = Node::start(options(&disk)).unwrap();
+    run(&next, put("b".into(), 0)).unwrap();
+    let request = RangeRequest {
+        key: "a".into(),
+        ..RangeRequest::default()
+    };
+    let told = reader.range(&request).unwrap_err();
+    assert!(told.to_string().contains("has been closed"), "{told}");
+    assert!(reader.engine().history(2).unwrap().next().unwrap().is_err());
+    assert_eq!((count(&node, "a", ""), reader.revision()), (1, 2));
+    assert_eq!((count(&next, "a", "c"), next.reader().revision()), (2, 3));
 }

@@ -23,6 +23,7 @@ pub(crate) fn append(shared: &Shared, batch: &Batch) -> Result<Appended, Error> 
     let headers = headers(batch)?;
     let both = batch.changes.iter().zip(&headers);
     let parts: Vec<[&[u8]; 3]> = both.map(|(change, header)| parts(change, header)).collect();
+    shared.check_open()?;
     shared.check_size(batch, &parts)?;
     shared.check_room(batch)?;
     let records: Vec<Record<'_>> = batch.changes.iter().zip(&parts).map(record_of).collect();

@@ -146,6 +146,13 @@ pub enum Error {
         /// What does not fit.
         what: String,
     },
+    /// The engine has been closed, and the directory may be another's by now.
+    /// Open it again.
+    #[error("{} has been closed; open it again", directory.display())]
+    Closed {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// The storey above could not make sense of what was replayed.
     #[error("replay: {0}")]
     Replay(String),

@@ -26,8 +26,8 @@ use ordered_index::Reader;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::{Arc, Mutex};
 use value_log::{Group, Log, Position, Seal, SegmentKind};
 
 /// What other stores leave in a directory.
@@ -358,7 +358,8 @@ impl<'a> Recovery<'a> {
             appended: AtomicU64::new(0),
             log_floor: AtomicI64::new(self.log_floor),
             stopping: AtomicBool::new(false),
-            _lock: lock,
+            closed: AtomicBool::new(false),
+            lock: Mutex::new(Some(lock)),
         });
         self.index.publish(&shared);
         let found = Recovered {

@@ -265,6 +265,13 @@ impl Machine {
         self.applier.swept()
     }
 
+    /// Closes the log and lets the directory go, although readers may be left:
+    /// they can count and look at leases, and are told for the rest.
+    pub fn close(&mut self) -> Result<(), Error> {
+        self.demote();
+        Ok(self.applier.close()?)
+    }
+
     /// Writes a checkpoint now and waits for it.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
         let state = self.shared.checkpoint_state();

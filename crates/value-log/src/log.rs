@@ -1,9 +1,8 @@
 //! The log: what its users call.
 
-use std::mem;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use environment::Disk;
@@ -25,7 +24,8 @@ pub type Notice = Box<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 #[derive(Debug)]
 pub struct Log {
     shared: Arc<Shared>,
-    threads: Option<Threads>,
+    /// Until it is closed.
+    threads: Mutex<Option<Threads>>,
 }
 
 /// The log's own threads.
@@ -58,7 +58,7 @@ impl Log {
     pub(crate) fn running(shared: Arc<Shared>, threads: Threads) -> Log {
         Log {
             shared,
-            threads: Some(threads),
+            threads: Mutex::new(Some(threads)),
         }
     }
 
@@ -194,16 +194,19 @@ impl Log {
 
     /// Writes and flushes what was appended, marks the end as clean and ends
     /// the threads. Dropping the log does the same and tells nobody how it
-    /// went.
-    pub fn close(mut self) -> Result<(), Error> {
+    /// went. Nothing may be appended from then on; records can be read as long
+    /// as no other opening writes to the directory.
+    pub fn close(&self) -> Result<(), Error> {
         self.end();
         self.shared.progress.failure().map_or(Ok(()), Err)
     }
 
-    fn end(&mut self) {
-        let Some(Threads { maker, flusher }) = mem::take(&mut self.threads) else {
+    fn end(&self) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Threads { maker, flusher }) = threads.take() else {
             return;
         };
+        drop(threads);
         self.shared.control().closing = true;
         self.shared.order();
         let flushed = flusher.join();
