@@ -70,6 +70,9 @@ fn remedy(error: &io::Error, flag: &str) -> String {
             "this machine has no such address: choose one that it has, or 0.0.0.0 for all, \
              with --{flag}"
         ),
+        io::ErrorKind::AlreadyExists => {
+            format!("move the file away, or choose another with --{flag}")
+        }
         io::ErrorKind::NotFound => {
             format!("make the directory of the socket's file, or choose another with --{flag}")
         }
@@ -87,6 +90,7 @@ mod tests {
             (io::ErrorKind::AddrInUse, "another server?"),
             (io::ErrorKind::PermissionDenied, "CAP_NET_BIND_SERVICE"),
             (io::ErrorKind::AddrNotAvailable, "no such address"),
+            (io::ErrorKind::AlreadyExists, "move the file"),
             (io::ErrorKind::NotFound, "make the directory"),
             (io::ErrorKind::OutOfMemory, "see"),
         ] {

@@ -153,18 +153,20 @@ fn bind_file(path: &Path, cores: usize) -> io::Result<Bound> {
 }
 
 /// A socket left behind by an earlier run is removed: one that nobody listens
-/// on. Any other file stays, and binding fails.
+/// on. Any other file stays.
 fn make_room(path: &Path) -> io::Result<()> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !metadata.file_type().is_socket() {
+        let what = "a file that is no socket is in the way";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+    }
     match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && is_socket(path) => {
-            RealDisk.remove(path)
-        }
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => RealDisk.remove(path),
+        // Binding finds out why nobody else can be there, or that somebody is.
         _ => Ok(()),
     }
-}
-
-fn is_socket(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
 }
 
 impl Bound {
@@ -250,7 +252,7 @@ mod tests {
                 .unwrap(),
         );
         let error = bind(&url(&format!("unix://{}", path.display())), 1, false).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert!(path.exists());
     }
 }

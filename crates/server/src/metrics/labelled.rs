@@ -175,7 +175,11 @@ fn request_durations(page: &mut Page, backend: &Backend) {
 /// on the one thread that both have for it.
 fn evaluations(page: &mut Page, backend: &Backend) {
     let name = "etcd_server_apply_duration_seconds";
-    page.family(name, "histogram", "Time of evaluating a command of a client.");
+    page.family(
+        name,
+        "histogram",
+        "Time of evaluating a command of a client.",
+    );
     for (operation, success, reading) in backend.evaluations.each() {
         let labels = [("op", operation), ("success", success), ("version", "v3")];
         page.histogram_samples(name, &labels, &reading);
