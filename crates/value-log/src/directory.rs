@@ -9,8 +9,8 @@ use std::sync::Arc;
 use environment::{Disk, File, OpenMode};
 
 use crate::format::{
-    FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, SEGMENT_HEADER_BYTES, Salt, SealNote,
-    SegmentHeader, Unreadable, VERSION,
+    FRAMES_START, REACH_NOTE_BYTES, REACH_NOTE_START, ReachNote, SEAL_NOTE_BYTES, SEAL_NOTE_START,
+    SEGMENT_HEADER_BYTES, Salt, SealNote, SegmentHeader, Unreadable, VERSION,
 };
 use crate::segment::{Extent, FileName, Segment};
 use crate::window::Window;
@@ -125,14 +125,17 @@ fn open_segment(
         .map_err(Error::io("read", path))?;
     let header = SegmentHeader::decode(&bytes[..read]).map_err(|why| header_error(path, &why))?;
     check_header(&*file, path, &header, kind, id)?;
-    let note = bytes.get(SEAL_NOTE_START as usize..SEAL_NOTE_START as usize + SEAL_NOTE_BYTES);
-    let extent = note
-        .and_then(|note| extent_of(note, &header))
-        .unwrap_or(Extent::EMPTY);
+    let seal = &bytes[SEAL_NOTE_START as usize..][..SEAL_NOTE_BYTES];
+    let extent = extent_of(seal, &header).unwrap_or(Extent::EMPTY);
+    let reach = reach_of(
+        &bytes[REACH_NOTE_START as usize..][..REACH_NOTE_BYTES],
+        &header,
+    );
     Ok(Arc::new(Segment::new(
         header,
         path.to_path_buf(),
         file,
+        reach,
         extent,
     )))
 }
@@ -206,6 +209,14 @@ fn extent_of(note: &[u8], header: &SegmentHeader) -> Option<Extent> {
         first_tag,
         last_tag,
     })
+}
+
+/// What the reach note says; without one frames may be anywhere.
+fn reach_of(note: &[u8], header: &SegmentHeader) -> u64 {
+    match ReachNote::decode(note) {
+        Ok(note) if note.segment == header.id => note.reach,
+        _ => header.segment_bytes,
+    }
 }
 
 /// Finds out by its headers what a segment without a seal note holds.

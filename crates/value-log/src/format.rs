@@ -1,13 +1,14 @@
 //! The bytes of a segment; `docs/formats/value-log.md` is the same in prose.
 //!
 //! ```text
-//!   0         512                4096
+//!   0         512        1024    4096
 //!  ┌─────────┬──────────┬───────┬────────┬─────────┬──┬────────┬──── ─ ─ ─
-//!  │ segment │ seal     │ zeros │ frame  │ frame   │  │ frame  │ stale or
-//!  │ header  │ note     │       │        │         │  │        │ zero bytes
+//!  │ segment │ seal     │ reach │ frame  │ frame   │  │ frame  │ stale or
+//!  │ header  │ note     │ note  │        │         │  │        │ zero bytes
 //!  └─────────┴──────────┴───────┴────────┴─────────┴──┴────────┴──── ─ ─ ─
-//!            written when                          gap: the next frame would
-//!            the segment is left                   touch one 4 KiB block more
+//!            written when  │                       gap: the next frame would
+//!            the segment   │                       touch one 4 KiB block more
+//!            is left      written before a frame goes further
 //!
 //!   frame:  ┌────────────┬────────┬────────┬────────┬ ─ ─
 //!           │ header, 88 │ record │ record │ record │
@@ -41,6 +42,10 @@ pub(crate) const SEGMENT_HEADER_BYTES: usize = 48;
 pub(crate) const SEAL_NOTE_START: u64 = 512;
 /// Size of the seal note.
 pub(crate) const SEAL_NOTE_BYTES: usize = 104;
+/// Where the reach note is.
+pub(crate) const REACH_NOTE_START: u64 = 1024;
+/// Size of the reach note.
+pub(crate) const REACH_NOTE_BYTES: usize = 32;
 /// Size of a frame header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 88;
 /// Size of a record header.
@@ -55,6 +60,7 @@ const FRAME_CRC_START: usize = 84;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"INKSTSEG";
 const SEAL_MAGIC: [u8; 8] = *b"INKSTEND";
+const REACH_MAGIC: [u8; 8] = *b"INKSTFAR";
 const FRAME_MAGIC: [u8; 4] = *b"IKFR";
 
 /// CRC-32C of `bytes`.
@@ -218,6 +224,46 @@ impl SealNote {
             sequence: Sequence(get_u64(bytes, 24)),
             first_tag: get_tag(bytes, 32),
             last_tag: get_tag(bytes, 64),
+        })
+    }
+}
+
+/// How far the frames of a segment can reach: saves recovery a search of what
+/// was never written.
+///
+/// ```text
+///   0  8  magic "INKSTFAR"
+///   8  4  segment id
+///  12  4  zero
+///  16  8  reach: no frame of the segment ends beyond this offset
+///  24  4  zero
+///  28  4  CRC of bytes 0 to 27
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReachNote {
+    pub segment: u32,
+    pub reach: u64,
+}
+
+impl ReachNote {
+    pub fn encode(&self) -> [u8; REACH_NOTE_BYTES] {
+        let mut bytes = [0; REACH_NOTE_BYTES];
+        bytes[0..8].copy_from_slice(&REACH_MAGIC);
+        put_u32(&mut bytes, 8, self.segment);
+        put_u64(&mut bytes, 16, self.reach);
+        seal_crc(&mut bytes);
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<ReachNote, Unreadable> {
+        let bytes = start_of(bytes, REACH_NOTE_BYTES)?;
+        if bytes[0..8] != REACH_MAGIC {
+            return Err(Unreadable::Foreign);
+        }
+        check_crc(bytes)?;
+        Ok(ReachNote {
+            segment: get_u32(bytes, 8),
+            reach: get_u64(bytes, 16),
         })
     }
 }

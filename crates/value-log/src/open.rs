@@ -275,7 +275,10 @@ fn start(
         previous_crc: walked.crc,
         synced_up_to: end,
     };
-    let mut committer = Committer::new(Arc::clone(&shared), active, extent, chain);
+    // Where a life ended with a failed flush, the page cache may show a note
+    // that the device never got.
+    let reach = if walked.clean { active.reach } else { 0 };
+    let mut committer = Committer::new(Arc::clone(&shared), active, (extent, reach), chain);
     committer.write_opening()?;
     shared.supply.note_settled(end);
     let recovered = Recovered {

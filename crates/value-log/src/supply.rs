@@ -29,8 +29,11 @@ use environment::{Disk, File, OpenMode};
 
 use crate::committer::end_of;
 use crate::doorbell::Doorbell;
-use crate::format::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, Salt, SegmentHeader};
-use crate::segment::{Extent, FileName, Segment};
+use crate::format::{
+    BLOCK_BYTES, FRAMES_START, REACH_NOTE_BYTES, REACH_NOTE_START, ReachNote, SEGMENT_HEADER_BYTES,
+    Salt, SegmentHeader,
+};
+use crate::segment::{Extent, FileName, Segment, reach_for};
 use crate::{Error, Position, SEGMENT_MAX, SegmentKind};
 
 /// Zeros are written in pieces of this size.
@@ -330,7 +333,11 @@ impl Supply {
         let file = begun.inspect_err(|_| self.discard(number))?;
         let path = segment_path(&self.directory, &header);
         self.changed.notify_all();
-        Ok((number, Segment::new(header, path, file, Extent::EMPTY)))
+        let reach = first_reach(&header).reach;
+        Ok((
+            number,
+            Segment::new(header, path, file, reach, Extent::EMPTY),
+        ))
     }
 
     /// Gives a finished, flushed sorted segment its name. Where that fails it
@@ -478,7 +485,8 @@ impl Supply {
         let path = segment_path(&self.directory, &header);
         self.rename(&from, &path)?;
         self.sync_directory()?;
-        Ok(Segment::new(header, path, file, Extent::EMPTY))
+        let reach = first_reach(&header).reach;
+        Ok(Segment::new(header, path, file, reach, Extent::EMPTY))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>, Error> {
@@ -528,9 +536,23 @@ fn segment_path(directory: &Path, header: &SegmentHeader) -> PathBuf {
     FileName::Segment(header.kind, header.id).in_directory(directory)
 }
 
-/// Writes the first block: the header, and zeros over a former seal note.
+/// The reach of a segment without frames. Sorted ones go without a note: they
+/// have their name when they are complete.
+fn first_reach(header: &SegmentHeader) -> ReachNote {
+    let end = match header.kind {
+        SegmentKind::Log => FRAMES_START,
+        SegmentKind::Sorted => header.segment_bytes,
+    };
+    reach_for(header, end)
+}
+
+/// Writes the first block: the header, zeros over a former seal note, and the
+/// reach note.
 fn write_header(file: &dyn File, path: &Path, header: &SegmentHeader) -> Result<(), Error> {
-    let zeros = [0; BLOCK_BYTES as usize - SEGMENT_HEADER_BYTES];
-    file.write_durable_at(&[&header.encode(), &zeros], 0)
+    let mut block = [0; BLOCK_BYTES as usize];
+    block[..SEGMENT_HEADER_BYTES].copy_from_slice(&header.encode());
+    let note = first_reach(header).encode();
+    block[REACH_NOTE_START as usize..][..REACH_NOTE_BYTES].copy_from_slice(&note);
+    file.write_durable_at(&[&block], 0)
         .map_err(Error::io("write the header of", path))
 }

@@ -227,6 +227,16 @@ fn shared_groups_survive_a_crash_at_every_io() {
     crash_everywhere(&shared(), seed(2000));
 }
 
+/// Large enough for a segment's reach to be moved.
+#[test]
+fn larger_segments_survive_a_crash_at_every_io() {
+    let options = Options {
+        segment_bytes: 256 << 10,
+        ..explicit()
+    };
+    crash_everywhere(&options, seed(6000));
+}
+
 #[test]
 fn the_page_cache_keeps_its_smaller_promise_at_every_io() {
     let options = Options {

@@ -59,6 +59,12 @@ fn the_seal_note_is_as_documented() {
 }
 
 #[test]
+fn the_reach_note_is_as_documented() {
+    let note = bytes_of(&log(), &segment_path(1), 1024, 32);
+    assert_eq!(hex(&note), GOLDEN_REACH_NOTE);
+}
+
+#[test]
 fn frames_and_records_are_as_documented() {
     let frames = bytes_of(&log(), &segment_path(1), 4096, 88 + 88 + 16 + 24);
     assert_eq!(hex(&frames), GOLDEN_FRAMES);
@@ -93,6 +99,10 @@ d8100000000000000200000000000000\n\
 03000000000000000201000000000000\n\
 07000000000000000800000000000000\n\
 0000000071695202";
+
+const GOLDEN_REACH_NOTE: &str = "\
+494e4b53544641520100000000000000\n\
+000001000000000000000000a8db2ae1";
 
 const GOLDEN_FRAMES: &str = "\
 494b4652020002000100000001000000\n\

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Committer, Orders};
-use crate::format::{FRAMES_START, FrameKind, SEAL_NOTE_START, SealNote};
+use crate::format::{FRAMES_START, FrameKind, REACH_NOTE_START, SEAL_NOTE_START, SealNote};
 use crate::frame::empty_frame;
-use crate::segment::Segment;
+use crate::segment::{Segment, reach_for};
 use crate::shared::Shared;
 use crate::{Durability, Error, Position, Sequence};
 
@@ -128,11 +128,14 @@ impl Committer {
         self.shared.segments.insert(Arc::clone(&next));
         self.active = next;
         self.extent = self.active.extent();
+        // What an earlier opening prepared, the device may not have noted.
+        let prepared_now = self.active.header.epoch == self.chain.epoch;
+        self.reach = if prepared_now { self.active.reach } else { 0 };
         self.offset = self.extent.end;
         Ok(())
     }
 
-    fn write_seal_note(&self) -> Result<(), Error> {
+    fn write_seal_note(&mut self) -> Result<(), Error> {
         let note = SealNote {
             segment: self.active.id(),
             end: self.extent.end,
@@ -145,6 +148,22 @@ impl Committer {
             SEAL_NOTE_START,
             self.shared.options.durability,
         )
+    }
+
+    /// Notes that frames may end at `end`, before one does: recovery searches no
+    /// further, so the note is stable first. The page cache gives up the saving
+    /// to be flushed but once.
+    pub(super) fn extend_reach(&mut self, end: u64) -> Result<(), Error> {
+        let header = &self.active.header;
+        let wanted = match self.shared.options.durability {
+            Durability::Durable => end.max(self.active.reach),
+            Durability::Os => header.segment_bytes,
+        };
+        let note = reach_for(header, wanted);
+        assert!(note.reach >= end, "{note:?} does not reach {end}");
+        self.write_as_it_is(&note.encode(), REACH_NOTE_START, Durability::Durable)?;
+        self.reach = note.reach;
+        Ok(())
     }
 
     /// With page-cache durability: learns how far the maker has flushed.
