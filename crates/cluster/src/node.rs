@@ -301,6 +301,8 @@ impl Pump {
         };
         // The device first: it works while the answers are given.
         self.append();
+        // Whoever has an answer and asks for the status sees what it tells of.
+        self.publish();
         answers.into_iter().for_each(Answer::give);
         self.tick();
         for answer in arrived.defragment {
