@@ -122,18 +122,18 @@ impl Shared {
 
     /// What one command's effects may take in the log, its deletions left
     /// aside: half of a batch, so that a batch which is not full has room for
-    /// any command.
+    /// any command. A batch is half a segment at most, and segments may be
+    /// smaller than the options say: a directory keeps those it was made with.
     pub fn command_bytes_max(&self) -> u64 {
-        self.options.engine.batch_bytes_max / 2
+        let half_segment_bytes = self.engine.batch_log_bytes_max() / 2;
+        self.options.engine.batch_bytes_max.min(half_segment_bytes) / 2
     }
 
     /// The same with its deletions: what a segment holds besides a batch that
-    /// is not full.
+    /// is not full, whatever the options say. A lease that was filled up to
+    /// here under other options still ends.
     pub fn deletion_bytes_max(&self) -> u64 {
-        let segment_bytes = self.engine.batch_log_bytes_max();
-        let half_bytes = self.command_bytes_max();
-        let besides = segment_bytes.saturating_sub(half_bytes + STATE_RECORDS_BYTES);
-        besides.max(half_bytes.min(segment_bytes))
+        self.engine.batch_log_bytes_max() / 4 * 3 - STATE_RECORDS_BYTES
     }
 
     fn update_used_bytes(&self) {
