@@ -24,6 +24,7 @@ mod inbox;
 mod node;
 mod observer;
 mod options;
+mod pump;
 mod replica;
 
 pub use error::Error;
