@@ -63,12 +63,12 @@ pub(crate) fn open(
 ) -> Result<(Engine, Applier, Recovered), Error> {
     disk.create_directories(directory)
         .map_err(Error::disk("create", directory))?;
+    let list = || disk.list(directory).map_err(Error::disk("list", directory));
+    // Before the lock, which would leave a file of ours in it.
+    refuse_foreign(directory, &list()?)?;
     let lock = take_lock(&*disk, directory)?;
     files::remove_partial(&*disk, directory)?;
-    let names = disk
-        .list(directory)
-        .map_err(Error::disk("list", directory))?;
-    refuse_foreign(directory, &names)?;
+    let names = list()?;
     let mut recovery = Recovery::new(directory);
     recovery.load_checkpoint(&*disk, &names, replay)?;
     let log = recovery.replay_log(Arc::clone(&disk), &options, replay)?;
