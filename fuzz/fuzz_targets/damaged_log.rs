@@ -19,6 +19,7 @@ fn options() -> Options {
         group_bytes_max: 16 << 10,
         seal: Seal::Explicit,
         reserve_bytes: 0,
+        salt: Some(1),
     }
 }
 

@@ -25,7 +25,7 @@ use value_log::SegmentKind;
 use self::agreement::Agreement;
 use self::chain::Chain;
 use self::finding::{Finding, Findings};
-use crate::directory::{DataDirectory, LOCK_FILE};
+use crate::directory::{DataDirectory, LOCK_FILE, MEMBER_FILE};
 use crate::failure::{FAILED, Failure};
 use crate::progress::Progress;
 use crate::survey::Survey;
@@ -184,7 +184,9 @@ impl Checked {
     }
 
     fn note_foreign_files(&mut self, directory: &DataDirectory) {
-        let ours = |name: &String| name == LOCK_FILE || is_checkpoint_name(name);
+        let ours = |name: &String| {
+            [LOCK_FILE, MEMBER_FILE].contains(&name.as_str()) || is_checkpoint_name(name)
+        };
         let foreign = directory.files.others.iter().filter(|name| !ours(name));
         self.notes.extend(
             foreign.map(|name| format!("{name} is no file of Inkstone's log; not checked")),

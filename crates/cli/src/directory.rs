@@ -14,6 +14,8 @@ use value_log::inspect::Directory;
 use crate::failure::Failure;
 
 pub(crate) const LOCK_FILE: &str = "LOCK";
+/// Names of the member and its cluster; the server checks it at every start.
+pub(crate) const MEMBER_FILE: &str = "MEMBER";
 
 /// A directory that holds a log.
 #[derive(Debug)]

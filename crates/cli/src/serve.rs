@@ -50,9 +50,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         read_file: &read_file,
     };
     match resolve(&arguments.words, &surroundings) {
-        Ok(Request::Serve(config)) => {
-            server::run(*config).map_err(|error| Failure::failed(error, ""))
-        }
+        Ok(Request::Serve(config)) => server::run(*config).map_err(|error| match error {
+            server::Error::Config(error) => Failure::wrong_use(error, ""),
+            error => Failure::failed(error, ""),
+        }),
         Ok(Request::Help(text)) => print(&text),
         Ok(Request::Version) => print(&server::versions()),
         Err(error) => Err(Failure::wrong_use(error, "")),

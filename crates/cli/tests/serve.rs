@@ -109,6 +109,19 @@ fn both_signals_end_it_well_although_a_client_is_connected() {
 }
 
 #[test]
+fn the_log_says_once_that_the_json_gateway_is_not_there_unless_it_was_switched_off() {
+    for (word, times) in [
+        ("--enable-grpc-gateway=true", 1),
+        ("--enable-grpc-gateway=false", 0),
+    ] {
+        let place = tempfile::tempdir().unwrap();
+        let (_, log) = ready(Path::new(PROGRAM), &place, &["serve", word]).end("-TERM");
+        let told = log.iter().filter(|line| line.contains("JSON gateway"));
+        assert_eq!(told.count(), times, "{word}: {log:?}");
+    }
+}
+
+#[test]
 fn every_log_line_is_one_json_object_with_etcd_s_four_keys() {
     let place = tempfile::tempdir().unwrap();
     let (_, log) = ready(Path::new(PROGRAM), &place, &["serve"]).end("-TERM");
@@ -179,6 +192,7 @@ fn impossible_flags_exit_with_2_and_a_remedy() {
         (&["--auto-tls"], "not supported yet"),
         (&["put"], "not a valid flag"),
         (&["--config-file=/nowhere.yaml"], "/nowhere.yaml"),
+        (&["--metrics=full"], "write basic or extensive"),
     ] {
         let output = serve(words);
         assert_eq!(output.status.code(), Some(2), "{words:?}");
@@ -232,6 +246,36 @@ fn a_directory_of_etcd_is_refused_and_left_alone() {
         .map(|entry| entry.unwrap().file_name())
         .collect();
     assert_eq!(left, ["member"]);
+}
+
+#[test]
+fn a_file_that_is_only_called_like_a_log_is_told_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("00000001.log");
+    std::fs::write(&file, "lines of a web server").unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let told = refusal_of(place.path(), &socket_url(&elsewhere));
+    assert!(told.contains(&file.display().to_string()), "{told}");
+    assert!(told.contains("called like a segment"), "{told}");
+    assert!(
+        !elsewhere.path().join("s.sock").exists(),
+        "no socket is left"
+    );
+}
+
+#[test]
+fn a_new_cluster_of_several_members_exits_with_2() {
+    let place = tempfile::tempdir().unwrap();
+    let output = serve(&[
+        &format!("--data-dir={}", place.path().join("data").display()),
+        &format!("--listen-client-urls={}", socket_url(&place)),
+        "--advertise-client-urls=http://127.0.0.1:2379",
+        "--initial-cluster=default=http://localhost:2380,b=http://localhost:3380",
+    ]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = text(&output.stderr);
+    assert!(told.contains("not supported yet"), "{told}");
+    assert!(!place.path().join("data").exists(), "nothing has begun");
 }
 
 #[test]

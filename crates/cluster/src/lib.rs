@@ -22,11 +22,14 @@
 mod error;
 mod inbox;
 mod node;
+mod observer;
 mod options;
+mod pump;
 mod replica;
 
 pub use error::Error;
 pub use inbox::Pending;
 pub use node::{Node, Status};
+pub use observer::Observer;
 pub use options::NodeOptions;
 pub use replica::{Answer, Replica};

@@ -3,21 +3,18 @@
 //! Lock order: none. The inbox has the only lock here, and nobody holds it
 //! while doing anything else.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use engine::Engine;
-use environment::{Clock, Instant, threads};
-use etcd_api::etcdserverpb::alarm_request::AlarmAction;
-use etcd_api::etcdserverpb::{AlarmRequest, AlarmType};
+use environment::threads;
 use revisions::{Command, Machine, Reader, Response};
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
-use crate::inbox::{Arrived, Inbox, Pending, Proposal};
-use crate::{Answer, Error, NodeOptions, Replica};
+use crate::inbox::{Inbox, Pending};
+use crate::pump::{Progress, Pump};
+use crate::{Error, NodeOptions, Replica};
 
 /// What a node says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,14 +27,8 @@ pub struct Status {
     pub applied_index: u64,
     /// Commands waiting to be evaluated.
     pub waiting: usize,
-}
-
-/// Written by the replica thread, read by anyone.
-#[derive(Debug, Default)]
-struct Progress {
-    term: AtomicU64,
-    index: AtomicU64,
-    applied_index: AtomicU64,
+    /// Leases ended because nobody renewed them, since the start.
+    pub leases_expired: u64,
 }
 
 /// A running node. Cheap to clone; the last clone's drop stops it.
@@ -68,19 +59,9 @@ impl Node {
             notices.persisted(outcome.map_err(|error| error.to_string()));
         }));
         let progress = Arc::new(Progress::default());
-        let mut pump = Pump {
-            clock: Arc::clone(&options.clock),
-            tick: options.tick,
-            batch_bytes_max: options.batch_bytes_max,
-            inbox: Arc::clone(&inbox),
-            progress: Arc::clone(&progress),
-            backlog: VecDeque::new(),
-            next_tick: Instant::default(),
-            open_bytes: 0,
-            no_space_alarm: no_space_alarm(options.machine.member_id),
-            engine,
-            replica,
-        };
+        let (clock, directory) = (Arc::clone(&options.clock), options.directory.clone());
+        let (for_pump, told) = (Arc::clone(&inbox), Arc::clone(&progress));
+        let mut pump = Pump::new(options, replica, engine, for_pump, told);
         pump.publish();
         let latch = PanicLatch(Arc::clone(&inbox));
         let run = move || {
@@ -90,9 +71,9 @@ impl Node {
         let thread = threads::spawn("replica", run)
             .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
         info!(
-            directory = %options.directory.display(),
+            directory = %directory.display(),
             revision = reader.revision(),
-            took = ?options.clock.now().saturating_since(opened),
+            took = ?clock.now().saturating_since(opened),
             "recovered"
         );
         let shared = Shared {
@@ -150,6 +131,7 @@ impl Node {
             applied_index: progress.applied_index.load(Ordering::Relaxed),
             index: progress.index.load(Ordering::Relaxed),
             waiting: self.shared.inbox.waiting(),
+            leases_expired: progress.leases_expired.load(Ordering::Relaxed),
         }
     }
 
@@ -162,7 +144,8 @@ impl Node {
             .unwrap_or(Err(Error::Stopped))
     }
 
-    /// Finishes what is under way, closes the log and ends the threads.
+    /// Finishes what is under way, closes the log, lets the directory go and
+    /// ends the threads. Readers that are left are told so.
     pub fn stop(&self) {
         self.shared.stop();
     }
@@ -211,202 +194,6 @@ impl Drop for PanicLatch {
             self.0.close(Error::Storage(what.into()));
             // Nobody will: their senders go, and with them their patience.
             drop(self.0.take(Duration::ZERO));
-        }
-    }
-}
-
-fn no_room(error: &engine::Error) -> bool {
-    use engine::Error;
-    matches!(error, Error::NoSpace { .. } | Error::MemoryLimit { .. })
-}
-
-fn no_space_alarm(member_id: u64) -> Command {
-    Command::Alarm(AlarmRequest {
-        action: AlarmAction::Activate.into(),
-        member_id,
-        alarm: AlarmType::Nospace.into(),
-    })
-}
-
-/// The replica thread.
-#[derive(Debug)]
-struct Pump {
-    replica: Replica,
-    engine: Engine,
-    clock: Arc<dyn Clock>,
-    inbox: Arc<Inbox>,
-    progress: Arc<Progress>,
-    /// Taken from the inbox, not yet evaluated: what did not fit the batch.
-    backlog: VecDeque<Proposal>,
-    /// Bytes of the commands in the open batch.
-    open_bytes: usize,
-    /// Raises the alarm NOSPACE in this member's name.
-    no_space_alarm: Command,
-    batch_bytes_max: usize,
-    tick: Duration,
-    next_tick: Instant,
-}
-
-impl Pump {
-    fn run(&mut self) {
-        loop {
-            let arrived = self.arrivals();
-            let stop = arrived.stop;
-            self.step(arrived);
-            if stop {
-                break;
-            }
-        }
-        self.finish();
-    }
-
-    /// What has come, waiting only when there is nothing to evaluate and
-    /// nothing to sweep.
-    fn arrivals(&self) -> Arrived {
-        let evaluates = !self.backlog.is_empty() && !self.batch_is_full();
-        let patience = if evaluates || self.replica.is_sweeping() {
-            Duration::ZERO
-        } else {
-            self.tick
-        };
-        self.inbox.take(patience)
-    }
-
-    fn batch_is_full(&self) -> bool {
-        self.open_bytes >= self.batch_bytes_max || self.replica.batch_is_full()
-    }
-
-    fn step(&mut self, arrived: Arrived) {
-        self.backlog.extend(arrived.proposals);
-        self.evaluate();
-        let answers = match arrived.persisted {
-            Some(Ok(sequence)) => self.replica.persisted(sequence),
-            Some(Err(reason)) => return self.fail(reason),
-            None => Vec::new(),
-        };
-        // The device first: it works while the answers are given.
-        self.append();
-        answers.into_iter().for_each(Answer::give);
-        self.tick();
-        for answer in arrived.defragment {
-            let _ = answer.send(self.defragment());
-        }
-        self.publish();
-    }
-
-    /// Evaluates as much of the backlog as the open batch holds.
-    fn evaluate(&mut self) {
-        let (mut commands, mut bytes) = (0, 0);
-        while !self.batch_is_full()
-            && let Some(proposal) = self.backlog.pop_front()
-        {
-            let command_bytes = proposal.command.size_bytes();
-            self.open_bytes += command_bytes;
-            commands += 1;
-            bytes += command_bytes;
-            self.replica
-                .propose(&proposal.command, Some(proposal.answer));
-        }
-        if commands > 0 {
-            self.inbox.evaluated(commands, bytes);
-        }
-        self.replica.propose_due();
-    }
-
-    /// Seals what is open and hands it to the log, if the device is free.
-    /// Where that finds no room, everyone shall see it: the alarm NOSPACE is
-    /// raised, as when the quota is used up, until someone disarms it.
-    fn append(&mut self) {
-        if let Some(reason) = self.append_open() {
-            warn!(reason, "writes are refused: raising the alarm NOSPACE");
-            self.replica.propose(&self.no_space_alarm, None);
-            // Without room for the alarm either, the next refusal tries again.
-            self.append_open();
-        }
-    }
-
-    /// Why the open batch was refused, if it was for want of room.
-    fn append_open(&mut self) -> Option<String> {
-        let Some(batch) = self.replica.seal() else {
-            self.forget_open_bytes();
-            return None;
-        };
-        let outcome = self.engine.append(batch);
-        self.open_bytes = 0;
-        match outcome {
-            Ok(appended) => {
-                self.replica.appended(appended);
-                None
-            }
-            Err(error) => {
-                let reason = no_room(&error).then(|| error.to_string());
-                let refusal = Error::Refused(revisions::Error::from(error));
-                self.replica.refused(&refusal);
-                reason
-            }
-        }
-    }
-
-    /// Nothing open, nothing counted: answers that wrote nothing have gone.
-    fn forget_open_bytes(&mut self) {
-        if self.replica.is_idle() {
-            self.open_bytes = 0;
-        }
-    }
-
-    fn tick(&mut self) {
-        let now = self.clock.now();
-        if now >= self.next_tick {
-            self.next_tick = now + self.tick;
-            self.replica.tick(now);
-            self.append();
-        }
-        if let Err(error) = self.replica.machine().maintain() {
-            // Checkpoint and reclaim can wait: nothing acknowledged depends on them.
-            warn!(%error, "upkeep of the log failed; it will be tried again");
-        }
-        self.replica.swept().into_iter().for_each(Answer::give);
-    }
-
-    fn defragment(&mut self) -> Result<(), Error> {
-        Ok(self.replica.machine().defragment()?)
-    }
-
-    fn publish(&self) {
-        let order = Ordering::Relaxed;
-        self.progress.term.store(self.replica.term(), order);
-        self.progress.index.store(self.replica.index(), order);
-        self.progress
-            .applied_index
-            .store(self.replica.applied_index(), order);
-    }
-
-    fn fail(&mut self, reason: String) {
-        error!(
-            reason,
-            "the log has failed; no write is accepted until the next start"
-        );
-        let error = Error::LogFailed { reason };
-        self.inbox.close(error.clone());
-        self.replica.fail(&error);
-        for proposal in self.backlog.drain(..) {
-            self.inbox.evaluated(1, proposal.command.size_bytes());
-            let _ = proposal.answer.send(Err(error.clone()));
-        }
-    }
-
-    /// Lets what was taken come to its end, then closes the log.
-    fn finish(&mut self) {
-        while !(self.replica.is_idle() && self.backlog.is_empty()) {
-            let arrived = self.inbox.take(self.tick);
-            self.step(arrived);
-        }
-        self.replica
-            .never_swept()
-            .into_iter()
-            .for_each(Answer::give);
-        if let Err(error) = self.engine.close() {
-            error!(%error, "closing the log");
         }
     }
 }

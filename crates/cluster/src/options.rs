@@ -7,6 +7,8 @@ use std::time::Duration;
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Disk};
 
+use crate::Observer;
+
 /// How a [`crate::Node`] is started.
 ///
 /// ```no_run
@@ -34,6 +36,8 @@ pub struct NodeOptions {
     pub disk: Arc<dyn Disk>,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
+    /// Who counts what happens, if anyone.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl NodeOptions {
@@ -47,6 +51,7 @@ impl NodeOptions {
             tick: Duration::from_millis(100),
             disk: Arc::new(RealDisk),
             clock: Arc::new(RealClock),
+            observer: None,
         }
     }
 }

@@ -32,6 +32,9 @@ pub struct Answer {
     outcome: Result<Response, Error>,
     /// A physical compaction: to be given when what it lets go has gone.
     swept: Option<i64>,
+    /// The command, if it needs no room: others in its batch may, and then it
+    /// is evaluated again without them.
+    roomless: Option<Command>,
 }
 
 impl Answer {
@@ -74,8 +77,12 @@ pub struct Replica {
     in_flight: VecDeque<InFlight>,
     /// The replica's own commands that wait for room in a batch.
     due: VecDeque<Command>,
+    /// Leases ended because nobody renewed them, since the start.
+    leases_expired: u64,
     /// Of physical compactions that are applied and not swept.
     unswept: Vec<Answer>,
+    /// Of a batch refused for want of room: what needs none.
+    spared: Vec<Answer>,
     /// Set by the first failure of the log; never cleared.
     failed: Option<Error>,
 }
@@ -92,7 +99,9 @@ impl Replica {
             sealed: None,
             in_flight: VecDeque::new(),
             due: VecDeque::new(),
+            leases_expired: 0,
             unswept: Vec::new(),
+            spared: Vec::new(),
             failed: None,
         }
     }
@@ -124,6 +133,11 @@ impl Replica {
         self.index - waiting as u64
     }
 
+    /// Leases that were ended because nobody renewed them.
+    pub fn leases_expired(&self) -> u64 {
+        self.leases_expired
+    }
+
     /// Nothing is evaluated, sealed or under way.
     pub fn is_idle(&self) -> bool {
         self.open.is_empty() && self.sealed.is_none() && self.in_flight.is_empty()
@@ -134,12 +148,12 @@ impl Replica {
         self.machine.batch_is_full()
     }
 
-    /// Evaluates a command into the open batch.
+    /// Evaluates a command into the open batch. False when it was refused.
     pub fn propose(
         &mut self,
         command: &Command,
         to: Option<oneshot::Sender<Result<Response, Error>>>,
-    ) {
+    ) -> bool {
         let outcome = match &self.failed {
             Some(error) => Err(error.clone()),
             None => self.machine.evaluate(command).map_err(Error::Refused),
@@ -150,7 +164,22 @@ impl Replica {
             }
             _ => None,
         };
-        self.open.push(Answer { to, outcome, swept });
+        let done = outcome.is_ok();
+        self.open.push(Answer {
+            to,
+            outcome,
+            swept,
+            roomless: command.needs_no_room().then(|| command.clone()),
+        });
+        done
+    }
+
+    /// Evaluates again what [`Replica::refused_for_want_of_room`] has spared.
+    pub fn propose_spared(&mut self) {
+        for Answer { to, roomless, .. } in std::mem::take(&mut self.spared) {
+            let command = roomless.expect("only what needs no room is spared");
+            self.propose(&command, to);
+        }
     }
 
     /// Takes up what time has brought: leases that have expired.
@@ -167,7 +196,8 @@ impl Replica {
         while !self.batch_is_full()
             && let Some(command) = self.due.pop_front()
         {
-            self.propose(&command, None);
+            let done = self.propose(&command, None);
+            self.leases_expired += u64::from(done);
         }
     }
 
@@ -205,6 +235,22 @@ impl Replica {
 
     /// The log took nothing of the sealed batch: it never happened.
     pub fn refused(&mut self, error: &Error) {
+        let answers = self.take_back_sealed();
+        answers.into_iter().for_each(|answer| answer.fail(error));
+    }
+
+    /// The same, because there is no room for what the batch would add. Who
+    /// adds nothing shall not suffer for it: follow with
+    /// [`Replica::propose_spared`].
+    pub fn refused_for_want_of_room(&mut self, error: &Error) {
+        let answers = self.take_back_sealed().into_iter();
+        let (spared, refused): (Vec<_>, Vec<_>) =
+            answers.partition(|answer| answer.roomless.is_some());
+        self.spared.extend(spared);
+        refused.into_iter().for_each(|answer| answer.fail(error));
+    }
+
+    fn take_back_sealed(&mut self) -> Vec<Answer> {
         let (_, answers) = self.sealed.take().expect("refused() follows seal()");
         assert!(
             self.in_flight.is_empty(),
@@ -212,7 +258,7 @@ impl Replica {
         );
         self.index -= 1;
         self.machine.abandon();
-        answers.into_iter().for_each(|answer| answer.fail(error));
+        answers
     }
 
     /// Everything up to `sequence` is on stable storage here, which is a
@@ -263,6 +309,7 @@ impl Replica {
         for answer in flying.chain(sealed).chain(self.open.drain(..)) {
             answer.fail(error);
         }
-        self.machine.abandon();
+        // Nobody will be renewed or revoked here: who waits for it is told.
+        self.machine.demote();
     }
 }

@@ -299,6 +299,7 @@ fn an_expired_lease_takes_its_keys_along() {
     for _ in 0..1_000 {
         node.propose(put("nudge", "")).unwrap().wait().unwrap();
         if value(&node, "held").is_none() {
+            assert_eq!(node.status().leases_expired, 1);
             return;
         }
     }

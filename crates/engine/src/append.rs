@@ -2,13 +2,14 @@
 //!
 //! What is refused here is refused before anything is written: too large, no
 //! memory for more keys, no room on the disk. Deletes and state changes pass
-//! at the limits, so that a full store can be emptied.
+//! at the limits, so that a full store can be emptied; and what deletes may
+//! fill a segment, so that what was put a little at a time can go at once.
 
-use crate::engine::Shared;
+use crate::engine::{Engine, Shared};
 use crate::format::{KEY_HEADER_BYTES, KIND_HARD_STATE, KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
-use crate::{Batch, Change, Error, HardState, place, record};
+use crate::{Batch, Change, Error, HardState, KeyChange, place, record};
 use std::sync::atomic::Ordering;
-use value_log::{Appended, Body, Record, Tag};
+use value_log::{Appended, Body, Log, Record, Tag};
 
 static ZEROS: [u8; 4096] = [0; 4096];
 
@@ -30,7 +31,15 @@ pub(crate) fn encode(batch: &Batch) -> Result<Body, Error> {
 impl Shared {
     /// Whether the batch may be written at all.
     pub(crate) fn check(&self, batch: &Batch, body: &Body) -> Result<(), Error> {
-        self.check_size(body)?;
+        self.check_open()?;
+        self.check_size(batch, body)?;
+        let (bytes, limit_bytes) = (body.bytes().len() as u64, self.log.group_bytes_max());
+        if bytes > limit_bytes {
+            return Err(Error::TooLarge {
+                batch_bytes: bytes,
+                batch_bytes_max: limit_bytes,
+            });
+        }
         self.check_room(batch)
     }
 
@@ -68,6 +77,7 @@ impl Shared {
                 parts: &[payload],
             }])
         });
+        self.check_open()?;
         let bodies: Vec<&Body> = body.into_iter().chain(&record).collect();
         let appended = self.log.append_bodies(tag, &bodies).map_err(translate)?;
         if let Some(state) = state {
@@ -80,6 +90,27 @@ impl Shared {
     fn note_appended(&self, appended: &Appended) {
         self.appended
             .fetch_max(appended.sequence.0, Ordering::AcqRel);
+    }
+}
+
+impl KeyChange {
+    /// Bytes that it takes in the log, to the byte.
+    pub fn log_bytes(&self) -> u64 {
+        KeyChange::log_bytes_of(self.kv.len())
+    }
+
+    /// The same for any change whose encoded `KeyValue` has so many bytes.
+    pub fn log_bytes_of(kv_bytes: usize) -> u64 {
+        let payload_bytes = KEY_HEADER_BYTES + kv_bytes;
+        Log::record_bytes(payload_bytes + place::padding(payload_bytes)) as u64
+    }
+}
+
+impl Engine {
+    /// Bytes that all changes of one batch may take in the log, deletions
+    /// included: a batch is one frame, and a frame lies in one segment.
+    pub fn batch_log_bytes_max(&self) -> u64 {
+        self.0.log.group_bytes_max()
     }
 }
 
@@ -117,8 +148,11 @@ impl Shared {
         })
     }
 
-    fn check_size(&self, body: &Body) -> Result<(), Error> {
-        let batch_bytes = body.bytes().len() as u64;
+    /// Deletions do not count: the log itself says when no segment holds them.
+    fn check_size(&self, batch: &Batch, body: &Body) -> Result<(), Error> {
+        let deletions = batch.keys().filter(|key| key.tombstone);
+        let deleted_bytes: u64 = deletions.map(KeyChange::log_bytes).sum();
+        let batch_bytes = body.bytes().len() as u64 - deleted_bytes;
         let batch_bytes_max = self.options.batch_bytes_max;
         if batch_bytes > batch_bytes_max {
             return Err(Error::TooLarge {

@@ -22,7 +22,7 @@ use crate::engine::{Engine, Shared};
 use crate::live::Live;
 use crate::maintenance::Maintenance;
 use crate::place::{self, Place};
-use crate::trees::{self, CURRENT, HISTORY, Known};
+use crate::trees::{self, CURRENT, HIDDEN, HISTORY, Known};
 use crate::{Batch, Change, KeyChange, count, hidden, history_key};
 use ordered_index::Writer;
 use std::collections::HashSet;
@@ -130,7 +130,12 @@ impl Applier {
             return false;
         };
         let (index, shared) = (&mut self.index, &self.engine.0);
+        let before = index.kept_versions();
         let done = sweep.step(&mut index.writer, &mut shared.books.live());
+        shared
+            .counters
+            .swept_versions
+            .fetch_add(before - index.kept_versions(), Ordering::Relaxed);
         index.publish(shared);
         if done {
             self.swept = sweep.compacted();
@@ -143,6 +148,11 @@ impl Applier {
 }
 
 impl Index {
+    /// Versions that only a compaction lets go.
+    fn kept_versions(&self) -> u64 {
+        self.writer.len(HISTORY) + self.writer.len(HIDDEN)
+    }
+
     /// Applies without publishing a batch that the trees know nothing of.
     pub(crate) fn apply(&mut self, books: &Books, batch: &Batch, appended: &Appended) {
         let mut live = books.live();

@@ -21,8 +21,8 @@ use crate::{
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use value_log::{Appended, Body, Log, Position, Sequence};
 
 /// Runs on the log's flush thread after each flush, and once on failure.
@@ -53,8 +53,10 @@ pub(crate) struct Shared {
     pub(crate) log_floor: AtomicI64,
     /// The applier is going: work beside it should give up.
     pub(crate) stopping: AtomicBool,
-    /// Dropped last, after the log: fields go in order.
-    pub(crate) _lock: Box<dyn DirectoryLock>,
+    /// Another opening may write to the directory: nothing is read any more.
+    pub(crate) closed: AtomicBool,
+    /// Held until it is closed. Dropped last, after the log: fields go in order.
+    pub(crate) lock: Mutex<Option<Box<dyn DirectoryLock>>>,
 }
 
 impl Engine {
@@ -175,7 +177,7 @@ impl Engine {
     }
 
     /// Waits until all that was appended is durable. The log itself closes
-    /// with the last handle.
+    /// with the last handle, or with [`Applier::close`].
     pub fn close(&self) -> Result<(), Error> {
         let appended = Sequence(self.0.appended.load(Ordering::Acquire));
         if appended > self.0.log.durable() {
@@ -211,12 +213,45 @@ impl Engine {
             checkpoint_bytes: counter(&shared.counters.checkpoint_bytes),
             relocated_bytes: counter(&shared.counters.relocated_bytes),
             released_segments: counter(&shared.counters.released_segments),
+            swept_versions: counter(&shared.counters.swept_versions),
             failed: log.failed,
         }
     }
 }
 
+impl Applier {
+    /// Ends the engine although there may be other handles: upkeep stops, the
+    /// log's end is marked as clean, and the directory can be opened again.
+    /// Those handles can still look up and count what is in memory; whatever
+    /// needs the log is [`Error::Closed`].
+    pub fn close(&mut self) -> Result<(), Error> {
+        self.end_maintenance();
+        let shared = &self.engine.0;
+        shared.closed.store(true, Ordering::SeqCst);
+        let outcome = shared.log.close();
+        drop(
+            shared
+                .lock
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        Ok(outcome?)
+    }
+}
+
 impl Shared {
+    /// To be asked after bytes were read: before that another opening may have
+    /// changed them meanwhile.
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(Error::Closed {
+                directory: self.directory.clone(),
+            });
+        }
+        Ok(())
+    }
+
     pub(crate) fn log_floor(&self) -> i64 {
         self.log_floor.load(Ordering::Acquire)
     }

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 pub enum Error {
     /// Another process, or another part of this one, has the directory open.
     /// Stop it, or use another directory.
-    #[error("{} is in use: {holder}; stop the other process or choose another directory", directory.display())]
+    #[error("{holder}")]
     DirectoryInUse {
         /// The directory.
         directory: PathBuf,
-        /// Who holds it, as the lock file says.
+        /// Who holds it, in the disk's words, which name the directory too.
         holder: String,
     },
     /// The directory holds files that are not Inkstone's. Choose another one.
@@ -30,7 +30,7 @@ pub enum Error {
     #[error(transparent)]
     Log(#[from] value_log::Error),
     /// A system call on one of the engine's own files failed.
-    #[error("cannot {doing} {}: {source}", file.display())]
+    #[error("cannot {doing} {}: {}", file.display(), root(source))]
     Disk {
         /// The file or directory.
         file: PathBuf,
@@ -47,6 +47,13 @@ pub enum Error {
         file: PathBuf,
         /// What is wrong with it.
         what: String,
+    },
+    /// A file has a segment's name and is not one. Move it away, or choose
+    /// another directory.
+    #[error("{} is called like a segment of an Inkstone log and is none, and there is no *.checkpoint file beside it; move it away, or choose another directory", file.display())]
+    NotASegment {
+        /// The file.
+        file: PathBuf,
     },
     /// There is a log but no checkpoint, not even the empty one of a new
     /// directory. Put it back, or restore from a snapshot or a peer.
@@ -145,9 +152,22 @@ pub enum Error {
         /// Its index.
         index: u64,
     },
+    /// The engine has been closed, and the directory may be another's by now.
+    /// Open it again.
+    #[error("{} has been closed; open it again", directory.display())]
+    Closed {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// The storey above could not make sense of what was replayed.
     #[error("replay: {0}")]
     Replay(String),
+}
+
+/// The system's own words: a disk puts its verb and the path before them, and
+/// so does this crate.
+fn root(error: &io::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 impl Error {

@@ -163,7 +163,9 @@ impl History {
         match &mut self.source {
             Source::Unknown => Ok(false),
             Source::Log(groups) => {
-                let Some(group) = groups.next().transpose()? else {
+                let group = groups.next().transpose();
+                self.engine.0.check_open()?;
+                let Some(group) = group? else {
                     return Ok(false);
                 };
                 let counts = !self.engine.0.books.overruled().has(group.start);

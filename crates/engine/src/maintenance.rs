@@ -38,6 +38,7 @@ pub(crate) struct Counters {
     pub(crate) checkpoint_bytes: AtomicU64,
     pub(crate) relocated_bytes: AtomicU64,
     pub(crate) released_segments: AtomicU64,
+    pub(crate) swept_versions: AtomicU64,
 }
 
 /// What is under way.
@@ -374,8 +375,14 @@ impl Applier {
 }
 
 impl Drop for Applier {
-    /// The threads hold handles: the directory is let go when they are gone.
     fn drop(&mut self) {
+        self.end_maintenance();
+    }
+}
+
+impl Applier {
+    /// The threads hold handles: the directory is let go when they are gone.
+    pub(crate) fn end_maintenance(&mut self) {
         self.engine.0.stopping.store(true, Ordering::Relaxed);
         let failed = match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
             Work::Idle | Work::Swapping(_) => false,

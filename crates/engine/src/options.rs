@@ -25,7 +25,8 @@ pub struct Options {
     pub spare_segments: usize,
     /// What "durable" means.
     pub durability: Durability,
-    /// Largest batch, its records' headers included.
+    /// Largest batch, its records' headers included and its deletions not:
+    /// with those it may fill a segment.
     pub batch_bytes_max: u64,
     /// Free space on the file system that puts never touch: room for
     /// checkpoints and reclaim when the disk is full.
@@ -43,6 +44,8 @@ pub struct Options {
     pub background_bytes_per_second: u64,
     /// Paces the throttle.
     pub clock: Arc<dyn Clock>,
+    /// What marks a new log's frames as its own; `None`: drawn from the kernel.
+    pub log_salt: Option<u64>,
     /// Who says that a batch is committed.
     pub commitment: Commitment,
     /// Who does the work of the log, of checkpoints and of reclaim.
@@ -62,6 +65,7 @@ impl Default for Options {
             reclaim_live_percent_max: 50,
             background_bytes_per_second: 64 << 20,
             clock: Arc::new(RealClock),
+            log_salt: None,
             commitment: Commitment::Alone,
             worker: Worker::Threads,
         }

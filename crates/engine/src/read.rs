@@ -41,7 +41,9 @@ impl Shared {
     /// The record at `place`, if it is the one written at `main`.
     pub(crate) fn read_at(&self, place: Place, main: i64) -> Result<Stored, Error> {
         let position = place.position();
-        let record = self.log.read(position, place.record_bytes() as usize)?;
+        let record = self.log.read(position, place.record_bytes() as usize);
+        self.check_open()?;
+        let record = record?;
         let stored = Stored::decode(record.kind, &record.payload)
             .map_err(|what| unreadable(position, what))?;
         if stored.revision.main != main {

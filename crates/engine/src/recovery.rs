@@ -29,8 +29,8 @@ use ordered_index::Reader;
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
+use std::sync::{Arc, Mutex};
 use value_log::{Appended, Group, Log, Position, Seal, SegmentKind};
 
 /// What other stores leave in a directory.
@@ -75,12 +75,12 @@ pub(crate) fn open(
 ) -> Result<(Engine, Applier, Recovered), Error> {
     disk.create_directories(directory)
         .map_err(Error::disk("create", directory))?;
+    let list = || disk.list(directory).map_err(Error::disk("list", directory));
+    // Before the lock, which would leave a file of ours in it.
+    refuse_foreign(directory, &list()?)?;
     let lock = take_lock(&*disk, directory)?;
     files::remove_partial(&*disk, directory)?;
-    let names = disk
-        .list(directory)
-        .map_err(Error::disk("list", directory))?;
-    refuse_foreign(directory, &names)?;
+    let names = list()?;
     let mut recovery = Recovery::new(directory, options.commitment);
     recovery.load_checkpoint(&*disk, &names, replay)?;
     let log = recovery.replay_log(Arc::clone(&disk), &options, replay)?;
@@ -109,6 +109,19 @@ fn refuse_foreign(directory: &Path, names: &[String]) -> Result<(), Error> {
         Some(file) => Err(Error::Foreign {
             directory: directory.into(),
             file: file.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Without a checkpoint a name alone does not make a log: any program may call
+/// a file `00000001.log`.
+fn refuse_nameless(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+    let listed = value_log::inspect::Directory::list(disk, directory)?;
+    let foreign = |file: &&value_log::inspect::SegmentFile| file.read_header(disk).is_none();
+    match listed.segments.iter().find(foreign) {
+        Some(file) => Err(Error::NotASegment {
+            file: file.path.clone(),
         }),
         None => Ok(()),
     }
@@ -213,6 +226,7 @@ impl<'a> Recovery<'a> {
             });
         }
         if let Some(&first_segment) = present.first() {
+            refuse_nameless(disk, directory)?;
             return Err(Error::CheckpointMissing {
                 directory: directory.into(),
                 first_segment,
@@ -459,7 +473,8 @@ impl<'a> Recovery<'a> {
             appended: AtomicU64::new(0),
             log_floor: AtomicI64::new(self.log_floor),
             stopping: AtomicBool::new(false),
-            _lock: lock,
+            closed: AtomicBool::new(false),
+            lock: Mutex::new(Some(lock)),
         });
         self.index.publish(&shared);
         let found = self.found(&shared);
@@ -518,6 +533,7 @@ fn log_options(options: &Options) -> value_log::Options {
         seal: Seal::Explicit,
         reserve_bytes: options.reserve_bytes,
         worker: options.worker,
+        salt: options.log_salt,
         ..value_log::Options::default()
     }
 }

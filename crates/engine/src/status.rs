@@ -39,6 +39,8 @@ pub struct Status {
     pub relocated_bytes: u64,
     /// Segments given back.
     pub released_segments: u64,
+    /// Key versions dropped after compactions.
+    pub swept_versions: u64,
     /// Why the log has stopped, when it has.
     pub failed: Option<String>,
 }

@@ -58,6 +58,8 @@ fn a_compaction_drops_a_slice_at_a_time_and_shows_nothing_of_it() {
         store.check_hash(store.model.compacted);
     });
     assert!(steps > before / SLICE, "{steps} steps");
+    let status = store.engine.status();
+    assert!(status.swept_versions >= before - status.versions);
     store.check_kept();
 }
 

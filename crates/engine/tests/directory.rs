@@ -110,6 +110,21 @@ fn a_segment_file_of_another_program_is_refused() {
 }
 
 #[test]
+fn a_file_that_is_only_called_like_a_segment_is_no_log() {
+    let disk = SimulatedDisk::new(1);
+    disk.create_directories(Path::new(DIRECTORY)).unwrap();
+    let path = Path::new(DIRECTORY).join("00000001.log");
+    let file = disk.open(&path, OpenMode::CreateNew).unwrap();
+    file.write_durable_at(&[b"a web server's lines"], 0)
+        .unwrap();
+    let error = open_error(&disk);
+    assert!(
+        matches!(&error, Error::NotASegment { file } if *file == path),
+        "{error}"
+    );
+}
+
+#[test]
 fn every_damaged_byte_of_the_newest_checkpoint_is_seen_and_the_older_one_takes_over() {
     let disk = SimulatedDisk::new(1);
     let model = filled(&disk).model.clone();

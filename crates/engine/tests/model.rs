@@ -1,4 +1,5 @@
-//! The engine against a model, through random operations.
+//! The engine against a model, through random operations; others with another
+//! `INKSTONE_TEST_SEED`.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -9,7 +10,7 @@ use environment::randomness::Random;
 use environment::simulated::SimulatedDisk;
 use std::collections::BTreeSet;
 use store::model::Model;
-use store::{Store, Write, delete, put};
+use store::{Store, Write, delete, put, seed};
 
 /// Keys with everything that an encoding could stumble over.
 fn key(random: &mut Random) -> Vec<u8> {
@@ -177,7 +178,7 @@ fn run(seed: u64, steps: u64) -> Status {
 
 #[test]
 fn random_operations_agree_with_the_model() {
-    let statuses: Vec<Status> = (0..40).map(|seed| run(seed, 600)).collect();
+    let statuses: Vec<Status> = (0..40).map(|number| run(seed(number), 600)).collect();
     let sum = |figure: fn(&Status) -> u64| statuses.iter().map(figure).sum::<u64>();
     assert!(sum(|status| status.checkpoints) > 40, "{statuses:?}");
     assert!(

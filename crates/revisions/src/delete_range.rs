@@ -12,6 +12,12 @@ use crate::put::encode;
 use crate::range::header;
 use crate::view::Direction;
 
+/// What deleting a key takes in the log.
+pub(crate) fn deletion_bytes(key: &[u8]) -> u64 {
+    // Its `KeyValue` has one field: tag, length, key.
+    KeyChange::log_bytes_of(1 + prost::length_delimiter_len(key.len()) + key.len())
+}
+
 impl Evaluation<'_> {
     /// Deletes a key or a range; deleting nothing changes nothing.
     pub fn delete_range(

@@ -45,6 +45,19 @@ pub enum Error {
     /// What went wrong on the member that decides, in its words.
     #[error("on the leader: {0}")]
     Elsewhere(Arc<str>),
+    /// The lease holds as many keys as can be deleted at once, which is how it
+    /// ends: hang further keys on another lease.
+    #[error(
+        "lease {lease:016x} is full: deleting its keys would take {bytes} bytes of log and {bytes_max} are possible at once; hang further keys on another lease"
+    )]
+    LeaseFull {
+        /// Which.
+        lease: i64,
+        /// What deleting all its keys would take, the new one included.
+        bytes: u64,
+        /// What a segment has room for.
+        bytes_max: u64,
+    },
     /// The kernel gave no random bytes.
     #[error("no randomness from the kernel ({0}); set `lease_id_seed` to do without")]
     Randomness(Arc<std::io::Error>),

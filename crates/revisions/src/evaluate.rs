@@ -19,6 +19,7 @@ use bytes::Bytes;
 use engine::{KeyChange, Revision, Snapshot};
 use etcd_api::Error as Refusal;
 
+use crate::delete_range::deletion_bytes;
 use crate::key_range::KeyRange;
 use crate::machine::{Machine, Shared, log_bytes};
 use crate::overlay::Overlay;
@@ -138,14 +139,18 @@ impl Evaluation<'_> {
     /// A command is one batch's business: what no batch holds is refused here,
     /// before it can spoil the commands that share its batch.
     fn check_size(&self) -> Result<(), Error> {
-        let batch_bytes = log_bytes(&self.changes);
-        let batch_bytes_max = self.shared.command_bytes_max();
-        if batch_bytes > batch_bytes_max {
-            let too_large = engine::Error::TooLarge {
-                batch_bytes,
-                batch_bytes_max,
-            };
-            return Err(too_large.into());
+        let kept = self.changes.iter().filter(|change| !change.tombstone);
+        for (batch_bytes, batch_bytes_max) in [
+            (log_bytes(kept), self.shared.command_bytes_max()),
+            (log_bytes(&self.changes), self.shared.deletion_bytes_max()),
+        ] {
+            if batch_bytes > batch_bytes_max {
+                let too_large = engine::Error::TooLarge {
+                    batch_bytes,
+                    batch_bytes_max,
+                };
+                return Err(too_large.into());
+            }
         }
         Ok(())
     }
@@ -213,6 +218,25 @@ impl Evaluation<'_> {
         } else {
             Err(Refusal::LeaseNotFound)
         }
+    }
+
+    /// The lease can take one more key: a lease ends in one batch, and what no
+    /// batch could delete is refused before it is there. Pending versions all
+    /// count, those that replace an applied one twice: a full lease may refuse
+    /// a little early while writes are under way, and never too late.
+    pub fn check_lease_room(&self, lease: i64, key: &[u8]) -> Result<(), Error> {
+        let applied_bytes = self.shared.applied().lessor.deletion_bytes(lease);
+        let pending_bytes = self.overlay.deletion_bytes(lease);
+        let bytes = applied_bytes + pending_bytes + deletion_bytes(key);
+        let bytes_max = self.shared.deletion_bytes_max();
+        if bytes > bytes_max {
+            return Err(Error::LeaseFull {
+                lease,
+                bytes,
+                bytes_max,
+            });
+        }
+        Ok(())
     }
 
     /// Keys that hang on a lease now, ascending.

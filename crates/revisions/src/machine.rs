@@ -35,8 +35,12 @@ use crate::overlay::Overlay;
 use crate::state::StateRecord;
 use crate::{Error, Options, Reader, WatchHub, checkpoint};
 
-/// About what a record takes in the log besides its key and value.
-const RECORD_BYTES: u64 = 80;
+/// What a state record takes in the log at most.
+const STATE_RECORD_BYTES: u64 = 80;
+
+/// Room for what a batch holds besides the changes of keys: state records of
+/// commands that did not fill it.
+const STATE_RECORDS_BYTES: u64 = 4096;
 
 /// Steps of upkeep between two looks at what the segments really hold, which
 /// takes longer the more of them there are.
@@ -92,7 +96,7 @@ pub(crate) struct Decided {
 #[derive(Debug, Default)]
 pub(crate) struct OpenBatch {
     changes: Vec<Change>,
-    /// About what it will take in the log.
+    /// What it will take in the log.
     bytes: u64,
     /// It holds a change of Raft's configuration, and nothing else.
     changes_configuration: bool,
@@ -101,14 +105,12 @@ pub(crate) struct OpenBatch {
 /// About what a batch takes in the log.
 pub(crate) fn log_bytes_of(batch: &Batch) -> u64 {
     let states = batch.changes.len() - batch.keys().count();
-    let values: u64 = batch.keys().map(|change| change.kv.len() as u64).sum();
-    RECORD_BYTES * (states + batch.keys().count()) as u64 + values
+    STATE_RECORD_BYTES * states as u64 + log_bytes(batch.keys())
 }
 
-/// About what key changes will take in the log.
-pub(crate) fn log_bytes(changes: &[KeyChange]) -> u64 {
-    let bytes = |change: &KeyChange| RECORD_BYTES + change.kv.len() as u64;
-    changes.iter().map(bytes).sum()
+/// What key changes will take in the log.
+pub(crate) fn log_bytes<'c>(changes: impl IntoIterator<Item = &'c KeyChange>) -> u64 {
+    changes.into_iter().map(KeyChange::log_bytes).sum()
 }
 
 impl OpenBatch {
@@ -118,7 +120,7 @@ impl OpenBatch {
     }
 
     pub fn push_state(&mut self, record: &StateRecord) {
-        self.bytes += RECORD_BYTES;
+        self.bytes += STATE_RECORD_BYTES;
         self.changes.push(record.encode());
     }
 
@@ -149,10 +151,20 @@ impl Shared {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// What one command's effects may take in the log: half of a batch, so
-    /// that a batch which is not full has room for any command.
+    /// What one command's effects may take in the log, its deletions left
+    /// aside: half of a batch, so that a batch which is not full has room for
+    /// any command. A batch is half a segment at most, and segments may be
+    /// smaller than the options say: a directory keeps those it was made with.
     pub fn command_bytes_max(&self) -> u64 {
-        self.options.engine.batch_bytes_max / 2
+        let half_segment_bytes = self.engine.batch_log_bytes_max() / 2;
+        self.options.engine.batch_bytes_max.min(half_segment_bytes) / 2
+    }
+
+    /// The same with its deletions: what a segment holds besides a batch that
+    /// is not full, whatever the options say. A lease that was filled up to
+    /// here under other options still ends.
+    pub fn deletion_bytes_max(&self) -> u64 {
+        self.engine.batch_log_bytes_max() / 4 * 3 - STATE_RECORDS_BYTES
     }
 
     fn update_used_bytes(&self) {
@@ -310,6 +322,13 @@ impl Machine {
         self.applier.swept()
     }
 
+    /// Closes the log and lets the directory go, although readers may be left:
+    /// they can count and look at leases, and are told for the rest.
+    pub fn close(&mut self) -> Result<(), Error> {
+        self.demote();
+        Ok(self.applier.close()?)
+    }
+
     /// Writes a checkpoint now and waits for it.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
         let state = self.shared.checkpoint_state();
@@ -339,6 +358,13 @@ impl Machine {
     /// enter it.
     pub fn open_is_membership(&self) -> bool {
         self.open.changes_configuration
+    }
+}
+
+/// Who waits for a lease's end would wait for ever.
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.shared.applied().lessor.demote();
     }
 }
 

@@ -20,6 +20,7 @@ use std::ops::Bound;
 use bytes::Bytes;
 use engine::{KeyChange, Revision};
 
+use crate::delete_range::deletion_bytes;
 use crate::key_range::{End, KeyRange};
 
 /// Decided, not applied.
@@ -30,6 +31,9 @@ pub struct Overlay {
     /// Leases granted (`true`) or revoked since, and how many
     /// unapplied records stand behind that.
     leases: HashMap<i64, PendingLease>,
+    /// What deleting the pending versions' keys would take in the log, by the
+    /// lease they hang on; never 0.
+    deletion_bytes: HashMap<i64, u64>,
 }
 
 #[derive(Debug)]
@@ -51,7 +55,10 @@ impl Overlay {
 
     /// Adds the newest version of a key.
     pub fn push(&mut self, change: KeyChange) {
-        let versions = self.keys.entry(change.key.clone()).or_default();
+        self.attach(&change);
+        // Most keys have one version: nothing is allocated for more.
+        let versions = self.keys.entry(change.key.clone());
+        let versions = versions.or_insert_with(|| VecDeque::with_capacity(1));
         if let Some(newest) = versions.back() {
             assert!(
                 newest.revision < change.revision,
@@ -67,10 +74,11 @@ impl Overlay {
             .keys
             .get_mut(key)
             .expect("only what was pushed is popped");
-        versions.pop_back();
+        let taken = versions.pop_back().expect("never an empty list");
         if versions.is_empty() {
             self.keys.remove(key);
         }
+        self.detach(&taken);
     }
 
     /// The key's version has been applied.
@@ -78,15 +86,40 @@ impl Overlay {
         let Some(versions) = self.keys.get_mut(key) else {
             return;
         };
-        if versions
-            .front()
-            .is_some_and(|oldest| oldest.revision == revision)
-        {
-            versions.pop_front();
+        let oldest = versions.front().expect("never an empty list");
+        if oldest.revision != revision {
+            return;
         }
+        let applied = versions.pop_front().expect("just seen");
         if versions.is_empty() {
             self.keys.remove(key);
         }
+        self.detach(&applied);
+    }
+
+    fn attach(&mut self, change: &KeyChange) {
+        if change.lease != 0 {
+            *self.deletion_bytes.entry(change.lease).or_default() += deletion_bytes(&change.key);
+        }
+    }
+
+    fn detach(&mut self, change: &KeyChange) {
+        if change.lease == 0 {
+            return;
+        }
+        let bytes = self
+            .deletion_bytes
+            .get_mut(&change.lease)
+            .expect("what is detached was attached");
+        *bytes -= deletion_bytes(&change.key);
+        if *bytes == 0 {
+            self.deletion_bytes.remove(&change.lease);
+        }
+    }
+
+    /// What deleting all keys would take that pending versions hang on a lease.
+    pub fn deletion_bytes(&self, lease: i64) -> u64 {
+        self.deletion_bytes.get(&lease).copied().unwrap_or(0)
     }
 
     /// The newest pending version of a key at or below a revision.

@@ -34,6 +34,10 @@ impl Evaluation<'_> {
         if keeps_something(request) && previous.is_none() {
             return Err(Refusal::KeyNotFound.into());
         }
+        let held = previous.as_ref().map(|previous| previous.lease);
+        if request.lease != 0 && held != Some(request.lease) {
+            self.check_lease_room(request.lease, &request.key)?;
+        }
         self.write(self.new_version(request, previous.as_ref()));
         let prev_kv = previous
             .filter(|_| request.prev_kv)

@@ -39,6 +39,13 @@ impl Machine {
     }
 }
 
+impl Command {
+    /// Whether it passes where others are refused for want of room.
+    pub fn needs_no_room(&self) -> bool {
+        cost(self) == 0
+    }
+}
+
 fn cost(command: &Command) -> u64 {
     match command {
         Command::Put(request) => of_put(request),

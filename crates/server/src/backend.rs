@@ -16,7 +16,7 @@ use tonic::Status;
 
 use crate::config::Config;
 use crate::identity::Identity;
-use crate::metrics::Metrics;
+use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::refusal;
 
 /// Returns once the server stops.
@@ -32,10 +32,14 @@ pub(crate) struct Backend {
     pub(crate) node: Node,
     /// Names of this member and its cluster, in every answer's header.
     pub(crate) identity: Identity,
+    /// Where peers would find this member, as the member list says.
+    pub(crate) peer_urls: Vec<String>,
     /// What the server was told.
     pub(crate) config: Config,
     /// What has happened so far.
     pub(crate) metrics: Metrics,
+    /// What the replica thread does, as it tells it.
+    pub(crate) evaluations: Arc<EvaluationMetrics>,
     /// Time, for logs and metrics.
     pub(crate) clock: Arc<dyn Clock>,
     /// Turns true once, when the server stops.

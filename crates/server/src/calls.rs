@@ -7,6 +7,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use environment::Instant;
 use tonic::metadata::MetadataMap;
@@ -116,6 +117,17 @@ impl Call {
         self.code = outcome.map_or_else(Status::code, |()| Code::Ok);
     }
 
+    fn take_range_time(&self, took: Duration) {
+        if self.method == Method::Range {
+            let times = &self.backend.metrics.times;
+            let times = match self.code {
+                Code::Ok => &times.ranges,
+                _ => &times.ranges_failed,
+            };
+            times.observe(took);
+        }
+    }
+
     fn take_time(&self) {
         let took = self.backend.clock.now().saturating_since(self.began);
         let counters = self.backend.metrics.grpc.of(self.method);
@@ -125,6 +137,7 @@ impl Call {
             &counters.failed
         };
         times.observe(took);
+        self.take_range_time(took);
         if took > self.backend.config.slow_request {
             let (service, name, _) = self.method.about();
             warn!(method = format!("/{service}/{name}"), took = ?took, code = ?self.code, "request stats");
@@ -134,11 +147,11 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        self.backend
-            .metrics
-            .grpc
-            .of(self.method)
-            .handled(self.code)
-            .add(1);
+        let counters = self.backend.metrics.grpc.of(self.method);
+        counters.handled(self.code).add(1);
+        if self.backend.config.metrics_extensive {
+            let took = self.backend.clock.now().saturating_since(self.began);
+            counters.handling.observe(took);
+        }
     }
 }

@@ -46,12 +46,12 @@ impl ClusterService {
 
     fn this_member(&self) -> Member {
         let config = &self.backend.config;
-        let texts = |urls: &[Url]| urls.iter().map(|url| url.as_str().to_owned()).collect();
+        let client = config.advertise_client.iter().map(Url::as_str);
         Member {
             id: self.backend.identity.member,
             name: config.name.clone(),
-            peer_ur_ls: texts(&config.advertise_peer),
-            client_ur_ls: texts(&config.advertise_client),
+            peer_ur_ls: self.backend.peer_urls.clone(),
+            client_ur_ls: client.map(str::to_owned).collect(),
             is_learner: false,
         }
     }

@@ -3,15 +3,42 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::config;
+
 /// A server that could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Logs cannot be written where they should go.
     #[error("{0}; see --log-outputs")]
     Log(io::Error),
+    /// A new store cannot begin with these flags.
+    #[error(transparent)]
+    Config(config::Error),
     /// A socket cannot be bound.
-    #[error("{0}; is another server running? see --listen-client-urls")]
-    Listen(io::Error),
+    #[error("cannot listen on {url}: {source}; {}", remedy(source, flag))]
+    Listen {
+        /// Where.
+        url: String,
+        /// The flag that says so.
+        flag: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Another member's names would be a lie.
+    #[error(
+        "{} {what}; put a copy of it back, or remove it to have the --initial-* flags name \
+         this member anew",
+        file.display()
+    )]
+    MemberFile {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The member's names cannot be read or kept.
+    #[error("{0}; the server needs to read and write its data directory")]
+    Member(io::Error),
     /// Serving an empty store in its place would look like lost data.
     #[error(
         "{} is a data directory of etcd (it holds member/), which Inkstone does not read; \
@@ -25,4 +52,51 @@ pub enum Error {
     /// The system gives no thread or runtime.
     #[error("cannot start a thread: {0}")]
     Threads(io::Error),
+}
+
+/// What to do when nobody can listen somewhere.
+fn remedy(error: &io::Error, flag: &str) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "another process listens there (another server?): stop it, or choose another \
+             address with --{flag}"
+        ),
+        io::ErrorKind::PermissionDenied => format!(
+            "this user may not: a port below 1024 needs the capability CAP_NET_BIND_SERVICE, \
+             a socket's file a directory that may be written to; or choose another address \
+             with --{flag}"
+        ),
+        io::ErrorKind::AddrNotAvailable => format!(
+            "this machine has no such address: choose one that it has, or 0.0.0.0 for all, \
+             with --{flag}"
+        ),
+        io::ErrorKind::AlreadyExists => {
+            format!("move the file away, or choose another with --{flag}")
+        }
+        io::ErrorKind::NotFound => {
+            format!("make the directory of the socket's file, or choose another with --{flag}")
+        }
+        _ => format!("see --{flag}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_why_nobody_can_listen_has_its_own_remedy() {
+        for (kind, part) in [
+            (io::ErrorKind::AddrInUse, "another server?"),
+            (io::ErrorKind::PermissionDenied, "CAP_NET_BIND_SERVICE"),
+            (io::ErrorKind::AddrNotAvailable, "no such address"),
+            (io::ErrorKind::AlreadyExists, "move the file"),
+            (io::ErrorKind::NotFound, "make the directory"),
+            (io::ErrorKind::OutOfMemory, "see"),
+        ] {
+            let text = remedy(&kind.into(), "listen-metrics-urls");
+            assert!(text.contains(part), "{text}");
+            assert!(text.contains("--listen-metrics-urls"), "{text}");
+        }
+    }
 }

@@ -12,7 +12,12 @@ const BYTES_MAX: usize = 1 << 20;
 /// The text of a file. Files of `/proc` have no size, so it is read until
 /// nothing more comes.
 pub fn read_text(path: &Path) -> io::Result<String> {
-    let file = RealDisk.open(path, OpenMode::Read)?;
+    read_text_from(&RealDisk, path)
+}
+
+/// The same on any disk.
+pub(crate) fn read_text_from(disk: &dyn Disk, path: &Path) -> io::Result<String> {
+    let file = disk.open(path, OpenMode::Read)?;
     let mut bytes = Vec::new();
     let mut chunk = [0; 8192];
     loop {

@@ -53,26 +53,51 @@ async fn page(
     match path {
         "/metrics" => exposition(backend).await,
         "/version" if pages == Pages::All => version(parts),
+        gateway if gateway.starts_with("/v3/") && pages == Pages::All => {
+            no_gateway(backend.config.gateway)
+        }
         _ => match health::answer(backend, parts).await {
             Some(response) => response,
-            None => refusal(StatusCode::NOT_FOUND, "404 page not found"),
+            None => not_found(),
         },
     }
 }
 
 async fn exposition(backend: &Arc<Backend>) -> Response<Body> {
-    match backend
-        .aside(|backend| Ok(metrics::exposition(backend)))
-        .await
-    {
+    let counters = &backend.metrics;
+    let scrape = |backend: &Backend| {
+        backend.metrics.scraping.add(1);
+        let text = metrics::exposition(backend);
+        backend.metrics.scraping.sub(1);
+        Ok(text)
+    };
+    match backend.aside(scrape).await {
         Ok(text) => {
+            counters.scrapes.add(1);
             let mut response = plain(StatusCode::OK, text);
             let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
             response.headers_mut().insert(header::CONTENT_TYPE, kind);
             response
         }
-        Err(status) => refusal(StatusCode::SERVICE_UNAVAILABLE, status.message()),
+        Err(status) => {
+            counters.scrapes_refused.add(1);
+            refusal(StatusCode::SERVICE_UNAVAILABLE, status.message())
+        }
     }
+}
+
+/// Where etcd's JSON gateway would answer; switched off it has no pages.
+fn no_gateway(wanted: bool) -> Response<Body> {
+    if !wanted {
+        return not_found();
+    }
+    let text = "inkstone: the JSON gateway (/v3/*) is not there yet; use the gRPC API on this \
+                port: etcdctl, or any client library of etcd v3";
+    refusal(StatusCode::NOT_IMPLEMENTED, text)
+}
+
+fn not_found() -> Response<Body> {
+    refusal(StatusCode::NOT_FOUND, "404 page not found")
 }
 
 fn version(parts: &tonic::codegen::http::request::Parts) -> Response<Body> {

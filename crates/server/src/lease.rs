@@ -35,7 +35,9 @@ impl LeaseService {
     async fn answer_grant(&self, request: LeaseGrantRequest) -> Result<LeaseGrantResponse, Status> {
         match self.backend.execute(Command::LeaseGrant(request)).await? {
             Outcome::LeaseGrant(response) => {
-                self.backend.metrics.leases_granted.add(1);
+                let metrics = &self.backend.metrics;
+                metrics.leases_granted.add(1);
+                metrics.times.leases.add(response.ttl as f64);
                 Ok(response)
             }
             _ => unreachable!("a grant is answered by a grant"),

@@ -27,6 +27,7 @@ mod lease;
 mod listen;
 mod logging;
 mod maintenance;
+mod membership;
 mod metered_disk;
 mod methods;
 mod metrics;

@@ -75,7 +75,7 @@ impl MaintenanceService {
         let outcome = self.backend.node.defragment().await;
         self.backend.metrics.defragmenting.sub(1);
         let took = self.backend.clock.now().saturating_since(began);
-        self.backend.metrics.defragmentations.observe(took);
+        self.backend.metrics.times.defragmentations.observe(took);
         match outcome {
             Ok(()) => {
                 info!(?took, "finished defragment");
@@ -90,8 +90,10 @@ impl MaintenanceService {
 
     async fn answer_hash(&self) -> Result<HashResponse, Status> {
         let read = |backend: &Backend| {
-            timed(backend, &backend.metrics.hashes, || backend.reader().hash())
-                .map_err(|error| of_machine(&error))
+            timed(backend, &backend.metrics.times.hashes, || {
+                backend.reader().hash()
+            })
+            .map_err(|error| of_machine(&error))
         };
         let (hash, revision) = self.backend.aside(read).await?;
         let mut response = HashResponse {
@@ -106,7 +108,7 @@ impl MaintenanceService {
 
     async fn answer_hash_kv(&self, revision: i64) -> Result<HashKvResponse, Status> {
         let read = move |backend: &Backend| {
-            timed(backend, &backend.metrics.hashes_at_revision, || {
+            timed(backend, &backend.metrics.times.hashes_at_revision, || {
                 backend.reader().hash_kv(revision)
             })
             .map_err(|error| of_machine(&error))

@@ -7,24 +7,27 @@
 
 mod absent;
 mod checks;
+mod evaluation;
 mod gather;
 mod grpc;
 mod histogram;
 mod labelled;
 mod process;
 mod text;
+mod times;
 mod versions;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use etcd_api::etcdserverpb::TxnResponse;
 use etcd_api::etcdserverpb::response_op::Response as Done;
 
 pub(crate) use checks::CheckMetrics;
+pub(crate) use evaluation::EvaluationMetrics;
 pub(crate) use gather::exposition;
 pub(crate) use grpc::GrpcMetrics;
 pub(crate) use histogram::Histogram;
+pub(crate) use times::Times;
 pub(crate) use versions::ClientVersions;
 
 /// A number that goes up, and down where it is a gauge.
@@ -40,6 +43,11 @@ impl Counter {
     /// Takes away what was added before.
     pub(crate) fn sub(&self, number: u64) {
         self.0.fetch_sub(number, Ordering::Relaxed);
+    }
+
+    /// Another number in its place.
+    pub(crate) fn set(&self, number: u64) {
+        self.0.store(number, Ordering::Relaxed);
     }
 
     /// The number now.
@@ -85,22 +93,22 @@ pub(crate) struct Metrics {
     pub(crate) health_failures: Counter,
     /// Open connections of clients.
     pub(crate) connections: Counter,
-    /// Time of Defragment.
-    pub(crate) defragmentations: Histogram,
     /// Defragmentations under way.
     pub(crate) defragmenting: Counter,
-    /// Time of Hash.
-    pub(crate) hashes: Histogram,
-    /// Time of HashKV.
-    pub(crate) hashes_at_revision: Histogram,
-    /// Time of the log's flushes.
-    pub(crate) flushes: Arc<Histogram>,
+    /// How long what took.
+    pub(crate) times: Times,
     /// Bytes from clients, pages included.
     pub(crate) received_bytes: Counter,
     /// Bytes to clients, pages included.
     pub(crate) sent_bytes: Counter,
     /// Runs of the named checks.
     pub(crate) checks: CheckMetrics,
+    /// Scrapes answered with the metrics.
+    pub(crate) scrapes: Counter,
+    /// Scrapes that the server was too late for.
+    pub(crate) scrapes_refused: Counter,
+    /// Scrapes under way.
+    pub(crate) scraping: Counter,
 }
 
 impl Metrics {

@@ -19,6 +19,9 @@ pub(crate) fn of_machine(error: &revisions::Error) -> Status {
     match error {
         revisions::Error::Etcd(error) => error.to_status(),
         revisions::Error::Storage(storage) => of_storage(storage),
+        revisions::Error::LeaseFull { .. } => {
+            Status::resource_exhausted(format!("inkstone: {error}"))
+        }
         other => Status::unknown(format!("inkstone: {other}")),
     }
 }
@@ -32,6 +35,7 @@ fn of_storage(error: &engine::Error) -> Status {
         engine::Error::Compacted { .. } => etcd_api::Error::Compacted.to_status(),
         engine::Error::MemoryLimit { .. } => Status::resource_exhausted(text),
         engine::Error::TooLarge { .. } => Status::invalid_argument(text),
+        engine::Error::Closed { .. } => Status::unavailable(text),
         _ => Status::unknown(text),
     }
 }

@@ -10,12 +10,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use cluster::{Node, NodeOptions};
-use environment::{Disk, threads};
+use environment::real::{RealClock, RealDisk};
+use environment::{Clock, Disk, threads};
 use tokio::sync::watch;
 use tonic_health::server::HealthReporter;
 use tracing::{info, warn};
@@ -25,9 +26,10 @@ use crate::config::{Config, Durability, Url};
 use crate::dispatch::{Dispatch, Traffic};
 use crate::http::Pages;
 use crate::identity::Identity;
-use crate::listen::{self, Listener};
+use crate::listen::{self, Listener, SocketFile};
+use crate::membership::Membership;
 use crate::metered_disk::MeteredDisk;
-use crate::metrics::Metrics;
+use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::worker::{Cores, Worker};
 use crate::{Error, compactor};
 
@@ -39,7 +41,8 @@ pub struct Server {
     /// One per core, and the compactor's.
     threads: Vec<JoinHandle<()>>,
     client_addresses: Vec<SocketAddr>,
-    socket_files: Vec<PathBuf>,
+    /// Dropped last: they go when nobody is served any more.
+    _socket_files: Vec<SocketFile>,
 }
 
 /// Everything that listens, by core.
@@ -47,7 +50,7 @@ pub struct Server {
 struct Sockets {
     by_core: Vec<Vec<(Listener, Traffic)>>,
     client_addresses: Vec<SocketAddr>,
-    socket_files: Vec<PathBuf>,
+    socket_files: Vec<SocketFile>,
 }
 
 impl Server {
@@ -55,21 +58,26 @@ impl Server {
     pub fn start(config: Config) -> Result<Server, Error> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let sockets = bind_all(&config, cores)?;
-        let mut options = node_options(&config);
-        refuse_etcd_directory(&*options.disk, &config.data_directory)?;
-        let clock = Arc::clone(&options.clock);
+        refuse_etcd_directory(&RealDisk, &config.data_directory)?;
+        let clock: Arc<dyn Clock> = Arc::new(RealClock);
         let metrics = Metrics::default();
+        let evaluations = Arc::new(EvaluationMetrics::new(Arc::clone(&clock)));
+        let mut options = node_options(&config);
         options.disk = Arc::new(MeteredDisk {
-            inner: options.disk,
+            inner: Arc::new(RealDisk),
             clock: Arc::clone(&clock),
-            flushes: Arc::clone(&metrics.flushes),
+            flushes: Arc::clone(&metrics.times.flushes),
         });
-        let node = Node::start(options)?;
+        options.clock = Arc::clone(&clock);
+        options.observer = Some(Arc::clone(&evaluations) as _);
+        let (node, membership) = start_node(&config, options)?;
         let (stop, stopping) = watch::channel(false);
         let backend = Arc::new(Backend {
             node,
-            identity: Identity::of(&config),
+            identity: membership.identity,
+            peer_urls: membership.peer_urls,
             metrics,
+            evaluations,
             clock,
             stopping,
             config,
@@ -79,7 +87,7 @@ impl Server {
             stop,
             threads: Vec::new(),
             client_addresses: sockets.client_addresses,
-            socket_files: sockets.socket_files,
+            _socket_files: sockets.socket_files,
         };
         server.start_workers(sockets.by_core)?;
         server.start_compactor()?;
@@ -149,11 +157,6 @@ impl Server {
             }
         }
         self.backend.node.stop();
-        for file in self.socket_files.drain(..) {
-            if let Err(error) = listen::remove_socket_file(&file) {
-                warn!(%error, file = %file.display(), "cannot remove the socket's file");
-            }
-        }
     }
 }
 
@@ -161,6 +164,26 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// The node under its member's names: the directory's own, or new ones, which
+/// are kept before anyone hears them.
+fn start_node(config: &Config, mut options: NodeOptions) -> Result<(Node, Membership), Error> {
+    let directory = &config.data_directory;
+    let found = Membership::find(&RealDisk, directory)?;
+    let membership = match &found {
+        Some(membership) => {
+            membership.tell_ignored_flags(config);
+            membership.clone()
+        }
+        None => Membership::of(config)?,
+    };
+    options.machine.member_id = membership.identity.member;
+    let node = Node::start(options)?;
+    if found.is_none() {
+        membership.keep(&RealDisk, directory)?;
+    }
+    Ok((node, membership))
 }
 
 /// A store of Inkstone that somebody began beside etcd's is served.
@@ -191,13 +214,18 @@ fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
     };
     let mut sockets = Sockets::default();
     sockets.by_core.resize_with(cores, Vec::new);
-    for (urls, traffic) in [
-        (&config.listen_client, client),
-        (&config.listen_client_http, http),
-        (&config.listen_metrics, monitoring),
+    for (flag, urls, traffic) in [
+        ("listen-client-urls", &config.listen_client, client),
+        ("listen-client-http-urls", &config.listen_client_http, http),
+        ("listen-metrics-urls", &config.listen_metrics, monitoring),
     ] {
         for url in urls {
-            sockets.add(url, traffic, config).map_err(Error::Listen)?;
+            let bound = sockets.add(url, traffic, config);
+            bound.map_err(|source| Error::Listen {
+                url: url.as_str().to_owned(),
+                flag,
+                source,
+            })?;
         }
     }
     Ok(sockets)
@@ -225,7 +253,6 @@ impl Sockets {
 fn node_options(config: &Config) -> NodeOptions {
     let mut options = NodeOptions::new(&config.data_directory);
     let machine = &mut options.machine;
-    machine.member_id = Identity::of(config).member;
     machine.quota_bytes = config.quota_bytes;
     machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config);
     machine.watch.response_bytes_max = config.message_bytes_max();

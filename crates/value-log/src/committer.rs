@@ -38,6 +38,8 @@ pub(crate) struct Committer {
     offset: u64,
     /// How far it is done, and what it holds.
     extent: Extent,
+    /// What its note says on stable storage: no frame ends beyond this.
+    reach: u64,
     chain: Chain,
     finisher: Finisher,
 }
@@ -53,11 +55,12 @@ struct Orders {
 }
 
 impl Committer {
-    /// Goes on in `active` behind `extent`.
+    /// Goes on in `active` behind `extent`; `reach` is what its note is known to
+    /// say on stable storage, 0 when that is not known.
     pub fn new(
         shared: Arc<Shared>,
         active: Arc<Segment>,
-        extent: Extent,
+        (extent, reach): (Extent, u64),
         chain: Chain,
     ) -> Committer {
         let offset = extent.end;
@@ -66,6 +69,7 @@ impl Committer {
             active,
             offset,
             extent,
+            reach,
             chain,
             finisher: Finisher::default(),
         }
@@ -304,13 +308,25 @@ impl Committer {
         header
     }
 
-    fn write(&self, bytes: &[u8], offset: u64, durability: Durability) -> Result<(), Error> {
+    fn write(&mut self, bytes: &[u8], offset: u64, durability: Durability) -> Result<(), Error> {
         let end = offset + bytes.len() as u64;
         assert!(
             end <= self.active.header.segment_bytes,
             "a write to {end} of {:?}",
             self.active
         );
+        if end > self.reach {
+            self.extend_reach(end)?;
+        }
+        self.write_as_it_is(bytes, offset, durability)
+    }
+
+    fn write_as_it_is(
+        &self,
+        bytes: &[u8],
+        offset: u64,
+        durability: Durability,
+    ) -> Result<(), Error> {
         let Segment { file, path, .. } = &*self.active;
         let progress = &self.shared.progress;
         match durability {

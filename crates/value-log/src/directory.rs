@@ -9,8 +9,8 @@ use std::sync::Arc;
 use environment::{Disk, File, OpenMode};
 
 use crate::format::{
-    FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, SEGMENT_HEADER_BYTES, SealNote, SegmentHeader,
-    Unreadable, VERSION,
+    FRAMES_START, REACH_NOTE_BYTES, REACH_NOTE_START, ReachNote, SEAL_NOTE_BYTES, SEAL_NOTE_START,
+    SEGMENT_HEADER_BYTES, Salt, SealNote, SegmentHeader, Unreadable, VERSION,
 };
 use crate::segment::{Extent, FileName, Segment};
 use crate::window::Window;
@@ -43,6 +43,7 @@ pub(crate) fn read(disk: &dyn Disk, directory: &Path) -> Result<Contents, Error>
     }
     contents.log.sort_by_key(|segment| segment.id());
     contents.sorted.sort_by_key(|segment| segment.id());
+    contents.check_salts()?;
     Ok(contents)
 }
 
@@ -72,6 +73,30 @@ impl Contents {
         }
         Ok(())
     }
+
+    /// All segments are of one log: one that was copied here from another has
+    /// another salt. Where they differ, most are taken to be at home.
+    fn check_salts(&self) -> Result<(), Error> {
+        let segments = || self.log.iter().chain(&self.sorted);
+        let of_salt = |salt| segments().filter(move |it| it.header.salt == salt).count();
+        let mut salts: Vec<Salt> = segments().map(|it| it.header.salt).collect();
+        salts.dedup();
+        // The first of those that most have: the last of the reversed.
+        let Some(&ours) = salts.iter().rev().max_by_key(|&&salt| of_salt(salt)) else {
+            return Ok(());
+        };
+        match segments().find(|it| it.header.salt != ours) {
+            None => Ok(()),
+            Some(other) => Err(Error::Foreign {
+                file: other.path.clone(),
+                what: format!(
+                    "it was written by another log than {} of {} segments here",
+                    of_salt(ours),
+                    segments().count()
+                ),
+            }),
+        }
+    }
 }
 
 fn peek_header(disk: &dyn Disk, path: &Path) -> Result<Option<SegmentHeader>, Error> {
@@ -100,14 +125,17 @@ fn open_segment(
         .map_err(Error::io("read", path))?;
     let header = SegmentHeader::decode(&bytes[..read]).map_err(|why| header_error(path, &why))?;
     check_header(&*file, path, &header, kind, id)?;
-    let note = bytes.get(SEAL_NOTE_START as usize..SEAL_NOTE_START as usize + SEAL_NOTE_BYTES);
-    let extent = note
-        .and_then(|note| extent_of(note, &header))
-        .unwrap_or(Extent::EMPTY);
+    let seal = &bytes[SEAL_NOTE_START as usize..][..SEAL_NOTE_BYTES];
+    let extent = extent_of(seal, &header).unwrap_or(Extent::EMPTY);
+    let reach = reach_of(
+        &bytes[REACH_NOTE_START as usize..][..REACH_NOTE_BYTES],
+        &header,
+    );
     Ok(Arc::new(Segment::new(
         header,
         path.to_path_buf(),
         file,
+        reach,
         extent,
     )))
 }
@@ -181,6 +209,14 @@ fn extent_of(note: &[u8], header: &SegmentHeader) -> Option<Extent> {
         first_tag,
         last_tag,
     })
+}
+
+/// What the reach note says; without one frames may be anywhere.
+fn reach_of(note: &[u8], header: &SegmentHeader) -> u64 {
+    match ReachNote::decode(note) {
+        Ok(note) if note.segment == header.id => note.reach,
+        _ => header.segment_bytes,
+    }
 }
 
 /// Finds out by its headers what a segment without a seal note holds.

@@ -64,8 +64,9 @@ pub enum Error {
         /// Largest size accepted.
         limit_bytes: u64,
     },
-    /// A file under a log's name that no log wrote. Move it away.
-    #[error("{} is not a log segment ({what}); move it out of the log's directory", file.display())]
+    /// A file under one of the log's names that this log did not write. Move
+    /// it away.
+    #[error("{} is not a segment of this log ({what}); move it out of the log's directory", file.display())]
     Foreign {
         /// The file.
         file: PathBuf,
@@ -105,6 +106,9 @@ pub enum Error {
         /// What was wrong.
         what: String,
     },
+    /// No salt for a new log. Set [`crate::Options::salt`], or try again.
+    #[error("no randomness from the kernel ({0}); set `salt` to do without")]
+    Randomness(Arc<io::Error>),
     /// The visitor of [`crate::Log::open`] refused a group.
     #[error("replay was refused: {0}")]
     Visit(Arc<dyn std::error::Error + Send + Sync>),

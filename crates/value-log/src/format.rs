@@ -1,13 +1,14 @@
 //! The bytes of a segment; `docs/formats/value-log.md` is the same in prose.
 //!
 //! ```text
-//!   0         512                4096
+//!   0         512        1024    4096
 //!  ┌─────────┬──────────┬───────┬────────┬─────────┬──┬────────┬──── ─ ─ ─
-//!  │ segment │ seal     │ zeros │ frame  │ frame   │  │ frame  │ stale or
-//!  │ header  │ note     │       │        │         │  │        │ zero bytes
+//!  │ segment │ seal     │ reach │ frame  │ frame   │  │ frame  │ stale or
+//!  │ header  │ note     │ note  │        │         │  │        │ zero bytes
 //!  └─────────┴──────────┴───────┴────────┴─────────┴──┴────────┴──── ─ ─ ─
-//!            written when                          gap: the next frame would
-//!            the segment is left                   touch one 4 KiB block more
+//!            written when  │                       gap: the next frame would
+//!            the segment   │                       touch one 4 KiB block more
+//!            is left      written before a frame goes further
 //!
 //!   frame:  ┌────────────┬────────┬────────┬────────┬ ─ ─
 //!           │ header, 88 │ record │ record │ record │
@@ -23,11 +24,14 @@
 //! never used twice, so bytes of a recycled file's former life never match),
 //! the epoch of the opening that wrote it (never falls along the chain), its
 //! sequence (+1 each) and the header CRC of the frame before it.
+//!
+//! What makes a frame inside a value no frame: its header would have to know
+//! the log's [`Salt`], which is in segment headers only.
 
 use crate::{Position, SegmentKind, Sequence, Tag};
 
 /// Version of everything below.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// The unit in which the device is charged.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 /// Where the first frame of a segment starts.
@@ -38,18 +42,50 @@ pub(crate) const SEGMENT_HEADER_BYTES: usize = 48;
 pub(crate) const SEAL_NOTE_START: u64 = 512;
 /// Size of the seal note.
 pub(crate) const SEAL_NOTE_BYTES: usize = 104;
+/// Where the reach note is.
+pub(crate) const REACH_NOTE_START: u64 = 1024;
+/// Size of the reach note.
+pub(crate) const REACH_NOTE_BYTES: usize = 32;
 /// Size of a frame header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 88;
 /// Size of a record header.
 pub(crate) const RECORD_HEADER_BYTES: usize = 12;
 
+/// Where the salt is in a segment header.
+const SALT_START: usize = 36;
+/// Where the half of the salt is that a frame header shows.
+const FRAME_SALT_START: usize = 80;
+/// Where its CRC is, and the other half while that is computed.
+const FRAME_CRC_START: usize = 84;
+
 const SEGMENT_MAGIC: [u8; 8] = *b"INKSTSEG";
 const SEAL_MAGIC: [u8; 8] = *b"INKSTEND";
+const REACH_MAGIC: [u8; 8] = *b"INKSTFAR";
 const FRAME_MAGIC: [u8; 4] = *b"IKFR";
 
 /// CRC-32C of `bytes`.
 pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
+}
+
+/// Drawn when a log is made, the same in all its segments. Whoever fills values
+/// does not know it, so no value can pass for a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Salt(pub u64);
+
+impl Salt {
+    /// Of a header that is not finished yet, so that it verifies in no log.
+    pub const PROVISIONAL: Salt = Salt(0);
+
+    /// The half that frames show.
+    fn shown(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// The half that only goes into their checksums.
+    fn hidden(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
 }
 
 /// Why bytes are not what they should be.
@@ -75,7 +111,8 @@ pub(crate) enum Unreadable {
 ///  20  4  epoch of the opening that prepared it
 ///  24  8  size of the segment in bytes
 ///  32  1  kind: 1 log, 2 sorted
-///  33 11  zero
+///  33  3  zero
+///  36  8  salt of the log
 ///  44  4  CRC of bytes 0 to 43
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +124,7 @@ pub(crate) struct SegmentHeader {
     pub epoch: u32,
     pub segment_bytes: u64,
     pub kind: SegmentKind,
+    pub salt: Salt,
 }
 
 impl SegmentHeader {
@@ -101,6 +139,7 @@ impl SegmentHeader {
         put_u32(&mut bytes, 20, self.epoch);
         put_u64(&mut bytes, 24, self.segment_bytes);
         bytes[32] = kind_byte(self.kind);
+        put_u64(&mut bytes, SALT_START, self.salt.0);
         seal_crc(&mut bytes);
         bytes
     }
@@ -121,7 +160,15 @@ impl SegmentHeader {
             epoch: get_u32(bytes, 20),
             segment_bytes: get_u64(bytes, 24),
             kind: kind_of(bytes[32])?,
+            salt: Salt(get_u64(bytes, SALT_START)),
         })
+    }
+
+    /// The salt that a segment's first bytes show, whether they verify or not:
+    /// frames do so under the right one only.
+    pub fn salt_of(bytes: &[u8]) -> Option<Salt> {
+        let bytes = bytes.get(..SEGMENT_HEADER_BYTES)?;
+        Some(Salt(get_u64(bytes, SALT_START)))
     }
 }
 
@@ -181,6 +228,46 @@ impl SealNote {
     }
 }
 
+/// How far the frames of a segment can reach: saves recovery a search of what
+/// was never written.
+///
+/// ```text
+///   0  8  magic "INKSTFAR"
+///   8  4  segment id
+///  12  4  zero
+///  16  8  reach: no frame of the segment ends beyond this offset
+///  24  4  zero
+///  28  4  CRC of bytes 0 to 27
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReachNote {
+    pub segment: u32,
+    pub reach: u64,
+}
+
+impl ReachNote {
+    pub fn encode(&self) -> [u8; REACH_NOTE_BYTES] {
+        let mut bytes = [0; REACH_NOTE_BYTES];
+        bytes[0..8].copy_from_slice(&REACH_MAGIC);
+        put_u32(&mut bytes, 8, self.segment);
+        put_u64(&mut bytes, 16, self.reach);
+        seal_crc(&mut bytes);
+        bytes
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<ReachNote, Unreadable> {
+        let bytes = start_of(bytes, REACH_NOTE_BYTES)?;
+        if bytes[0..8] != REACH_MAGIC {
+            return Err(Unreadable::Foreign);
+        }
+        check_crc(bytes)?;
+        Ok(ReachNote {
+            segment: get_u32(bytes, 8),
+            reach: get_u64(bytes, 16),
+        })
+    }
+}
+
 /// What a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameKind {
@@ -208,8 +295,8 @@ pub(crate) enum FrameKind {
 ///  68  4  number of records
 ///  72  4  digest: CRC of the records' CRCs, in order
 ///  76  4  CRC of the previous frame's header (its bytes 84 to 87)
-///  80  4  zero
-///  84  4  CRC of bytes 0 to 83
+///  80  4  first half of the salt
+///  84  4  CRC of bytes 0 to 87, the second half of the salt in bytes 84 to 87
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
@@ -229,7 +316,7 @@ pub(crate) struct FrameHeader {
 
 impl FrameHeader {
     /// Writes the header; returns its CRC, the next frame's `previous_crc`.
-    pub fn encode_into(&self, target: &mut [u8]) -> u32 {
+    pub fn encode_into(&self, target: &mut [u8], salt: Salt) -> u32 {
         assert!(
             self.payload_bytes.is_multiple_of(8),
             "{self:?} is not aligned"
@@ -248,17 +335,22 @@ impl FrameHeader {
         put_u32(bytes, 68, self.record_count);
         put_u32(bytes, 72, self.digest);
         put_u32(bytes, 76, self.previous_crc);
-        put_u32(bytes, 80, 0);
-        seal_crc(bytes)
+        put_u32(bytes, FRAME_SALT_START, salt.shown());
+        let crc = salted_crc(bytes, salt);
+        put_u32(bytes, FRAME_CRC_START, crc);
+        crc
     }
 
-    /// Reads a header; also gives its CRC.
-    pub fn decode(bytes: &[u8]) -> Result<(FrameHeader, u32), Unreadable> {
+    /// Reads a header of the log with that salt; also gives its CRC.
+    pub fn decode(bytes: &[u8], salt: Salt) -> Result<(FrameHeader, u32), Unreadable> {
         let bytes = start_of(bytes, FRAME_HEADER_BYTES)?;
         if bytes[0..4] != FRAME_MAGIC {
             return Err(Unreadable::Foreign);
         }
-        let crc = check_crc(bytes)?;
+        let crc = get_u32(bytes, FRAME_CRC_START);
+        if get_u32(bytes, FRAME_SALT_START) != salt.shown() || crc != salted_crc(bytes, salt) {
+            return Err(Unreadable::Checksum);
+        }
         let version = u32::from(u16::from_le_bytes([bytes[4], bytes[5]]));
         if version != VERSION {
             return Err(Unreadable::Version(version));
@@ -312,6 +404,13 @@ fn check_crc(bytes: &[u8]) -> Result<u32, Unreadable> {
     } else {
         Err(Unreadable::Checksum)
     }
+}
+
+/// CRC of a frame header with the hidden half of the salt where the CRC goes.
+fn salted_crc(header: &[u8], salt: Salt) -> u32 {
+    let mut bytes: [u8; FRAME_HEADER_BYTES] = header.try_into().expect("a whole frame header");
+    put_u32(&mut bytes, FRAME_CRC_START, salt.hidden());
+    crc32c(&bytes)
 }
 
 fn kind_byte(kind: SegmentKind) -> u8 {

@@ -7,13 +7,15 @@
 //! header is blank.
 
 use crate::body::Body;
-use crate::format::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, crc32c};
+use crate::format::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, Salt, crc32c};
 use crate::record::{self, RecordHeader};
 use crate::{Position, Record, Sequence, Tag};
 
 /// What a frame inherits from the one before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
+    /// Salt of the log.
+    pub salt: Salt,
     /// Epoch of this opening.
     pub epoch: u32,
     /// Sequence of the next frame.
@@ -67,7 +69,7 @@ pub(crate) fn empty_frame(kind: FrameKind) -> Vec<u8> {
 
 fn provisional_header(target: &mut [u8], kind: FrameKind, tag: Tag) {
     let payload_bytes = target.len() - FRAME_HEADER_BYTES;
-    blank_header(kind, tag, payload_bytes).encode_into(target);
+    blank_header(kind, tag, payload_bytes).encode_into(target, Salt::PROVISIONAL);
 }
 
 fn blank_header(kind: FrameKind, tag: Tag, payload_bytes: usize) -> FrameHeader {
@@ -96,7 +98,8 @@ impl Finisher {
     /// Finishes the frame with a provisional header at the start of `bytes`
     /// and moves the chain on. Returns its header.
     pub fn finish(&mut self, bytes: &mut [u8], segment: u32, chain: &mut Chain) -> FrameHeader {
-        let (header, _) = FrameHeader::decode(bytes).expect("the producer wrote a header here");
+        let (header, _) = FrameHeader::decode(bytes, Salt::PROVISIONAL)
+            .expect("the producer wrote a header here");
         self.complete(bytes, header, segment, chain)
     }
 
@@ -134,7 +137,7 @@ impl Finisher {
             header.kind == FrameKind::Group || header.record_count == 0,
             "{header:?} marks a place and has records"
         );
-        chain.previous_crc = header.encode_into(bytes);
+        chain.previous_crc = header.encode_into(bytes, chain.salt);
         chain.next.0 += 1;
         header
     }

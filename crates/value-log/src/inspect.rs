@@ -20,7 +20,7 @@ use bytes::Bytes;
 use environment::{Disk, File, OpenMode};
 
 use crate::format::{
-    SEAL_NOTE_START, SEGMENT_HEADER_BYTES, SealNote, SegmentHeader, Unreadable, VERSION,
+    SEAL_NOTE_START, SEGMENT_HEADER_BYTES, Salt, SealNote, SegmentHeader, Unreadable, VERSION,
 };
 use crate::segment::FileName;
 use crate::{Error, SEGMENT_BYTES_MAX, SegmentKind, Tag};
@@ -152,6 +152,8 @@ pub struct Header {
     pub segment_bytes: u64,
     /// What it is for.
     pub kind: SegmentKind,
+    /// The same in all segments of a log, and in no other's.
+    pub salt: u64,
 }
 
 /// What a segment held when it was left.
@@ -187,6 +189,7 @@ impl SegmentBytes {
             epoch: header.epoch,
             segment_bytes: header.segment_bytes,
             kind: header.kind,
+            salt: header.salt.0,
         })
     }
 
@@ -215,6 +218,7 @@ impl SegmentBytes {
     /// The frames. With `after`, the first one must follow that link.
     pub fn walk(&self, after: Option<Link>) -> Walk {
         let promised = self.seal().ok().flatten().map_or(0, |seal| seal.end);
-        Walk::new(self.bytes.clone(), self.file.id, after, promised)
+        let salt = SegmentHeader::salt_of(&self.bytes).unwrap_or(Salt::PROVISIONAL);
+        Walk::new(self.bytes.clone(), self.file.id, salt, after, promised)
     }
 }

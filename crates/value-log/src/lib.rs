@@ -15,7 +15,8 @@
 //!   the next group; `committer`, `ledger`.
 //! * **One durable group is one system call, one device flush**, and no block
 //!   more than its frame fills: segments consist of blocks that were written
-//!   before; `supply`.
+//!   before; `supply`. Eight times in a segment one more flush notes how far
+//!   frames may reach, so that a restart need not read on.
 //! * **Recovery tells a torn tail from damage**: every frame says up to where
 //!   the log was stable when it was written; `recovery`.
 //! * **Fail-stop**: after a failed write or flush nothing is accepted until the

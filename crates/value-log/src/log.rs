@@ -1,9 +1,8 @@
 //! The log: what its users call.
 
-use std::mem;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use environment::Disk;
@@ -25,8 +24,8 @@ pub type Notice = Box<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 #[derive(Debug)]
 pub struct Log {
     shared: Arc<Shared>,
-    /// `None` with [`crate::Worker::Caller`], and after the end.
-    threads: Option<Threads>,
+    /// `None` with [`crate::Worker::Caller`], and once it is closed.
+    threads: Mutex<Option<Threads>>,
 }
 
 /// The log's own threads.
@@ -57,7 +56,10 @@ impl Log {
     }
 
     pub(crate) fn running(shared: Arc<Shared>, threads: Option<Threads>) -> Log {
-        Log { shared, threads }
+        Log {
+            shared,
+            threads: Mutex::new(threads),
+        }
     }
 
     /// Appends records to the group that all producers share; they stay
@@ -173,6 +175,12 @@ impl Log {
         record::record_bytes(payload_len)
     }
 
+    /// Bytes that the records of one group may take: a segment holds its frame.
+    pub fn group_bytes_max(&self) -> u64 {
+        let frame_bytes_max = self.shared.supply.segment_bytes - crate::format::FRAMES_START;
+        frame_bytes_max - Log::FRAME_HEADER_BYTES
+    }
+
     /// Counters and state.
     pub fn status(&self) -> Status {
         let Shared {
@@ -200,17 +208,20 @@ impl Log {
 
     /// Writes and flushes what was appended, marks the end as clean and ends
     /// the threads. Dropping the log does the same and tells nobody how it
-    /// went.
-    pub fn close(mut self) -> Result<(), Error> {
+    /// went. Nothing may be appended from then on; records can be read as long
+    /// as no other opening writes to the directory.
+    pub fn close(&self) -> Result<(), Error> {
         self.end();
         self.shared.progress.failure().map_or(Ok(()), Err)
     }
 
-    fn end(&mut self) {
+    fn end(&self) {
         self.shared.dismiss();
-        let Some(Threads { maker, flusher }) = mem::take(&mut self.threads) else {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Threads { maker, flusher }) = threads.take() else {
             return;
         };
+        drop(threads);
         self.shared.control().closing = true;
         self.shared.order();
         let flushed = flusher.join();

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
+use environment::randomness::Random;
 use environment::{Disk, threads};
 
 use crate::committer::{Committer, end_of};
 use crate::directory::{self, Contents};
 use crate::doorbell::Doorbell;
-use crate::format::{FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START};
+use crate::format::{FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, Salt};
 use crate::frame::Chain;
 use crate::log::{Log, Threads};
 use crate::recovery::{self, Visit, Walked};
@@ -71,7 +72,7 @@ fn create(
         path,
         &options,
         segment_bytes,
-        FIRST_EPOCH,
+        (FIRST_EPOCH, new_salt(&options)?),
         stock,
         &doorbell,
     );
@@ -91,6 +92,13 @@ fn create(
     };
     let shared = Arc::new(Shared::new(options, supply, doorbell));
     start(shared, active, walked)
+}
+
+fn new_salt(options: &Options) -> Result<Salt, Error> {
+    let drawn = || Random::from_system().map(|mut random| random.next_u64());
+    let salt = options.salt.map_or_else(drawn, Ok);
+    salt.map(Salt)
+        .map_err(|source| Error::Randomness(Arc::new(source)))
 }
 
 /// Goes on behind what a walk has found.
@@ -113,7 +121,7 @@ fn resume(
         path,
         &options,
         segment_bytes,
-        walked.epoch + 1,
+        (walked.epoch + 1, active.header.salt),
         stock,
         &doorbell,
     );
@@ -214,6 +222,7 @@ fn stock(
         next_id: contents.next_id,
         active,
         failure: None,
+        stopped: None,
         settling: VecDeque::new(),
         unsettled: None,
         stop: false,
@@ -225,7 +234,7 @@ fn supply(
     path: &Path,
     options: &Options,
     segment_bytes: u64,
-    epoch: u32,
+    (epoch, salt): (u32, Salt),
     stock: Stock,
     doorbell: &Arc<Doorbell>,
 ) -> Supply {
@@ -236,6 +245,7 @@ fn supply(
         reserve_bytes: options.reserve_bytes,
         target: options.spare_segments,
         epoch,
+        salt,
         doorbell: Arc::clone(doorbell),
     };
     Supply::new(plan, stock)
@@ -259,12 +269,16 @@ fn start(
     shared.segments.insert(Arc::clone(&active));
     let end = end_of(active.id(), extent.end);
     let chain = Chain {
+        salt: active.header.salt,
         epoch: walked.epoch + 1,
         next: Sequence(walked.sequence.0 + 1),
         previous_crc: walked.crc,
         synced_up_to: end,
     };
-    let mut committer = Committer::new(Arc::clone(&shared), active, extent, chain);
+    // Where a life ended with a failed flush, the page cache may show a note
+    // that the device never got.
+    let reach = if walked.clean { active.reach } else { 0 };
+    let mut committer = Committer::new(Arc::clone(&shared), active, (extent, reach), chain);
     committer.write_opening()?;
     shared.supply.note_settled(end);
     let recovered = Recovered {

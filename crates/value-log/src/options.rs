@@ -64,6 +64,9 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// Who does the log's work.
     pub worker: Worker,
+    /// What tells the frames of a new log from bytes that only look like some;
+    /// `None`: drawn from the kernel. A log keeps the one it was made with.
+    pub salt: Option<u64>,
 }
 
 impl Default for Options {
@@ -76,6 +79,7 @@ impl Default for Options {
             seal: Seal::WhenIdle,
             reserve_bytes: 64 << 20,
             worker: Worker::Threads,
+            salt: None,
         }
     }
 }

@@ -117,7 +117,8 @@ impl Shared {
 
     /// Asks the committer for room and waits until it has opened a buffer.
     fn reserve_slowly(&self, want: Want) -> Result<Slot<'_>, Error> {
-        let mut asked = false;
+        // Refusals before this wish was made known.
+        let mut asked = None;
         let mut control = self.control();
         loop {
             if let Some(failure) = self.progress.failure() {
@@ -125,13 +126,14 @@ impl Shared {
             }
             match self.try_reserve(want) {
                 Ok(slot) => return Ok(slot),
-                Err(Refusal::Full) if asked && control.refusal.is_some() => {
-                    return Err(control.refusal.clone().expect("it was looked at just now"));
-                }
                 Err(Refusal::Full) => {
+                    let refusal = asked.and_then(|before| control.refusal_since(before, want));
+                    if let Some(refusal) = refusal {
+                        return Err(refusal);
+                    }
+                    asked = Some(control.refusals());
                     control.want(want);
                     self.order();
-                    asked = true;
                 }
                 Err(Refusal::Sealed) => {}
             }

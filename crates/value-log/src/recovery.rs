@@ -18,7 +18,8 @@
 //! show bytes that the device never got.
 //!
 //! *What is read*: nothing before the place to replay from, when a frame starts
-//! there; the tail to its end; and behind it the next segment, if the tail was
+//! there; the tail as far as frames can reach, says its note, which is stable
+//! before one goes further; and behind it the next segment, if the tail was
 //! ever left (its seal note is stable before anything is written there).
 //!
 //! A torn tail is truncated logically: the next opening writes over it. What
@@ -407,22 +408,18 @@ impl Walker<'_> {
         for (at, segment) in self.contents.log.iter().enumerate().skip(index) {
             let from = if at == index { end } else { FRAMES_START };
             let entered = at == index || self.contents.log[at - 1].extent().sealed;
-            let mut window = if entered {
-                self.sweep(segment, true)?
+            let reach = segment.search_limit(from);
+            let limit = if entered {
+                reach
             } else {
-                self.glance(segment)?
+                reach.min(GLANCE_BYTES)
             };
+            let mut window = Window::sweeping(segment, self.file(segment, true)?, limit);
             if let Some(found) = window.search(from, promise)? {
                 return Err(self.damaged(index, end, &found));
             }
         }
         Ok(torn.get())
-    }
-
-    /// Over the beginning of a segment that was most likely never entered.
-    fn glance(&self, segment: &Segment) -> Result<Window, Error> {
-        let limit = segment.header.segment_bytes.min(GLANCE_BYTES);
-        Ok(Window::sweeping(segment, self.file(segment, true)?, limit))
     }
 
     /// Names the place that is damaged: here, or the start of the next segment

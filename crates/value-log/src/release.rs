@@ -4,25 +4,41 @@ use crate::Error;
 use crate::shared::Shared;
 
 impl Shared {
-    /// Recycles or removes sealed segments: all of them, or none when one may
-    /// not go. Lasting when it returns.
+    /// Recycles or removes sealed segments: none when one may not go, all of
+    /// them otherwise, or all before the one at which the disk fails, which
+    /// stays in use. What is gone is so lastingly.
     pub fn release(&self, ids: &[u32]) -> Result<(), Error> {
         for &id in ids {
             self.check_releasable(id)?;
         }
+        if ids.is_empty() {
+            return Ok(());
+        }
         let mut spares = Vec::new();
-        for &id in ids {
-            // Absent when the caller named it twice.
-            if let Some(segment) = self.segments.remove(id) {
-                spares.extend(self.supply.recycle(&segment)?);
+        let recycled = ids.iter().try_for_each(|&id| self.recycle(id, &mut spares));
+        self.supply.sync_directory()?;
+        self.supply.put_back(&spares);
+        self.supply.retry();
+        recycled
+    }
+
+    /// Adds the number of the spare that the file becomes, if it becomes one.
+    fn recycle(&self, id: u32, spares: &mut Vec<u32>) -> Result<(), Error> {
+        // Absent when the caller named it twice.
+        let Some(segment) = self.segments.remove(id) else {
+            return Ok(());
+        };
+        match self.supply.recycle(&segment) {
+            Ok(number) => {
+                segment.set_released();
+                spares.extend(number);
+                Ok(())
+            }
+            Err(error) => {
+                self.segments.insert(segment);
+                Err(error)
             }
         }
-        if !ids.is_empty() {
-            self.supply.sync_directory()?;
-            self.supply.put_back(&spares);
-            self.supply.retry();
-        }
-        Ok(())
     }
 
     fn check_releasable(&self, id: u32) -> Result<(), Error> {

@@ -16,13 +16,16 @@ use crate::{Error, Position, Record, Sequence, Tag};
 /// Records are gathered into frames of this size.
 const FRAME_BYTES: usize = 256 << 10;
 
-/// Writes sorted segments. Dropped unfinished, it leaves nothing behind.
+/// Writes sorted segments. Dropped unfinished, it leaves nothing behind, and
+/// after a failure it can only be dropped.
 #[derive(Debug)]
 pub struct Relocation {
     shared: Arc<Shared>,
     open: Option<OpenSegment>,
     /// Complete segments, in use already.
     finished: Vec<u32>,
+    /// What failed: records may be missing, so nothing is added or finished.
+    failure: Option<Error>,
     done: bool,
 }
 
@@ -45,6 +48,7 @@ impl Relocation {
             shared,
             open: None,
             finished: Vec::new(),
+            failure: None,
             done: false,
         }
     }
@@ -59,6 +63,28 @@ impl Relocation {
                 limit_bytes,
             });
         }
+        self.unless_failed(|it| it.add(&record, bytes))
+    }
+
+    /// Makes everything stable and readable; returns the segments' ids.
+    pub fn finish(mut self) -> Result<Vec<u32>, Error> {
+        self.unless_failed(Relocation::complete_segment)?;
+        self.done = true;
+        Ok(std::mem::take(&mut self.finished))
+    }
+
+    /// Keeps the failure of a step.
+    fn unless_failed<T>(
+        &mut self,
+        step: impl FnOnce(&mut Relocation) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        step(self).inspect_err(|error| self.failure = Some(error.clone()))
+    }
+
+    fn add(&mut self, record: &Record<'_>, bytes: usize) -> Result<Position, Error> {
         if self.open.as_ref().is_some_and(|open| !open.has_room(bytes)) {
             self.complete_segment()?;
         }
@@ -69,14 +95,7 @@ impl Relocation {
         self.open
             .as_mut()
             .expect("it was opened just now")
-            .append(&record, bytes)
-    }
-
-    /// Makes everything stable and readable; returns the segments' ids.
-    pub fn finish(mut self) -> Result<Vec<u32>, Error> {
-        self.complete_segment()?;
-        self.done = true;
-        Ok(std::mem::take(&mut self.finished))
+            .append(record, bytes)
     }
 
     fn complete_segment(&mut self) -> Result<(), Error> {
@@ -84,10 +103,11 @@ impl Relocation {
             return Ok(());
         };
         open.seal()?;
+        // From here on the file is the supply's, whatever comes of it.
+        let open = self.open.take().expect("it was there just now");
         self.shared
             .supply
             .finish_sorted(open.spare, &open.segment)?;
-        let open = self.open.take().expect("it was there just now");
         self.finished.push(open.segment.id());
         self.shared.segments.insert(Arc::new(open.segment));
         Ok(())
@@ -100,10 +120,14 @@ impl Drop for Relocation {
             return;
         }
         if let Some(open) = self.open.take() {
-            self.shared.supply.put_back(&[open.spare]);
+            // While a segment is open, what fails is a write or flush of it.
+            match self.failure {
+                Some(_) => self.shared.supply.discard(open.spare),
+                None => self.shared.supply.put_back(&[open.spare]),
+            }
         }
-        // Nobody was told of them; what cannot be released now is found
-        // unreferenced at the next opening.
+        // Nobody was told of them; what cannot be released now stays, whole and
+        // unreferenced.
         let _ = self.shared.release(&self.finished);
     }
 }
@@ -111,6 +135,7 @@ impl Drop for Relocation {
 impl OpenSegment {
     fn new(spare: u32, segment: Segment) -> OpenSegment {
         let chain = Chain {
+            salt: segment.header.salt,
             epoch: segment.header.epoch,
             next: Sequence(1),
             previous_crc: 0,

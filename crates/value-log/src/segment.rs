@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use environment::File;
 
-use crate::format::{FRAMES_START, SegmentHeader};
+use crate::format::{FRAMES_START, ReachNote, SegmentHeader};
 use crate::{Position, SegmentInfo, SegmentKind, Tag};
 
 /// How far a segment is filled.
@@ -58,6 +58,21 @@ pub(crate) const NO_TAG: Tag = Tag {
     last: 0,
 };
 
+/// A reach moves in steps of so many parts of a segment, each of which costs
+/// one more flush.
+const REACH_STEPS: u64 = 8;
+/// Steps are no smaller than this.
+const REACH_STEP_BYTES_MIN: u64 = 64 << 10;
+
+/// The reach of a segment whose frames are to end at `end`.
+pub(crate) fn reach_for(header: &SegmentHeader, end: u64) -> ReachNote {
+    let step = (header.segment_bytes / REACH_STEPS).max(REACH_STEP_BYTES_MIN);
+    ReachNote {
+        segment: header.id,
+        reach: end.next_multiple_of(step).min(header.segment_bytes),
+    }
+}
+
 /// An open segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -65,6 +80,8 @@ pub(crate) struct Segment {
     /// Its name while it is in use.
     pub path: PathBuf,
     pub file: Arc<dyn File>,
+    /// When it was opened no frame ended beyond this, says its note.
+    pub reach: u64,
     extent: Mutex<Extent>,
     released: AtomicBool,
 }
@@ -74,12 +91,14 @@ impl Segment {
         header: SegmentHeader,
         path: PathBuf,
         file: Arc<dyn File>,
+        reach: u64,
         extent: Extent,
     ) -> Segment {
         Segment {
             header,
             path,
             file,
+            reach,
             extent: Mutex::new(extent),
             released: AtomicBool::new(false),
         }
@@ -103,6 +122,15 @@ impl Segment {
             "{extent:?} ends within a frame"
         );
         *self.extent.lock().unwrap_or_else(PoisonError::into_inner) = extent;
+    }
+
+    /// Where a search from `from` on can end. A note that frames have passed is
+    /// not what was written last, and says nothing.
+    pub fn search_limit(&self, from: u64) -> u64 {
+        match self.reach {
+            reach if (from..=self.header.segment_bytes).contains(&reach) => reach,
+            _ => self.header.segment_bytes,
+        }
     }
 
     pub fn position(&self, offset: u64) -> Position {

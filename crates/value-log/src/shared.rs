@@ -58,17 +58,41 @@ pub(crate) struct Control {
     /// Why there was no further segment when one was last needed; cleared when
     /// one is entered.
     pub refusal: Option<Error>,
+    /// Wishes of producers that were refused so far, and the size of the last.
+    refused: (u64, u64),
 }
 
 impl Control {
     /// Remembers the larger of the wishes.
     pub fn want(&mut self, want: Want) {
-        let units = |want: Want| match want {
-            Want::Frame(units) | Want::Records(units) => units,
-        };
         if self.wanted.is_none_or(|other| units(other) < units(want)) {
             self.wanted = Some(want);
         }
+    }
+
+    /// There is no segment for such a wish.
+    pub fn refuse(&mut self, want: Want) {
+        assert!(self.refusal.is_some(), "a refusal has a reason");
+        self.refused = (self.refused.0 + 1, units(want));
+    }
+
+    /// How many wishes were refused so far.
+    pub fn refusals(&self) -> u64 {
+        self.refused.0
+    }
+
+    /// Why a wish of that size was refused since there were `before` refusals.
+    /// What was refused earlier, or was larger, says nothing about it.
+    pub fn refusal_since(&self, before: u64, want: Want) -> Option<Error> {
+        let (refusals, size) = self.refused;
+        let concerned = refusals > before && size <= units(want);
+        self.refusal.clone().filter(|_| concerned)
+    }
+}
+
+fn units(want: Want) -> u64 {
+    match want {
+        Want::Frame(units) | Want::Records(units) => units,
     }
 }
 

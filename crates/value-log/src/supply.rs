@@ -13,7 +13,9 @@
 //! The *next* log segment is ready in every respect: entering it costs the
 //! commit path neither a flush nor a directory operation. When making one
 //! fails (a full disk) the failure is kept for whoever needs a segment, and
-//! making is tried again when someone asks or something is released.
+//! making is tried again when someone asks or something is released. A failed
+//! flush of the directory is another matter: nobody knows which names last, so
+//! the supply gives nothing any more and the log ends where it needs a segment.
 //!
 //! With page-cache durability the same thread flushes the segments that were
 //! left, in their order, so that nobody waits for that either.
@@ -27,8 +29,11 @@ use environment::{Disk, File, OpenMode};
 
 use crate::committer::end_of;
 use crate::doorbell::Doorbell;
-use crate::format::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
-use crate::segment::{Extent, FileName, Segment};
+use crate::format::{
+    BLOCK_BYTES, FRAMES_START, REACH_NOTE_BYTES, REACH_NOTE_START, ReachNote, SEGMENT_HEADER_BYTES,
+    Salt, SegmentHeader,
+};
+use crate::segment::{Extent, FileName, Segment, reach_for};
 use crate::{Error, Position, SEGMENT_MAX, SegmentKind};
 
 /// Zeros are written in pieces of this size.
@@ -49,6 +54,8 @@ pub(crate) struct Stock {
     pub active: u32,
     /// Why making failed last time.
     pub failure: Option<Error>,
+    /// A flush of the directory failed: no segment is given any more.
+    pub stopped: Option<Error>,
     /// Segments to flush, oldest first; the first one may be under way.
     pub settling: VecDeque<Arc<Segment>>,
     /// A flush failed: nothing is flushed any more.
@@ -68,6 +75,7 @@ pub(crate) struct Supply {
     /// Segments wanted ready, the next one included.
     target: usize,
     epoch: u32,
+    salt: Salt,
     stock: Mutex<Stock>,
     /// Told when the maker may have something to do.
     changed: Condvar,
@@ -78,6 +86,8 @@ pub(crate) struct Supply {
     /// Held over a flush: the kernel tells a failure to one caller only, and
     /// whoever comes next must find it in the stock.
     flushing: Mutex<()>,
+    /// The same over a flush of the directory.
+    flushing_names: Mutex<()>,
 }
 
 /// What a supply needs to know.
@@ -89,6 +99,7 @@ pub(crate) struct SupplyPlan {
     pub reserve_bytes: u64,
     pub target: usize,
     pub epoch: u32,
+    pub salt: Salt,
     pub doorbell: Arc<Doorbell>,
 }
 
@@ -101,6 +112,7 @@ impl Supply {
             reserve_bytes,
             target,
             epoch,
+            salt,
             doorbell,
         } = plan;
         let (stock, changed) = (Mutex::new(stock), Condvar::new());
@@ -111,11 +123,13 @@ impl Supply {
             reserve_bytes,
             target,
             epoch,
+            salt,
             stock,
             changed,
             doorbell,
             settled: AtomicU64::new(0),
             flushing: Mutex::new(()),
+            flushing_names: Mutex::new(()),
         }
     }
 
@@ -247,7 +261,13 @@ impl Supply {
     /// Whether [`Supply::take_next`] has an answer.
     pub fn is_settled(&self) -> bool {
         let stock = self.stock();
-        stock.next.is_some() || stock.failure.is_some()
+        stock.next.is_some() || stock.failure.is_some() || stock.stopped.is_some()
+    }
+
+    /// An error when a flush of the directory failed: what is prepared may
+    /// still be taken, nothing comes after it.
+    pub fn check_running(&self) -> Result<(), Error> {
+        self.stock().stopped.clone().map_or(Ok(()), Err)
     }
 
     /// The prepared log segment; `None` while it is being made. A failure is
@@ -259,7 +279,10 @@ impl Supply {
                 stock.active = next.id();
                 Ok(Some(next))
             }
-            None => stock.failure.take().map_or(Ok(None), Err),
+            None => {
+                let failure = stock.stopped.clone().or_else(|| stock.failure.take());
+                failure.map_or(Ok(None), Err)
+            }
         };
         drop(stock);
         self.changed.notify_all();
@@ -289,12 +312,14 @@ impl Supply {
             epoch: self.epoch,
             segment_bytes: self.segment_bytes,
             kind,
+            salt: self.salt,
         }
     }
 
     /// A spare file that will become a sorted segment: its header is written,
     /// its name is still the spare's. Leaves the last spare to the log.
     pub fn begin_sorted(&self) -> Result<(u32, Segment), Error> {
+        self.check_running()?;
         let taken = {
             let mut stock = self.stock();
             if stock.spares.len() > 1 {
@@ -307,18 +332,40 @@ impl Supply {
         let number = taken.map_or_else(|| self.make_spare(0), Ok)?;
         let header = self.header(allocate(&mut self.stock())?, 0, SegmentKind::Sorted);
         let from = FileName::Spare(number).in_directory(&self.directory);
-        let file = self.open(&from)?;
-        write_header(&*file, &from, &header)?;
+        let begun = self.open(&from).and_then(|file| {
+            write_header(&*file, &from, &header)?;
+            Ok(file)
+        });
+        let file = begun.inspect_err(|_| self.discard(number))?;
         let path = segment_path(&self.directory, &header);
         self.changed.notify_all();
-        Ok((number, Segment::new(header, path, file, Extent::EMPTY)))
+        let reach = first_reach(&header).reach;
+        Ok((
+            number,
+            Segment::new(header, path, file, reach, Extent::EMPTY),
+        ))
     }
 
-    /// Gives a finished, flushed sorted segment its name.
+    /// Gives a finished, flushed sorted segment its name. Where that fails it
+    /// is a spare still; where only the name may not last, the next opening
+    /// finds it under one of the two.
     pub fn finish_sorted(&self, number: u32, segment: &Segment) -> Result<(), Error> {
         let from = FileName::Spare(number).in_directory(&self.directory);
-        self.rename(&from, &segment.path)?;
+        let renamed = self.rename(&from, &segment.path);
+        if renamed.is_err() {
+            self.put_back(&[number]);
+        }
+        renamed?;
         self.sync_directory()
+    }
+
+    /// Removes a spare that failed to take a write: what its blocks hold nobody
+    /// knows.
+    pub fn discard(&self, number: u32) {
+        let path = FileName::Spare(number).in_directory(&self.directory);
+        // Where it stays, the next opening finds a spare: it is overwritten
+        // before anyone believes it.
+        let _ = self.disk.remove(&path);
     }
 
     /// Puts spare files into the stock. Their names must be lasting: the maker
@@ -329,9 +376,9 @@ impl Supply {
     }
 
     /// Renames the file of a segment that is in use no more to a spare's name,
-    /// which is returned, or removes it when there are enough.
+    /// which is returned, or removes it when there are enough. Where that
+    /// fails the segment is as it was.
     pub fn recycle(&self, segment: &Segment) -> Result<Option<u32>, Error> {
-        segment.set_released();
         let Some(number) = self.number_for(segment) else {
             self.disk
                 .remove(&segment.path)
@@ -353,11 +400,18 @@ impl Supply {
         wanted.then(|| take_number(&mut stock))
     }
 
-    /// Makes renames and removals lasting.
+    /// Makes renames and removals lasting. A failure stops the supply: a
+    /// later flush that succeeds would say nothing about these names.
     pub fn sync_directory(&self) -> Result<(), Error> {
-        self.disk
-            .sync_directory(&self.directory)
-            .map_err(Error::io("sync directory", &self.directory))
+        let names = &self.flushing_names;
+        let _turn = names.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_running()?;
+        let synced = self.disk.sync_directory(&self.directory);
+        synced.map_err(|error| {
+            let error = Error::io("sync directory", &self.directory)(error);
+            self.stock().stopped = Some(error.clone());
+            error
+        })
     }
 
     fn take_spare_or_make(&self) -> Result<u32, Error> {
@@ -437,7 +491,8 @@ impl Supply {
         let path = segment_path(&self.directory, &header);
         self.rename(&from, &path)?;
         self.sync_directory()?;
-        Ok(Segment::new(header, path, file, Extent::EMPTY))
+        let reach = first_reach(&header).reach;
+        Ok(Segment::new(header, path, file, reach, Extent::EMPTY))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>, Error> {
@@ -467,13 +522,14 @@ impl Stock {
     /// What is to be done first.
     fn due(&self, target: usize) -> Option<Job> {
         let ready = self.spares.len() + usize::from(self.next.is_some());
-        if self.failure.is_none() && self.next.is_none() {
+        let makes = self.failure.is_none() && self.stopped.is_none();
+        if makes && self.next.is_none() {
             return Some(Job::Next);
         }
         if let Some(segment) = self.settling.front().filter(|_| self.unsettled.is_none()) {
             return Some(Job::Settle(Arc::clone(segment)));
         }
-        (self.failure.is_none() && ready < target).then_some(Job::Spare)
+        (makes && ready < target).then_some(Job::Spare)
     }
 }
 
@@ -501,9 +557,23 @@ fn segment_path(directory: &Path, header: &SegmentHeader) -> PathBuf {
     FileName::Segment(header.kind, header.id).in_directory(directory)
 }
 
-/// Writes the first block: the header, and zeros over a former seal note.
+/// The reach of a segment without frames. Sorted ones go without a note: they
+/// have their name when they are complete.
+fn first_reach(header: &SegmentHeader) -> ReachNote {
+    let end = match header.kind {
+        SegmentKind::Log => FRAMES_START,
+        SegmentKind::Sorted => header.segment_bytes,
+    };
+    reach_for(header, end)
+}
+
+/// Writes the first block: the header, zeros over a former seal note, and the
+/// reach note.
 fn write_header(file: &dyn File, path: &Path, header: &SegmentHeader) -> Result<(), Error> {
-    let zeros = [0; BLOCK_BYTES as usize - SEGMENT_HEADER_BYTES];
-    file.write_durable_at(&[&header.encode(), &zeros], 0)
+    let mut block = [0; BLOCK_BYTES as usize];
+    block[..SEGMENT_HEADER_BYTES].copy_from_slice(&header.encode());
+    let note = first_reach(header).encode();
+    block[REACH_NOTE_START as usize..][..REACH_NOTE_BYTES].copy_from_slice(&note);
+    file.write_durable_at(&[&block], 0)
         .map_err(Error::io("write the header of", path))
 }

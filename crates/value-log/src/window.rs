@@ -7,7 +7,7 @@ use std::sync::Arc;
 use environment::File;
 
 use crate::Error;
-use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FrameHeader};
+use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FrameHeader, Salt};
 use crate::segment::Segment;
 
 /// Bytes read at a time: by walkers that may stop soon.
@@ -36,6 +36,7 @@ pub(crate) struct Window {
     file: Arc<dyn File>,
     path: PathBuf,
     segment: u32,
+    salt: Salt,
     /// Nothing is read at or beyond this.
     limit: u64,
     /// How much is read at a time.
@@ -52,6 +53,7 @@ impl Window {
             file,
             path: segment.path.clone(),
             segment: segment.id(),
+            salt: segment.header.salt,
             limit,
             stride: WINDOW_BYTES,
             start: 0,
@@ -105,11 +107,11 @@ impl Window {
 
     /// The header of a frame of this segment at `offset`, if there is one.
     pub fn header(&mut self, offset: u64) -> Result<Option<Found>, Error> {
-        let segment = self.segment;
+        let (segment, salt) = (self.segment, self.salt);
         let Some(bytes) = self.get(offset, FRAME_HEADER_BYTES)? else {
             return Ok(None);
         };
-        let found = FrameHeader::decode(bytes)
+        let found = FrameHeader::decode(bytes, salt)
             .ok()
             .filter(|(header, _)| header.segment == segment);
         Ok(found.map(|(header, crc)| Found {

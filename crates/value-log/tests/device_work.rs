@@ -15,7 +15,8 @@ const SIZES: [usize; 16] = [
 fn costs_one_flush_and_its_blocks(options: Options) {
     let disk = SimulatedDisk::new(1);
     let options = Options {
-        segment_bytes: 128 << 10,
+        // All within the first step of its reach.
+        segment_bytes: 1 << 20,
         ..options
     };
     let (log, _, _) = open(&disk, options.clone()).unwrap();

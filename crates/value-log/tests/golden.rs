@@ -59,6 +59,12 @@ fn the_seal_note_is_as_documented() {
 }
 
 #[test]
+fn the_reach_note_is_as_documented() {
+    let note = bytes_of(&log(), &segment_path(1), 1024, 32);
+    assert_eq!(hex(&note), GOLDEN_REACH_NOTE);
+}
+
+#[test]
 fn frames_and_records_are_as_documented() {
     let frames = bytes_of(&log(), &segment_path(1), 4096, 88 + 88 + 16 + 24);
     assert_eq!(hex(&frames), GOLDEN_FRAMES);
@@ -69,7 +75,7 @@ fn a_closing_frame_ends_the_next_segment_and_names_the_first_one() {
     let disk = log();
     assert_eq!(bytes_of(&disk, &segment_path(2), 16, 4), [1, 0, 0, 0]);
     let closing = bytes_of(&disk, &segment_path(2), 4096, 88);
-    assert_eq!(closing[..8], *b"IKFR\x01\x00\x03\x00");
+    assert_eq!(closing[..8], *b"IKFR\x02\x00\x03\x00");
     let before = bytes_of(&disk, &segment_path(1), 4096 + 88 + 84, 4);
     assert_eq!(
         closing[76..80],
@@ -81,9 +87,9 @@ fn a_closing_frame_ends_the_next_segment_and_names_the_first_one() {
 // These were computed from the page by another program.
 
 const GOLDEN_SEGMENT_HEADER: &str = "\
-494e4b53545345470100000001000000\n\
+494e4b53545345470200000001000000\n\
 00000000010000000000010000000000\n\
-0100000000000000000000000e7c2964";
+0100000011121314151617186745831b";
 
 const GOLDEN_SEAL_NOTE: &str = "\
 494e4b5354454e440100000000000000\n\
@@ -94,18 +100,22 @@ d8100000000000000200000000000000\n\
 07000000000000000800000000000000\n\
 0000000071695202";
 
+const GOLDEN_REACH_NOTE: &str = "\
+494e4b53544641520100000000000000\n\
+000001000000000000000000a8db2ae1";
+
 const GOLDEN_FRAMES: &str = "\
-494b4652010002000100000001000000\n\
+494b4652020002000100000001000000\n\
 01000000000000000002000100000000\n\
 00000000000000000000000000000000\n\
 00000000000000000000000000000000\n\
 00000000000000000000000000000000\n\
-000000008ebe1368494b465201000100\n\
+11121314bec3e234494b465202000100\n\
 01000000010000000200000000000000\n\
 0b020001000000000300000000000000\n\
 02010000000000000700000000000000\n\
 08000000000000002800000002000000\n\
-073885998ebe136800000000bf6a7a5d\n\
+07388599bec3e23411121314de7ed470\n\
 f06975ec0300000005000000696e6b00\n\
 afc5dd7508000000060000006f6e2073\n\
 746f6e6500000000";

@@ -9,8 +9,8 @@ use std::path::Path;
 use environment::simulated::{Restart, SimulatedDisk};
 use environment::{Disk, OpenMode};
 use support::{
-    DIRECTORY, FRAME_HEADER, FRAMES_START, bytes_of, explicit, open, open_from, overwrite, payload,
-    put, segment_path, shared,
+    DIRECTORY, FRAME_HEADER, FRAMES_START, SALT, bytes_of, explicit, open, open_from, overwrite,
+    payload, put, segment_path, shared, sign,
 };
 use value_log::{Durability, Error, Log, Options, Position, Record, Sequence};
 
@@ -230,8 +230,7 @@ fn frames_of_a_torn_tail_never_come_back_to_life() {
     let promise = bytes_of(&disk, &segment_path(1), start + 24, 8);
     let mut header = bytes_of(&disk, &segment_path(1), fifth, FRAME_HEADER as usize);
     header[24..32].copy_from_slice(&promise);
-    let crc = crc_fast::crc32_iscsi(&header[..84]);
-    header[84..88].copy_from_slice(&crc.to_le_bytes());
+    sign(&mut header, SALT);
     overwrite(&disk, &segment_path(1), fifth, &header);
     let torn = bytes_of(&disk, &segment_path(1), start, (fifth - start) as usize);
     overwrite(&disk, &segment_path(1), start, &vec![0; torn.len()]);
@@ -359,7 +358,7 @@ fn foreign_files_wrong_versions_and_cut_files_are_named() {
             version,
             Error::Version {
                 found: 9,
-                supported: 1,
+                supported: 2,
                 ..
             }
         ),

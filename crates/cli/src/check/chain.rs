@@ -36,6 +36,8 @@ pub(super) struct Chain {
     last_revision: i64,
     /// What to say if no group comes after.
     unfinished: Option<String>,
+    /// The first segment with a header, and its salt: the whole log's.
+    salt: Option<(u32, u64)>,
 }
 
 /// One segment, judged.
@@ -57,6 +59,7 @@ impl Chain {
             revision: None,
             last_revision,
             unfinished: None,
+            salt: None,
         }
     }
 
@@ -73,6 +76,9 @@ impl Chain {
         }
         let judged = self.judge_linked(file, agreement, findings)?;
         findings.append(judged.findings);
+        if let Some(finding) = self.other_log(&judged.survey) {
+            findings.add(finding);
+        }
         if let Some(finding) = hole.flatten() {
             findings.add(finding);
         }
@@ -85,6 +91,16 @@ impl Chain {
             );
         }
         Some(judged.survey)
+    }
+
+    /// All segments of a directory are of one log, and thus of one salt.
+    fn other_log(&mut self, survey: &Survey) -> Option<Finding> {
+        let header = survey.header.as_ref().ok()?;
+        let (first, salt) = *self.salt.get_or_insert((header.id, header.salt));
+        (header.salt != salt).then(|| {
+            let what = format!("it and segment {first:08x} are of different logs");
+            Finding::foreign(&survey.file.path, what)
+        })
     }
 
     /// Walks `file` behind the chain, or alone where none of its groups
@@ -284,7 +300,7 @@ impl<'a> Pass<'a> {
         for record in &frame.records {
             match contents(record.kind, &record.payload) {
                 Contents::Key(stored) => self.open.cross_off(self.path, record, &stored),
-                Contents::State { .. } => {}
+                Contents::State { .. } | Contents::HardState(_) => {}
                 Contents::Unreadable(what) => {
                     let what = format!("the record verifies and is not ours: {what}");
                     self.findings

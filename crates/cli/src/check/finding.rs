@@ -8,6 +8,7 @@ const SHOWN_MAX: usize = 100;
 
 const LOG_REMEDY: &str =
     "restore the directory from a backup; what is readable: inkstone inspect --records";
+const FOREIGN_REMEDY: &str = "move out of the directory what was copied into it from another one";
 const CHECKPOINT_REMEDY: &str = "move this file away and start the server: it goes on from an older \
      checkpoint, or from the log alone while that is whole, and writes a new one";
 
@@ -28,6 +29,16 @@ impl Finding {
             offset,
             what: what.into(),
             remedy: LOG_REMEDY,
+        }
+    }
+
+    /// A segment of another log.
+    pub(super) fn foreign(file: &Path, what: impl Into<String>) -> Finding {
+        Finding {
+            file: file.to_owned(),
+            offset: 0,
+            what: what.into(),
+            remedy: FOREIGN_REMEDY,
         }
     }
 

@@ -143,6 +143,12 @@ fn record_json(record: &FrameRecord) -> Value {
             object["kind"] = kind.into();
             object["value_bytes"] = payload_bytes.into();
         }
+        Contents::HardState(state) => {
+            object["change"] = "hard state".into();
+            object["term"] = state.term.into();
+            object["vote"] = state.vote.into();
+            object["commit"] = state.commit.into();
+        }
         Contents::Unreadable(what) => object["unreadable"] = what.into(),
     }
     object

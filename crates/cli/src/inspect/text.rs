@@ -87,6 +87,11 @@ impl Text {
                     ""
                 )?;
             }
+            Contents::HardState(state) => write!(
+                self.output,
+                "raft   {:>12} {:>10}  term {}, vote {:x}",
+                "", state.commit, state.term, state.vote
+            )?,
             Contents::Unreadable(what) => write!(self.output, "unreadable: {what}")?,
         }
         writeln!(self.output)

@@ -177,6 +177,16 @@ fn a_foreign_file_under_a_segment_s_name_is_found() {
 }
 
 #[test]
+fn a_segment_of_another_directory_is_found() {
+    let (made, other) = (Directory::new(), Directory::new());
+    let file = &made.segments()[1];
+    std::fs::copy(other.path().join(file), made.path().join(file)).unwrap();
+    let report = check_is_damaged(made.path(), file, Some(0));
+    assert!(report.contains("are of different logs"), "{report}");
+    assert!(report.contains("move out of the directory"), "{report}");
+}
+
+#[test]
 fn other_files_are_mentioned_and_left_alone() {
     let made = Directory::new();
     std::fs::write(made.path().join("notes.txt"), b"my diary").unwrap();

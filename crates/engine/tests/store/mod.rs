@@ -54,6 +54,14 @@ pub enum Write {
     Delete(Vec<u8>),
 }
 
+/// A seed that the environment may move on.
+pub fn seed(number: u64) -> u64 {
+    let moved = std::env::var("INKSTONE_TEST_SEED").map_or(0, |text| {
+        text.parse().expect("INKSTONE_TEST_SEED is a number")
+    });
+    number.wrapping_add(moved)
+}
+
 pub fn put(key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Write {
     Write::Put(key.as_ref().to_vec(), value.as_ref().to_vec())
 }

@@ -19,10 +19,18 @@ use crate::path_error::on_path;
 /// The file that carries the lock, in the directory it guards.
 const LOCK_FILE: &str = "LOCK";
 
-/// Holds the lock; closing the descriptor lets go.
+/// Holds the lock; dropping it lets go.
 #[derive(Debug)]
 pub(super) struct HeldLock {
-    _descriptor: OwnedFd,
+    descriptor: OwnedFd,
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        // Closing alone would do, but for a child of this process that has not
+        // come to its exec yet and holds the file open too.
+        let _ = rustix::fs::flock(&self.descriptor, FlockOperation::Unlock);
+    }
 }
 
 impl DirectoryLock for HeldLock {}
@@ -38,9 +46,7 @@ pub(super) fn take_lock(directory: &Path) -> io::Result<HeldLock> {
         Err(error) => return Err(named(error)),
     }
     write_owner(&descriptor).map_err(named)?;
-    Ok(HeldLock {
-        _descriptor: descriptor,
-    })
+    Ok(HeldLock { descriptor })
 }
 
 fn write_owner(descriptor: &OwnedFd) -> rustix::io::Result<()> {
@@ -80,6 +86,15 @@ mod tests {
             error.to_string().contains(&std::process::id().to_string()),
             "{error}"
         );
+        drop(held);
+        take_lock(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn a_copy_of_the_descriptor_does_not_keep_a_lock_that_was_let_go() {
+        let directory = tempfile::tempdir().unwrap();
+        let held = take_lock(directory.path()).unwrap();
+        let _copy = held.descriptor.try_clone().unwrap();
         drop(held);
         take_lock(directory.path()).unwrap();
     }

@@ -11,6 +11,8 @@ use bytes::Bytes;
 use environment::{Clock, Instant};
 use tokio::sync::Notify;
 
+use crate::delete_range::deletion_bytes;
+
 /// One lease.
 #[derive(Debug)]
 struct Lease {
@@ -20,6 +22,8 @@ struct Lease {
     /// When it is to be revoked, first or again; its place in `Lessor::due`.
     due: Instant,
     keys: BTreeSet<Bytes>,
+    /// What deleting the keys would take in the log.
+    deletion_bytes: u64,
 }
 
 /// All leases.
@@ -78,6 +82,11 @@ impl Lessor {
             .unwrap_or_default()
     }
 
+    /// What deleting the keys of a lease would take in the log.
+    pub fn deletion_bytes(&self, id: i64) -> u64 {
+        self.leases.get(&id).map_or(0, |lease| lease.deletion_bytes)
+    }
+
     /// Id, granted seconds and keys of every lease, by id.
     pub fn all(&self) -> impl Iterator<Item = (i64, i64, &BTreeSet<Bytes>)> {
         let mut ids: Vec<_> = self.leases.keys().copied().collect();
@@ -123,6 +132,7 @@ impl Lessor {
             expires,
             due: expires,
             keys: BTreeSet::new(),
+            deletion_bytes: 0,
         };
         let replaced = self.leases.insert(id, lease);
         assert!(
@@ -150,6 +160,7 @@ impl Lessor {
     pub fn attach(&mut self, key: Bytes, id: i64) {
         self.detach(&key);
         if let Some(lease) = self.leases.get_mut(&id) {
+            lease.deletion_bytes += deletion_bytes(&key);
             lease.keys.insert(key.clone());
             self.attached.insert(key, id);
         }
@@ -165,6 +176,7 @@ impl Lessor {
             .leases
             .get_mut(&id)
             .expect("a key hangs on a lease that exists");
+        lease.deletion_bytes -= deletion_bytes(key);
         let removed = lease.keys.remove(key);
         assert!(removed, "lease {id} does not know its key {key:?}");
     }

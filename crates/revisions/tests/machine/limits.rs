@@ -72,7 +72,7 @@ fn no_quota_no_alarm() {
         quota_bytes: None,
         ..small()
     });
-    store.put("key", &"x".repeat(60_000));
+    store.put("key", &"x".repeat(10_000));
     assert_eq!(store.reader.quota().1, None);
 }
 

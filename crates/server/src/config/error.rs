@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 /// A configuration that cannot be served.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// A flag nobody knows.
     #[error(

@@ -44,10 +44,11 @@ pub fn resolve(words: &[String], surroundings: &Surroundings<'_>) -> Result<Requ
     }
     let mut gathered = gather(arguments, surroundings)?;
     let origin = gathered.origin.clone();
-    let config: Config = gathered
+    let mut config: Config = gathered
         .judge()
         .and_then(|()| settings::read(gathered))
         .map_err(|error| origin.name(error))?;
+    config.cannot_begin = config.cannot_begin.map(|error| origin.name(error));
     Ok(Request::Serve(Box::new(config)))
 }
 

@@ -57,9 +57,11 @@ pub struct Config {
     pub advertise_peer: Vec<Url>,
     /// Token of the cluster; part of the identity.
     pub cluster_token: String,
-    /// Time between heartbeats.
-    pub heartbeat: Duration,
-    /// Time without a leader before an election.
+    /// Why a new store cannot begin with these flags, if it cannot. A store
+    /// that exists knows its cluster and does not look at them.
+    pub cannot_begin: Option<Error>,
+    /// Time without a leader before an election. Alone there is none, but
+    /// requests and leases are given as much time as etcd gives them.
     pub election_timeout: Duration,
     /// Bytes the store may use before the alarm; `None` for no limit.
     pub quota_bytes: Option<u64>,
@@ -87,6 +89,10 @@ pub struct Config {
     pub segment_bytes: u64,
     /// Memory that keys may take before writes are refused.
     pub memory_bytes_max: u64,
+    /// Whether `/v3/*` is where the JSON gateway will be.
+    pub gateway: bool,
+    /// Whether the time of every call is measured, streams included.
+    pub metrics_extensive: bool,
     /// Origins that browsers may call from; empty for all.
     pub origins: Vec<String>,
     /// Host names that HTTP clients may ask for; empty for all.

@@ -19,10 +19,10 @@ const WATCH_PROGRESS_MIN: Duration = Duration::from_millis(100);
 
 /// Reads and checks everything.
 pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
-    let (heartbeat, election_timeout) = times(&gathered)?;
+    let election_timeout = election_timeout(&mut gathered)?;
     let name = gathered.text("name").to_owned();
     let advertise_peer = hosts(&gathered, "initial-advertise-peer-urls")?;
-    check_cluster(&gathered, &name, &advertise_peer)?;
+    let cannot_begin = cannot_begin(&gathered, &name, &advertise_peer)?;
     bind(&gathered, "listen-peer-urls")?;
     let listen_client = bind(&gathered, "listen-client-urls")?;
     if listen_client.is_empty() {
@@ -55,13 +55,15 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         durability: durability(&mut gathered)?,
         segment_bytes: segment_bytes(&gathered)?,
         memory_bytes_max: memory_bytes_max(&gathered)?,
+        gateway: boolean(&gathered, "enable-grpc-gateway")?,
+        metrics_extensive: metrics_extensive(&gathered)?,
         origins: names(&gathered, "cors"),
         hosts: names(&gathered, "host-whitelist"),
         log: log(&gathered)?,
         warnings: warnings(&mut gathered)?,
         name,
         advertise_peer,
-        heartbeat,
+        cannot_begin,
         election_timeout,
     })
 }
@@ -130,26 +132,46 @@ fn data_directory(gathered: &Gathered, name: &str) -> PathBuf {
     }
 }
 
-fn times(gathered: &Gathered) -> Result<(Duration, Duration), Error> {
-    let heartbeat = bounded(gathered, "heartbeat-interval", ELECTION_MILLISECONDS_MAX)?;
-    let election = bounded(gathered, "election-timeout", ELECTION_MILLISECONDS_MAX)?;
+/// etcd's rules for the two times of an election, with etcd's words.
+fn election_timeout(gathered: &mut Gathered) -> Result<Duration, Error> {
+    const HEARTBEAT: &str = "heartbeat-interval";
+    const ELECTION: &str = "election-timeout";
+    let heartbeat = values::unsigned(HEARTBEAT, gathered.text(HEARTBEAT))?;
+    let election = values::unsigned(ELECTION, gathered.text(ELECTION))?;
     if heartbeat == 0 {
-        return Err(Error::bad(
-            "heartbeat-interval",
-            "0",
-            "at least 1 millisecond",
-        ));
+        return Err(Error::bad(HEARTBEAT, "0", "must be >0 (set to 0ms)"));
     }
-    if 5 * heartbeat > election {
+    if election == 0 {
+        return Err(Error::bad(ELECTION, "0", "must be >0 (set to 0ms)"));
+    }
+    if heartbeat.saturating_mul(5) > election {
         return Err(Error::Conflict(format!(
             "--election-timeout[{election}ms] should be at least as 5 times as \
              --heartbeat-interval[{heartbeat}ms]"
         )));
     }
-    Ok((
-        Duration::from_millis(heartbeat),
-        Duration::from_millis(election),
-    ))
+    if election > ELECTION_MILLISECONDS_MAX {
+        let rule =
+            format!("is too long, and should be set less than {ELECTION_MILLISECONDS_MAX}ms");
+        return Err(Error::bad(ELECTION, &election.to_string(), rule));
+    }
+    if is_changed(gathered, HEARTBEAT, heartbeat) {
+        gathered.warn(format!(
+            "--{HEARTBEAT}={heartbeat} has no effect: a single node sends no heartbeats"
+        ));
+    }
+    if is_changed(gathered, ELECTION, election) {
+        gathered.warn(format!(
+            "--{ELECTION}={election} starts no election on a single node; it sets how long \
+             requests wait and how short a lease may be"
+        ));
+    }
+    Ok(Duration::from_millis(election))
+}
+
+fn is_changed(gathered: &Gathered, name: &'static str, number: u64) -> bool {
+    let default = Flag::named(name).map_or("", |flag| flag.default);
+    gathered.is_given(name) && number.to_string() != default
 }
 
 /// Who listens somewhere of their own has to say how clients get there.
@@ -164,8 +186,9 @@ fn advertise_client(gathered: &Gathered) -> Result<Vec<Url>, Error> {
     hosts(gathered, "advertise-client-urls")
 }
 
-/// The one member that a cluster has so far must be this one.
-fn check_cluster(gathered: &Gathered, name: &str, peers: &[Url]) -> Result<(), Error> {
+/// The one member that a cluster has so far must be this one. What cannot be
+/// read is an error at once; what does not fit, only for a new store.
+fn cannot_begin(gathered: &Gathered, name: &str, peers: &[Url]) -> Result<Option<Error>, Error> {
     const FLAG: &str = "initial-cluster";
     let state = gathered.text("initial-cluster-state");
     if !matches!(state, "new" | "existing") {
@@ -177,7 +200,7 @@ fn check_cluster(gathered: &Gathered, name: &str, peers: &[Url]) -> Result<(), E
     }
     let text = gathered.text(FLAG);
     if text.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let mut urls = Vec::new();
     for part in text.split(',') {
@@ -186,20 +209,20 @@ fn check_cluster(gathered: &Gathered, name: &str, peers: &[Url]) -> Result<(), E
         };
         if member != name {
             let what = "a cluster of several members (or a member of another name: see --name)";
-            return Err(Error::NotYet {
+            return Ok(Some(Error::NotYet {
                 flag: FLAG,
                 text: text.to_owned(),
                 what,
-            });
+            }));
         }
         urls.push(url);
     }
     if urls::list(FLAG, &urls.join(","))? != peers {
-        return Err(Error::Conflict(format!(
+        return Ok(Some(Error::Conflict(format!(
             "--initial-cluster={text} must name the same URLs as --initial-advertise-peer-urls"
-        )));
+        ))));
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Keys live in memory: beyond this the machine would be in danger.
@@ -317,10 +340,6 @@ fn log(gathered: &Gathered) -> Result<LogConfig, Error> {
 }
 
 fn warnings(gathered: &mut Gathered) -> Result<Vec<String>, Error> {
-    let metrics = gathered.text("metrics");
-    if !matches!(metrics, "basic" | "extensive") {
-        return Err(Error::bad("metrics", metrics, "write basic or extensive"));
-    }
     let listens = gathered.text("listen-client-urls");
     let open = urls::list("listen-client-urls", listens)?.iter().any(|url| {
         matches!(url.place(), Place::Tcp { host, .. } if host != "localhost" && !is_loopback(host))
@@ -329,6 +348,14 @@ fn warnings(gathered: &mut Gathered) -> Result<Vec<String>, Error> {
         gathered.warn("clients are served without TLS and without users on an open address".into());
     }
     Ok(std::mem::take(&mut gathered.warnings))
+}
+
+fn metrics_extensive(gathered: &Gathered) -> Result<bool, Error> {
+    match gathered.text("metrics") {
+        "basic" => Ok(false),
+        "extensive" => Ok(true),
+        text => Err(Error::bad("metrics", text, "write basic or extensive")),
+    }
 }
 
 fn is_loopback(host: &str) -> bool {

@@ -153,12 +153,37 @@ fn promises_that_cannot_be_kept_yet_are_refused() {
         "--discovery-token=a",
         "--wal-dir=w",
         "--enable-pprof",
-        "--initial-cluster=default=http://localhost:2380,b=http://localhost:3380",
         "--listen-client-urls=https://localhost:2379",
     ] {
         let text = refusal(&[word, "--advertise-client-urls=http://localhost:2379"]);
         assert!(text.contains("not supported yet"), "{word}: {text}");
     }
+}
+
+#[test]
+fn a_cluster_that_cannot_begin_is_judged_when_it_is_known_to_be_new() {
+    for (word, part) in [
+        (
+            "--initial-cluster=default=http://localhost:2380,b=http://localhost:3380",
+            "not supported yet",
+        ),
+        (
+            "--initial-cluster=default=http://localhost:1",
+            "initial-advertise-peer-urls",
+        ),
+    ] {
+        let text = config(&[word]).cannot_begin.unwrap().to_string();
+        assert!(text.contains(part), "{word}: {text}");
+    }
+    let fits = config(&["--initial-cluster=default=http://localhost:2380"]);
+    assert!(fits.cannot_begin.is_none());
+}
+
+#[test]
+fn times_of_an_election_that_change_nothing_here_are_told() {
+    let config = config(&["--heartbeat-interval=50", "--election-timeout=1000"]);
+    assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+    assert!(config.warnings[0].contains("no heartbeats"));
 }
 
 #[test]
@@ -177,9 +202,9 @@ fn etcd_s_defaults_of_the_same_flags_pass() {
 #[test]
 fn impossible_values_are_refused_with_a_remedy() {
     let table: &[(&[&str], &str)] = &[
-        (&["--heartbeat-interval=0"], "at least 1"),
+        (&["--heartbeat-interval=0"], "must be >0"),
         (&["--heartbeat-interval=300"], "5 times"),
-        (&["--election-timeout=60000"], "at most 50000"),
+        (&["--election-timeout=60000"], "less than 50000ms"),
         (&["--election-timeout=x"], "whole number"),
         (&["--max-txn-ops=-1"], "whole number"),
         (&["--grpc-keepalive-timeout=5"], "duration"),
@@ -190,10 +215,6 @@ fn impossible_values_are_refused_with_a_remedy() {
         ),
         (&["--listen-client-urls="], "at least one URL"),
         (&["--initial-cluster-state=old"], "new or existing"),
-        (
-            &["--initial-cluster=default=http://localhost:1"],
-            "initial-advertise-peer-urls",
-        ),
         (&["--initial-cluster=default"], "name=http"),
         (
             &[

@@ -1,52 +1,71 @@
 //! etcd's metrics of things that do not exist here.
 //!
 //! Dashboards and tests ask for them by name. Their value is the truth: no
-//! bbolt page was ever rebalanced, no snapshot file saved, no peer known.
+//! bbolt page was ever rebalanced, no snapshot file saved, no peer known. The
+//! kinds are etcd's, which calls some counters gauges.
 
-use super::histogram::Histogram;
+use super::histogram::{
+    DISK_SECONDS, Histogram, INDEX_PAUSE_MILLISECONDS, PAUSE_MILLISECONDS, SAVE_SECONDS,
+    SNAPSHOT_SECONDS,
+};
 use super::text::Page;
 
 const COUNTERS: &[&str] = &[
-    "etcd_debugging_mvcc_slow_watcher_total",
     "etcd_debugging_store_expires_total",
+    "etcd_debugging_store_reads_total",
     "etcd_debugging_store_watch_requests_total",
-    "etcd_debugging_store_watchers",
-    "etcd_grpc_proxy_cache_hits_total",
-    "etcd_grpc_proxy_cache_keys_total",
-    "etcd_grpc_proxy_cache_misses_total",
+    "etcd_debugging_store_writes_total",
     "etcd_grpc_proxy_events_coalescing_total",
-    "etcd_grpc_proxy_watchers_coalescing_total",
     "etcd_server_heartbeat_send_failures_total",
     "etcd_server_learner_promote_successes",
     "etcd_server_read_indexes_failed_total",
-    "etcd_debugging_store_reads_total",
-    "etcd_debugging_store_writes_total",
     "etcd_server_slow_apply_total",
     "etcd_server_slow_read_indexes_total",
 ];
 
 const GAUGES: &[&str] = &[
-    "etcd_debugging_mvcc_pending_events_total",
+    "etcd_debugging_store_watchers",
+    "etcd_grpc_proxy_cache_hits_total",
+    "etcd_grpc_proxy_cache_keys_total",
+    "etcd_grpc_proxy_cache_misses_total",
+    "etcd_grpc_proxy_watchers_coalescing_total",
     "etcd_mvcc_db_open_read_transactions",
     "etcd_network_known_peers",
     "etcd_server_is_learner",
     "etcd_server_snapshot_apply_in_progress_total",
 ];
 
-const HISTOGRAMS: &[&str] = &[
-    "etcd_debugging_disk_backend_commit_rebalance_duration_seconds",
-    "etcd_debugging_disk_backend_commit_spill_duration_seconds",
-    "etcd_debugging_disk_backend_commit_write_duration_seconds",
-    "etcd_debugging_mvcc_db_compaction_pause_duration_milliseconds",
-    "etcd_debugging_mvcc_index_compaction_pause_duration_milliseconds",
-    "etcd_debugging_snap_save_marshalling_duration_seconds",
-    "etcd_debugging_snap_save_total_duration_seconds",
-    "etcd_disk_backend_commit_duration_seconds",
-    "etcd_disk_wal_write_duration_seconds",
-    "etcd_disk_backend_snapshot_duration_seconds",
-    "etcd_snap_db_fsync_duration_seconds",
-    "etcd_snap_db_save_total_duration_seconds",
-    "etcd_snap_fsync_duration_seconds",
+#[rustfmt::skip]
+const HISTOGRAMS: &[(&str, &[f64])] = &[
+    ("etcd_debugging_disk_backend_commit_rebalance_duration_seconds", DISK_SECONDS),
+    ("etcd_debugging_disk_backend_commit_spill_duration_seconds", DISK_SECONDS),
+    ("etcd_debugging_disk_backend_commit_write_duration_seconds", DISK_SECONDS),
+    ("etcd_debugging_mvcc_db_compaction_pause_duration_milliseconds", PAUSE_MILLISECONDS),
+    ("etcd_debugging_mvcc_index_compaction_pause_duration_milliseconds", INDEX_PAUSE_MILLISECONDS),
+    ("etcd_debugging_snap_save_marshalling_duration_seconds", DISK_SECONDS),
+    ("etcd_debugging_snap_save_total_duration_seconds", DISK_SECONDS),
+    ("etcd_disk_backend_commit_duration_seconds", DISK_SECONDS),
+    ("etcd_disk_backend_snapshot_duration_seconds", SNAPSHOT_SECONDS),
+    ("etcd_disk_wal_write_duration_seconds", DISK_SECONDS),
+    ("etcd_snap_db_fsync_duration_seconds", DISK_SECONDS),
+    ("etcd_snap_db_save_total_duration_seconds", SAVE_SECONDS),
+    ("etcd_snap_fsync_duration_seconds", DISK_SECONDS),
+];
+
+/// etcd 3.7's feature gates and their stages. Each switches a part that does
+/// not exist here, so none is enabled.
+const FEATURES: &[(&str, &str)] = &[
+    ("AllAlpha", "ALPHA"),
+    ("AllBeta", "BETA"),
+    ("CompactHashCheck", "ALPHA"),
+    ("FastLeaseKeepAlive", "BETA"),
+    ("InitialCorruptCheck", "ALPHA"),
+    ("LeaseCheckpoint", "ALPHA"),
+    ("LeaseCheckpointPersist", "ALPHA"),
+    ("PriorityRequest", "ALPHA"),
+    ("SetMemberLocalAddr", "ALPHA"),
+    ("StopGRPCServiceOnDefrag", "ALPHA"),
+    ("TxnModeWriteWithSharedBuffer", "BETA"),
 ];
 
 /// Adds them all.
@@ -58,8 +77,12 @@ pub(super) fn write(page: &mut Page) {
     for name in GAUGES {
         page.gauge(name, HELP, 0);
     }
-    let nothing = Histogram::default().read();
-    for name in HISTOGRAMS {
-        page.histogram(name, HELP, &nothing);
+    for (name, bounds) in HISTOGRAMS {
+        page.histogram(name, HELP, &Histogram::new(bounds).read());
+    }
+    let name = "etcd_server_feature_enabled";
+    page.family(name, "gauge", "etcd's feature gates; none exists here.");
+    for (feature, stage) in FEATURES {
+        page.sample(name, &[("name", feature), ("stage", stage)], 0);
     }
 }

@@ -72,9 +72,11 @@ pub(crate) fn exposition(backend: &Backend) -> String {
     let tables = [
         server(backend),
         storage(&status),
+        compaction(&status, backend),
         log(&status),
         operations(&backend.metrics),
-        watches_and_leases(&backend.metrics),
+        watches(backend),
+        leases(backend),
     ];
     for row in tables.into_iter().flatten() {
         page.family(row.name, row.kind, row.help);
@@ -117,16 +119,24 @@ fn storage(status: &Status) -> Vec<Row> {
         gauge("etcd_mvcc_db_total_size_in_use_in_bytes", "Bytes of the log in use.", status.live_bytes),
         gauge("etcd_debugging_mvcc_keys_total", "Keys.", status.keys),
         gauge("etcd_debugging_mvcc_current_revision", "Newest revision.", status.revision),
-        gauge("etcd_debugging_mvcc_compact_revision", "Compacted revision.", status.compacted.max(0)),
         gauge("inkstone_versions", "Key versions kept.", status.versions),
         gauge("inkstone_index_bytes", "Memory of the index.", status.index_bytes),
     ]
 }
 
 #[rustfmt::skip]
+fn compaction(status: &Status, backend: &Backend) -> Vec<Row> {
+    vec![
+        gauge("etcd_debugging_mvcc_compact_revision", "Compacted revision.", status.compacted.max(0)),
+        counter("etcd_debugging_mvcc_db_compaction_keys_total", "Key versions dropped after compactions.", status.swept_versions),
+        gauge("etcd_debugging_mvcc_db_compaction_last", "When the newest sweep after a compaction ended.", &backend.evaluations.swept_at),
+    ]
+}
+
+#[rustfmt::skip]
 fn log(status: &Status) -> Vec<Row> {
     vec![
-        counter("etcd_disk_wal_write_bytes_total", "Bytes written to the log.", status.bytes_written),
+        gauge("etcd_disk_wal_write_bytes_total", "Bytes written to the log.", status.bytes_written),
         counter("inkstone_log_flushes_total", "Flushes of the log's device.", status.flushes),
         counter("inkstone_log_groups_total", "Group frames written.", status.groups),
         gauge("inkstone_log_segments", "Segments that hold data.", status.segments),
@@ -145,18 +155,29 @@ fn operations(metrics: &Metrics) -> Vec<Row> {
         counter("etcd_mvcc_put_total", "Puts done.", &metrics.puts),
         counter("etcd_mvcc_delete_total", "Deletions done.", &metrics.deletes),
         counter("etcd_mvcc_txn_total", "Transactions done.", &metrics.txns),
-        counter("etcd_debugging_mvcc_total_put_size_in_bytes", "Bytes of keys and values put.", &metrics.put_bytes),
+        gauge("etcd_debugging_mvcc_total_put_size_in_bytes", "Bytes of keys and values put.", &metrics.put_bytes),
     ]
 }
 
 #[rustfmt::skip]
-fn watches_and_leases(metrics: &Metrics) -> Vec<Row> {
+fn watches(backend: &Backend) -> Vec<Row> {
+    let (metrics, now) = (&backend.metrics, backend.reader().watch_hub().statistics());
     vec![
         gauge("etcd_debugging_mvcc_watch_stream_total", "Watch streams.", &metrics.watch_streams),
         gauge("etcd_debugging_mvcc_watcher_total", "Watches.", &metrics.watchers),
+        gauge("etcd_debugging_mvcc_slow_watcher_total", "Watches that are catching up.", now.behind),
+        gauge("etcd_debugging_mvcc_pending_events_total", "Events in the queues of streams.", now.queued_events),
         counter("etcd_debugging_mvcc_events_total", "Events sent.", &metrics.watch_events),
+    ]
+}
+
+#[rustfmt::skip]
+fn leases(backend: &Backend) -> Vec<Row> {
+    let (metrics, expired) = (&backend.metrics, backend.node.status().leases_expired);
+    vec![
         counter("etcd_debugging_lease_granted_total", "Leases granted.", &metrics.leases_granted),
-        counter("etcd_debugging_lease_revoked_total", "Leases ended.", &metrics.leases_revoked),
+        counter("etcd_debugging_lease_revoked_total", "Leases ended, by whomever.", metrics.leases_revoked.get() + expired),
+        counter("etcd_debugging_server_lease_expired_total", "Leases ended because nobody renewed them.", expired),
         counter("etcd_debugging_lease_renewed_total", "Renewals.", &metrics.leases_renewed),
     ]
 }

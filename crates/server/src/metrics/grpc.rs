@@ -1,6 +1,7 @@
 //! Calls by method: begun, ended, messages each way.
 
-use super::{Counter, Histogram};
+use super::Counter;
+use super::histogram::{CALL_SECONDS, DISK_SECONDS, Histogram};
 use crate::methods::Method;
 use tonic::Code;
 
@@ -29,7 +30,7 @@ pub(super) const CODE_LABELS: [&str; CODES] = [
 ];
 
 /// One call's counters.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct MethodMetrics {
     /// Calls begun.
     pub(crate) started: Counter,
@@ -42,6 +43,23 @@ pub(crate) struct MethodMetrics {
     pub(crate) succeeded: Histogram,
     /// The same of those that failed.
     pub(crate) failed: Histogram,
+    /// Time from request to the end of the call, streams included; measured
+    /// with `--metrics=extensive` alone.
+    pub(crate) handling: Histogram,
+}
+
+impl Default for MethodMetrics {
+    fn default() -> MethodMetrics {
+        MethodMetrics {
+            started: Counter::default(),
+            received: Counter::default(),
+            sent: Counter::default(),
+            handled: Default::default(),
+            succeeded: Histogram::new(DISK_SECONDS),
+            failed: Histogram::new(DISK_SECONDS),
+            handling: Histogram::new(CALL_SECONDS),
+        }
+    }
 }
 
 impl MethodMetrics {

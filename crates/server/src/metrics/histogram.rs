@@ -1,69 +1,112 @@
-//! Durations in buckets that double.
+//! Measurements in buckets.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::Counter;
 
-/// Buckets with an upper bound; longer durations only count.
-const BUCKETS: usize = 14;
-/// Upper bound of the first bucket; each next one is twice as long.
-const FIRST_BOUND: Duration = Duration::from_millis(1);
+/// `N` bounds, each twice the one before.
+const fn doubling<const N: usize>(first: f64) -> [f64; N] {
+    let mut bounds = [first; N];
+    let mut place = 1;
+    while place < N {
+        bounds[place] = 2.0 * bounds[place - 1];
+        place += 1;
+    }
+    bounds
+}
 
-/// How often durations fell below each bound.
-#[derive(Debug, Default)]
+/// etcd's bounds for what waits for a disk: 1 ms to 8 s.
+pub(crate) const DISK_SECONDS: &[f64] = &doubling::<14>(0.001);
+/// etcd's bounds for what works in memory: 0.1 ms to 52 s.
+pub(crate) const MEMORY_SECONDS: &[f64] = &doubling::<20>(0.0001);
+/// etcd's bounds for walks over everything: 10 ms to 164 s.
+pub(crate) const HASH_SECONDS: &[f64] = &doubling::<15>(0.01);
+/// etcd's bounds for Defragment: 0.1 s to 410 s.
+pub(crate) const DEFRAGMENT_SECONDS: &[f64] = &doubling::<13>(0.1);
+/// etcd's bounds for snapshots of its store: 10 ms to 655 s.
+pub(crate) const SNAPSHOT_SECONDS: &[f64] = &doubling::<17>(0.01);
+/// etcd's bounds for snapshots that are saved: 0.1 s to 51 s.
+pub(crate) const SAVE_SECONDS: &[f64] = &doubling::<10>(0.1);
+/// etcd's bounds for whole compactions: 0.1 s to 819 s.
+pub(crate) const COMPACTION_MILLISECONDS: &[f64] = &doubling::<14>(100.0);
+/// etcd's bounds for the pauses that compaction makes in its store.
+pub(crate) const PAUSE_MILLISECONDS: &[f64] = &doubling::<13>(1.0);
+/// etcd's bounds for the pauses that compaction makes in its index.
+pub(crate) const INDEX_PAUSE_MILLISECONDS: &[f64] = &doubling::<14>(0.5);
+/// etcd's bounds for times to live: 1 s to 97 days.
+pub(crate) const LEASE_SECONDS: &[f64] = &doubling::<24>(1.0);
+/// Prometheus' own bounds, which gRPC's calls have.
+pub(crate) const CALL_SECONDS: &[f64] = &[
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+];
+
+/// How often values fell below each bound.
+#[derive(Debug)]
 pub(crate) struct Histogram {
+    bounds: &'static [f64],
     /// Not cumulative; the last one is what lies above all bounds.
-    buckets: [Counter; BUCKETS + 1],
-    total_microseconds: Counter,
+    buckets: Vec<Counter>,
+    /// The bits of a double.
+    sum: AtomicU64,
 }
 
 /// A histogram at one moment, cumulative as Prometheus wants it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reading {
-    /// Upper bounds in seconds and how many lie at or below.
+    /// Upper bounds and how many lie at or below.
     pub(super) buckets: Vec<(f64, u64)>,
     /// All of them.
     pub(super) count: u64,
-    /// Their sum in seconds.
+    /// Their sum.
     pub(super) sum: f64,
 }
 
 impl Histogram {
-    /// Counts one duration.
+    /// An empty one with these upper bounds, which ascend.
+    pub(crate) fn new(bounds: &'static [f64]) -> Histogram {
+        Histogram {
+            bounds,
+            buckets: (0..=bounds.len()).map(|_| Counter::default()).collect(),
+            sum: AtomicU64::new(0f64.to_bits()),
+        }
+    }
+
+    /// Counts one duration, in seconds.
     pub(crate) fn observe(&self, took: Duration) {
-        let bucket = bucket_of(took);
+        self.add(took.as_secs_f64());
+    }
+
+    /// Counts one value, in the unit of the bounds.
+    pub(crate) fn add(&self, value: f64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
         self.buckets[bucket].add(1);
-        self.total_microseconds.add(took.as_micros() as u64);
+        let order = Ordering::Relaxed;
+        let mut sum = self.sum.load(order);
+        while let Err(newer) = self.sum.compare_exchange_weak(
+            sum,
+            (f64::from_bits(sum) + value).to_bits(),
+            order,
+            order,
+        ) {
+            sum = newer;
+        }
     }
 
     /// What it says now.
     pub(super) fn read(&self) -> Reading {
         let mut count = 0;
-        let mut below = |bucket: usize| {
-            count += self.buckets[bucket].get();
-            count
-        };
-        let buckets = (0..BUCKETS)
-            .map(|b| (bound(b).as_secs_f64(), below(b)))
-            .collect();
-        let count = below(BUCKETS);
+        let mut cumulative = Vec::with_capacity(self.bounds.len());
+        for (place, bucket) in self.buckets.iter().enumerate() {
+            count += bucket.get();
+            cumulative.extend(self.bounds.get(place).map(|bound| (*bound, count)));
+        }
         Reading {
-            buckets,
+            buckets: cumulative,
             count,
-            sum: self.total_microseconds.get() as f64 / 1e6,
+            sum: f64::from_bits(self.sum.load(Ordering::Relaxed)),
         }
     }
-}
-
-/// The first bucket whose bound is not below: the number of doublings.
-fn bucket_of(took: Duration) -> usize {
-    let firsts = took.as_nanos().div_ceil(FIRST_BOUND.as_nanos()).max(1);
-    let doublings = u128::BITS - (firsts - 1).leading_zeros();
-    BUCKETS.min(doublings as usize)
-}
-
-fn bound(bucket: usize) -> Duration {
-    FIRST_BOUND * (1 << bucket)
 }
 
 #[cfg(test)]
@@ -71,21 +114,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_falls_into_the_first_bucket_that_holds_it() {
-        let microseconds = (0..30_000)
-            .step_by(7)
-            .chain([999, 1000, 1001, 2000, 2001, 1 << 40]);
-        for took in microseconds.map(Duration::from_micros) {
-            let searched = (0..BUCKETS)
-                .find(|bucket| took <= bound(*bucket))
-                .unwrap_or(BUCKETS);
-            assert_eq!(bucket_of(took), searched, "{took:?}");
+    fn a_value_at_a_bound_lies_below_it() {
+        let histogram = Histogram::new(LEASE_SECONDS);
+        for value in [0.5, 1.0, 1.5, 2.0, 2.5] {
+            histogram.add(value);
         }
+        let reading = histogram.read();
+        assert_eq!(reading.buckets[..3], [(1.0, 2), (2.0, 4), (4.0, 5)]);
     }
 
     #[test]
     fn buckets_are_cumulative_and_long_ones_count() {
-        let histogram = Histogram::default();
+        let histogram = Histogram::new(DISK_SECONDS);
         for milliseconds in [1, 2, 3, 100_000] {
             histogram.observe(Duration::from_millis(milliseconds));
         }

@@ -2,6 +2,7 @@
 
 use super::Counter;
 use super::grpc::MethodMetrics;
+use super::histogram::Histogram;
 use super::text::Page;
 use crate::backend::Backend;
 use crate::config::AutoCompaction;
@@ -15,7 +16,13 @@ pub(super) fn write(page: &mut Page, backend: &Backend) {
     handled(page, backend);
     clients(page, backend);
     request_durations(page, backend);
+    evaluations(page, backend);
+    ranges(page, backend);
+    if backend.config.metrics_extensive {
+        handling(page, backend);
+    }
     checks(page, backend);
+    scrapes(page, backend);
 }
 
 /// Gauges whose number says nothing and whose label everything.
@@ -48,29 +55,40 @@ fn facts(page: &mut Page, backend: &Backend) {
 }
 
 fn durations(page: &mut Page, backend: &Backend) {
-    let metrics = &backend.metrics;
-    for (name, help, times) in [
+    let times = &backend.metrics.times;
+    let rows: [(&str, &str, &Histogram); 6] = [
         (
             "etcd_disk_wal_fsync_duration_seconds",
             "Time of the log's flushes.",
-            &*metrics.flushes,
+            &times.flushes,
         ),
         (
             "etcd_disk_backend_defrag_duration_seconds",
             "Time of Defragment.",
-            &metrics.defragmentations,
+            &times.defragmentations,
         ),
         (
             "etcd_mvcc_hash_duration_seconds",
             "Time of Hash.",
-            &metrics.hashes,
+            &times.hashes,
         ),
         (
             "etcd_mvcc_hash_rev_duration_seconds",
             "Time of HashKV.",
-            &metrics.hashes_at_revision,
+            &times.hashes_at_revision,
         ),
-    ] {
+        (
+            "etcd_debugging_lease_ttl_total",
+            "Times to live of granted leases, in seconds.",
+            &times.leases,
+        ),
+        (
+            "etcd_debugging_mvcc_db_compaction_total_duration_milliseconds",
+            "Time from a compaction to the end of its sweep.",
+            &backend.evaluations.sweeps,
+        ),
+    ];
+    for (name, help, times) in rows {
         page.histogram(name, help, &times.read());
     }
 }
@@ -150,6 +168,55 @@ fn request_durations(page: &mut Page, backend: &Backend) {
                 page.histogram_samples(name, &[("success", success), ("type", kind)], &reading);
             }
         }
+    }
+}
+
+/// etcd applies what it has not evaluated: its time is that of evaluation here,
+/// on the one thread that both have for it.
+fn evaluations(page: &mut Page, backend: &Backend) {
+    let name = "etcd_server_apply_duration_seconds";
+    page.family(
+        name,
+        "histogram",
+        "Time of evaluating a command of a client.",
+    );
+    for (operation, success, reading) in backend.evaluations.each() {
+        let labels = [("op", operation), ("success", success), ("version", "v3")];
+        page.histogram_samples(name, &labels, &reading);
+    }
+}
+
+fn ranges(page: &mut Page, backend: &Backend) {
+    let name = "etcd_server_range_duration_seconds";
+    page.family(name, "histogram", "Time of ranges.");
+    let times = &backend.metrics.times;
+    for (success, times) in [("true", &times.ranges), ("false", &times.ranges_failed)] {
+        let reading = times.read();
+        if reading.count > 0 {
+            page.histogram_samples(name, &[("success", success)], &reading);
+        }
+    }
+}
+
+fn handling(page: &mut Page, backend: &Backend) {
+    let name = "grpc_server_handling_seconds";
+    page.family(name, "histogram", "Time from request to the call's end.");
+    for method in Method::ALL {
+        let reading = backend.metrics.grpc.of(*method).handling.read();
+        page.histogram_samples(name, &labels(*method), &reading);
+    }
+}
+
+/// As the library counts that answers etcd's scrapes.
+fn scrapes(page: &mut Page, backend: &Backend) {
+    let metrics = &backend.metrics;
+    let name = "promhttp_metric_handler_requests_in_flight";
+    page.gauge(name, "Scrapes under way.", metrics.scraping.get());
+    let name = "promhttp_metric_handler_requests_total";
+    page.family(name, "counter", "Scrapes answered.");
+    let refused = metrics.scrapes_refused.get();
+    for (code, count) in [("200", metrics.scrapes.get()), ("503", refused)] {
+        page.sample(name, &[("code", code)], count);
     }
 }
 

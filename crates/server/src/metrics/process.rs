@@ -29,10 +29,31 @@ pub(super) fn write(page: &mut Page) {
             usage.start_seconds,
         );
     }
+    if let Some((received, sent)) = network_bytes() {
+        let name = "process_network_receive_bytes_total";
+        page.counter(
+            name,
+            "Bytes that this network namespace received.",
+            received,
+        );
+        let name = "process_network_transmit_bytes_total";
+        page.counter(name, "Bytes that this network namespace sent.", sent);
+    }
+    limits(page);
+}
+
+/// What is open, and what may be.
+fn limits(page: &mut Page) {
+    use rustix::process::{Resource, getrlimit};
+    // Prometheus' own word for no limit: the greatest number.
+    let limit = |resource| getrlimit(resource).current.unwrap_or(u64::MAX);
+    page.gauge(
+        "process_virtual_memory_max_bytes",
+        "Virtual memory there may be.",
+        limit(Resource::As),
+    );
     // The kernel's word about this process; no files of ours.
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let limit = limit.unwrap_or(u64::MAX);
     for (name, value) in [
         ("process_open_fds", open as u64),
         ("os_fd_used", open as u64),
@@ -40,7 +61,11 @@ pub(super) fn write(page: &mut Page) {
         page.gauge(name, "Open files and sockets.", value);
     }
     for name in ["process_max_fds", "os_fd_limit"] {
-        page.gauge(name, "Files and sockets that may be open.", limit);
+        page.gauge(
+            name,
+            "Files and sockets that may be open.",
+            limit(Resource::Nofile),
+        );
     }
 }
 
@@ -72,6 +97,25 @@ impl Usage {
     }
 }
 
+/// Bytes received and sent, of all processes that share our network: so
+/// Prometheus' collector has it, from the same file.
+fn network_bytes() -> Option<(u64, u64)> {
+    octets(&files::read_text(Path::new("/proc/self/net/netstat")).ok()?)
+}
+
+/// A line of names stands before a line of numbers.
+fn octets(netstat: &str) -> Option<(u64, u64)> {
+    let mut lines = netstat
+        .lines()
+        .filter_map(|line| line.strip_prefix("IpExt: "));
+    let (names, numbers) = (lines.next()?, lines.next()?);
+    let number = |wanted| {
+        let mut pairs = names.split_whitespace().zip(numbers.split_whitespace());
+        pairs.find(|(name, _)| *name == wanted)?.1.parse().ok()
+    };
+    Some((number("InOctets")?, number("OutOctets")?))
+}
+
 fn boot_seconds() -> Option<f64> {
     let stat = files::read_text(Path::new("/proc/stat")).ok()?;
     stat.lines()
@@ -84,6 +128,13 @@ fn boot_seconds() -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn octets_are_found_by_their_names() {
+        let netstat = "TcpExt: A B\nTcpExt: 1 2\nIpExt: X InOctets OutOctets\nIpExt: 3 4 5\n";
+        assert_eq!(octets(netstat), Some((4, 5)));
+        assert_eq!(octets("IpExt: InOctets\n"), None);
+    }
 
     #[test]
     fn a_name_with_blanks_and_brackets_does_not_shift_the_fields() {

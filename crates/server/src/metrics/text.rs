@@ -63,11 +63,21 @@ impl Page {
             page.sample(&bucket, &labels, count);
         };
         for (bound, count) in &reading.buckets {
-            below(&bound.to_string(), self, *count);
+            below(&go_number(*bound), self, *count);
         }
         below("+Inf", self, reading.count);
         self.sample(&format!("{name}_sum"), labels, reading.sum);
         self.sample(&format!("{name}_count"), labels, reading.count);
+    }
+}
+
+/// A bound as Go writes it: `524288`, but `1.048576e+06`. Scrapers compare the
+/// texts.
+fn go_number(bound: f64) -> String {
+    let scientific = format!("{bound:e}");
+    match scientific.split_once('e') {
+        Some((digits, exponent)) if bound >= 1e6 => format!("{digits}e+{exponent:0>2}"),
+        _ => bound.to_string(),
     }
 }
 
@@ -80,6 +90,18 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_are_written_as_in_go() {
+        for (bound, text) in [
+            (0.0001, "0.0001"),
+            (1.0, "1"),
+            (524_288.0, "524288"),
+            (8_388_608.0, "8.388608e+06"),
+        ] {
+            assert_eq!(go_number(bound), text);
+        }
+    }
 
     #[test]
     fn families_labels_and_escapes() {

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tonic::transport::{Channel, Endpoint, Uri};
 
-use crate::serving::{get, put, serving};
+use crate::serving::{get, put, refusal, serving};
 
 #[tokio::test]
 async fn hundreds_of_idle_connections_do_not_keep_others_out() {
@@ -75,13 +75,40 @@ async fn a_unix_socket_serves_the_same() {
 }
 
 #[tokio::test]
+async fn an_address_of_another_machine_is_told_as_such() {
+    let told = refusal(&["--listen-metrics-urls=http://192.0.2.1:2381"]);
+    assert!(told.contains("no such address"), "{told}");
+    assert!(told.contains("--listen-metrics-urls"), "{told}");
+}
+
+#[tokio::test]
+async fn a_start_that_fails_leaves_no_socket_behind() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s.sock");
+    let listen = format!("--listen-client-urls=unix://{}", path.display());
+    let first = serving(&[]);
+    let data = format!("--data-dir={}", first.directory().join("data").display());
+    let told = refusal(&[&listen, &data]);
+    assert!(told.contains("is in use"), "{told}");
+    assert!(!path.exists());
+}
+
+#[tokio::test]
 async fn a_second_server_is_told_about_the_port_and_the_directory() {
     let first = serving(&[]);
     let listen = format!("--listen-client-urls={}", first.endpoint);
-    let taken = std::panic::catch_unwind(|| serving(&[&listen]));
-    assert!(taken.is_err(), "the port is taken");
-    let data = format!("--data-dir={}", first.directory().join("data").display());
-    let taken = std::panic::catch_unwind(|| serving(&[&data]));
-    assert!(taken.is_err(), "the directory is taken");
+    let told = refusal(&[&listen]);
+    let expected = format!("cannot listen on {}: ", first.endpoint);
+    assert!(told.starts_with(&expected), "{told}");
+    assert!(told.contains("another process listens there"), "{told}");
+    assert!(told.contains("--listen-client-urls"), "{told}");
+    let path = first.directory().join("data").display().to_string();
+    let told = refusal(&[&format!("--data-dir={path}")]);
+    assert!(
+        told.contains(&format!("directory {path} is in use by")),
+        "{told}"
+    );
+    assert_eq!(told.matches(&path).count(), 1, "{told}");
+    assert!(told.contains(&std::process::id().to_string()), "{told}");
     first.kv().await.put(put("a", "1")).await.unwrap();
 }

@@ -1,9 +1,10 @@
 //! Pages over HTTP/1.
 
+use etcd_api::etcdserverpb::CompactionRequest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::serving::{Serving, put, serving};
+use crate::serving::{Serving, get as get_key, put, serving};
 
 /// An answer.
 pub struct Page {
@@ -94,6 +95,18 @@ async fn versions_and_unknown_pages() {
 }
 
 #[tokio::test]
+async fn the_json_gateway_says_what_to_use_until_it_is_there() {
+    let path = "/v3/kv/range";
+    let on = serving(&[]);
+    let page = ask(on.endpoint.trim_start_matches("http://"), "POST", path).await;
+    assert_eq!(page.status, 501);
+    assert!(page.body.contains("use the gRPC API"), "{}", page.body);
+    let off = serving(&["--enable-grpc-gateway=false"]);
+    let page = ask(off.endpoint.trim_start_matches("http://"), "POST", path).await;
+    assert_eq!(page.status, 404);
+}
+
+#[tokio::test]
 async fn metrics_have_etcd_s_names_and_no_name_twice() {
     let serving = serving(&[]);
     serving.kv().await.put(put("a", "1")).await.unwrap();
@@ -121,6 +134,60 @@ async fn metrics_have_etcd_s_names_and_no_name_twice() {
     families.sort_unstable();
     families.dedup();
     assert_eq!(families.len(), all);
+}
+
+/// The sample with this name and these labels.
+fn sample<'a>(page: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = page.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+}
+
+#[tokio::test]
+async fn what_commands_and_ranges_take_is_measured() {
+    let serving = serving(&[]);
+    let mut kv = serving.kv().await;
+    kv.put(put("a", "1")).await.unwrap();
+    kv.put(put("a", "2")).await.unwrap();
+    kv.range(get_key("a")).await.unwrap();
+    let compact = CompactionRequest {
+        revision: 3,
+        physical: true,
+    };
+    kv.compact(compact).await.unwrap();
+    let page = get(&serving, "/metrics").await.body;
+    let evaluated =
+        r#"etcd_server_apply_duration_seconds_count{op="Put",success="true",version="v3"}"#;
+    for (name, value) in [
+        (evaluated, "2"),
+        (
+            r#"etcd_server_range_duration_seconds_count{success="true"}"#,
+            "1",
+        ),
+        ("etcd_debugging_mvcc_db_compaction_keys_total", "1"),
+        (
+            "etcd_debugging_mvcc_db_compaction_total_duration_milliseconds_count",
+            "1",
+        ),
+        ("etcd_debugging_mvcc_slow_watcher_total", "0"),
+        ("promhttp_metric_handler_requests_in_flight", "1"),
+    ] {
+        assert_eq!(sample(&page, name), Some(value), "{name}");
+    }
+    assert_ne!(
+        sample(&page, "etcd_debugging_mvcc_db_compaction_last"),
+        Some("0")
+    );
+    assert!(!page.contains("grpc_server_handling_seconds"));
+}
+
+#[tokio::test]
+async fn extensive_metrics_time_every_call() {
+    let serving = serving(&["--metrics=extensive"]);
+    serving.kv().await.put(put("a", "1")).await.unwrap();
+    let page = get(&serving, "/metrics").await.body;
+    let labels = r#"{grpc_method="Put",grpc_service="etcdserverpb.KV",grpc_type="unary"}"#;
+    let name = format!("grpc_server_handling_seconds_count{labels}");
+    assert_eq!(sample(&page, &name), Some("1"));
 }
 
 #[tokio::test]

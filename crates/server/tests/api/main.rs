@@ -11,5 +11,6 @@ mod http;
 mod kv;
 mod lease;
 mod maintenance;
+mod members;
 mod serving;
 mod watch;

@@ -5,7 +5,7 @@ use std::path::Path;
 use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::{PutRequest, RangeRequest};
 use server::Server;
-use server::config::{Request, Surroundings, resolve};
+use server::config::{Config, Request, Surroundings, resolve};
 use tempfile::TempDir;
 use tonic::transport::Channel;
 
@@ -18,23 +18,46 @@ pub struct Serving {
     words: Vec<String>,
 }
 
+/// What a server says that cannot start with these flags.
+pub fn refusal(words: &[&str]) -> String {
+    let serving = stopped(words);
+    Server::start(serving.config()).unwrap_err().to_string()
+}
+
 /// Starts a server with these flags besides the necessary ones.
 pub fn serving(words: &[&str]) -> Serving {
-    let directory = tempfile::tempdir().unwrap();
-    let words = words.iter().map(|word| (*word).to_owned()).collect();
-    let mut serving = Serving {
-        server: None,
-        endpoint: String::new(),
-        directory,
-        words,
-    };
+    let mut serving = stopped(words);
     serving.start();
     serving
+}
+
+fn stopped(words: &[&str]) -> Serving {
+    Serving {
+        server: None,
+        endpoint: String::new(),
+        directory: tempfile::tempdir().unwrap(),
+        words: words.iter().map(|word| (*word).to_owned()).collect(),
+    }
 }
 
 impl Serving {
     /// Starts, again after a stop.
     pub fn start(&mut self) {
+        let server = Server::start(self.config()).unwrap();
+        if let Some(address) = server.client_addresses().first() {
+            self.endpoint = format!("http://{address}");
+        }
+        self.server = Some(server);
+    }
+
+    /// Stops, and starts with other flags.
+    pub fn restart_with(&mut self, words: &[&str]) {
+        self.stop();
+        self.words = words.iter().map(|word| (*word).to_owned()).collect();
+        self.start();
+    }
+
+    fn config(&self) -> Config {
         let data = format!(
             "--data-dir={}",
             self.directory.path().join("data").display()
@@ -52,15 +75,10 @@ impl Serving {
             variables: &[],
             read_file: &read_file,
         };
-        let config = match resolve(&words, &surroundings).unwrap() {
+        match resolve(&words, &surroundings).unwrap() {
             Request::Serve(config) => *config,
             other => panic!("expected a configuration, got {other:?}"),
-        };
-        let server = Server::start(config).unwrap();
-        if let Some(address) = server.client_addresses().first() {
-            self.endpoint = format!("http://{address}");
         }
-        self.server = Some(server);
     }
 
     /// Stops.

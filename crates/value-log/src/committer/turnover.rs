@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Committer, Orders};
-use crate::format::{FRAMES_START, FrameKind, SEAL_NOTE_START, SealNote};
+use crate::format::{FRAMES_START, FrameKind, REACH_NOTE_START, SEAL_NOTE_START, SealNote};
 use crate::frame::empty_frame;
-use crate::segment::Segment;
+use crate::segment::{Segment, reach_for};
 use crate::shared::Shared;
 use crate::{Durability, Error, Position, Sequence};
 
@@ -25,12 +25,11 @@ impl Committer {
             large.placed.set(placed).expect("a frame is placed once");
         }
         if let Some(want) = orders.wanted.filter(|&want| !self.want_fits(want)) {
-            // A refusal is kept in `control`, where the producer finds it.
-            let entered = self.try_enter_next()?.is_ok();
-            assert!(
-                !entered || self.want_fits(want),
-                "a segment holds what was let through"
-            );
+            match self.try_enter_next()? {
+                Ok(()) => assert!(self.want_fits(want), "a segment holds what was let through"),
+                // Kept in `control`, where the producer finds it.
+                Err(_) => self.shared.control().refuse(want),
+            }
         }
         if let Some(turn) = orders.rotations {
             let refused = self.rotate()?.is_err();
@@ -80,6 +79,7 @@ impl Committer {
                 Ok(Ok(()))
             }
             Err(refusal) => {
+                self.shared.supply.check_running()?;
                 self.shared.control().refusal = Some(refusal.clone());
                 Ok(Err(refusal))
             }
@@ -116,6 +116,10 @@ impl Committer {
             self.active.id(),
             "segments are linked"
         );
+        assert_eq!(
+            next.header.salt, self.chain.salt,
+            "a log has one salt for life"
+        );
         self.extent.sealed = true;
         self.write_seal_note()?;
         self.active.set_extent(self.extent);
@@ -125,11 +129,14 @@ impl Committer {
         self.shared.segments.insert(Arc::clone(&next));
         self.active = next;
         self.extent = self.active.extent();
+        // What an earlier opening prepared, the device may not have noted.
+        let prepared_now = self.active.header.epoch == self.chain.epoch;
+        self.reach = if prepared_now { self.active.reach } else { 0 };
         self.offset = self.extent.end;
         Ok(())
     }
 
-    fn write_seal_note(&self) -> Result<(), Error> {
+    fn write_seal_note(&mut self) -> Result<(), Error> {
         let note = SealNote {
             segment: self.active.id(),
             end: self.extent.end,
@@ -142,6 +149,22 @@ impl Committer {
             SEAL_NOTE_START,
             self.shared.options.durability,
         )
+    }
+
+    /// Notes that frames may end at `end`, before one does: recovery searches no
+    /// further, so the note is stable first. The page cache gives up the saving
+    /// to be flushed but once.
+    pub(super) fn extend_reach(&mut self, end: u64) -> Result<(), Error> {
+        let header = &self.active.header;
+        let wanted = match self.shared.options.durability {
+            Durability::Durable => end.max(self.active.reach),
+            Durability::Os => header.segment_bytes,
+        };
+        let note = reach_for(header, wanted);
+        assert!(note.reach >= end, "{note:?} does not reach {end}");
+        self.write_as_it_is(&note.encode(), REACH_NOTE_START, Durability::Durable)?;
+        self.reach = note.reach;
+        Ok(())
     }
 
     /// With page-cache durability: learns how far the maker has flushed.

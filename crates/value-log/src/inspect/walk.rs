@@ -16,7 +16,7 @@
 use bytes::Bytes;
 
 use crate::format::{
-    self, BLOCK_BYTES, FRAME_HEADER_BYTES, FRAMES_START, FrameHeader, RECORD_HEADER_BYTES,
+    self, BLOCK_BYTES, FRAME_HEADER_BYTES, FRAMES_START, FrameHeader, RECORD_HEADER_BYTES, Salt,
     Unreadable,
 };
 use crate::record;
@@ -113,6 +113,7 @@ pub enum Why {
 pub struct Walk {
     bytes: Bytes,
     segment: u32,
+    salt: Salt,
     last: Option<Link>,
     /// End of the last frame.
     at: u64,
@@ -130,10 +131,17 @@ enum Absent {
 }
 
 impl Walk {
-    pub(super) fn new(bytes: Bytes, segment: u32, last: Option<Link>, promised: u64) -> Walk {
+    pub(super) fn new(
+        bytes: Bytes,
+        segment: u32,
+        salt: Salt,
+        last: Option<Link>,
+        promised: u64,
+    ) -> Walk {
         Walk {
             bytes,
             segment,
+            salt,
             last,
             at: FRAMES_START,
             promised,
@@ -196,7 +204,7 @@ impl Walk {
         (self.at as usize..self.bytes.len())
             .step_by(ALIGNMENT)
             .any(|offset| {
-                FrameHeader::decode(&self.bytes[offset..])
+                FrameHeader::decode(&self.bytes[offset..], self.salt)
                     .is_ok_and(|(header, _)| self.may_follow(&header) && header.synced_up_to > here)
             })
     }
@@ -211,11 +219,12 @@ impl Walk {
 
     fn frame_at(&self, start: u64) -> Result<Frame, Absent> {
         let bytes = self.bytes.get(start as usize..).ok_or(Absent::Nothing)?;
-        let (header, crc) = FrameHeader::decode(bytes).map_err(|unreadable| match unreadable {
-            Unreadable::Foreign => Absent::Nothing,
-            _ if !self.names_this_segment(bytes) => Absent::Nothing,
-            _ => Absent::Broken(start, "the header of a group does not verify".to_owned()),
-        })?;
+        let (header, crc) =
+            FrameHeader::decode(bytes, self.salt).map_err(|unreadable| match unreadable {
+                Unreadable::Foreign => Absent::Nothing,
+                _ if !self.names_this_segment(bytes) => Absent::Nothing,
+                _ => Absent::Broken(start, "the header of a group does not verify".to_owned()),
+            })?;
         let follows = self.last.is_none_or(|last| {
             header.sequence.0 == last.sequence + 1 && header.previous_crc == last.crc
         });

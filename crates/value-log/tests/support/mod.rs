@@ -11,6 +11,8 @@ use value_log::{Durability, Error, Log, Options, Position, Record, Recovered, Se
 
 /// Where the logs live.
 pub const DIRECTORY: &str = "/log";
+/// Salt of the logs made here.
+pub const SALT: u64 = 0x1817_1615_1413_1211;
 /// Bytes of a frame header, as `docs/formats/value-log.md` has it.
 pub const FRAME_HEADER: u64 = 88;
 /// Where a segment's first frame starts.
@@ -26,6 +28,7 @@ pub fn explicit() -> Options {
         seal: Seal::Explicit,
         reserve_bytes: 0,
         worker: Worker::Threads,
+        salt: Some(SALT),
     }
 }
 
@@ -97,6 +100,24 @@ pub fn payload(number: u64, bytes: usize) -> Vec<u8> {
 /// Path of a log segment.
 pub fn segment_path(id: u32) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{id:08x}.log"))
+}
+
+/// Makes a frame header verify in a log of that salt, as
+/// `docs/formats/value-log.md` has it.
+pub fn sign(header: &mut [u8], salt: u64) {
+    let salt = salt.to_le_bytes();
+    header[80..84].copy_from_slice(&salt[..4]);
+    header[84..88].copy_from_slice(&salt[4..]);
+    let crc = crc_fast::crc32_iscsi(&header[..88]);
+    header[84..88].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// A seed that the environment may move on.
+pub fn seed(number: u64) -> u64 {
+    let moved = std::env::var("INKSTONE_TEST_SEED").map_or(0, |text| {
+        text.parse().expect("INKSTONE_TEST_SEED is a number")
+    });
+    number.wrapping_add(moved)
 }
 
 /// Overwrites bytes of a file, lastingly.

@@ -1,0 +1,16 @@
+//! The real server at its limits: very many connections, a disk or a quota
+//! that is used up, a client that never reads what it asked for. Each time
+//! there is a clear error or none at all, others are served, and what was
+//! acknowledged stays.
+#![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests prepare directories and look at processes by themselves"
+)]
+
+mod full_disk;
+mod idle_connections;
+mod quota;
+mod served;
+mod small_disk;
+mod unread_watch;

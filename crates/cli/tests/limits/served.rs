@@ -1,0 +1,253 @@
+//! `inkstone serve` as a child process, seen from outside: over gRPC and
+//! through /proc.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
+
+use etcd_api::etcdserverpb::kv_client::KvClient;
+use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
+use etcd_api::etcdserverpb::watch_client::WatchClient;
+use etcd_api::etcdserverpb::watch_request::RequestUnion;
+use etcd_api::etcdserverpb::{
+    AlarmMember, AlarmRequest, CompactionRequest, DefragmentRequest, PutRequest, RangeRequest,
+    WatchCreateRequest, WatchRequest, WatchResponse,
+};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Status, Streaming};
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
+
+/// Looks every 20 ms; the patience is for a machine under load.
+const LOOK: Duration = Duration::from_millis(20);
+const LOOKS_MAX: u32 = 3_000;
+
+/// A server that has said it is ready; killed when dropped.
+pub struct Served {
+    child: Child,
+    pub port: u16,
+}
+
+impl Served {
+    pub fn start(data: &Path, words: &[&str]) -> Served {
+        Served::launch(Command::new(PROGRAM), data, words)
+    }
+
+    /// `command` runs the program, perhaps by way of another one.
+    pub fn launch(mut command: Command, data: &Path, words: &[&str]) -> Served {
+        let port = free_port();
+        let url = format!("http://127.0.0.1:{port}");
+        let mut child = command
+            .arg("serve")
+            .arg(format!("--data-dir={}", data.display()))
+            .arg(format!("--listen-client-urls={url}"))
+            .arg(format!("--advertise-client-urls={url}"))
+            .args(words)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("ready to serve client requests") {
+            let read = log.read_line(&mut said).unwrap();
+            assert!(read > 0, "it ended before it was ready: {said}");
+        }
+        // Somebody has to read on, or the server waits for room in the pipe.
+        std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        Served { child, port }
+    }
+
+    /// kill -9.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn endpoint(&self) -> Endpoint {
+        Endpoint::from_shared(format!("http://127.0.0.1:{}", self.port)).unwrap()
+    }
+
+    pub async fn connect(&self) -> Client {
+        Client(self.endpoint().connect().await.unwrap())
+    }
+
+    /// A connection on which the server may send no more than so many bytes
+    /// that nobody has read.
+    pub async fn connect_with_window(&self, bytes: u32) -> Client {
+        let endpoint = self
+            .endpoint()
+            .initial_stream_window_size(bytes)
+            .initial_connection_window_size(bytes);
+        Client(endpoint.connect().await.unwrap())
+    }
+
+    /// Memory of the process that is in RAM.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = self.look("status");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap();
+        let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+        kibibytes * 1024
+    }
+
+    pub fn open_files(&self) -> usize {
+        let files = format!("/proc/{}/fd", self.child.id());
+        std::fs::read_dir(files).unwrap().count()
+    }
+
+    /// How many files it may have open.
+    pub fn open_files_max(&self) -> u64 {
+        let limits = self.look("limits");
+        let line = limits
+            .lines()
+            .find_map(|line| line.strip_prefix("Max open files"))
+            .unwrap();
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    }
+
+    fn look(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until something has come true.
+pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..LOOKS_MAX {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    panic!("still not: {what}");
+}
+
+/// Below the ports that the system gives to clients, of which there are very
+/// many here: one of them would take it before the server does.
+fn free_port() -> u16 {
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let first = (std::process::id() % 10_000) as u16;
+    loop {
+        let port = 20_000 + (first + TAKEN.fetch_add(1, Ordering::Relaxed)) % 12_000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// One connection.
+#[derive(Clone)]
+pub struct Client(Channel);
+
+impl Client {
+    pub fn kv(&self) -> KvClient<Channel> {
+        KvClient::new(self.0.clone()).max_decoding_message_size(usize::MAX)
+    }
+
+    fn maintenance(&self) -> MaintenanceClient<Channel> {
+        MaintenanceClient::new(self.0.clone())
+    }
+
+    /// Puts; the revision.
+    pub async fn put(&self, key: &str, value: Vec<u8>) -> Result<i64, Status> {
+        let request = PutRequest {
+            key: key.to_owned().into(),
+            value: value.into(),
+            ..PutRequest::default()
+        };
+        let response = self.kv().put(request).await?.into_inner();
+        Ok(response.header.unwrap().revision)
+    }
+
+    pub async fn get(&self, key: &str) -> Option<Vec<u8>> {
+        let request = RangeRequest {
+            key: key.to_owned().into(),
+            ..RangeRequest::default()
+        };
+        let response = self.kv().range(request).await.unwrap().into_inner();
+        response.kvs.first().map(|entry| entry.value().to_vec())
+    }
+
+    pub async fn alarms(&self) -> Vec<AlarmMember> {
+        let list = AlarmRequest::default();
+        self.maintenance()
+            .alarm(list)
+            .await
+            .unwrap()
+            .into_inner()
+            .alarms
+    }
+
+    pub async fn disarm(&self) {
+        for alarm in self.alarms().await {
+            let request = AlarmRequest {
+                action: 2,
+                member_id: alarm.member_id,
+                alarm: alarm.alarm,
+            };
+            self.maintenance().alarm(request).await.unwrap();
+        }
+    }
+
+    /// Lets go of everything below the revision, and waits for it.
+    pub async fn compact(&self, revision: i64) {
+        let request = CompactionRequest {
+            revision,
+            physical: true,
+        };
+        self.kv().compact(request).await.unwrap();
+        self.maintenance()
+            .defragment(DefragmentRequest {})
+            .await
+            .unwrap();
+    }
+
+    pub async fn watch(&self, prefix: &str, end: &str, from: i64) -> Watch {
+        let (requests, queue) = mpsc::channel(1);
+        let create = WatchCreateRequest {
+            key: prefix.to_owned().into(),
+            range_end: end.to_owned().into(),
+            start_revision: from,
+            ..WatchCreateRequest::default()
+        };
+        let request = WatchRequest {
+            request_union: Some(RequestUnion::CreateRequest(create)),
+        };
+        requests.send(request).await.unwrap();
+        let mut client = WatchClient::new(self.0.clone()).max_decoding_message_size(usize::MAX);
+        let responses = client.watch(ReceiverStream::new(queue)).await.unwrap();
+        let mut watch = Watch {
+            _requests: requests,
+            responses: responses.into_inner(),
+        };
+        assert!(watch.next().await.created);
+        watch
+    }
+}
+
+/// A stream with one watch on it.
+pub struct Watch {
+    _requests: mpsc::Sender<WatchRequest>,
+    responses: Streaming<WatchResponse>,
+}
+
+impl Watch {
+    pub async fn next(&mut self) -> WatchResponse {
+        let response = self.responses.message().await.unwrap();
+        response.expect("the stream goes on")
+    }
+}

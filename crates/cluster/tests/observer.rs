@@ -1,0 +1,71 @@
+//! What a node tells whoever counts.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cluster::{Node, NodeOptions, Observer};
+use environment::simulated::SimulatedDisk;
+use etcd_api::etcdserverpb::{CompactionRequest, PutRequest};
+use revisions::Command;
+
+/// Passes on the name of a command and whether it was done; `swept`, true.
+#[derive(Debug)]
+struct Told(Mutex<Sender<(&'static str, bool)>>);
+
+impl Observer for Told {
+    fn evaluated(&self, command: &Command, done: bool, _took: Duration) {
+        let name = match command {
+            Command::Put(_) => "put",
+            Command::Compact(_) => "compact",
+            _ => "other",
+        };
+        let _ = self.0.lock().unwrap().send((name, done));
+    }
+
+    fn swept(&self, _took: Duration) {
+        let _ = self.0.lock().unwrap().send(("swept", true));
+    }
+}
+
+#[test]
+fn every_command_and_every_sweep_is_told() {
+    let (sender, told) = channel();
+    let mut options = NodeOptions::new("/node");
+    options.disk = Arc::new(SimulatedDisk::new(1));
+    options.machine.engine.segment_bytes = 64 << 10;
+    options.machine.engine.batch_bytes_max = 32 << 10;
+    options.machine.engine.reserve_bytes = 0;
+    options.tick = Duration::from_millis(5);
+    options.observer = Some(Arc::new(Told(Mutex::new(sender))));
+    let node = Node::start(options).unwrap();
+    let put = |lease| {
+        Command::Put(PutRequest {
+            key: "k".into(),
+            lease,
+            ..Default::default()
+        })
+    };
+    for command in [put(0), put(0), put(7)] {
+        let _ = node.propose(command).unwrap().wait();
+    }
+    let compact = CompactionRequest {
+        revision: 3,
+        physical: true,
+    };
+    let compact = Command::Compact(compact);
+    node.propose(compact).unwrap().wait().unwrap();
+    let expected = [
+        ("put", true),
+        ("put", true),
+        ("put", false),
+        ("compact", true),
+        ("swept", true),
+    ];
+    for one in expected {
+        assert_eq!(told.recv().unwrap(), one);
+    }
+    node.stop();
+    assert!(told.try_recv().is_err(), "nothing else happened");
+}

@@ -1,0 +1,100 @@
+//! What the replica thread does with commands, as the node tells it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use environment::Clock;
+use revisions::Command;
+
+use super::Counter;
+use super::histogram::{COMPACTION_MILLISECONDS, Histogram, MEMORY_SECONDS, Reading};
+
+/// Commands by name, in etcd's words.
+const OPERATIONS: [&str; 8] = [
+    "Put",
+    "DeleteRange",
+    "Txn",
+    "Compaction",
+    "LeaseGrant",
+    "LeaseRevoke",
+    "Alarm",
+    "ClusterMemberAttrSet",
+];
+
+/// The place of a command's name; changes of Raft's configuration have none.
+fn place(command: &Command) -> Option<usize> {
+    Some(match command {
+        Command::Put(_) => 0,
+        Command::DeleteRange(_) => 1,
+        Command::Txn(_) => 2,
+        Command::Compact(_) => 3,
+        Command::LeaseGrant(_) => 4,
+        Command::LeaseRevoke(_) => 5,
+        Command::Alarm(_) => 6,
+        Command::MemberPublish(_) => 7,
+        Command::MemberAdd(_)
+        | Command::MemberRemove(_)
+        | Command::MemberUpdate(_)
+        | Command::MemberPromote(_) => return None,
+    })
+}
+
+/// Times of one kind of command.
+#[derive(Debug)]
+struct Times {
+    done: Histogram,
+    refused: Histogram,
+}
+
+/// Listens to the replica thread.
+#[derive(Debug)]
+pub(crate) struct EvaluationMetrics {
+    clock: Arc<dyn Clock>,
+    times: [Times; OPERATIONS.len()],
+    /// Time from a compaction to the end of its sweep.
+    pub(super) sweeps: Histogram,
+    /// When the newest sweep ended, in seconds since 1970; 0: never.
+    pub(super) swept_at: Counter,
+}
+
+impl EvaluationMetrics {
+    /// Nothing told yet.
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> EvaluationMetrics {
+        EvaluationMetrics {
+            clock,
+            times: std::array::from_fn(|_| Times {
+                done: Histogram::new(MEMORY_SECONDS),
+                refused: Histogram::new(MEMORY_SECONDS),
+            }),
+            sweeps: Histogram::new(COMPACTION_MILLISECONDS),
+            swept_at: Counter::default(),
+        }
+    }
+
+    /// Name, success and times of what has happened at all.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, Reading)> {
+        let named = OPERATIONS.into_iter().zip(&self.times);
+        named
+            .flat_map(|(name, times)| {
+                [
+                    (name, "true", times.done.read()),
+                    (name, "false", times.refused.read()),
+                ]
+            })
+            .filter(|(_, _, reading)| reading.count > 0)
+    }
+}
+
+impl cluster::Observer for EvaluationMetrics {
+    fn evaluated(&self, command: &Command, done: bool, took: Duration) {
+        if let Some(place) = place(command) {
+            let times = &self.times[place];
+            if done { &times.done } else { &times.refused }.observe(took);
+        }
+    }
+
+    fn swept(&self, took: Duration) {
+        self.sweeps.add(1000.0 * took.as_secs_f64());
+        self.swept_at.set(self.clock.unix_time().as_secs());
+    }
+}

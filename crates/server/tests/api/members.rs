@@ -1,0 +1,46 @@
+//! Who a member is, over restarts with other flags.
+
+use etcd_api::etcdserverpb::cluster_client::ClusterClient;
+use etcd_api::etcdserverpb::{Member, MemberListRequest, ResponseHeader};
+
+use crate::serving::{Serving, put, refusal, serving};
+
+/// The one member, and the header of the list.
+async fn member(serving: &Serving) -> (Member, ResponseHeader) {
+    let mut cluster = ClusterClient::new(serving.channel().await);
+    let request = MemberListRequest { linearizable: true };
+    let list = cluster.member_list(request).await.unwrap().into_inner();
+    (list.members[0].clone(), list.header.unwrap())
+}
+
+#[tokio::test]
+async fn names_outlive_flags_that_would_give_others() {
+    let mut serving = serving(&["--initial-cluster-token=first"]);
+    let (before, header) = member(&serving).await;
+    serving.restart_with(&[
+        "--name=renamed",
+        "--initial-cluster-token=second",
+        "--initial-advertise-peer-urls=http://localhost:7777",
+        "--initial-cluster=someone=http://localhost:1,else=http://localhost:2",
+    ]);
+    let (after, again) = member(&serving).await;
+    assert_eq!(after.name, "renamed", "the name is the flag's, as in etcd");
+    assert_eq!(after.peer_ur_ls, before.peer_ur_ls);
+    assert_eq!((after.id, again.member_id), (before.id, before.id));
+    assert_eq!(again.cluster_id, header.cluster_id);
+    let put = serving.kv().await.put(put("a", "1")).await.unwrap();
+    let put = put.into_inner().header.unwrap();
+    assert_eq!(
+        (put.member_id, put.cluster_id),
+        (before.id, header.cluster_id)
+    );
+    let id = format!("etcd_server_id{{server_id=\"{:x}\"}} 1\n", before.id);
+    let page = crate::http::get(&serving, "/metrics").await.body;
+    assert!(page.contains(&id), "{id}");
+}
+
+#[tokio::test]
+async fn a_new_directory_begins_only_with_a_cluster_of_this_member() {
+    let told = refusal(&["--initial-cluster=default=http://localhost:2380,b=http://localhost:1"]);
+    assert!(told.contains("not supported yet"), "{told}");
+}
