@@ -30,7 +30,17 @@ pub enum Error {
         reason: String,
     },
 
+    /// The consensus refused; nothing changed.
+    #[error("raft: {0}")]
+    Raft(String),
+
     /// The node could not be started or maintained.
     #[error("{0}")]
     Storage(String),
+}
+
+impl From<engine::Error> for Error {
+    fn from(error: engine::Error) -> Error {
+        Error::Storage(error.to_string())
+    }
 }

@@ -14,7 +14,10 @@ use revisions::{Command, Response};
 use tokio::sync::oneshot;
 use value_log::Sequence;
 
-use crate::Error;
+use crate::{Error, PeerMessage};
+
+/// Messages of other members that wait to be looked at.
+const MESSAGES_MAX: usize = 4096;
 
 /// A command on its way, with the place its answer goes to.
 #[derive(Debug)]
@@ -53,6 +56,10 @@ pub(crate) struct Arrived {
     /// The newest word of the flush thread; later ones replace earlier ones
     /// because a sequence covers all before it.
     pub persisted: Option<Result<Sequence, String>>,
+    /// Of other members, in order of arrival.
+    pub messages: Vec<(u64, PeerMessage)>,
+    /// Who wants to read what is committed now.
+    pub reads: Vec<oneshot::Sender<Result<(), Error>>>,
     /// Callers who want garbage reclaimed now.
     pub defragment: Vec<oneshot::Sender<Result<(), Error>>>,
     /// No more proposals are taken.
@@ -134,6 +141,26 @@ impl Inbox {
         self.leave(|state| state.arrived.persisted = Some(outcome));
     }
 
+    /// Another member's word. Beyond so many bytes it is dropped: it will be said
+    /// again.
+    pub fn receive(&self, from: u64, message: PeerMessage) {
+        self.leave(|state| {
+            if state.arrived.messages.len() < MESSAGES_MAX {
+                state.arrived.messages.push((from, message));
+            }
+        });
+    }
+
+    /// Asks when everything acknowledged by now may be read here.
+    pub fn read(&self) -> oneshot::Receiver<Result<(), Error>> {
+        let (answer, pending) = oneshot::channel();
+        self.leave(|state| match &state.closed {
+            Some(Error::Stopped) => drop(answer.send(Err(Error::Stopped))),
+            _ => state.arrived.reads.push(answer),
+        });
+        pending
+    }
+
     /// Asks for garbage to be reclaimed now.
     pub fn defragment(&self) -> oneshot::Receiver<Result<(), Error>> {
         let (answer, pending) = oneshot::channel();
@@ -205,6 +232,8 @@ impl Arrived {
         self.proposals.is_empty()
             && self.persisted.is_none()
             && self.defragment.is_empty()
+            && self.messages.is_empty()
+            && self.reads.is_empty()
             && !self.stop
     }
 }

@@ -9,10 +9,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use environment::threads;
-use revisions::{Command, Machine, Reader, Response};
+use revisions::{Command, Reader, Response};
 use tracing::{error, info};
 
 use crate::inbox::{Inbox, Pending};
+use crate::outbox::Nowhere;
 use crate::pump::{Progress, Pump};
 use crate::{Error, NodeOptions, Replica};
 
@@ -49,20 +50,22 @@ impl Node {
     /// Recovers what the directory holds and starts the threads.
     pub fn start(options: NodeOptions) -> Result<Node, Error> {
         let opened = options.clock.now();
-        let (machine, reader) = open_machine(&options)?;
-        let engine = reader.engine().clone();
-        let status = engine.status();
-        let replica = Replica::new(machine, status.applied_term, status.applied_index);
+        let replica = Replica::open(
+            Arc::clone(&options.disk),
+            &options.directory,
+            options.replica(),
+            Arc::clone(&options.clock),
+        )?;
+        let reader = replica.reader().clone();
         let inbox = Arc::new(Inbox::new(options.queue_bytes_max));
         let notices = Arc::clone(&inbox);
-        engine.on_durable(Box::new(move |outcome| {
+        reader.engine().on_durable(Box::new(move |outcome| {
             notices.persisted(outcome.map_err(|error| error.to_string()));
         }));
         let progress = Arc::new(Progress::default());
-        let (clock, directory) = (Arc::clone(&options.clock), options.directory.clone());
         let (for_pump, told) = (Arc::clone(&inbox), Arc::clone(&progress));
-        let mut pump = Pump::new(options, replica, engine, for_pump, told);
-        pump.publish();
+        let mut pump = Pump::new(&options, replica, for_pump, Arc::new(Nowhere), told);
+        pump.settle_alone();
         let latch = PanicLatch(Arc::clone(&inbox));
         let run = move || {
             let _latch = latch;
@@ -71,9 +74,9 @@ impl Node {
         let thread = threads::spawn("replica", run)
             .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
         info!(
-            directory = %directory.display(),
+            directory = %options.directory.display(),
             revision = reader.revision(),
-            took = ?clock.now().saturating_since(opened),
+            took = ?options.clock.now().saturating_since(opened),
             "recovered"
         );
         let shared = Shared {
@@ -102,10 +105,17 @@ impl Node {
     /// acknowledged before this call. Alone, that is at once: a write is
     /// acknowledged only after it is applied here.
     pub async fn read_index(&self) -> Result<(), Error> {
-        match self.shared.inbox.closed() {
-            Some(Error::Stopped) => Err(Error::Stopped),
-            _ => Ok(()),
+        if self.shared.progress.alone.load(Ordering::Acquire) {
+            return match self.shared.inbox.closed() {
+                Some(Error::Stopped) => Err(Error::Stopped),
+                _ => Ok(()),
+            };
         }
+        self.shared
+            .inbox
+            .read()
+            .await
+            .unwrap_or(Err(Error::Stopped))
     }
 
     /// Reads: ranges, leases, hashes, watches.
@@ -171,17 +181,6 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-fn open_machine(options: &NodeOptions) -> Result<(Machine, Reader), Error> {
-    let opened = Machine::open(
-        Arc::clone(&options.disk),
-        &options.directory,
-        options.machine.clone(),
-        Arc::clone(&options.clock),
-    );
-    let (machine, reader, _) = opened.map_err(|error| Error::Storage(error.to_string()))?;
-    Ok((machine, reader))
 }
 
 /// A broken invariant ends the replica thread; nobody may wait for it then.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Disk};
 
-use crate::Observer;
+use crate::{Observer, ReplicaOptions};
 
 /// How a [`crate::Node`] is started.
 ///
@@ -30,8 +30,14 @@ pub struct NodeOptions {
     /// Bytes of commands that one batch may hold. Larger batches share a
     /// flush among more commands but make each of them wait longer.
     pub batch_bytes_max: usize,
-    /// How often leases and upkeep are looked at when nothing else happens.
-    pub tick: Duration,
+    /// Between two heartbeats of a leader, and between two looks at leases and
+    /// upkeep when nothing else happens.
+    pub heartbeat_interval: Duration,
+    /// Without word from a leader for so long, members stand for election; at
+    /// least twice the heartbeat interval.
+    pub election_timeout: Duration,
+    /// Draws this member's own patience before an election.
+    pub seed: u64,
     /// Where the bytes go.
     pub disk: Arc<dyn Disk>,
     /// Where time comes from.
@@ -41,17 +47,43 @@ pub struct NodeOptions {
 }
 
 impl NodeOptions {
-    /// The defaults: durable, real disk, real clock.
+    /// The defaults: a cluster of one, durable, real disk, real clock.
     pub fn new(directory: impl Into<PathBuf>) -> NodeOptions {
+        let member_id = 1;
+        let machine = revisions::Options {
+            member_id,
+            initial_members: vec![revisions::Member {
+                id: member_id,
+                ..revisions::Member::default()
+            }],
+            ..revisions::Options::default()
+        };
         NodeOptions {
             directory: directory.into(),
-            machine: revisions::Options::default(),
+            machine,
             queue_bytes_max: 64 << 20,
             batch_bytes_max: 4 << 20,
-            tick: Duration::from_millis(100),
+            heartbeat_interval: Duration::from_millis(100),
+            election_timeout: Duration::from_secs(1),
+            seed: 0,
             disk: Arc::new(RealDisk),
             clock: Arc::new(RealClock),
             observer: None,
         }
+    }
+
+    pub(crate) fn replica(&self) -> ReplicaOptions {
+        ReplicaOptions {
+            machine: self.machine.clone(),
+            heartbeat_interval: self.heartbeat_interval,
+            election_timeout: self.election_timeout,
+            seed: self.seed,
+        }
+    }
+
+    /// After so long nobody waits for a leader or an answer any more: etcd's
+    /// request timeout.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_secs(5) + self.election_timeout * 2
     }
 }

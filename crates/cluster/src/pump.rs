@@ -1,85 +1,110 @@
-//! The replica's thread: takes what the inbox holds, has it evaluated, hands
-//! batches to the log and answers to those who wait.
+//! The replica's thread: takes what the inbox holds, lets the replica work, and
+//! hands messages to the peers and answers to those who wait.
 //!
 //! It waits for its inbox and for nothing else.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use engine::Engine;
 use environment::{Clock, Instant};
-use etcd_api::etcdserverpb::alarm_request::AlarmAction;
-use etcd_api::etcdserverpb::{AlarmRequest, AlarmType};
-use revisions::Command;
 use tracing::{error, warn};
 
 use crate::inbox::{Arrived, Inbox, Proposal};
 use crate::observer::Observing;
-use crate::{Answer, Error, NodeOptions, Replica};
+use crate::replica::Output;
+use crate::{Answer, Asker, Error, NodeOptions, Outbox, ReadAsker, Replica};
+
+/// What is left undone when a node stops waits no longer than this: peers may
+/// never answer.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Written by the replica thread, read by anyone.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) term: AtomicU64,
+    pub(crate) leader: AtomicU64,
     pub(crate) index: AtomicU64,
     pub(crate) applied_index: AtomicU64,
     pub(crate) leases_expired: AtomicU64,
+    /// This member leads and nobody else votes: what it has applied is all
+    /// there is, and a read need not ask anyone.
+    pub(crate) alone: AtomicBool,
+}
+
+/// A proposal that waits for a leader or for room in the batch.
+#[derive(Debug)]
+struct Waiting {
+    proposal: Proposal,
+    deadline: Instant,
 }
 
 /// The replica and what it is driven with.
 #[derive(Debug)]
 pub(crate) struct Pump {
     replica: Replica,
-    engine: Engine,
     clock: Arc<dyn Clock>,
     inbox: Arc<Inbox>,
+    outbox: Arc<dyn Outbox>,
     progress: Arc<Progress>,
-    /// Taken from the inbox, not yet evaluated: what did not fit the batch.
-    backlog: VecDeque<Proposal>,
+    /// Taken from the inbox, not yet evaluated or sent on.
+    backlog: VecDeque<Waiting>,
     /// Bytes of the commands in the open batch.
     open_bytes: usize,
-    /// Raises the alarm NOSPACE in this member's name.
-    no_space_alarm: Command,
     batch_bytes_max: usize,
+    patience: Duration,
     tick: Duration,
-    next_tick: Instant,
     observing: Observing,
+    closed: bool,
 }
 
 impl Pump {
     pub(crate) fn new(
-        options: NodeOptions,
+        options: &NodeOptions,
         replica: Replica,
-        engine: Engine,
         inbox: Arc<Inbox>,
+        outbox: Arc<dyn Outbox>,
         progress: Arc<Progress>,
     ) -> Pump {
         Pump {
             replica,
-            engine,
             clock: Arc::clone(&options.clock),
             inbox,
+            outbox,
             progress,
             backlog: VecDeque::new(),
             open_bytes: 0,
-            no_space_alarm: no_space_alarm(options.machine.member_id),
             batch_bytes_max: options.batch_bytes_max,
-            tick: options.tick,
-            next_tick: Instant::default(),
+            patience: options.patience(),
+            tick: options.heartbeat_interval,
             observing: Observing {
-                observer: options.observer,
-                clock: options.clock,
+                observer: options.observer.clone(),
+                clock: Arc::clone(&options.clock),
                 sweep_began: None,
             },
+            closed: false,
         }
+    }
+
+    /// Alone in the cluster, there is nobody to wait for: what the log holds is
+    /// applied before anyone reads, unless the log fails first.
+    pub(crate) fn settle_alone(&mut self) {
+        while self.replica.stands_alone() && self.replica.failure().is_none() {
+            self.replica.run();
+            if self.replica.leads() {
+                break;
+            }
+            let arrived = self.inbox.take(self.tick);
+            self.step(arrived);
+        }
+        self.publish();
     }
 
     /// Until it is told to stop, and to the end of what was taken by then.
     pub(crate) fn run(&mut self) {
         loop {
-            let arrived = self.arrivals();
+            let arrived = self.inbox.take(self.idle_for());
             let stop = arrived.stop;
             self.step(arrived);
             if stop {
@@ -89,186 +114,160 @@ impl Pump {
         self.finish();
     }
 
-    /// What has come, waiting only when there is nothing to evaluate and
-    /// nothing to sweep.
-    fn arrivals(&self) -> Arrived {
-        let evaluates = !self.backlog.is_empty() && !self.batch_is_full();
-        let patience = if evaluates || self.replica.is_sweeping() {
+    /// How long there is nothing to do, if nothing comes.
+    fn idle_for(&self) -> Duration {
+        if self.takes_next() || self.replica.is_sweeping() {
             Duration::ZERO
         } else {
             self.tick
-        };
-        self.inbox.take(patience)
+        }
     }
 
-    fn batch_is_full(&self) -> bool {
-        self.open_bytes >= self.batch_bytes_max || self.replica.batch_is_full()
+    /// Whether the replica would take the first of the backlog.
+    fn takes_next(&self) -> bool {
+        let room = self.open_bytes < self.batch_bytes_max;
+        let first = self.backlog.front();
+        room && first.is_some_and(|first| self.replica.takes(&first.proposal.command))
     }
 
-    fn step(&mut self, arrived: Arrived) {
-        self.backlog.extend(arrived.proposals);
+    pub(crate) fn step(&mut self, arrived: Arrived) {
+        let deadline = self.clock.now() + self.patience;
+        for (from, message) in arrived.messages {
+            self.replica.receive(from, message);
+        }
+        if let Some(outcome) = arrived.persisted {
+            self.replica.persisted(outcome);
+        }
+        for asker in arrived.reads {
+            self.replica.read(ReadAsker::Local(asker));
+        }
+        let proposals = arrived.proposals.into_iter();
+        self.backlog
+            .extend(proposals.map(|proposal| Waiting { proposal, deadline }));
+        self.replica.tick();
         self.evaluate();
-        let answers = match arrived.persisted {
-            Some(Ok(sequence)) => self.replica.persisted(sequence),
-            Some(Err(reason)) => return self.fail(reason),
-            None => Vec::new(),
-        };
-        // The device first: it works while the answers are given.
-        self.append();
+        self.replica.run();
+        if self.replica.open_is_empty() {
+            self.open_bytes = 0;
+        }
+        self.upkeep();
+        for answer in arrived.defragment {
+            let _ = answer.send(self.replica.machine().defragment().map_err(Error::from));
+        }
+        self.close_if_failed();
+        self.give_up();
         // Whoever has an answer and asks for the status sees what it tells of.
         self.publish();
-        answers.into_iter().for_each(Answer::give);
-        self.tick();
-        for answer in arrived.defragment {
-            let _ = answer.send(self.defragment());
-        }
-        self.publish();
+        self.hand_out();
     }
 
-    /// Evaluates as much of the backlog as the open batch holds.
+    /// Lets the replica have as much of the backlog as it takes.
     fn evaluate(&mut self) {
         let (mut commands, mut bytes) = (0, 0);
-        while !self.batch_is_full()
-            && let Some(proposal) = self.backlog.pop_front()
+        while self.takes_next()
+            && let Some(Waiting { proposal, .. }) = self.backlog.pop_front()
         {
             let command_bytes = proposal.command.size_bytes();
             self.open_bytes += command_bytes;
             commands += 1;
             bytes += command_bytes;
             let began = self.observing.now();
-            let done = self
-                .replica
-                .propose(&proposal.command, Some(proposal.answer));
+            let to = Asker::Local(proposal.answer);
+            let done = self.replica.propose(&proposal.command, to);
             self.observing.evaluated(&proposal.command, done, began);
         }
         if commands > 0 {
             self.inbox.evaluated(commands, bytes);
         }
-        self.replica.propose_due();
     }
 
-    /// Seals what is open and hands it to the log, if the device is free.
-    /// Where that finds no room, everyone shall see it: the alarm NOSPACE is
-    /// raised, as when the quota is used up, until someone disarms it.
-    fn append(&mut self) {
-        let Some(error) = self.append_open() else {
-            return;
-        };
-        let no_room = refusal(error);
-        warn!(reason = %no_room, "writes are refused: raising the alarm NOSPACE");
-        self.replica.refused_for_want_of_room(&no_room);
-        self.replica.propose(&self.no_space_alarm, None);
-        self.replica.propose_spared();
-        // Without room for these either, the next refusal tries again.
-        if let Some(error) = self.append_open() {
-            self.replica.refused(&refusal(error));
+    fn hand_out(&mut self) {
+        let Output {
+            messages,
+            answers,
+            reads,
+        } = self.replica.take_output();
+        if !messages.is_empty() {
+            self.outbox.send(messages);
         }
-    }
-
-    /// Where there is no room for the open batch it stays sealed, and what the
-    /// replica is told is the caller's part.
-    fn append_open(&mut self) -> Option<engine::Error> {
-        let Some(batch) = self.replica.seal() else {
-            self.forget_open_bytes();
-            return None;
-        };
-        let outcome = self.engine.append(batch);
-        self.open_bytes = 0;
-        match outcome {
-            Ok(appended) => {
-                self.replica.appended(appended);
-                None
-            }
-            Err(error) if no_room(&error) => Some(error),
-            Err(error) => {
-                self.replica.refused(&refusal(error));
-                None
+        answers.into_iter().for_each(Answer::give);
+        for (asker, outcome) in reads {
+            if let ReadAsker::Local(to) = asker {
+                let _ = to.send(outcome);
             }
         }
     }
 
-    /// Nothing open, nothing counted: answers that wrote nothing have gone.
-    fn forget_open_bytes(&mut self) {
-        if self.replica.is_idle() {
-            self.open_bytes = 0;
-        }
-    }
-
-    fn tick(&mut self) {
-        let now = self.clock.now();
-        if now >= self.next_tick {
-            self.next_tick = now + self.tick;
-            self.replica.tick(now);
-            self.append();
-        }
+    fn upkeep(&mut self) {
         self.observing.sweeping(self.replica.is_sweeping());
         if let Err(error) = self.replica.machine().maintain() {
             // Checkpoint and reclaim can wait: nothing acknowledged depends on them.
             warn!(%error, "upkeep of the log failed; it will be tried again");
         }
         self.observing.sweeping(self.replica.is_sweeping());
-        self.replica.swept().into_iter().for_each(Answer::give);
+        self.replica.release_swept();
     }
 
-    fn defragment(&mut self) -> Result<(), Error> {
-        Ok(self.replica.machine().defragment()?)
+    /// Nobody waits for a leader for ever.
+    fn give_up(&mut self) {
+        let now = self.clock.now();
+        while let Some(Waiting { proposal, .. }) =
+            self.backlog.pop_front_if(|first| now >= first.deadline)
+        {
+            self.refuse(proposal, Error::Refused(etcd_api::Error::Timeout.into()));
+        }
+    }
+
+    fn refuse(&mut self, proposal: Proposal, error: Error) {
+        self.inbox.evaluated(1, proposal.command.size_bytes());
+        let _ = proposal.answer.send(Err(error));
     }
 
     pub(crate) fn publish(&self) {
         let order = Ordering::Relaxed;
-        self.progress.term.store(self.replica.term(), order);
-        self.progress.index.store(self.replica.index(), order);
-        self.progress
-            .applied_index
-            .store(self.replica.applied_index(), order);
-        self.progress
+        let (replica, progress) = (&self.replica, &self.progress);
+        progress.term.store(replica.term(), order);
+        progress.leader.store(replica.leader(), order);
+        progress.index.store(replica.index(), order);
+        progress.applied_index.store(replica.applied_index(), order);
+        progress
             .leases_expired
-            .store(self.replica.leases_expired(), order);
+            .store(replica.leases_expired(), order);
+        // Ordered with what it promises: everything applied before is seen.
+        progress
+            .alone
+            .store(replica.leads_alone(), Ordering::Release);
     }
 
-    fn fail(&mut self, reason: String) {
-        error!(
-            reason,
-            "the log has failed; no write is accepted until the next start"
-        );
-        let error = Error::LogFailed { reason };
-        self.inbox.close(error.clone());
-        self.replica.fail(&error);
-        for proposal in self.backlog.drain(..) {
-            self.inbox.evaluated(1, proposal.command.size_bytes());
-            let _ = proposal.answer.send(Err(error.clone()));
+    /// The log has failed: proposals are refused from now on.
+    fn close_if_failed(&mut self) {
+        let Some(failure) = self.replica.failure().filter(|_| !self.closed) else {
+            return;
+        };
+        let failure = failure.clone();
+        error!(reason = %failure, "no write is accepted until the next start");
+        self.closed = true;
+        self.inbox.close(failure.clone());
+        for waiting in std::mem::take(&mut self.backlog) {
+            self.refuse(waiting.proposal, failure.clone());
         }
     }
 
-    /// Lets what was taken come to its end, then closes the log.
+    /// Lets what was taken come to its end, as far as it does soon, then closes
+    /// the log.
     fn finish(&mut self) {
-        while !(self.replica.is_idle() && self.backlog.is_empty()) {
-            let arrived = self.inbox.take(self.tick);
+        let deadline = self.clock.now() + FAREWELL;
+        while !(self.replica.is_idle() && self.backlog.is_empty()) && self.clock.now() < deadline {
+            let arrived = self.inbox.take(self.tick.min(FAREWELL));
             self.step(arrived);
         }
-        self.replica
-            .never_swept()
-            .into_iter()
-            .for_each(Answer::give);
+        self.replica.release_never_swept();
+        self.replica.fail(Error::Stopped);
+        self.close_if_failed();
+        self.publish();
+        self.hand_out();
         if let Err(error) = self.replica.machine().close() {
             error!(%error, "closing the log");
         }
     }
-}
-
-fn refusal(error: engine::Error) -> Error {
-    Error::Refused(revisions::Error::from(error))
-}
-
-fn no_room(error: &engine::Error) -> bool {
-    use engine::Error;
-    matches!(error, Error::NoSpace { .. } | Error::MemoryLimit { .. })
-}
-
-fn no_space_alarm(member_id: u64) -> Command {
-    Command::Alarm(AlarmRequest {
-        action: AlarmAction::Activate.into(),
-        member_id,
-        alarm: AlarmType::Nospace.into(),
-    })
 }

@@ -38,7 +38,7 @@ fn options(disk: &SimulatedDisk, clock: &SimulatedClock) -> NodeOptions {
     engine.reserve_bytes = 0;
     // Often enough to be under way when it happens.
     engine.checkpoint_bytes = 20 << 10;
-    options.tick = Duration::from_millis(1);
+    options.heartbeat_interval = Duration::from_millis(1);
     options
 }
 

@@ -21,7 +21,7 @@ fn options(disk: &SimulatedDisk) -> NodeOptions {
     options.machine.engine.segment_bytes = 64 << 10;
     options.machine.engine.batch_bytes_max = 32 << 10;
     options.machine.engine.reserve_bytes = 0;
-    options.tick = Duration::from_millis(5);
+    options.heartbeat_interval = Duration::from_millis(5);
     options
 }
 
@@ -183,7 +183,7 @@ fn who_waits_for_the_end_of_a_lease_is_told_when_the_log_has_failed_or_the_node_
         let mut options = options(&disk);
         options.clock = Arc::new(clock.clone());
         // Only what arrives makes it look at the time.
-        options.tick = Duration::from_secs(3600);
+        options.heartbeat_interval = Duration::from_secs(3600);
         options.machine.lease_revocation_retry = Duration::from_secs(3600);
         let node = Node::start(options).unwrap();
         run(&node, grant(1)).unwrap();

@@ -21,7 +21,7 @@ fn options(disk: &SimulatedDisk) -> NodeOptions {
     options.machine.engine.segment_bytes = 64 << 10;
     options.machine.engine.batch_bytes_max = 32 << 10;
     options.machine.engine.reserve_bytes = 0;
-    options.tick = Duration::from_millis(5);
+    options.heartbeat_interval = Duration::from_millis(5);
     options
 }
 

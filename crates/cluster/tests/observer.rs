@@ -37,7 +37,7 @@ fn every_command_and_every_sweep_is_told() {
     options.machine.engine.segment_bytes = 64 << 10;
     options.machine.engine.batch_bytes_max = 32 << 10;
     options.machine.engine.reserve_bytes = 0;
-    options.tick = Duration::from_millis(5);
+    options.heartbeat_interval = Duration::from_millis(5);
     options.observer = Some(Arc::new(Told(Mutex::new(sender))));
     let node = Node::start(options).unwrap();
     let put = |lease| {

@@ -176,6 +176,11 @@ impl Engine {
         Versions::new(self, at)
     }
 
+    /// Index of the newest applied batch.
+    pub fn applied_index(&self) -> u64 {
+        self.0.applied_index.load(Ordering::Acquire)
+    }
+
     /// Waits until all that was appended is durable. The log itself closes
     /// with the last handle, or with [`Applier::close`].
     pub fn close(&self) -> Result<(), Error> {

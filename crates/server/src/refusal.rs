@@ -9,7 +9,9 @@ pub(crate) fn status(error: &cluster::Error) -> Status {
         cluster::Error::TooManyRequests { .. } => etcd_api::Error::TooManyRequests.to_status(),
         cluster::Error::Stopped => etcd_api::Error::Stopped.to_status(),
         cluster::Error::LogFailed { .. } => Status::unavailable(format!("inkstone: {error}")),
-        cluster::Error::Storage(_) => Status::unknown(format!("inkstone: {error}")),
+        cluster::Error::Storage(_) | cluster::Error::Raft(_) => {
+            Status::unknown(format!("inkstone: {error}"))
+        }
     }
 }
 

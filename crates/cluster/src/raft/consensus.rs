@@ -1,0 +1,434 @@
+//! The Raft library and the log it writes to, without clock, network or thread.
+//!
+//! ```text
+//!   propose, step, tick ──► library ──ready──► messages (a leader's go at once)
+//!                              ▲               entries, hard state ──► log
+//!                              │                                        │ flush
+//!   committed entries ◄────────┴──────────── persisted(sequence) ◄──────┘
+//!                                               └──► messages that promise something
+//! ```
+//!
+//! Invariants: what a message promises (a vote, that entries are held) is on
+//! stable storage before the message leaves; entries are handed out in order,
+//! each once, when a majority and this member's own log have them on stable
+//! storage. The leader's own flush runs beside the followers'.
+
+use std::collections::VecDeque;
+
+use engine::{Appended, Batch, Body, Engine, Entry, HardState, Recovered, Sequence};
+use raft::eraftpb::{self, ConfState, Message, MessageType, SnapshotMetadata};
+use raft::{Config, RawNode, ReadOnlyOption, Ready, StateRole};
+
+use super::entry::{configuration_change, records_of, to_raft};
+use super::log_lines;
+use super::view::View;
+use crate::Error;
+
+/// Largest append to a peer, in bytes; a single entry may be larger.
+const APPEND_BYTES_MAX: u64 = 1 << 20;
+/// Appends on their way to a peer.
+const APPENDS_IN_FLIGHT_MAX: usize = 256;
+/// Entries of the leader that no majority has yet, in bytes.
+const UNCOMMITTED_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of entries remembered for peers.
+const CACHED_BYTES_MAX: u64 = 16 << 20;
+
+/// How a member takes part in elections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elections {
+    /// Who this is; never 0.
+    pub member_id: u64,
+    /// Ticks without word from a leader before this member stands for election:
+    /// its own number, drawn from `election_ticks` to twice that, so that
+    /// members rarely stand at once.
+    pub patience_ticks: usize,
+    /// The shortest patience of any member.
+    pub election_ticks: usize,
+    /// Ticks between a leader's heartbeats.
+    pub heartbeat_ticks: usize,
+}
+
+/// An entry in the log that is not applied.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    pub batch: Batch,
+    pub appended: Appended,
+    pub changes_configuration: bool,
+}
+
+/// What became of the last inputs.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// To be sent now. Those may be lost, doubled and late.
+    pub messages: Vec<Message>,
+    /// To be applied, in this order.
+    pub committed: Vec<Pending>,
+    /// Rounds of reads that are confirmed, and the index each may read at.
+    pub reads: Vec<(u64, u64)>,
+    /// A snapshot is to be fetched from the leader and installed.
+    pub snapshot: Option<SnapshotMetadata>,
+}
+
+/// A ready whose writes are not all on stable storage.
+#[derive(Debug)]
+struct Unpersisted {
+    number: u64,
+    /// The last frame it depends on.
+    sequence: Sequence,
+    messages: Vec<Message>,
+}
+
+/// One member's part in the consensus.
+pub(crate) struct Consensus {
+    node: RawNode<View>,
+    engine: Engine,
+    pending: VecDeque<Pending>,
+    /// What was just proposed, so that it need not be decoded again.
+    proposed: Option<(Batch, Body)>,
+    unpersisted: VecDeque<Unpersisted>,
+    /// As the library has it now, and as it was last written.
+    hard_state: HardState,
+    written: HardState,
+    appended: Sequence,
+    durable: Sequence,
+}
+
+impl std::fmt::Debug for Consensus {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Consensus")
+            .field("role", &self.node.raft.state)
+            .field("hard_state", &self.hard_state)
+            .field("last", &self.node.store().last())
+            .field("pending", &self.pending.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Consensus {
+    /// Goes on with what recovery found. `members` as of the applied index.
+    pub fn start(
+        elections: Elections,
+        engine: Engine,
+        mut recovered: Recovered,
+        members: ConfState,
+    ) -> Result<Consensus, Error> {
+        let applied = recovered.applied_index;
+        let view = View::new(engine.clone(), &recovered, members, CACHED_BYTES_MAX);
+        let state = recovered.hard_state;
+        if state.commit > view.last() {
+            return Err(Error::Storage(format!(
+                "entry {} was committed and the log ends with entry {}; restore this member from its peers",
+                state.commit,
+                view.last()
+            )));
+        }
+        let config = Config {
+            id: elections.member_id,
+            election_tick: elections.election_ticks,
+            heartbeat_tick: elections.heartbeat_ticks,
+            min_election_tick: elections.patience_ticks,
+            max_election_tick: elections.patience_ticks + 1,
+            applied,
+            max_size_per_msg: APPEND_BYTES_MAX,
+            max_inflight_msgs: APPENDS_IN_FLIGHT_MAX,
+            check_quorum: true,
+            pre_vote: true,
+            read_only_option: ReadOnlyOption::Safe,
+            batch_append: true,
+            max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
+            ..Config::default()
+        };
+        let node = RawNode::new(&config, view, &log_lines::logger()).map_err(refused)?;
+        let unapplied = std::mem::take(&mut recovered.unapplied);
+        let pending = unapplied.into_iter().map(|entry| Pending {
+            changes_configuration: configuration_change(&entry.body).is_some(),
+            batch: entry.batch,
+            appended: entry.appended,
+        });
+        let durable = engine.durable();
+        Ok(Consensus {
+            node,
+            engine,
+            pending: pending.collect(),
+            proposed: None,
+            unpersisted: VecDeque::new(),
+            hard_state: state,
+            written: state,
+            appended: durable,
+            durable,
+        })
+    }
+
+    /// A unit of time has passed.
+    pub fn tick(&mut self) {
+        self.node.tick();
+    }
+
+    /// Stands for election at once: alone in the cluster, or asked to.
+    pub fn campaign(&mut self) -> Result<(), Error> {
+        self.node.campaign().map_err(refused)
+    }
+
+    /// A message of a peer. What does not fit is dropped, as the network might
+    /// have done.
+    pub fn step(&mut self, message: Message) {
+        let kind = message.get_msg_type();
+        if let Err(error) = self.node.step(message) {
+            tracing::debug!(%error, ?kind, "a message was dropped");
+        }
+        self.mend_progress();
+    }
+
+    /// After a peer's late rejection raft-rs 0.7 may be about to send what the
+    /// peer has confirmed already (tikv/raft-rs#557).
+    fn mend_progress(&mut self) {
+        if self.node.raft.state == StateRole::Leader {
+            for (_, progress) in self.node.raft.mut_prs().iter_mut() {
+                progress.next_idx = progress.next_idx.max(progress.matched + 1);
+            }
+        }
+    }
+
+    /// Proposes the next entry: on the leader, of [`Consensus::next`]. Refused
+    /// when the library will not have it now.
+    pub fn propose(&mut self, batch: Batch, body: Body) -> Result<(), Error> {
+        assert_eq!((batch.term, batch.index), self.next(), "the next entry");
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgPropose);
+        message.from = self.node.raft.id;
+        let entry = to_raft(0, 0, &body);
+        message.mut_entries().push(entry);
+        self.proposed = Some((batch, body));
+        let outcome = self.node.step(message).map_err(refused);
+        if outcome.is_err() {
+            self.proposed = None;
+        }
+        outcome
+    }
+
+    /// Term and index of the next entry this member would propose.
+    pub fn next(&self) -> (u64, u64) {
+        (
+            self.node.raft.term,
+            self.node.raft.raft_log.last_index() + 1,
+        )
+    }
+
+    /// Asks for a round of leadership confirmation.
+    pub fn read_index(&mut self, round: u64) {
+        self.node.read_index(round.to_le_bytes().to_vec());
+    }
+
+    /// The log is on stable storage up to here.
+    pub fn persisted(&mut self, sequence: Sequence) {
+        self.durable = self.durable.max(sequence);
+    }
+
+    /// Carries out everything the last inputs brought about.
+    pub fn advance(&mut self, progress: &mut Progress) -> Result<(), Error> {
+        loop {
+            let released = self.release(progress);
+            if !self.node.has_ready() {
+                if released {
+                    continue;
+                }
+                return Ok(());
+            }
+            let mut ready = self.node.ready();
+            progress.messages.extend(ready.take_messages());
+            progress
+                .reads
+                .extend(ready.take_read_states().iter().filter_map(round_of));
+            if !ready.snapshot().is_empty() {
+                progress.snapshot = Some(ready.snapshot().get_metadata().clone());
+            }
+            self.write(&mut ready)?;
+            for entry in ready.take_committed_entries() {
+                progress.committed.push(self.take_pending(&entry));
+            }
+            let (at_once, later) = self.part(ready.take_persisted_messages());
+            progress.messages.extend(at_once);
+            self.unpersisted.push_back(Unpersisted {
+                number: ready.number(),
+                sequence: self.appended,
+                messages: later,
+            });
+            self.node.advance_append_async(ready);
+        }
+    }
+
+    /// Tells the library what is on stable storage by now; false when that is
+    /// nothing new.
+    fn release(&mut self, progress: &mut Progress) -> bool {
+        let mut last = None;
+        while self
+            .unpersisted
+            .front()
+            .is_some_and(|first| first.sequence <= self.durable)
+        {
+            let first = self.unpersisted.pop_front().expect("just seen");
+            progress.messages.extend(first.messages);
+            last = Some(first.number);
+        }
+        if let Some(number) = last {
+            self.node.on_persist_ready(number);
+        }
+        last.is_some()
+    }
+
+    /// An answer to a heartbeat promises nothing but its term: where that is
+    /// on stable storage, it waits for no flush.
+    fn part(&self, messages: Vec<Message>) -> (Vec<Message>, Vec<Message>) {
+        let stable_term = if self.appended <= self.durable {
+            self.written.term
+        } else {
+            0
+        };
+        messages.into_iter().partition(|message| {
+            message.get_msg_type() == MessageType::MsgHeartbeatResponse
+                && message.term <= stable_term
+        })
+    }
+
+    fn write(&mut self, ready: &mut Ready) -> Result<(), Error> {
+        if let Some(state) = ready.hs() {
+            self.hard_state = HardState {
+                term: state.term,
+                vote: state.vote,
+                commit: state.commit,
+            };
+        }
+        let must_sync = ready.must_sync();
+        let mut entries = ready.take_entries().into_iter().peekable();
+        if entries.peek().is_none() && must_sync {
+            self.appended = self.engine.append_hard_state(self.hard_state)?;
+            self.written = self.hard_state;
+        }
+        while let Some(entry) = entries.next() {
+            let state = (entries.peek().is_none() && self.hard_state != self.written)
+                .then_some(self.hard_state);
+            self.append(&entry, state)?;
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, entry: &eraftpb::Entry, state: Option<HardState>) -> Result<(), Error> {
+        self.overrule(entry.index);
+        let (batch, body) = self.read(entry)?;
+        let appended = self.engine.append_entry(&batch, &body, state)?;
+        self.written = state.unwrap_or(self.written);
+        self.appended = appended.sequence;
+        let place = Entry {
+            index: entry.index,
+            term: entry.term,
+            start: appended.start,
+            body_bytes: body.bytes().len() as u64,
+        };
+        let changes_configuration = configuration_change(&body).is_some();
+        self.node.mut_store().append(place, body);
+        self.pending.push_back(Pending {
+            batch,
+            appended,
+            changes_configuration,
+        });
+        Ok(())
+    }
+
+    /// An entry of this index is there already: it and all behind it count no
+    /// more.
+    fn overrule(&mut self, index: u64) {
+        if index > self.node.store().last() {
+            return;
+        }
+        if let Some((first, last)) = self.node.mut_store().truncate(index) {
+            self.engine.overrule(&first, &last);
+        }
+        let kept = self
+            .pending
+            .partition_point(|pending| pending.batch.index < index);
+        self.pending.truncate(kept);
+    }
+
+    /// What an entry changes, and its records.
+    fn read(&mut self, entry: &eraftpb::Entry) -> Result<(Batch, Body), Error> {
+        let proposed = self.proposed.take();
+        let own =
+            proposed.filter(|(batch, _)| (batch.term, batch.index) == (entry.term, entry.index));
+        if let Some((batch, body)) = own {
+            assert_eq!(
+                records_of(entry).len(),
+                body.bytes().len(),
+                "entry {} is what was proposed",
+                entry.index
+            );
+            return Ok((batch, body));
+        }
+        let body = Body::verified_before(records_of(entry).clone());
+        let batch = Batch::decode(entry.term, entry.index, &body)?;
+        revisions::check_records(&batch).map_err(|error| Error::Storage(error.to_string()))?;
+        Ok((batch, body))
+    }
+
+    fn take_pending(&mut self, entry: &eraftpb::Entry) -> Pending {
+        let pending = self.pending.pop_front();
+        let pending = pending.expect("what is committed and stable here is in the log here");
+        assert_eq!(
+            (pending.batch.term, pending.batch.index),
+            (entry.term, entry.index),
+            "entries are applied in their order, none twice and none left out"
+        );
+        pending
+    }
+
+    /// The entry is applied. What it does to the configuration comes true now.
+    pub fn applied(&mut self, index: u64, body: Option<&Body>) -> Result<(), Error> {
+        if let Some(change) = body.and_then(configuration_change) {
+            let members = self.node.apply_conf_change(&change).map_err(refused)?;
+            self.node.mut_store().set_conf_state(members);
+        }
+        self.node.advance_apply_to(index);
+        Ok(())
+    }
+
+    /// The records of an entry that is in the log.
+    pub fn body(&self, index: u64) -> Result<Body, Error> {
+        let view = self.node.store();
+        let entry = view.entry(index).expect("the log has it");
+        Ok(self.engine.body(entry)?)
+    }
+
+    /// Where the whole cluster stands, in the library's words.
+    pub fn raft(&self) -> &raft::Raft<View> {
+        &self.node.raft
+    }
+
+    /// Raft's log.
+    pub fn view(&mut self) -> &mut View {
+        self.node.mut_store()
+    }
+
+    /// Hands the lead to a peer.
+    pub fn transfer(&mut self, to: u64) {
+        self.node.transfer_leader(to);
+    }
+
+    /// Nothing waits for the device.
+    pub fn is_flushed(&self) -> bool {
+        self.appended <= self.durable
+    }
+
+    /// Entries in the log that are not applied.
+    pub fn pending(&self) -> &VecDeque<Pending> {
+        &self.pending
+    }
+}
+
+fn round_of(state: &raft::ReadState) -> Option<(u64, u64)> {
+    let round = state.request_ctx.as_slice().try_into().ok()?;
+    Some((u64::from_le_bytes(round), state.index))
+}
+
+fn refused(error: raft::Error) -> Error {
+    Error::Raft(error.to_string())
+}

@@ -1,0 +1,257 @@
+//! The value log as Raft's log: no second copy of anything.
+//!
+//! ```text
+//!   base │ e17  e18  e19 │ e20  e21  e22
+//!        │ place only    │ place and bytes (the newest, up to a limit)
+//!        └── read back from the log when a member is that far behind
+//! ```
+//!
+//! Raft asks for the terms of entries all the time and for their bytes when it
+//! sends or applies them, which is nearly always soon after they came. So the
+//! places of all entries that are kept are here, and the bytes of the newest.
+
+use std::collections::VecDeque;
+
+use engine::{Body, Engine, Entry};
+use raft::eraftpb::{ConfState, HardState, Snapshot};
+use raft::{GetEntriesContext, RaftState, Storage, StorageError};
+
+use super::entry::to_raft;
+
+/// An entry's place, and its bytes while they are remembered.
+#[derive(Debug)]
+struct Slot {
+    entry: Entry,
+    body: Option<Body>,
+}
+
+/// Raft's view of the log.
+#[derive(Debug)]
+pub(crate) struct View {
+    engine: Engine,
+    hard_state: HardState,
+    conf_state: ConfState,
+    /// Index and term of the entry before the first slot.
+    base: (u64, u64),
+    slots: VecDeque<Slot>,
+    /// How many slots at the front have no bytes.
+    forgotten: usize,
+    cached_bytes: u64,
+    cached_bytes_max: u64,
+}
+
+impl View {
+    /// What recovery found. `conf_state` is as of the applied index.
+    pub fn new(
+        engine: Engine,
+        recovered: &engine::Recovered,
+        conf_state: ConfState,
+        cached_bytes_max: u64,
+    ) -> View {
+        let hard_state = HardState {
+            term: recovered.hard_state.term,
+            vote: recovered.hard_state.vote,
+            commit: recovered.hard_state.commit,
+            ..HardState::default()
+        };
+        let first_unapplied = recovered.applied_index + 1;
+        let mut view = View {
+            engine,
+            hard_state,
+            conf_state,
+            base: recovered.base,
+            slots: VecDeque::new(),
+            forgotten: 0,
+            cached_bytes: 0,
+            cached_bytes_max,
+        };
+        for &entry in &recovered.entries {
+            let unapplied = entry.index.checked_sub(first_unapplied);
+            let body = unapplied.and_then(|at| recovered.unapplied.get(at as usize));
+            view.push(entry, body.map(|it| it.body.clone()));
+        }
+        view
+    }
+
+    fn push(&mut self, entry: Entry, body: Option<Body>) {
+        assert_eq!(entry.index, self.last() + 1, "entries leave no gap");
+        assert!(entry.term >= self.last_term(), "terms never fall");
+        if body.is_none() {
+            assert_eq!(
+                self.forgotten,
+                self.slots.len(),
+                "the newest are remembered"
+            );
+            self.forgotten += 1;
+        } else {
+            self.cached_bytes += entry.body_bytes;
+        }
+        self.slots.push_back(Slot { entry, body });
+        self.forget();
+    }
+
+    /// Takes in an entry that was appended to the log.
+    pub fn append(&mut self, entry: Entry, body: Body) {
+        self.push(entry, Some(body));
+    }
+
+    /// Drops the entries from `index` on; returns the first and the last of
+    /// them.
+    pub fn truncate(&mut self, index: u64) -> Option<(Entry, Entry)> {
+        assert!(index > self.base.0, "entry {index} was let go");
+        let kept = (index - self.base.0 - 1) as usize;
+        let dropped = (self.slots.get(kept)?.entry, self.slots.back()?.entry);
+        for slot in self.slots.drain(kept..) {
+            if slot.body.is_some() {
+                self.cached_bytes -= slot.entry.body_bytes;
+            }
+        }
+        self.forgotten = self.forgotten.min(kept);
+        Some(dropped)
+    }
+
+    /// Lets go of the entries up to `index`: who needs them needs a snapshot.
+    pub fn compact(&mut self, index: u64) {
+        while let Some(first) = self.slots.front().filter(|slot| slot.entry.index <= index) {
+            self.base = (first.entry.index, first.entry.term);
+            let slot = self.slots.pop_front().expect("just seen");
+            match slot.body {
+                Some(_) => self.cached_bytes -= slot.entry.body_bytes,
+                None => self.forgotten -= 1,
+            }
+        }
+    }
+
+    /// Goes on behind a snapshot that replaced everything.
+    pub fn reset(&mut self, base: (u64, u64), conf_state: ConfState) {
+        self.slots.clear();
+        (self.forgotten, self.cached_bytes) = (0, 0);
+        self.base = base;
+        self.conf_state = conf_state;
+    }
+
+    /// Keeps the bytes in memory below their limit; the newest entry's stay.
+    fn forget(&mut self) {
+        while self.cached_bytes > self.cached_bytes_max && self.forgotten + 1 < self.slots.len() {
+            let slot = &mut self.slots[self.forgotten];
+            slot.body = None;
+            self.cached_bytes -= slot.entry.body_bytes;
+            self.forgotten += 1;
+        }
+    }
+
+    pub fn set_conf_state(&mut self, conf_state: ConfState) {
+        self.conf_state = conf_state;
+    }
+
+    pub fn conf_state(&self) -> &ConfState {
+        &self.conf_state
+    }
+
+    /// Index of the last entry.
+    pub fn last(&self) -> u64 {
+        self.base.0 + self.slots.len() as u64
+    }
+
+    fn last_term(&self) -> u64 {
+        self.slots
+            .back()
+            .map_or(self.base.1, |slot| slot.entry.term)
+    }
+
+    /// The entry's place.
+    pub fn entry(&self, index: u64) -> Option<&Entry> {
+        self.slot(index).map(|slot| &slot.entry)
+    }
+
+    /// Bytes of the entries from `index` on.
+    pub fn bytes_from(&self, index: u64) -> u64 {
+        let skipped = index.saturating_sub(self.base.0 + 1) as usize;
+        let kept = self.slots.iter().skip(skipped);
+        kept.map(|slot| slot.entry.body_bytes).sum()
+    }
+
+    /// Index of the first entry that is kept.
+    pub fn first(&self) -> u64 {
+        self.base.0 + 1
+    }
+
+    fn slot(&self, index: u64) -> Option<&Slot> {
+        self.slots.get(index.checked_sub(self.base.0 + 1)? as usize)
+    }
+
+    fn body(&self, slot: &Slot) -> raft::Result<Body> {
+        match &slot.body {
+            Some(body) => Ok(body.clone()),
+            None => self.engine.body(&slot.entry).map_err(|error| {
+                tracing::warn!(%error, index = slot.entry.index, "reading an entry back");
+                raft::Error::Store(StorageError::Compacted)
+            }),
+        }
+    }
+}
+
+impl Storage for View {
+    fn initial_state(&self) -> raft::Result<RaftState> {
+        Ok(RaftState::new(
+            self.hard_state.clone(),
+            self.conf_state.clone(),
+        ))
+    }
+
+    fn entries(
+        &self,
+        low: u64,
+        high: u64,
+        max_size: impl Into<Option<u64>>,
+        _context: GetEntriesContext,
+    ) -> raft::Result<Vec<raft::eraftpb::Entry>> {
+        if low <= self.base.0 {
+            return Err(raft::Error::Store(StorageError::Compacted));
+        }
+        assert!(high <= self.last() + 1, "entry {high} is beyond the last");
+        let (mut entries, mut bytes) = (Vec::new(), 0);
+        let max_size = max_size.into().unwrap_or(u64::MAX);
+        for index in low..high {
+            let slot = self.slot(index).expect("between the first and the last");
+            bytes += slot.entry.body_bytes;
+            if bytes > max_size && !entries.is_empty() {
+                break;
+            }
+            entries.push(to_raft(slot.entry.term, index, &self.body(slot)?));
+        }
+        Ok(entries)
+    }
+
+    fn term(&self, index: u64) -> raft::Result<u64> {
+        if index == self.base.0 {
+            return Ok(self.base.1);
+        }
+        if index < self.base.0 {
+            return Err(raft::Error::Store(StorageError::Compacted));
+        }
+        let slot = self.slot(index);
+        slot.map(|slot| slot.entry.term)
+            .ok_or(raft::Error::Store(StorageError::Unavailable))
+    }
+
+    fn first_index(&self) -> raft::Result<u64> {
+        Ok(self.first())
+    }
+
+    fn last_index(&self) -> raft::Result<u64> {
+        Ok(self.last())
+    }
+
+    /// Raft sends only the fact that a snapshot is needed: what is in it, the
+    /// engine streams (`snapshot.rs`).
+    fn snapshot(&self, _request_index: u64, _to: u64) -> raft::Result<Snapshot> {
+        let mut snapshot = Snapshot::default();
+        let status = self.engine.status();
+        let metadata = snapshot.mut_metadata();
+        metadata.index = status.applied_index;
+        metadata.term = status.applied_term;
+        metadata.set_conf_state(self.conf_state.clone());
+        Ok(snapshot)
+    }
+}

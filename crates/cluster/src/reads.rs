@@ -1,0 +1,217 @@
+//! Linearizable reads: one confirmation of leadership for all that wait.
+//!
+//! ```text
+//!   waiting ──a round starts──► under way ──confirmed at index i──► until applied ≥ i ──► answered
+//!      ▲ new ones                 (one round at most)
+//! ```
+//!
+//! A read may be served once this member has applied everything that was
+//! committed when the read came. The leader asks a majority whether it still
+//! leads (Raft's ReadIndex, Ongaro's thesis 6.4); a follower asks the leader.
+//! All reads that came before a round starts share it, which is etcd's way
+//! too. A round that stays without an answer is repeated.
+
+use std::time::Duration;
+
+use environment::Instant;
+use tokio::sync::oneshot;
+
+use crate::Error;
+
+/// After so long a round is taken for lost.
+const ROUND_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Who waits for a read to be allowed.
+#[derive(Debug)]
+pub enum ReadAsker {
+    /// A request task of this node.
+    Local(oneshot::Sender<Result<(), Error>>),
+    /// A follower, for a round of its own.
+    Member {
+        /// Which.
+        member: u64,
+        /// Its number for the round.
+        round: u64,
+    },
+}
+
+#[derive(Debug)]
+struct Waiting {
+    asker: ReadAsker,
+    deadline: Instant,
+}
+
+#[derive(Debug)]
+struct Round {
+    number: u64,
+    started: Instant,
+    askers: Vec<Waiting>,
+}
+
+/// The reads of one member that wait.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    waiting: Vec<Waiting>,
+    under_way: Option<Round>,
+    /// May read at these indexes, once applied.
+    confirmed: Vec<(u64, Waiting)>,
+    last_round: u64,
+}
+
+impl Reads {
+    /// A read has come; it is given up at `deadline`.
+    pub fn add(&mut self, asker: ReadAsker, deadline: Instant) {
+        self.waiting.push(Waiting { asker, deadline });
+    }
+
+    /// Starts a round, or repeats a lost one, if there is need: its number.
+    pub fn start_round(&mut self, now: Instant) -> Option<u64> {
+        if let Some(lost) = self
+            .under_way
+            .take_if(|round| now >= round.started + ROUND_PATIENCE)
+        {
+            self.waiting.extend(lost.askers);
+        }
+        if self.under_way.is_some() || self.waiting.is_empty() {
+            return None;
+        }
+        self.last_round += 1;
+        self.under_way = Some(Round {
+            number: self.last_round,
+            started: now,
+            askers: std::mem::take(&mut self.waiting),
+        });
+        Some(self.last_round)
+    }
+
+    /// Whoever is asked has changed: the round under way is begun anew.
+    pub fn restart(&mut self) {
+        let askers = self.under_way.take().map(|round| round.askers);
+        self.waiting.extend(askers.into_iter().flatten());
+    }
+
+    /// The round is confirmed; late and doubled answers say nothing.
+    pub fn confirm(&mut self, round: u64, index: u64) {
+        if let Some(round) = self
+            .under_way
+            .take_if(|under_way| under_way.number == round)
+        {
+            let askers = round.askers.into_iter().map(|waiting| (index, waiting));
+            self.confirmed.extend(askers);
+        }
+    }
+
+    /// Who may read now that `applied` is applied. Members get the index and
+    /// wait by themselves.
+    pub fn take_ready(&mut self, applied: u64) -> Vec<(u64, ReadAsker)> {
+        let ready = |(index, waiting): &mut (u64, Waiting)| {
+            *index <= applied || matches!(waiting.asker, ReadAsker::Member { .. })
+        };
+        let ready = self.confirmed.extract_if(.., ready);
+        ready
+            .map(|(index, waiting)| (index, waiting.asker))
+            .collect()
+    }
+
+    /// Whose patience has ended.
+    pub fn take_late(&mut self, now: Instant) -> Vec<ReadAsker> {
+        let late = |waiting: &mut Waiting| now >= waiting.deadline;
+        let mut askers: Vec<Waiting> = self.waiting.extract_if(.., late).collect();
+        if let Some(round) = &mut self.under_way {
+            askers.extend(round.askers.extract_if(.., late));
+        }
+        let confirmed = self
+            .confirmed
+            .extract_if(.., |(_, waiting)| now >= waiting.deadline);
+        askers.extend(confirmed.map(|(_, waiting)| waiting));
+        askers.into_iter().map(|waiting| waiting.asker).collect()
+    }
+
+    /// All of them, for the end.
+    pub fn take_all(&mut self) -> Vec<ReadAsker> {
+        self.restart();
+        let confirmed = self.confirmed.drain(..).map(|(_, waiting)| waiting);
+        let all = self.waiting.drain(..).chain(confirmed);
+        all.map(|waiting| waiting.asker).collect()
+    }
+
+    /// Nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.under_way.is_none() && self.confirmed.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_origin(Duration::from_millis(millis))
+    }
+
+    fn member(round: u64) -> ReadAsker {
+        ReadAsker::Member { member: 9, round }
+    }
+
+    fn local() -> ReadAsker {
+        ReadAsker::Local(oneshot::channel().0)
+    }
+
+    fn rounds(ready: Vec<(u64, ReadAsker)>) -> Vec<(u64, Option<u64>)> {
+        let number = |asker| match asker {
+            ReadAsker::Member { round, .. } => Some(round),
+            ReadAsker::Local(_) => None,
+        };
+        ready
+            .into_iter()
+            .map(|(index, asker)| (index, number(asker)))
+            .collect()
+    }
+
+    #[test]
+    fn what_comes_during_a_round_waits_for_the_next() {
+        let mut reads = Reads::default();
+        assert_eq!(reads.start_round(at(0)), None, "nobody waits");
+        reads.add(member(1), at(9000));
+        reads.add(member(2), at(9000));
+        assert_eq!(reads.start_round(at(0)), Some(1));
+        reads.add(member(3), at(9000));
+        assert_eq!(reads.start_round(at(1)), None, "one at a time");
+        reads.confirm(1, 40);
+        assert_eq!(rounds(reads.take_ready(0)), [(40, Some(1)), (40, Some(2))]);
+        assert_eq!(reads.start_round(at(2)), Some(2));
+        reads.confirm(1, 41);
+        assert!(
+            reads.take_ready(99).is_empty(),
+            "an answer to a round before"
+        );
+        reads.confirm(2, 41);
+        assert_eq!(rounds(reads.take_ready(0)), [(41, Some(3))]);
+        assert!(reads.is_empty());
+    }
+
+    #[test]
+    fn a_local_read_waits_until_its_index_is_applied() {
+        let mut reads = Reads::default();
+        reads.add(local(), at(9000));
+        let round = reads.start_round(at(0)).unwrap();
+        reads.confirm(round, 7);
+        assert!(reads.take_ready(6).is_empty());
+        assert_eq!(rounds(reads.take_ready(7)), [(7, None)]);
+    }
+
+    #[test]
+    fn a_lost_round_is_repeated_and_patience_ends() {
+        let mut reads = Reads::default();
+        reads.add(member(1), at(1200));
+        assert_eq!(reads.start_round(at(0)), Some(1));
+        assert_eq!(reads.start_round(at(499)), None);
+        assert_eq!(reads.start_round(at(500)), Some(2));
+        reads.restart();
+        assert_eq!(reads.start_round(at(501)), Some(3));
+        assert!(reads.take_late(at(1199)).is_empty());
+        assert_eq!(reads.take_late(at(1200)).len(), 1);
+        reads.confirm(3, 5);
+        assert!(reads.take_ready(9).is_empty());
+    }
+}

@@ -1,0 +1,103 @@
+//! Committed entries become visible, and answers go out.
+
+use super::{Answer, Asker, Replica};
+use crate::peer_message::{PeerMessage, for_others};
+use crate::raft::consensus::Pending;
+use crate::{Error, ReadAsker};
+
+impl Replica {
+    pub(super) fn apply(&mut self, pending: Pending) -> Result<(), Error> {
+        let (term, index) = (pending.batch.term, pending.batch.index);
+        let body = match pending.changes_configuration {
+            true => Some(self.consensus.body(index)?),
+            false => None,
+        };
+        self.machine.apply(pending.batch, pending.appended);
+        self.consensus.applied(index, body.as_ref())?;
+        while self
+            .sealed
+            .front()
+            .is_some_and(|sealed| sealed.index <= index)
+        {
+            let sealed = self.sealed.pop_front().expect("just seen");
+            if (sealed.index, sealed.term) == (index, term) {
+                self.give(sealed.answers, index);
+            } else {
+                // Another leader's entry stands in its place.
+                self.fail_answers(sealed.answers, &changed());
+            }
+        }
+        self.release_forwarded(index);
+        Ok(())
+    }
+
+    /// Answers that may go out, but for compactions whose sweep is waited for.
+    pub(super) fn give(&mut self, answers: Vec<Answer>, index: u64) {
+        let swept = self.machine.swept();
+        for mut answer in answers {
+            answer.index = index;
+            if answer.swept.is_none_or(|at| at <= swept) {
+                self.send_answer(answer);
+            } else {
+                self.unswept.push(answer);
+            }
+        }
+    }
+
+    /// The answers of physical compactions that may go out by now.
+    pub fn release_swept(&mut self) {
+        let swept = self.machine.swept();
+        let due = |answer: &mut Answer| answer.swept.is_none_or(|at| at <= swept);
+        let due: Vec<Answer> = self.unswept.extract_if(.., due).collect();
+        due.into_iter().for_each(|answer| self.send_answer(answer));
+    }
+
+    /// The answers of all other physical compactions, which the end overtakes:
+    /// what they let go, goes after the next start.
+    pub fn release_never_swept(&mut self) {
+        let unswept = std::mem::take(&mut self.unswept);
+        unswept
+            .into_iter()
+            .for_each(|answer| self.send_answer(answer));
+    }
+
+    pub(super) fn fail_answers(&mut self, answers: Vec<Answer>, error: &Error) {
+        for answer in answers {
+            self.send_answer(answer.failed(error));
+        }
+    }
+
+    pub(super) fn send_answer(&mut self, answer: Answer) {
+        match answer.to {
+            Asker::Member { member, number } => {
+                let outcome = Box::new(answer.outcome.map_err(for_others));
+                let message = PeerMessage::Answer {
+                    number,
+                    index: answer.index,
+                    outcome,
+                };
+                self.output.messages.push((member, message));
+            }
+            Asker::Nobody => {}
+            Asker::Local(_) => self.output.answers.push(answer),
+        }
+    }
+
+    /// Reads whose index is applied.
+    pub(super) fn release_reads(&mut self) {
+        for (index, asker) in self.reads.take_ready(self.engine.applied_index()) {
+            match asker {
+                ReadAsker::Member { member, round } => {
+                    let message = PeerMessage::ReadAt { round, index };
+                    self.output.messages.push((member, message));
+                }
+                ReadAsker::Local(_) => self.output.reads.push((asker, Ok(()))),
+            }
+        }
+    }
+}
+
+/// What those are told whose leader is no more.
+pub(super) fn changed() -> Error {
+    Error::Refused(etcd_api::Error::LeaderChanged.into())
+}

@@ -1,0 +1,195 @@
+//! From commands to the next entry.
+//!
+//! One batch is under way at a time, and the next one is evaluated behind it:
+//! a burst of `n` commands costs about two flushes, whatever `n` is, and a lone
+//! command costs one.
+
+use environment::Instant;
+use etcd_api::etcdserverpb::alarm_request::AlarmAction;
+use etcd_api::etcdserverpb::{AlarmRequest, AlarmType};
+use revisions::Command;
+
+use super::{Answer, Asker, Lead, Replica};
+use crate::Error;
+
+/// A proposed batch and who waits for it.
+#[derive(Debug)]
+pub(super) struct Sealed {
+    pub index: u64,
+    pub term: u64,
+    pub answers: Vec<Answer>,
+    pub deadline: Instant,
+}
+
+impl Replica {
+    /// Whether [`Replica::propose`] would do something with the command: there
+    /// is a leader, and room in the batch where that is this member.
+    pub fn takes(&self, command: &Command) -> bool {
+        if self.failed.is_some() {
+            return true;
+        }
+        match self.lead {
+            Lead::Ready => {
+                let alone = command.changes_configuration();
+                let busy = !self.open.is_empty()
+                    || self.machine.configuration_is_pending()
+                    || self.consensus.raft().has_pending_conf();
+                !self.machine.batch_is_full() && !(alone && busy)
+            }
+            Lead::Behind { .. } => false,
+            Lead::No => self.leader != 0,
+        }
+    }
+
+    /// Evaluates a command into the open batch, or hands it to the leader.
+    /// False when it was refused at once. Only when [`Replica::takes`] says so.
+    pub fn propose(&mut self, command: &Command, to: Asker) -> bool {
+        if let Some(error) = &self.failed {
+            let answer = Answer::new(to, Err(error.clone()));
+            self.output.answers.push(answer);
+            return false;
+        }
+        assert!(
+            self.takes(command),
+            "nobody here can do that now: {command:?}"
+        );
+        if self.lead == Lead::Ready {
+            self.evaluate(command, to)
+        } else {
+            self.forward(command, to);
+            true
+        }
+    }
+
+    pub(super) fn evaluate(&mut self, command: &Command, to: Asker) -> bool {
+        let outcome = match self.check_configuration_change(command) {
+            Ok(()) => self.machine.evaluate(command).map_err(Error::Refused),
+            Err(refusal) => Err(Error::Refused(refusal.into())),
+        };
+        let done = outcome.is_ok();
+        let swept = match command {
+            Command::Compact(compact) if compact.physical && done => Some(compact.revision),
+            _ => None,
+        };
+        self.open.push(Answer {
+            swept,
+            roomless: command.needs_no_room().then(|| command.clone()),
+            ..Answer::new(to, outcome)
+        });
+        done
+    }
+
+    /// Takes up what time has brought: leases that have expired.
+    pub(super) fn expire_leases(&mut self, now: Instant) {
+        if self.lead == Lead::Ready && self.due.is_empty() {
+            self.due.extend(self.machine.expired(now));
+        }
+    }
+
+    /// Evaluates the replica's own commands, as many as the open batch has
+    /// room for: together they may be more than any batch holds.
+    fn propose_due(&mut self) {
+        while self.lead == Lead::Ready
+            && !self.machine.batch_is_full()
+            && let Some(command) = self.due.pop_front()
+        {
+            let done = self.evaluate(&command, Asker::Nobody);
+            self.leases_expired += u64::from(done);
+        }
+    }
+
+    /// Seals what is open and proposes it, if nothing is under way. Where the
+    /// log finds no room, everyone shall see it: the alarm NOSPACE is raised,
+    /// as when the quota is used up, until someone disarms it.
+    pub(super) fn append(&mut self) -> Result<(), Error> {
+        self.propose_due();
+        let Some((error, answers)) = self.append_open()? else {
+            return Ok(());
+        };
+        tracing::warn!(reason = %error, "writes are refused: raising the alarm NOSPACE");
+        let (spared, refused): (Vec<_>, Vec<_>) = answers
+            .into_iter()
+            .partition(|answer| answer.roomless.is_some());
+        self.answer_all(refused, &error);
+        self.evaluate(&self.no_space_alarm(), Asker::Nobody);
+        for answer in spared {
+            let command = answer.roomless.expect("only what needs no room is spared");
+            self.evaluate(&command, answer.to);
+        }
+        // Without room for these either, the next refusal tries again.
+        if let Some((error, answers)) = self.append_open()? {
+            self.answer_all(answers, &error);
+        }
+        Ok(())
+    }
+
+    /// The answers of a batch that there is no room for, and why.
+    fn append_open(&mut self) -> Result<Option<(Error, Vec<Answer>)>, Error> {
+        if self.lead != Lead::Ready || self.open.is_empty() || self.has_unapplied() {
+            return Ok(None);
+        }
+        if self.consensus.raft().lead_transferee.is_some() {
+            return Ok(None);
+        }
+        let (term, index) = self.consensus.next();
+        let answers = std::mem::take(&mut self.open);
+        let Some(batch) = self.machine.seal(term, index) else {
+            // Nothing was written and nothing unapplied was seen.
+            self.give(answers, index - 1);
+            return Ok(None);
+        };
+        let body = batch.encode()?;
+        if let Err(error) = self.engine.check(&batch, &body) {
+            let no_room = is_no_room(&error);
+            let error = Error::Refused(error.into());
+            self.machine.abandon();
+            if no_room {
+                return Ok(Some((error, answers)));
+            }
+            self.answer_all(answers, &error);
+            return Ok(None);
+        }
+        self.sealed.push_back(Sealed {
+            index,
+            term,
+            answers,
+            deadline: self.clock.now() + self.patience,
+        });
+        self.consensus.propose(batch, body)?;
+        Ok(None)
+    }
+
+    /// Something this member proposed is not applied yet.
+    fn has_unapplied(&self) -> bool {
+        let (_, next) = self.consensus.next();
+        self.engine.applied_index() + 1 < next
+    }
+
+    fn answer_all(&mut self, answers: Vec<Answer>, error: &Error) {
+        let failed = answers.into_iter().map(|answer| answer.failed(error));
+        self.output.answers.extend(failed);
+    }
+
+    fn no_space_alarm(&self) -> Command {
+        Command::Alarm(AlarmRequest {
+            action: AlarmAction::Activate.into(),
+            member_id: self.member_id,
+            alarm: AlarmType::Nospace.into(),
+        })
+    }
+
+    /// Nothing is evaluated, sealed or under way.
+    pub fn is_idle(&self) -> bool {
+        self.open.is_empty() && self.sealed.is_empty() && self.due.is_empty()
+    }
+
+    /// Nothing is in the open batch.
+    pub fn open_is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+}
+
+fn is_no_room(error: &engine::Error) -> bool {
+    use engine::Error;
+    matches!(error, Error::NoSpace { .. } | Error::MemoryLimit { .. })
+}

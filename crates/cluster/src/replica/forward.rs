@@ -1,0 +1,103 @@
+//! Commands that a follower was asked for: the leader does them.
+//!
+//! They are sent once. When the leader's answer comes, it waits until this
+//! member has applied what it tells of, so that who asked can read it here.
+
+use std::collections::BTreeMap;
+
+use environment::Instant;
+use revisions::{Command, Response};
+
+use super::{Answer, Asker, Lead, Replica, apply};
+use crate::Error;
+use crate::peer_message::PeerMessage;
+
+#[derive(Debug)]
+struct Sent {
+    to: Asker,
+    deadline: Instant,
+}
+
+/// What is under way to the leader and back.
+#[derive(Debug, Default)]
+pub(super) struct Forwarded {
+    last_number: u64,
+    sent: BTreeMap<u64, Sent>,
+    /// Answers that wait until their entry is applied here.
+    waiting: Vec<Answer>,
+}
+
+impl Forwarded {
+    fn add(&mut self, to: Asker, deadline: Instant) -> u64 {
+        self.last_number += 1;
+        self.sent.insert(self.last_number, Sent { to, deadline });
+        self.last_number
+    }
+
+    /// All that nobody has answered.
+    pub fn take_all(&mut self) -> Vec<Answer> {
+        let sent = std::mem::take(&mut self.sent).into_values();
+        sent.map(|sent| Answer::new(sent.to, Err(apply::changed())))
+            .collect()
+    }
+
+    /// Those whose patience has ended.
+    pub fn take_late(&mut self, now: Instant) -> Vec<Answer> {
+        let late = self.sent.extract_if(.., |_, sent| now >= sent.deadline);
+        late.map(|(_, sent)| Answer::new(sent.to, Err(apply::changed())))
+            .collect()
+    }
+}
+
+impl Replica {
+    pub(super) fn forward(&mut self, command: &Command, to: Asker) {
+        let deadline = self.clock.now() + self.patience;
+        let number = self.forwarded.add(to, deadline);
+        let message = PeerMessage::Command {
+            number,
+            command: command.clone(),
+        };
+        self.output.messages.push((self.leader, message));
+    }
+
+    /// A follower takes this member for the leader.
+    pub(super) fn do_for_another(&mut self, member: u64, number: u64, command: &Command) {
+        let to = Asker::Member { member, number };
+        if self.lead == Lead::Ready && self.takes(command) {
+            self.evaluate(command, to);
+        } else {
+            // Not sent on: it could go round in circles.
+            let refused = if self.lead == Lead::Ready {
+                Error::Refused(etcd_api::Error::TooManyRequests.into())
+            } else {
+                apply::changed()
+            };
+            self.send_answer(Answer::new(to, Err(refused)));
+        }
+    }
+
+    /// The leader's answer to a command of this member's.
+    pub(super) fn answered(
+        &mut self,
+        number: u64,
+        index: u64,
+        outcome: Result<Response, revisions::Error>,
+    ) {
+        let Some(sent) = self.forwarded.sent.remove(&number) else {
+            return;
+        };
+        let mut answer = Answer::new(sent.to, outcome.map_err(Error::Refused));
+        answer.index = index;
+        self.forwarded.waiting.push(answer);
+        self.release_forwarded(self.engine.applied_index());
+    }
+
+    /// Answers whose entry is applied here by now.
+    pub(super) fn release_forwarded(&mut self, applied: u64) {
+        let ready = |answer: &mut Answer| answer.index <= applied;
+        let ready: Vec<Answer> = self.forwarded.waiting.extract_if(.., ready).collect();
+        ready
+            .into_iter()
+            .for_each(|answer| self.send_answer(answer));
+    }
+}

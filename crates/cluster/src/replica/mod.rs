@@ -1,0 +1,307 @@
+//! One member without threads, clock or network: the state machine, the log and
+//! the consensus, and what people wait for.
+//!
+//! ```text
+//!   propose ──► open batch ──seal──► sealed ──► log, peers ──► committed ──► applied ──► answered
+//!   (leader)    (evaluated)          (one at most)
+//!   propose ──► forwarded to the leader ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─► answer, applied ──► answered
+//!   (follower)
+//!   read ─────► a round of confirmation ─────────────────────► index applied ────► answered
+//! ```
+//!
+//! Inputs: [`Replica::propose`], [`Replica::read`], [`Replica::receive`],
+//! [`Replica::tick`], [`Replica::persisted`], and [`Replica::run`], which does
+//! what the inputs brought about and appends to the log. Output:
+//! [`Replica::take_output`]. The same object runs in production and in
+//! simulation.
+//!
+//! Invariants: batches are applied in the order of the log; an answer leaves
+//! only after every batch that its evaluation could see is applied here, even
+//! when the command itself wrote nothing; nothing is evaluated before the
+//! leader has applied its own term's first entry, and all that was evaluated
+//! and not committed is dropped with the lead.
+
+mod answer;
+mod apply;
+mod batch;
+mod forward;
+mod lead;
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Commitment, Engine, Sequence};
+use environment::{Clock, Disk, Instant};
+use revisions::{Command, Machine, Reader};
+
+use crate::peer_message::PeerMessage;
+use crate::raft::consensus::{Consensus, Elections, Progress};
+use crate::reads::Reads;
+use crate::{Error, ReadAsker};
+
+pub use answer::{Answer, Asker};
+
+use forward::Forwarded;
+use lead::Lead;
+
+/// What a replica is started with.
+#[derive(Debug)]
+pub struct ReplicaOptions {
+    /// The state machine's and the engine's options: who this is, and who
+    /// belongs to a new cluster.
+    pub machine: revisions::Options,
+    /// Between two ticks of the consensus.
+    pub heartbeat_interval: Duration,
+    /// Without word from a leader for so long, members may stand for election.
+    pub election_timeout: Duration,
+    /// Draws this member's own patience, from one to two election timeouts.
+    pub seed: u64,
+}
+
+/// What a replica has to say.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// To other members.
+    pub messages: Vec<(u64, PeerMessage)>,
+    /// To those who asked.
+    pub answers: Vec<Answer>,
+    /// Reads that may be served now, or never.
+    pub reads: Vec<(ReadAsker, Result<(), Error>)>,
+}
+
+/// One member.
+#[derive(Debug)]
+pub struct Replica {
+    member_id: u64,
+    machine: Machine,
+    engine: Engine,
+    reader: Reader,
+    consensus: Consensus,
+    clock: Arc<dyn Clock>,
+    lead: Lead,
+    /// Who leads, as far as this member knows; 0: nobody.
+    leader: u64,
+    heartbeat_interval: Duration,
+    next_tick: Instant,
+    /// After so long nobody waits any more.
+    patience: Duration,
+    /// Answers of the open batch, in order of evaluation.
+    open: Vec<Answer>,
+    sealed: VecDeque<batch::Sealed>,
+    /// The replica's own commands that wait for room in a batch.
+    due: VecDeque<Command>,
+    /// Leases ended because nobody renewed them, since the start.
+    leases_expired: u64,
+    /// Of physical compactions that are applied and not swept.
+    unswept: Vec<Answer>,
+    reads: Reads,
+    forwarded: Forwarded,
+    output: Output,
+    /// Set by the first failure of the log; never cleared.
+    failed: Option<Error>,
+}
+
+impl Replica {
+    /// Recovers what the directory holds.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        mut options: ReplicaOptions,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Replica, Error> {
+        let member_id = options.machine.member_id;
+        assert_ne!(member_id, 0, "0 is nobody's id");
+        options.machine.engine.commitment = Commitment::Quorum;
+        let machine = options.machine.clone();
+        let opened = Machine::open(disk, directory, machine, Arc::clone(&clock));
+        let (machine, reader, recovered) =
+            opened.map_err(|error| Error::Storage(error.to_string()))?;
+        let engine = reader.engine().clone();
+        let members = lead::configuration(&reader.members());
+        let elections = elections(&options);
+        let consensus = Consensus::start(elections, engine.clone(), recovered, members)?;
+        let now = clock.now();
+        let mut replica = Replica {
+            member_id,
+            machine,
+            engine,
+            reader,
+            consensus,
+            clock,
+            lead: Lead::No,
+            leader: 0,
+            heartbeat_interval: options.heartbeat_interval,
+            next_tick: now + options.heartbeat_interval,
+            patience: Duration::from_secs(5) + options.election_timeout * 2,
+            open: Vec::new(),
+            sealed: VecDeque::new(),
+            due: VecDeque::new(),
+            leases_expired: 0,
+            unswept: Vec::new(),
+            reads: Reads::default(),
+            forwarded: Forwarded::default(),
+            output: Output::default(),
+            failed: None,
+        };
+        replica.stand_if_alone()?;
+        Ok(replica)
+    }
+
+    /// Reads of what is applied.
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Whether a compaction's sweep is under way: steps of upkeep should follow
+    /// each other.
+    pub fn is_sweeping(&self) -> bool {
+        self.machine.is_sweeping()
+    }
+
+    /// The state machine.
+    pub fn machine(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    /// A message from another member.
+    pub fn receive(&mut self, from: u64, message: PeerMessage) {
+        if self.failed.is_some() {
+            return;
+        }
+        match message {
+            PeerMessage::Raft(message) if message.from == from => self.consensus.step(message),
+            PeerMessage::Raft(message) => {
+                tracing::warn!(from, ?message, "a message in another member's name");
+            }
+            PeerMessage::ReadIndex { round } => {
+                let member = ReadAsker::Member {
+                    member: from,
+                    round,
+                };
+                self.read(member);
+            }
+            PeerMessage::ReadAt { round, index } => self.reads.confirm(round, index),
+            PeerMessage::Command { number, command } => self.do_for_another(from, number, &command),
+            PeerMessage::Answer {
+                number,
+                index,
+                outcome,
+            } => self.answered(number, index, *outcome),
+        }
+    }
+
+    /// Wants to know when a read of [`Replica::reader`] sees everything that
+    /// was acknowledged before this.
+    pub fn read(&mut self, asker: ReadAsker) {
+        match &self.failed {
+            Some(error @ Error::Stopped) => {
+                let outcome = Err(error.clone());
+                self.output.reads.push((asker, outcome));
+            }
+            _ => self.reads.add(asker, self.clock.now() + self.patience),
+        }
+    }
+
+    /// The flush thread's word.
+    pub fn persisted(&mut self, outcome: Result<Sequence, String>) {
+        match outcome {
+            Ok(sequence) => self.consensus.persisted(sequence),
+            Err(reason) => self.fail(Error::LogFailed { reason }),
+        }
+    }
+
+    /// Looks at the clock: heartbeats, elections, leases, patience.
+    pub fn tick(&mut self) {
+        let now = self.clock.now();
+        // A long pause is one tick, not many: nobody was heard meanwhile
+        // because nobody listened.
+        if now >= self.next_tick {
+            self.next_tick = now + self.heartbeat_interval;
+            if self.failed.is_none() {
+                self.consensus.tick();
+            }
+            self.expire_leases(now);
+            self.give_up(now);
+        }
+    }
+
+    /// Does what the inputs have brought about.
+    pub fn run(&mut self) {
+        if let Err(error) = self.try_run() {
+            self.fail(error);
+        }
+    }
+
+    fn try_run(&mut self) -> Result<(), Error> {
+        if self.failed.is_some() {
+            return Ok(());
+        }
+        self.settle()?;
+        self.append()?;
+        self.start_reads();
+        self.settle()
+    }
+
+    /// Lets the consensus go on until nothing comes of it.
+    fn settle(&mut self) -> Result<(), Error> {
+        loop {
+            let mut progress = Progress::default();
+            self.consensus.advance(&mut progress)?;
+            let more = !progress.committed.is_empty();
+            let messages = progress.messages.into_iter();
+            self.output
+                .messages
+                .extend(messages.map(|message| (message.to, PeerMessage::Raft(message))));
+            for pending in progress.committed {
+                self.apply(pending)?;
+            }
+            for (round, index) in progress.reads {
+                self.reads.confirm(round, index);
+            }
+            self.observe_lead();
+            self.release_reads();
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Why nothing is written any more, if that is so.
+    pub fn failure(&self) -> Option<&Error> {
+        self.failed.as_ref()
+    }
+
+    /// What is to be sent and answered, in order.
+    pub fn take_output(&mut self) -> Output {
+        std::mem::take(&mut self.output)
+    }
+
+    /// The log has failed, or the node stops: nothing that is not applied will
+    /// be answered with anything but `error`, now or later.
+    pub fn fail(&mut self, error: Error) {
+        let error = self.failed.get_or_insert(error).clone();
+        self.due.clear();
+        let sealed = self.sealed.drain(..).flat_map(|sealed| sealed.answers);
+        let waiting = sealed.chain(self.open.drain(..));
+        let waiting = waiting.chain(self.forwarded.take_all());
+        let failed: Vec<Answer> = waiting.map(|answer| answer.failed(&error)).collect();
+        self.output.answers.extend(failed);
+        // Nobody will be renewed or revoked here: who waits for it is told.
+        self.lead = Lead::No;
+        self.machine.demote();
+    }
+}
+
+fn elections(options: &ReplicaOptions) -> Elections {
+    let heartbeat = options.heartbeat_interval.as_nanos().max(1);
+    let ticks = (options.election_timeout.as_nanos() / heartbeat).max(2) as usize;
+    let mut random = environment::randomness::Random::from_seed(options.seed);
+    Elections {
+        member_id: options.machine.member_id,
+        patience_ticks: ticks + random.below(ticks as u64) as usize,
+        election_ticks: ticks,
+        heartbeat_ticks: 1,
+    }
+}
