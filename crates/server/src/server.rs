@@ -179,6 +179,11 @@ fn start_node(config: &Config, mut options: NodeOptions) -> Result<(Node, Member
         None => Membership::of(config)?,
     };
     options.machine.member_id = membership.identity.member;
+    options.machine.initial_members = vec![revisions::Member {
+        id: membership.identity.member,
+        peer_urls: membership.peer_urls.clone(),
+        ..revisions::Member::default()
+    }];
     let node = Node::start(options)?;
     if found.is_none() {
         membership.keep(&RealDisk, directory)?;

@@ -26,6 +26,18 @@ pub(super) enum Lead {
     Ready,
 }
 
+/// Who this member is. A directory that one member began alone knows best.
+pub(super) fn own_id(id: u64, members: &Members) -> Result<u64, Error> {
+    let mut all = members.iter();
+    match (all.next(), all.next()) {
+        (Some(only), None) => Ok(only.id),
+        _ if members.is_removed(id) => Err(Error::Storage(format!(
+            "member {id:x} was removed from its cluster; begin anew in an empty directory, as a new member"
+        ))),
+        _ => Ok(id),
+    }
+}
+
 /// Raft's words for who votes and who learns.
 pub(super) fn configuration(members: &Members) -> ConfState {
     let mut state = ConfState::default();

@@ -111,16 +111,17 @@ impl Replica {
         mut options: ReplicaOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Replica, Error> {
-        let member_id = options.machine.member_id;
-        assert_ne!(member_id, 0, "0 is nobody's id");
+        assert_ne!(options.machine.member_id, 0, "0 is nobody's id");
         options.machine.engine.commitment = Commitment::Quorum;
         let machine = options.machine.clone();
         let opened = Machine::open(disk, directory, machine, Arc::clone(&clock));
         let (machine, reader, recovered) =
             opened.map_err(|error| Error::Storage(error.to_string()))?;
         let engine = reader.engine().clone();
-        let members = lead::configuration(&reader.members());
-        let elections = elections(&options);
+        let members = reader.members();
+        let member_id = lead::own_id(options.machine.member_id, &members)?;
+        let members = lead::configuration(&members);
+        let elections = elections(&options, member_id);
         let consensus = Consensus::start(elections, engine.clone(), recovered, members)?;
         let now = clock.now();
         let mut replica = Replica {
@@ -294,12 +295,12 @@ impl Replica {
     }
 }
 
-fn elections(options: &ReplicaOptions) -> Elections {
+fn elections(options: &ReplicaOptions, member_id: u64) -> Elections {
     let heartbeat = options.heartbeat_interval.as_nanos().max(1);
     let ticks = (options.election_timeout.as_nanos() / heartbeat).max(2) as usize;
     let mut random = environment::randomness::Random::from_seed(options.seed);
     Elections {
-        member_id: options.machine.member_id,
+        member_id,
         patience_ticks: ticks + random.below(ticks as u64) as usize,
         election_ticks: ticks,
         heartbeat_ticks: 1,
