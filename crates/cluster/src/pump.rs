@@ -200,12 +200,11 @@ impl Pump {
 
     fn upkeep(&mut self) {
         self.observing.sweeping(self.replica.is_sweeping());
-        if let Err(error) = self.replica.machine().maintain() {
+        if let Err(error) = self.replica.upkeep() {
             // Checkpoint and reclaim can wait: nothing acknowledged depends on them.
             warn!(%error, "upkeep of the log failed; it will be tried again");
         }
         self.observing.sweeping(self.replica.is_sweeping());
-        self.replica.release_swept();
     }
 
     /// Nobody waits for a leader for ever.
@@ -245,7 +244,9 @@ impl Pump {
             return;
         };
         let failure = failure.clone();
-        error!(reason = %failure, "no write is accepted until the next start");
+        if !matches!(failure, Error::Stopped) {
+            error!(reason = %failure, "no write is accepted until the next start");
+        }
         self.closed = true;
         self.inbox.close(failure.clone());
         for waiting in std::mem::take(&mut self.backlog) {

@@ -134,11 +134,6 @@ impl Reads {
         let all = self.waiting.drain(..).chain(confirmed);
         all.map(|waiting| waiting.asker).collect()
     }
-
-    /// Nobody waits.
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty() && self.under_way.is_none() && self.confirmed.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -187,7 +182,7 @@ mod tests {
         );
         reads.confirm(2, 41);
         assert_eq!(rounds(reads.take_ready(0)), [(41, Some(3))]);
-        assert!(reads.is_empty());
+        assert!(reads.take_all().is_empty());
     }
 
     #[test]

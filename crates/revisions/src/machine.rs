@@ -329,6 +329,11 @@ impl Machine {
         Ok(self.applier.close()?)
     }
 
+    /// Keeps the log from this entry on, for members that are behind.
+    pub fn keep_entries(&mut self, from: Option<&engine::Entry>) {
+        self.applier.keep_entries(from);
+    }
+
     /// Writes a checkpoint now and waits for it.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
         let state = self.shared.checkpoint_state();

@@ -30,6 +30,10 @@ const APPEND_BYTES_MAX: u64 = 1 << 20;
 const APPENDS_IN_FLIGHT_MAX: usize = 256;
 /// Entries of the leader that no majority has yet, in bytes.
 const UNCOMMITTED_BYTES_MAX: u64 = 256 << 20;
+/// Entries kept in the log for members that are behind (etcd's
+/// snapshot-catchup-entries), and their bytes.
+const ENTRIES_KEPT_MAX: usize = 5000;
+const BYTES_KEPT_MAX: u64 = 64 << 20;
 /// Bytes of entries remembered for peers.
 const CACHED_BYTES_MAX: u64 = 16 << 20;
 
@@ -403,24 +407,19 @@ impl Consensus {
         &self.node.raft
     }
 
-    /// Raft's log.
-    pub fn view(&mut self) -> &mut View {
-        self.node.mut_store()
+    /// Lets go of old entries that are applied. Returns the oldest that is kept,
+    /// for members that are behind; alone in the cluster, there are none.
+    pub fn trim(&mut self, applied: u64) -> Option<Entry> {
+        let alone = self.node.raft.prs().is_singleton();
+        let entries_max = if alone { 0 } else { ENTRIES_KEPT_MAX };
+        let view = self.node.mut_store();
+        view.trim(applied, entries_max, BYTES_KEPT_MAX);
+        view.entry(view.first()).copied().filter(|_| !alone)
     }
 
     /// Hands the lead to a peer.
     pub fn transfer(&mut self, to: u64) {
         self.node.transfer_leader(to);
-    }
-
-    /// Nothing waits for the device.
-    pub fn is_flushed(&self) -> bool {
-        self.appended <= self.durable
-    }
-
-    /// Entries in the log that are not applied.
-    pub fn pending(&self) -> &VecDeque<Pending> {
-        &self.pending
     }
 }
 

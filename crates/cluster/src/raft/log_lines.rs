@@ -2,7 +2,8 @@
 
 use slog::{Drain, Level, Logger, OwnedKVList, Record};
 
-/// Says to `tracing` what the library says to `slog`.
+/// Says to `tracing` what the library says to `slog`, more quietly: who leads is
+/// told by the replica.
 struct ToTracing;
 
 impl Drain for ToTracing {
@@ -13,8 +14,9 @@ impl Drain for ToTracing {
         match record.level() {
             Level::Critical | Level::Error => tracing::error!(target: "raft", "{}", record.msg()),
             Level::Warning => tracing::warn!(target: "raft", "{}", record.msg()),
-            Level::Info => tracing::info!(target: "raft", "{}", record.msg()),
-            Level::Debug | Level::Trace => tracing::debug!(target: "raft", "{}", record.msg()),
+            Level::Info | Level::Debug | Level::Trace => {
+                tracing::debug!(target: "raft", "{}", record.msg())
+            }
         }
         Ok(())
     }

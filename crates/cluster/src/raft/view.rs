@@ -38,6 +38,8 @@ pub(crate) struct View {
     forgotten: usize,
     cached_bytes: u64,
     cached_bytes_max: u64,
+    /// Bytes of all slots' entries in the log.
+    kept_bytes: u64,
 }
 
 impl View {
@@ -64,6 +66,7 @@ impl View {
             forgotten: 0,
             cached_bytes: 0,
             cached_bytes_max,
+            kept_bytes: 0,
         };
         for &entry in &recovered.entries {
             let unapplied = entry.index.checked_sub(first_unapplied);
@@ -86,6 +89,7 @@ impl View {
         } else {
             self.cached_bytes += entry.body_bytes;
         }
+        self.kept_bytes += entry.body_bytes;
         self.slots.push_back(Slot { entry, body });
         self.forget();
     }
@@ -102,6 +106,7 @@ impl View {
         let kept = (index - self.base.0 - 1) as usize;
         let dropped = (self.slots.get(kept)?.entry, self.slots.back()?.entry);
         for slot in self.slots.drain(kept..) {
+            self.kept_bytes -= slot.entry.body_bytes;
             if slot.body.is_some() {
                 self.cached_bytes -= slot.entry.body_bytes;
             }
@@ -110,24 +115,20 @@ impl View {
         Some(dropped)
     }
 
-    /// Lets go of the entries up to `index`: who needs them needs a snapshot.
-    pub fn compact(&mut self, index: u64) {
-        while let Some(first) = self.slots.front().filter(|slot| slot.entry.index <= index) {
-            self.base = (first.entry.index, first.entry.term);
-            let slot = self.slots.pop_front().expect("just seen");
+    /// Lets go of the oldest entries, as long as they are applied and more than
+    /// so many, or more than so many bytes, are kept: a member that still needs
+    /// them needs a snapshot.
+    pub fn trim(&mut self, applied: u64, entries_max: usize, bytes_max: u64) {
+        while (self.slots.len() > entries_max || self.kept_bytes > bytes_max)
+            && let Some(slot) = self.slots.pop_front_if(|slot| slot.entry.index <= applied)
+        {
+            self.base = (slot.entry.index, slot.entry.term);
+            self.kept_bytes -= slot.entry.body_bytes;
             match slot.body {
                 Some(_) => self.cached_bytes -= slot.entry.body_bytes,
                 None => self.forgotten -= 1,
             }
         }
-    }
-
-    /// Goes on behind a snapshot that replaced everything.
-    pub fn reset(&mut self, base: (u64, u64), conf_state: ConfState) {
-        self.slots.clear();
-        (self.forgotten, self.cached_bytes) = (0, 0);
-        self.base = base;
-        self.conf_state = conf_state;
     }
 
     /// Keeps the bytes in memory below their limit; the newest entry's stay.
@@ -144,10 +145,6 @@ impl View {
         self.conf_state = conf_state;
     }
 
-    pub fn conf_state(&self) -> &ConfState {
-        &self.conf_state
-    }
-
     /// Index of the last entry.
     pub fn last(&self) -> u64 {
         self.base.0 + self.slots.len() as u64
@@ -162,13 +159,6 @@ impl View {
     /// The entry's place.
     pub fn entry(&self, index: u64) -> Option<&Entry> {
         self.slot(index).map(|slot| &slot.entry)
-    }
-
-    /// Bytes of the entries from `index` on.
-    pub fn bytes_from(&self, index: u64) -> u64 {
-        let skipped = index.saturating_sub(self.base.0 + 1) as usize;
-        let kept = self.slots.iter().skip(skipped);
-        kept.map(|slot| slot.entry.body_bytes).sum()
     }
 
     /// Index of the first entry that is kept.

@@ -45,7 +45,7 @@ impl Replica {
     }
 
     /// The answers of physical compactions that may go out by now.
-    pub fn release_swept(&mut self) {
+    pub(super) fn release_swept(&mut self) {
         let swept = self.machine.swept();
         let due = |answer: &mut Answer| answer.swept.is_none_or(|at| at <= swept);
         let due: Vec<Answer> = self.unswept.extract_if(.., due).collect();

@@ -274,6 +274,15 @@ impl Replica {
         self.failed.as_ref()
     }
 
+    /// A step of checkpointing, sweeping and reclaim, when due.
+    pub fn upkeep(&mut self) -> Result<(), Error> {
+        let kept = self.consensus.trim(self.engine.applied_index());
+        self.machine.keep_entries(kept.as_ref());
+        let outcome = self.machine.maintain();
+        self.release_swept();
+        outcome.map_err(|error| Error::Storage(error.to_string()))
+    }
+
     /// What is to be sent and answered, in order.
     pub fn take_output(&mut self) -> Output {
         std::mem::take(&mut self.output)
@@ -289,6 +298,11 @@ impl Replica {
         let waiting = waiting.chain(self.forwarded.take_all());
         let failed: Vec<Answer> = waiting.map(|answer| answer.failed(&error)).collect();
         self.output.answers.extend(failed);
+        if let Error::Stopped = error {
+            for asker in self.reads.take_all() {
+                self.output.reads.push((asker, Err(Error::Stopped)));
+            }
+        }
         // Nobody will be renewed or revoked here: who waits for it is told.
         self.lead = Lead::No;
         self.machine.demote();
