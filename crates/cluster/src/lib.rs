@@ -30,6 +30,7 @@ mod pump;
 mod raft;
 mod reads;
 mod replica;
+mod transport;
 
 pub use error::Error;
 pub use inbox::Pending;
@@ -40,3 +41,4 @@ pub use outbox::Outbox;
 pub use peer_message::PeerMessage;
 pub use reads::ReadAsker;
 pub use replica::{Answer, Asker, Output, Replica, ReplicaOptions};
+pub use transport::Network;

@@ -13,15 +13,18 @@ use revisions::{Command, Reader, Response};
 use tracing::{error, info};
 
 use crate::inbox::{Inbox, Pending};
-use crate::outbox::Nowhere;
+use crate::outbox::{Nowhere, Outbox};
 use crate::pump::{Progress, Pump};
-use crate::{Error, NodeOptions, Replica};
+use crate::transport::Transport;
+use crate::{Error, Network, NodeOptions, Replica};
 
 /// What a node says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     /// Raft's term: one more at every start.
     pub term: u64,
+    /// Who leads, as far as this member knows; 0: nobody.
+    pub leader: u64,
     /// Index of the newest batch that was appended.
     pub index: u64,
     /// Index of the newest batch that is applied; at most `index`.
@@ -43,12 +46,25 @@ struct Shared {
     inbox: Arc<Inbox>,
     reader: Reader,
     progress: Arc<Progress>,
+    /// `None` for a node alone.
+    transport: Option<Arc<Transport>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Node {
-    /// Recovers what the directory holds and starts the threads.
+    /// Recovers what the directory holds and starts the threads: a node alone,
+    /// which serves when this returns.
     pub fn start(options: NodeOptions) -> Result<Node, Error> {
+        Node::launch(options, None)
+    }
+
+    /// The same for a member of a cluster that meets over `network`. A leader
+    /// is found after this returns, when enough members are there.
+    pub fn start_member(options: NodeOptions, network: Network) -> Result<Node, Error> {
+        Node::launch(options, Some(network))
+    }
+
+    fn launch(options: NodeOptions, network: Option<Network>) -> Result<Node, Error> {
         let opened = options.clock.now();
         let replica = Replica::open(
             Arc::clone(&options.disk),
@@ -64,7 +80,19 @@ impl Node {
         }));
         let progress = Arc::new(Progress::default());
         let (for_pump, told) = (Arc::clone(&inbox), Arc::clone(&progress));
-        let mut pump = Pump::new(&options, replica, for_pump, Arc::new(Nowhere), told);
+        let transport = match network {
+            Some(network) => {
+                let incoming = Arc::clone(&inbox);
+                let transport = Transport::start(network, replica.member_id(), incoming)?;
+                Some(Arc::new(transport))
+            }
+            None => None,
+        };
+        let outbox: Arc<dyn Outbox> = match &transport {
+            Some(transport) => Arc::clone(transport) as Arc<dyn Outbox>,
+            None => Arc::new(Nowhere),
+        };
+        let mut pump = Pump::new(&options, replica, for_pump, outbox, told);
         pump.settle_alone();
         let latch = PanicLatch(Arc::clone(&inbox));
         let run = move || {
@@ -83,6 +111,7 @@ impl Node {
             inbox,
             reader,
             progress,
+            transport,
             thread: Mutex::new(Some(thread)),
         };
         Ok(Node {
@@ -138,6 +167,7 @@ impl Node {
         let progress = &self.shared.progress;
         Status {
             term: progress.term.load(Ordering::Relaxed),
+            leader: progress.leader.load(Ordering::Relaxed),
             applied_index: progress.applied_index.load(Ordering::Relaxed),
             index: progress.index.load(Ordering::Relaxed),
             waiting: self.shared.inbox.waiting(),
@@ -173,6 +203,9 @@ impl Shared {
             && thread.join().is_err()
         {
             error!("the replica thread panicked; what it had acknowledged is in the log");
+        }
+        if let Some(transport) = &self.transport {
+            transport.stop();
         }
     }
 }

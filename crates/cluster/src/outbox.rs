@@ -2,13 +2,20 @@
 
 use std::fmt::Debug;
 
+use revisions::Members;
+
 use crate::PeerMessage;
 
 /// Takes messages to other members. It must not wait; what it cannot send, it
 /// drops.
 pub trait Outbox: Debug + Send + Sync {
-    /// Sends each message to the member in front of it.
-    fn send(&self, messages: Vec<(u64, PeerMessage)>);
+    /// Sends each message to the member in front of it. Returns to whom nothing
+    /// can be sent at present.
+    fn send(&self, messages: Vec<(u64, PeerMessage)>) -> Vec<u64>;
+
+    /// Who belongs to the cluster, and where they are: at the start, and after
+    /// each change.
+    fn set_members(&self, members: &Members);
 }
 
 /// There are no others.
@@ -16,5 +23,9 @@ pub trait Outbox: Debug + Send + Sync {
 pub(crate) struct Nowhere;
 
 impl Outbox for Nowhere {
-    fn send(&self, _messages: Vec<(u64, PeerMessage)>) {}
+    fn send(&self, messages: Vec<(u64, PeerMessage)>) -> Vec<u64> {
+        messages.into_iter().map(|(to, _)| to).collect()
+    }
+
+    fn set_members(&self, _members: &Members) {}
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use environment::{Clock, Instant};
+use revisions::Members;
 use tracing::{error, warn};
 
 use crate::inbox::{Arrived, Inbox, Proposal};
@@ -57,6 +58,8 @@ pub(crate) struct Pump {
     tick: Duration,
     observing: Observing,
     closed: bool,
+    /// Whom the outbox knows.
+    members: Arc<Members>,
 }
 
 impl Pump {
@@ -84,12 +87,23 @@ impl Pump {
                 sweep_began: None,
             },
             closed: false,
+            members: Arc::default(),
+        }
+    }
+
+    /// Tells the outbox who belongs to the cluster, if that has changed.
+    fn tell_members(&mut self) {
+        let members = self.replica.reader().members();
+        if !Arc::ptr_eq(&members, &self.members) {
+            self.outbox.set_members(&members);
+            self.members = members;
         }
     }
 
     /// Alone in the cluster, there is nobody to wait for: what the log holds is
     /// applied before anyone reads, unless the log fails first.
     pub(crate) fn settle_alone(&mut self) {
+        self.tell_members();
         while self.replica.stands_alone() && self.replica.failure().is_none() {
             self.replica.run();
             if self.replica.leads() {
@@ -116,7 +130,7 @@ impl Pump {
 
     /// How long there is nothing to do, if nothing comes.
     fn idle_for(&self) -> Duration {
-        if self.takes_next() || self.replica.is_sweeping() {
+        if self.takes_next() || self.replica.has_spared() || self.replica.is_sweeping() {
             Duration::ZERO
         } else {
             self.tick
@@ -152,8 +166,9 @@ impl Pump {
         }
         self.upkeep();
         for answer in arrived.defragment {
-            let _ = answer.send(self.replica.machine().defragment().map_err(Error::from));
+            let _ = answer.send(self.defragment());
         }
+        self.tell_members();
         self.close_if_failed();
         self.give_up();
         // Whoever has an answer and asks for the status sees what it tells of.
@@ -188,7 +203,8 @@ impl Pump {
             reads,
         } = self.replica.take_output();
         if !messages.is_empty() {
-            self.outbox.send(messages);
+            let unreachable = self.outbox.send(messages);
+            self.replica.unreachable(&unreachable);
         }
         answers.into_iter().for_each(Answer::give);
         for (asker, outcome) in reads {
@@ -205,6 +221,13 @@ impl Pump {
             warn!(%error, "upkeep of the log failed; it will be tried again");
         }
         self.observing.sweeping(self.replica.is_sweeping());
+    }
+
+    fn defragment(&mut self) -> Result<(), Error> {
+        match self.replica.failure() {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(self.replica.machine().defragment()?),
+        }
     }
 
     /// Nobody waits for a leader for ever.

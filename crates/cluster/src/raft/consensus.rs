@@ -16,7 +16,7 @@
 use std::collections::VecDeque;
 
 use engine::{Appended, Batch, Body, Engine, Entry, HardState, Recovered, Sequence};
-use raft::eraftpb::{self, ConfState, Message, MessageType, SnapshotMetadata};
+use raft::eraftpb::{self, ConfState, Message, MessageType};
 use raft::{Config, RawNode, ReadOnlyOption, Ready, StateRole};
 
 use super::entry::{configuration_change, records_of, to_raft};
@@ -69,8 +69,6 @@ pub(crate) struct Progress {
     pub committed: Vec<Pending>,
     /// Rounds of reads that are confirmed, and the index each may read at.
     pub reads: Vec<(u64, u64)>,
-    /// A snapshot is to be fetched from the leader and installed.
-    pub snapshot: Option<SnapshotMetadata>,
 }
 
 /// A ready whose writes are not all on stable storage.
@@ -178,6 +176,10 @@ impl Consensus {
     /// have done.
     pub fn step(&mut self, message: Message) {
         let kind = message.get_msg_type();
+        if kind == MessageType::MsgSnapshot {
+            tracing::warn!("a snapshot was sent, and this release takes none");
+            return;
+        }
         if let Err(error) = self.node.step(message) {
             tracing::debug!(%error, ?kind, "a message was dropped");
         }
@@ -224,6 +226,18 @@ impl Consensus {
         self.node.read_index(round.to_le_bytes().to_vec());
     }
 
+    /// Nothing can be sent to a member at present: it is asked how far it is
+    /// before it gets more.
+    pub fn unreachable(&mut self, member: u64) {
+        self.node.report_unreachable(member);
+    }
+
+    /// A member cannot be sent a snapshot.
+    pub fn snapshot_failed(&mut self, member: u64) {
+        self.node
+            .report_snapshot(member, raft::SnapshotStatus::Failure);
+    }
+
     /// The log is on stable storage up to here.
     pub fn persisted(&mut self, sequence: Sequence) {
         self.durable = self.durable.max(sequence);
@@ -244,9 +258,10 @@ impl Consensus {
             progress
                 .reads
                 .extend(ready.take_read_states().iter().filter_map(round_of));
-            if !ready.snapshot().is_empty() {
-                progress.snapshot = Some(ready.snapshot().get_metadata().clone());
-            }
+            assert!(
+                ready.snapshot().is_empty(),
+                "nobody sends snapshots yet, and none is let in"
+            );
             self.write(&mut ready)?;
             for entry in ready.take_committed_entries() {
                 progress.committed.push(self.take_pending(&entry));

@@ -36,6 +36,8 @@ pub struct Answer {
     /// The command, if it needs no room: others in its batch may, and then it
     /// is evaluated again without them.
     pub(super) roomless: Option<Command>,
+    /// The end of a lease that nobody renewed.
+    pub(super) ends_lease: bool,
 }
 
 impl Answer {
@@ -46,6 +48,7 @@ impl Answer {
             index: 0,
             swept: None,
             roomless: None,
+            ends_lease: false,
         }
     }
 

@@ -36,6 +36,8 @@ impl Replica {
         let swept = self.machine.swept();
         for mut answer in answers {
             answer.index = index;
+            let ended = answer.ends_lease && answer.outcome.is_ok();
+            self.leases_expired += u64::from(ended);
             if answer.swept.is_none_or(|at| at <= swept) {
                 self.send_answer(answer);
             } else {

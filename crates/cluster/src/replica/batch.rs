@@ -54,14 +54,14 @@ impl Replica {
             "nobody here can do that now: {command:?}"
         );
         if self.lead == Lead::Ready {
-            self.evaluate(command, to)
+            self.evaluate(command, to, false)
         } else {
             self.forward(command, to);
             true
         }
     }
 
-    pub(super) fn evaluate(&mut self, command: &Command, to: Asker) -> bool {
+    pub(super) fn evaluate(&mut self, command: &Command, to: Asker, ends_lease: bool) -> bool {
         let outcome = match self.check_configuration_change(command) {
             Ok(()) => self.machine.evaluate(command).map_err(Error::Refused),
             Err(refusal) => Err(Error::Refused(refusal.into())),
@@ -74,6 +74,7 @@ impl Replica {
         self.open.push(Answer {
             swept,
             roomless: command.needs_no_room().then(|| command.clone()),
+            ends_lease,
             ..Answer::new(to, outcome)
         });
         done
@@ -93,8 +94,7 @@ impl Replica {
             && !self.machine.batch_is_full()
             && let Some(command) = self.due.pop_front()
         {
-            let done = self.evaluate(&command, Asker::Nobody);
-            self.leases_expired += u64::from(done);
+            self.evaluate(&command, Asker::Nobody, true);
         }
     }
 
@@ -102,25 +102,45 @@ impl Replica {
     /// log finds no room, everyone shall see it: the alarm NOSPACE is raised,
     /// as when the quota is used up, until someone disarms it.
     pub(super) fn append(&mut self) -> Result<(), Error> {
+        self.propose_spared();
         self.propose_due();
         let Some((error, answers)) = self.append_open()? else {
             return Ok(());
         };
         tracing::warn!(reason = %error, "writes are refused: raising the alarm NOSPACE");
+        self.refuse(answers, &error);
+        self.evaluate(&self.no_space_alarm(), Asker::Nobody, false);
+        self.propose_spared();
+        // Without room for these either, the next refusal tries again.
+        if let Some((error, answers)) = self.append_open()? {
+            self.fail_answers(answers, &error);
+        }
+        Ok(())
+    }
+
+    /// There is no room for what a batch would add. Who adds nothing shall not
+    /// suffer for it, and is evaluated again.
+    pub(super) fn refuse(&mut self, answers: Vec<Answer>, error: &Error) {
         let (spared, refused): (Vec<_>, Vec<_>) = answers
             .into_iter()
             .partition(|answer| answer.roomless.is_some());
-        self.answer_all(refused, &error);
-        self.evaluate(&self.no_space_alarm(), Asker::Nobody);
-        for answer in spared {
+        // They came before what is left of those spared earlier.
+        for answer in spared.into_iter().rev() {
+            self.spared.push_front(answer);
+        }
+        self.fail_answers(refused, error);
+    }
+
+    /// As much of that as the open batch has room for: without the others it
+    /// may do more than it did before.
+    pub(super) fn propose_spared(&mut self) {
+        while self.lead == Lead::Ready
+            && !self.machine.batch_is_full()
+            && let Some(answer) = self.spared.pop_front()
+        {
             let command = answer.roomless.expect("only what needs no room is spared");
-            self.evaluate(&command, answer.to);
+            self.evaluate(&command, answer.to, answer.ends_lease);
         }
-        // Without room for these either, the next refusal tries again.
-        if let Some((error, answers)) = self.append_open()? {
-            self.answer_all(answers, &error);
-        }
-        Ok(())
     }
 
     /// The answers of a batch that there is no room for, and why.
@@ -146,7 +166,7 @@ impl Replica {
             if no_room {
                 return Ok(Some((error, answers)));
             }
-            self.answer_all(answers, &error);
+            self.fail_answers(answers, &error);
             return Ok(None);
         }
         self.sealed.push_back(Sealed {
@@ -165,11 +185,6 @@ impl Replica {
         self.engine.applied_index() + 1 < next
     }
 
-    fn answer_all(&mut self, answers: Vec<Answer>, error: &Error) {
-        let failed = answers.into_iter().map(|answer| answer.failed(error));
-        self.output.answers.extend(failed);
-    }
-
     fn no_space_alarm(&self) -> Command {
         Command::Alarm(AlarmRequest {
             action: AlarmAction::Activate.into(),
@@ -178,9 +193,14 @@ impl Replica {
         })
     }
 
-    /// Nothing is evaluated, sealed or under way.
+    /// Nothing is evaluated, to be evaluated again, sealed or under way.
     pub fn is_idle(&self) -> bool {
-        self.open.is_empty() && self.sealed.is_empty() && self.due.is_empty()
+        self.open.is_empty() && self.sealed.is_empty() && self.spared.is_empty()
+    }
+
+    /// Something waits to be evaluated again, and there is room for it.
+    pub fn has_spared(&self) -> bool {
+        self.lead == Lead::Ready && !self.spared.is_empty() && !self.machine.batch_is_full()
     }
 
     /// Nothing is in the open batch.

@@ -64,7 +64,7 @@ impl Replica {
     pub(super) fn do_for_another(&mut self, member: u64, number: u64, command: &Command) {
         let to = Asker::Member { member, number };
         if self.lead == Lead::Ready && self.takes(command) {
-            self.evaluate(command, to);
+            self.evaluate(command, to, false);
         } else {
             // Not sent on: it could go round in circles.
             let refused = if self.lead == Lead::Ready {

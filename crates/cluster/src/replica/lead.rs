@@ -108,7 +108,9 @@ impl Replica {
         self.machine.demote();
         self.due.clear();
         let open = std::mem::take(&mut self.open);
-        self.fail_answers(open, &apply::changed());
+        let spared = std::mem::take(&mut self.spared);
+        let dropped = open.into_iter().chain(spared).collect();
+        self.fail_answers(dropped, &apply::changed());
     }
 
     /// Starts a round of reads, if one is due and there is somebody to ask.
@@ -197,6 +199,11 @@ impl Replica {
     /// Term, leader, and how far the log goes.
     pub fn term(&self) -> u64 {
         self.consensus.raft().term
+    }
+
+    /// Who this is.
+    pub fn member_id(&self) -> u64 {
+        self.member_id
     }
 
     /// Who leads, as far as this member knows; 0: nobody.

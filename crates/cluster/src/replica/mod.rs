@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use engine::{Commitment, Engine, Sequence};
 use environment::{Clock, Disk, Instant};
+use raft::eraftpb::MessageType;
 use revisions::{Command, Machine, Reader};
 
 use crate::peer_message::PeerMessage;
@@ -96,6 +97,8 @@ pub struct Replica {
     leases_expired: u64,
     /// Of physical compactions that are applied and not swept.
     unswept: Vec<Answer>,
+    /// Of batches refused for want of room: what needs none, in order.
+    spared: VecDeque<Answer>,
     reads: Reads,
     forwarded: Forwarded,
     output: Output,
@@ -141,6 +144,7 @@ impl Replica {
             due: VecDeque::new(),
             leases_expired: 0,
             unswept: Vec::new(),
+            spared: VecDeque::new(),
             reads: Reads::default(),
             forwarded: Forwarded::default(),
             output: Output::default(),
@@ -205,6 +209,13 @@ impl Replica {
         }
     }
 
+    /// Nothing can be sent to these members at present.
+    pub fn unreachable(&mut self, members: &[u64]) {
+        for &member in members {
+            self.consensus.unreachable(member);
+        }
+    }
+
     /// The flush thread's word.
     pub fn persisted(&mut self, outcome: Result<Sequence, String>) {
         match outcome {
@@ -245,16 +256,28 @@ impl Replica {
         self.settle()
     }
 
+    fn send_raft(&mut self, message: raft::eraftpb::Message) {
+        let to = message.to;
+        if message.get_msg_type() == MessageType::MsgSnapshot {
+            tracing::warn!(
+                member = format!("{to:x}"),
+                "a member needs entries that are in the log no more; snapshots are not sent yet: begin it anew"
+            );
+            self.consensus.snapshot_failed(to);
+            return;
+        }
+        self.output.messages.push((to, PeerMessage::Raft(message)));
+    }
+
     /// Lets the consensus go on until nothing comes of it.
     fn settle(&mut self) -> Result<(), Error> {
         loop {
             let mut progress = Progress::default();
             self.consensus.advance(&mut progress)?;
             let more = !progress.committed.is_empty();
-            let messages = progress.messages.into_iter();
-            self.output
-                .messages
-                .extend(messages.map(|message| (message.to, PeerMessage::Raft(message))));
+            for message in progress.messages {
+                self.send_raft(message);
+            }
             for pending in progress.committed {
                 self.apply(pending)?;
             }
@@ -294,7 +317,9 @@ impl Replica {
         let error = self.failed.get_or_insert(error).clone();
         self.due.clear();
         let sealed = self.sealed.drain(..).flat_map(|sealed| sealed.answers);
-        let waiting = sealed.chain(self.open.drain(..));
+        let waiting = sealed
+            .chain(self.open.drain(..))
+            .chain(self.spared.drain(..));
         let waiting = waiting.chain(self.forwarded.take_all());
         let failed: Vec<Answer> = waiting.map(|answer| answer.failed(&error)).collect();
         self.output.answers.extend(failed);
