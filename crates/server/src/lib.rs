@@ -20,6 +20,7 @@ mod counted;
 mod dispatch;
 mod error;
 mod files;
+mod foreign;
 mod http;
 mod identity;
 mod kv;

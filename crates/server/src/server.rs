@@ -10,13 +10,12 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use cluster::{Node, NodeOptions};
 use environment::real::{RealClock, RealDisk};
-use environment::{Clock, Disk, threads};
+use environment::{Clock, threads};
 use tokio::sync::watch;
 use tonic_health::server::HealthReporter;
 use tracing::{info, warn};
@@ -31,7 +30,7 @@ use crate::membership::Membership;
 use crate::metered_disk::MeteredDisk;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::worker::{Cores, Worker};
-use crate::{Error, compactor};
+use crate::{Error, compactor, foreign};
 
 /// A running server. Dropping it stops it.
 #[derive(Debug)]
@@ -58,7 +57,7 @@ impl Server {
     pub fn start(config: Config) -> Result<Server, Error> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let sockets = bind_all(&config, cores)?;
-        refuse_etcd_directory(&RealDisk, &config.data_directory)?;
+        foreign::refuse_etcd(&RealDisk, &config.data_directory)?;
         let clock: Arc<dyn Clock> = Arc::new(RealClock);
         let metrics = Metrics::default();
         let evaluations = Arc::new(EvaluationMetrics::new(Arc::clone(&clock)));
@@ -184,18 +183,6 @@ fn start_node(config: &Config, mut options: NodeOptions) -> Result<(Node, Member
         membership.keep(&RealDisk, directory)?;
     }
     Ok((node, membership))
-}
-
-/// A store of Inkstone that somebody began beside etcd's is served.
-fn refuse_etcd_directory(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
-    // What cannot be listed, or is not there yet, the engine judges.
-    let names = disk.list(directory).unwrap_or_default();
-    let begun = names.iter().any(|name| name.ends_with(".checkpoint"));
-    let holds_etcd = disk.list(&directory.join("member")).is_ok();
-    if holds_etcd && !begun {
-        return Err(Error::EtcdDirectory(directory.to_owned()));
-    }
-    Ok(())
 }
 
 fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {

@@ -246,8 +246,9 @@ fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error>
     const RETENTION: &str = "auto-compaction-retention";
     let text = gathered.text(RETENTION);
     let number = text.parse::<i64>().ok().filter(|number| *number >= 0);
+    // The mode is judged although nothing is to be compacted: as etcd does.
     let compaction = match (gathered.text("auto-compaction-mode"), number) {
-        (_, Some(0)) => return Ok(None),
+        ("periodic" | "revision", Some(0)) => return Ok(None),
         ("periodic", Some(hours)) => {
             let hours = u32::try_from(hours).unwrap_or(u32::MAX);
             AutoCompaction::Periodic(Duration::from_secs(3600) * hours)
@@ -286,7 +287,14 @@ fn durability(gathered: &mut Gathered) -> Result<Durability, Error> {
         "os" => Durability::Os,
         text => return Err(Error::bad("durability", text, "write durable or os")),
     };
-    if boolean(gathered, "unsafe-no-fsync")? || asked == Durability::Os {
+    let no_fsync = boolean(gathered, "unsafe-no-fsync")?;
+    if no_fsync && asked == Durability::Durable && gathered.is_given("durability") {
+        return Err(Error::Conflict(
+            "--unsafe-no-fsync and --durability=durable contradict each other: leave one out"
+                .into(),
+        ));
+    }
+    if no_fsync || asked == Durability::Os {
         gathered.warn(
             "writes are answered before they are on the device: a power cut loses them".into(),
         );
