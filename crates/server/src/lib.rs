@@ -12,6 +12,7 @@
 
 mod auth;
 mod backend;
+mod begin;
 mod calls;
 mod cluster;
 mod compactor;
@@ -43,6 +44,7 @@ mod worker;
 pub use error::Error;
 pub use files::read_text;
 pub use identity::Identity;
+pub use membership::{MemberFileDamage, check_member_file};
 pub use run::run;
 pub use server::Server;
 
