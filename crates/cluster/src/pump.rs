@@ -13,11 +13,15 @@ use environment::{Clock, Instant};
 use etcd_api::etcdserverpb::alarm_request::AlarmAction;
 use etcd_api::etcdserverpb::{AlarmRequest, AlarmType};
 use revisions::Command;
+use tokio::sync::oneshot;
 use tracing::{error, warn};
 
 use crate::inbox::{Arrived, Inbox, Proposal};
 use crate::observer::Observing;
 use crate::{Answer, Error, NodeOptions, Replica};
+
+/// Where word goes that garbage has been reclaimed.
+type Defragmented = oneshot::Sender<Result<(), Error>>;
 
 /// Written by the replica thread, read by anyone.
 #[derive(Debug, Default)]
@@ -92,7 +96,8 @@ impl Pump {
     /// What has come, waiting only when there is nothing to evaluate and
     /// nothing to sweep.
     fn arrivals(&self) -> Arrived {
-        let evaluates = !self.backlog.is_empty() && !self.batch_is_full();
+        let waiting = !self.backlog.is_empty() || self.replica.has_spared();
+        let evaluates = waiting && !self.batch_is_full();
         let patience = if evaluates || self.replica.is_sweeping() {
             Duration::ZERO
         } else {
@@ -110,7 +115,7 @@ impl Pump {
         self.evaluate();
         let answers = match arrived.persisted {
             Some(Ok(sequence)) => self.replica.persisted(sequence),
-            Some(Err(reason)) => return self.fail(reason),
+            Some(Err(reason)) => return self.fail(reason, arrived.defragment),
             None => Vec::new(),
         };
         // The device first: it works while the answers are given.
@@ -125,8 +130,10 @@ impl Pump {
         self.publish();
     }
 
-    /// Evaluates as much of the backlog as the open batch holds.
+    /// Evaluates as much of the backlog as the open batch holds, behind what
+    /// came before it and is to be evaluated again.
     fn evaluate(&mut self) {
+        self.replica.propose_spared();
         let (mut commands, mut bytes) = (0, 0);
         while !self.batch_is_full()
             && let Some(proposal) = self.backlog.pop_front()
@@ -226,7 +233,7 @@ impl Pump {
             .store(self.replica.leases_expired(), order);
     }
 
-    fn fail(&mut self, reason: String) {
+    fn fail(&mut self, reason: String, defragment: Vec<Defragmented>) {
         error!(
             reason,
             "the log has failed; no write is accepted until the next start"
@@ -237,6 +244,9 @@ impl Pump {
         for proposal in self.backlog.drain(..) {
             self.inbox.evaluated(1, proposal.command.size_bytes());
             let _ = proposal.answer.send(Err(error.clone()));
+        }
+        for answer in defragment {
+            let _ = answer.send(Err(error.clone()));
         }
     }
 
@@ -272,3 +282,6 @@ fn no_space_alarm(member_id: u64) -> Command {
         alarm: AlarmType::Nospace.into(),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -35,6 +35,8 @@ pub struct Answer {
     /// The command, if it needs no room: others in its batch may, and then it
     /// is evaluated again without them.
     roomless: Option<Command>,
+    /// The end of a lease that nobody renewed.
+    ends_lease: bool,
 }
 
 impl Answer {
@@ -81,8 +83,8 @@ pub struct Replica {
     leases_expired: u64,
     /// Of physical compactions that are applied and not swept.
     unswept: Vec<Answer>,
-    /// Of a batch refused for want of room: what needs none.
-    spared: Vec<Answer>,
+    /// Of batches refused for want of room: what needs none, in order.
+    spared: VecDeque<Answer>,
     /// Set by the first failure of the log; never cleared.
     failed: Option<Error>,
 }
@@ -101,7 +103,7 @@ impl Replica {
             due: VecDeque::new(),
             leases_expired: 0,
             unswept: Vec::new(),
-            spared: Vec::new(),
+            spared: VecDeque::new(),
             failed: None,
         }
     }
@@ -138,9 +140,15 @@ impl Replica {
         self.leases_expired
     }
 
-    /// Nothing is evaluated, sealed or under way.
+    /// Nothing is evaluated, to be evaluated again, sealed or under way.
     pub fn is_idle(&self) -> bool {
-        self.open.is_empty() && self.sealed.is_none() && self.in_flight.is_empty()
+        let flying = self.sealed.is_some() || !self.in_flight.is_empty();
+        !flying && self.open.is_empty() && self.spared.is_empty()
+    }
+
+    /// Something waits to be evaluated again.
+    pub fn has_spared(&self) -> bool {
+        !self.spared.is_empty()
     }
 
     /// The open batch should be sealed before the next command.
@@ -153,6 +161,15 @@ impl Replica {
         &mut self,
         command: &Command,
         to: Option<oneshot::Sender<Result<Response, Error>>>,
+    ) -> bool {
+        self.enter(command, to, false)
+    }
+
+    fn enter(
+        &mut self,
+        command: &Command,
+        to: Option<oneshot::Sender<Result<Response, Error>>>,
+        ends_lease: bool,
     ) -> bool {
         let outcome = match &self.failed {
             Some(error) => Err(error.clone()),
@@ -170,15 +187,20 @@ impl Replica {
             outcome,
             swept,
             roomless: command.needs_no_room().then(|| command.clone()),
+            ends_lease,
         });
         done
     }
 
-    /// Evaluates again what [`Replica::refused_for_want_of_room`] has spared.
+    /// Evaluates again what [`Replica::refused_for_want_of_room`] has spared,
+    /// as much as the open batch has room for: without the others it may do
+    /// more than it did before.
     pub fn propose_spared(&mut self) {
-        for Answer { to, roomless, .. } in std::mem::take(&mut self.spared) {
-            let command = roomless.expect("only what needs no room is spared");
-            self.propose(&command, to);
+        while !self.batch_is_full()
+            && let Some(answer) = self.spared.pop_front()
+        {
+            let command = answer.roomless.expect("only what needs no room is spared");
+            self.enter(&command, answer.to, answer.ends_lease);
         }
     }
 
@@ -196,8 +218,7 @@ impl Replica {
         while !self.batch_is_full()
             && let Some(command) = self.due.pop_front()
         {
-            let done = self.propose(&command, None);
-            self.leases_expired += u64::from(done);
+            self.enter(&command, None, true);
         }
     }
 
@@ -246,7 +267,10 @@ impl Replica {
         let answers = self.take_back_sealed().into_iter();
         let (spared, refused): (Vec<_>, Vec<_>) =
             answers.partition(|answer| answer.roomless.is_some());
-        self.spared.extend(spared);
+        // They came before what is left of those spared earlier.
+        for answer in spared.into_iter().rev() {
+            self.spared.push_front(answer);
+        }
         refused.into_iter().for_each(|answer| answer.fail(error));
     }
 
@@ -272,6 +296,8 @@ impl Replica {
         {
             let first = self.in_flight.pop_front().expect("just seen");
             self.machine.apply(first.batch, first.appended);
+            let ended = |answer: &&Answer| answer.ends_lease && answer.outcome.is_ok();
+            self.leases_expired += first.answers.iter().filter(ended).count() as u64;
             answers.extend(first.answers);
         }
         let swept = self.machine.swept();
@@ -306,10 +332,14 @@ impl Replica {
             .into_iter()
             .flat_map(|(_, answers)| answers);
         let flying = self.in_flight.drain(..).flat_map(|flight| flight.answers);
-        for answer in flying.chain(sealed).chain(self.open.drain(..)) {
+        let waiting = self.open.drain(..).chain(self.spared.drain(..));
+        for answer in flying.chain(sealed).chain(waiting) {
             answer.fail(error);
         }
         // Nobody will be renewed or revoked here: who waits for it is told.
         self.machine.demote();
     }
 }
+
+#[cfg(test)]
+mod tests;
