@@ -223,3 +223,43 @@ fn hash(key: &[u8]) -> u64 {
     key.hash(&mut hasher);
     hasher.finish()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(damaged: usize, not_checked: usize) -> String {
+        let lost = Lost {
+            first: Some(8),
+            damaged,
+            not_checked,
+        };
+        let mut findings = Findings::default();
+        lost.finding(Path::new("file"))
+            .into_iter()
+            .for_each(|finding| findings.add(finding));
+        let mut output = Vec::new();
+        findings.write(&mut output).expect("memory takes it");
+        String::from_utf8(output).expect("text")
+    }
+
+    #[test]
+    fn what_could_not_be_looked_at_is_not_called_damaged() {
+        let text = said(0, 3);
+        assert!(
+            text.contains("3 records from here on; not checked"),
+            "{text}"
+        );
+        assert!(!text.contains("cannot be read"), "{text}");
+        let text = said(1, 2);
+        assert!(
+            text.contains("1 record from here on that cannot be read, and 2 records not checked"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_lost_is_nothing_said() {
+        assert!(Lost::default().finding(Path::new("file")).is_none());
+    }
+}
