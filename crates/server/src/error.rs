@@ -52,7 +52,7 @@ pub enum Error {
         holds: &'static str,
     },
     /// The store cannot be opened.
-    #[error("{0}")]
+    #[error("{0}; see --data-dir")]
     Node(#[from] cluster::Error),
     /// The system gives no thread or runtime.
     #[error("cannot start a thread: {0}")]

@@ -244,6 +244,10 @@ fn impossible_values_are_refused_with_a_remedy() {
         (&["--metrics=all"], "basic or extensive"),
         (&["--durability=maybe"], "durable or os"),
         (&["--segment-bytes=65537"], "power of two"),
+        (&["--segment-bytes=1000"], "128 MiB"),
+        (&["--segment-bytes=268435456"], "128 MiB"),
+        (&["--quota-backend-bytes=10x"], "whole number of 64 bits"),
+        (&["--memory-bytes-max=5"], "at least 1048576"),
     ];
     for (words, remedy) in table {
         let text = refusal(words);
