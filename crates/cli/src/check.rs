@@ -1,6 +1,7 @@
 //! `inkstone check`: verifies every byte of a data directory, changes none.
 //!
 //! ```text
+//!   MEMBER        its sum
 //!   checkpoints   blocks, sums        ──► where each version should be ─┐
 //!   log           headers, chain of groups, records, revisions          ├─► agree?
 //!   sorted        the same, a chain of its own ─────────────────────────┘
@@ -13,7 +14,9 @@
 
 mod agreement;
 mod chain;
+mod checkpoints;
 mod finding;
+mod walked;
 
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -24,6 +27,7 @@ use value_log::SegmentKind;
 
 use self::agreement::Agreement;
 use self::chain::Chain;
+use self::checkpoints::Checkpoints;
 use self::finding::{Finding, Findings};
 use crate::directory::{DataDirectory, LOCK_FILE, MEMBER_FILE};
 use crate::failure::{FAILED, Failure};
@@ -93,48 +97,38 @@ impl Checked {
             checkpoints(&RealDisk, &directory.path).map_err(|error| Failure::failed(error, ""))?;
         let mut progress = Progress::new("checking", total_bytes(directory, &files));
         let mut checked = Checked::default();
-        let mut agreement = checked.check_checkpoints(&files, &mut progress);
+        checked.check_member(directory);
+        let mut agreement = checked.check_checkpoints(directory, &files, &mut progress);
         checked.check_segments(directory, &mut agreement, &mut progress);
         checked.check_agreement(directory, &files, agreement);
         checked.note_foreign_files(directory);
         Ok(checked)
     }
 
+    fn check_member(&mut self, directory: &DataDirectory) {
+        if let Err(damage) = server::check_member_file(&directory.path) {
+            let file = directory.path.join(MEMBER_FILE);
+            let finding = Finding::member(&file, damage.what, damage.remedy);
+            self.findings.add(finding);
+        }
+    }
+
     fn check_checkpoints(
         &mut self,
+        directory: &DataDirectory,
         files: &[CheckpointFile],
         progress: &mut Progress,
     ) -> Agreement {
-        let mut agreement = Agreement::default();
-        for file in files {
-            let wanted = self.newest.is_none();
-            let mut expected = Agreement::default();
-            let found = file.verify(&RealDisk, &mut |pointer| {
-                if wanted {
-                    expected.expect(&pointer);
-                }
-            });
-            progress.advance(file_bytes(&file.path));
-            match found {
-                Ok(checkpoint) => {
-                    self.checkpoints.files += 1;
-                    self.checkpoints.bytes += checkpoint.file_bytes;
-                    self.checkpoints.records += checkpoint.keys + checkpoint.superseded;
-                    if wanted {
-                        self.newest = Some(checkpoint);
-                        agreement = expected;
-                    }
-                }
-                // The server replaced it while we looked.
-                Err(_) if !file.path.exists() => {}
-                Err(damage) => {
-                    let finding = Finding::checkpoint(&file.path, damage.offset, damage.what);
-                    self.findings.add(finding);
-                }
-            }
+        let mut seen = Checkpoints::verify(directory, files, progress);
+        self.checkpoints = std::mem::take(&mut seen.tally);
+        self.newest = seen.newest;
+        if self.newest.is_none() {
+            let note =
+                "without a checkpoint nobody knows which segments must be there; not checked";
+            self.notes.push(note.to_owned());
         }
-        agreement.prepare();
-        agreement
+        self.findings.append(seen.findings(&directory.path, files));
+        seen.agreement
     }
 
     fn check_segments(
@@ -143,7 +137,8 @@ impl Checked {
         agreement: &mut Agreement,
         progress: &mut Progress,
     ) {
-        let mut chain = Chain::new(self.newest);
+        let home = directory.files.home(&RealDisk);
+        let mut chain = Chain::new(self.newest, home);
         for file in &directory.files.segments {
             let survey = chain.check(file, agreement, &mut self.findings);
             progress.advance(file_bytes(&file.path));

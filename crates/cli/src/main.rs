@@ -55,7 +55,8 @@ Start here:
   inkstone check default.inkstone    verify every byte of a data directory
 
 etcdctl and every etcd v3 client work as well.
-`inkstone VERB --help` shows examples for each verb.";
+`inkstone VERB --help` shows examples for each verb;
+`inkstone --version` tells the versions of it and of etcd's API.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {

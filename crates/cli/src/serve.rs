@@ -4,7 +4,9 @@
 //! the words over as they are. A program that starts `etcd --name x ...` finds
 //! the same server behind that name, and behind `inkstone --name x ...`.
 
+use std::error::Error as _;
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 
 use server::config::{Request, Surroundings, resolve};
@@ -44,7 +46,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let variables: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
         .collect();
-    let read_file = |path: &Path| server::read_text(path).map_err(|error| error.to_string());
+    let read_file = |path: &Path| server::read_text(path).map_err(|error| why_unread(&error));
     let surroundings = Surroundings {
         variables: &variables,
         read_file: &read_file,
@@ -58,6 +60,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
         Ok(Request::Version) => print(&server::versions()),
         Err(error) => Err(Failure::wrong_use(error, "")),
     }
+}
+
+/// Without the path, which the complaint about the file begins with.
+fn why_unread(error: &io::Error) -> String {
+    let reason = error
+        .source()
+        .map_or(error.to_string(), ToString::to_string);
+    format!("cannot be read: {reason}; see --config-file")
 }
 
 fn print(text: &str) -> Result<(), Failure> {
@@ -92,6 +102,17 @@ mod tests {
             named(&["inkstone", "--version"]),
             ["inkstone", "serve", "--version"]
         );
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named_once() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("nope.yml");
+        let words = vec![format!("--config-file={}", path.display())];
+        let failure = run(Arguments { words }).unwrap_err();
+        let told = format!("{failure:?}");
+        assert_eq!(told.matches("nope.yml").count(), 1, "{told}");
+        assert!(told.contains("--config-file"), "{told}");
     }
 
     #[test]

@@ -98,7 +98,8 @@ impl Survey {
         }
     }
 
-    fn count(&mut self, frame: &Frame) {
+    /// Adds a sound group.
+    pub(crate) fn count(&mut self, frame: &Frame) {
         self.groups += u64::from(frame.kind == FrameKind::Group);
         self.records += frame.records.len() as u64;
         self.promised = self.promised.max(frame.synced_up_to);

@@ -176,8 +176,10 @@ impl Pump {
         self.hand_out();
     }
 
-    /// Lets the replica have as much of the backlog as it takes.
+    /// Lets the replica have as much of the backlog as it takes, behind what came
+    /// before it and is to be evaluated again.
     fn evaluate(&mut self) {
+        self.replica.propose_spared();
         let (mut commands, mut bytes) = (0, 0);
         while self.takes_next()
             && let Some(Waiting { proposal, .. }) = self.backlog.pop_front()
@@ -295,3 +297,6 @@ impl Pump {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,7 @@ use crate::{
 };
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -270,7 +271,8 @@ impl Shared {
         self.books.marks().before(main)
     }
 
-    /// Gives segments back that nothing points into.
+    /// Gives segments back that nothing points into. Where that fails halfway,
+    /// those that did go are forgotten and the others stay in the books.
     pub(crate) fn give_back(&self, dead: &[u32]) -> Result<(), Error> {
         if dead.is_empty() {
             return Ok(());
@@ -278,15 +280,21 @@ impl Shared {
         self.books
             .marks()
             .retain(|segment| !dead.contains(&segment));
-        self.log.release(dead)?;
+        let outcome = self.log.release(dead);
+        let left: BTreeSet<u32> = self.log.segments().iter().map(|it| it.id).collect();
+        let gone: Vec<u32> = dead
+            .iter()
+            .copied()
+            .filter(|id| !left.contains(id))
+            .collect();
         self.books
             .overruled()
-            .retain(|segment| !dead.contains(&segment));
+            .retain(|segment| !gone.contains(&segment));
         let mut live = self.books.live();
-        dead.iter().for_each(|&segment| live.forget(segment));
+        gone.iter().for_each(|&segment| live.forget(segment));
         self.counters
             .released_segments
-            .fetch_add(dead.len() as u64, Ordering::Relaxed);
-        Ok(())
+            .fetch_add(gone.len() as u64, Ordering::Relaxed);
+        Ok(outcome?)
     }
 }

@@ -128,9 +128,11 @@ pub enum Error {
         /// `Options::memory_bytes_max`.
         memory_bytes_max: u64,
     },
-    /// A batch that can never fit. Split it.
+    /// A batch that can never fit. Split it, or open a new directory with
+    /// larger segments.
     #[error(
-        "the batch takes {batch_bytes} bytes, the largest possible is {batch_bytes_max}; split it"
+        "the batch takes {batch_bytes} bytes, the largest possible is {batch_bytes_max}; \
+         write less at once, or begin another directory with larger segments"
     )]
     TooLarge {
         /// What the batch takes in the log.

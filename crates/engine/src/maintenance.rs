@@ -12,8 +12,9 @@
 //! [`Applier::maintain`] is a step of this machine. The slow parts run on a
 //! thread of their own; what must happen between two batches (beginning a
 //! checkpoint, swapping places, sweeping after a compaction) happens in the
-//! step, a bounded piece at a time. Garbage is looked for when the sweep is
-//! through. A checkpoint costs writing the index, so garbage counts as worth it
+//! step, a bounded piece at a time. Garbage is looked for when a sweep is
+//! through, although the next one may have begun: compactions may come faster
+//! than their sweeps end. A checkpoint costs writing the index, so garbage counts as worth it
 //! when it exceeds that and a segment.
 
 use crate::apply::Applier;
@@ -60,7 +61,7 @@ pub(crate) struct Maintenance {
     last_bytes: u64,
     /// Applied position at the last checkpoint's beginning.
     last_begun: Position,
-    /// Compacted revision that garbage was last looked for at.
+    /// Compaction whose sweep was through when garbage was last looked for.
     looked_at: i64,
     /// A checkpoint should follow, whatever the log's length.
     wanted: bool,
@@ -141,10 +142,10 @@ impl Applier {
             self.maintenance.work = Work::Checkpoint(task);
             return Ok(());
         }
-        if self.is_sweeping() || self.maintenance.looked_at == self.index.compacted {
+        if !self.has_news_of_garbage() {
             return Ok(());
         }
-        self.maintenance.looked_at = self.index.compacted;
+        self.maintenance.looked_at = self.swept();
         let plan = Plan::worthwhile(&self.engine.0, &self.index);
         if plan.victims.is_empty() {
             self.maintenance.wanted = plan.pays;
@@ -155,6 +156,13 @@ impl Applier {
         let worker = self.engine.0.options.worker;
         self.maintenance.work = Work::Copying(Task::start(worker, "engine-reclaim", copy)?);
         Ok(())
+    }
+
+    /// Whether a sweep has come to its end since garbage was last looked for.
+    fn has_news_of_garbage(&self) -> bool {
+        let swept = self.swept();
+        let never_swept = self.is_sweeping() && swept < 0;
+        !never_swept && self.maintenance.looked_at != swept
     }
 
     fn checkpoint_is_due(&self) -> bool {

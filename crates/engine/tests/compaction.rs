@@ -110,6 +110,26 @@ fn a_sweep_cut_short_begins_anew_after_a_restart() {
     }
 }
 
+/// Every step begins another compaction, and each ends no sweep by itself.
+#[test]
+fn garbage_is_copied_away_although_a_sweep_is_always_under_way() {
+    let disk = SimulatedDisk::new(5);
+    let mut store = Store::new(&disk);
+    let mut round = 0_u32;
+    while store.engine.status().relocated_bytes == 0 {
+        // A survivor among much that dies: no segment dies by itself.
+        store.write(&[put(round.to_be_bytes(), [1; 300])]).unwrap();
+        store.write(&[put("busy", [2; 3000])]).unwrap();
+        store.begin_compaction(store.model.revision).unwrap();
+        store.maintain().unwrap();
+        assert!(store.applier.is_sweeping());
+        assert!(store.engine.status().log_bytes < 16 << 20, "{round} rounds");
+        round += 1;
+    }
+    sweep(&mut store, |_| {});
+    store.check_all();
+}
+
 #[test]
 fn defragment_does_not_wait_for_the_sweep() {
     let disk = SimulatedDisk::new(4);

@@ -5,6 +5,7 @@
 mod store;
 
 use engine::{Error, Options};
+use environment::Disk;
 use environment::simulated::SimulatedDisk;
 use std::collections::BTreeMap;
 use store::model::Model;
@@ -311,4 +312,27 @@ fn contents(
     let status = store.engine.status();
     let now = store.range(&[], None, i64::MAX);
     (versions.collect(), now, status.versions, status.live_bytes)
+}
+
+#[test]
+fn segments_that_went_before_one_that_cannot_go_are_forgotten() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 20);
+    let before = store.engine.status();
+    store.compact(store.model.revision).unwrap();
+    let third = std::path::Path::new(store::DIRECTORY).join("00000003.log");
+    disk.remove(&third).unwrap();
+    let error = store.checkpoint().unwrap_err();
+    assert!(error.to_string().contains("00000003.log"), "{error}");
+    let status = store.engine.status();
+    assert!(status.released_segments > 0, "{status:?}");
+    assert_eq!(
+        status.segments,
+        before.segments - status.released_segments as usize
+    );
+    assert!(store.checkpoint().is_err(), "it is tried again");
+    let again = store.engine.status().released_segments;
+    assert_eq!(again, status.released_segments, "none is counted twice");
+    store.check_all();
 }

@@ -41,13 +41,18 @@ pub enum Error {
     Member(io::Error),
     /// Serving an empty store in its place would look like lost data.
     #[error(
-        "{} is a data directory of etcd (it holds member/), which Inkstone does not read; \
+        "{} is a data directory of etcd (it holds {holds}/), which Inkstone does not read; \
          name another one with --data-dir and copy the keys with `etcdctl make-mirror`",
-        .0.display()
+        directory.display()
     )]
-    EtcdDirectory(PathBuf),
+    EtcdDirectory {
+        /// The directory.
+        directory: PathBuf,
+        /// The directory of etcd's in it.
+        holds: &'static str,
+    },
     /// The store cannot be opened.
-    #[error("{0}")]
+    #[error("{0}; see --data-dir")]
     Node(#[from] cluster::Error),
     /// The system gives no thread or runtime.
     #[error("cannot start a thread: {0}")]

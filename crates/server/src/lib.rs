@@ -12,6 +12,7 @@
 
 mod auth;
 mod backend;
+mod begin;
 mod calls;
 mod cluster;
 mod compactor;
@@ -20,6 +21,7 @@ mod counted;
 mod dispatch;
 mod error;
 mod files;
+mod foreign;
 mod http;
 mod identity;
 mod kv;
@@ -42,6 +44,7 @@ mod worker;
 pub use error::Error;
 pub use files::read_text;
 pub use identity::Identity;
+pub use membership::{MemberFileDamage, check_member_file};
 pub use run::run;
 pub use server::Server;
 

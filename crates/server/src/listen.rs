@@ -13,12 +13,12 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use environment::Disk;
 use environment::real::RealDisk;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tracing::warn;
 
 use crate::config::{Place, Url};
@@ -162,11 +162,19 @@ fn make_room(path: &Path) -> io::Result<()> {
         let what = "a file that is no socket is in the way";
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
     }
-    match UnixStream::connect(path) {
+    match connect_at_once(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => RealDisk.remove(path),
         // Binding finds out why nobody else can be there, or that somebody is.
         _ => Ok(()),
     }
+}
+
+/// Never waits: where very many clients wait to be accepted there is no room
+/// for one more, and somebody listens.
+fn connect_at_once(path: &Path) -> io::Result<()> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.connect(&SockAddr::unix(path)?)
 }
 
 impl Bound {
@@ -181,6 +189,8 @@ impl Bound {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
     use crate::config::testing;
 
@@ -240,6 +250,27 @@ mod tests {
         UnixStream::connect(&path).unwrap();
         drop(live);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_socket_whose_clients_all_wait_is_in_use_and_keeps_nobody_waiting() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s.sock");
+        let busy = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        busy.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        busy.listen(0).unwrap();
+        let mut waiting = Vec::new();
+        let full = loop {
+            let client = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+            client.set_nonblocking(true).unwrap();
+            match client.connect(&SockAddr::unix(&path).unwrap()) {
+                Ok(()) => waiting.push(client),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+        let error = bind(&url(&format!("unix://{}", path.display())), 1, false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 
     #[test]

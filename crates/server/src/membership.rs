@@ -16,6 +16,7 @@ mod format;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use environment::real::RealDisk;
 use environment::{Disk, OpenMode};
 use tracing::warn;
 
@@ -103,6 +104,36 @@ impl Membership {
         disk.sync_directory(directory)
     }
 }
+
+/// Whether a server could start with the file `MEMBER` of `directory`, or
+/// could write a new one because there is none; an error says what is wrong
+/// with it and what to do.
+pub fn check_member_file(directory: &Path) -> Result<(), MemberFileDamage> {
+    match Membership::find(&RealDisk, directory) {
+        Ok(_) => Ok(()),
+        Err(Error::MemberFile { what, .. }) => Err(MemberFileDamage {
+            what,
+            remedy: DAMAGED_REMEDY,
+        }),
+        Err(error) => Err(MemberFileDamage {
+            what: error.to_string(),
+            remedy: "run this as the user who owns it",
+        }),
+    }
+}
+
+/// What is wrong with a file `MEMBER`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberFileDamage {
+    /// A predicate of the file.
+    pub what: String,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// As [`Error::MemberFile`] says.
+const DAMAGED_REMEDY: &str = "put a copy of it back, or remove it to have the --initial-* flags name \
+     this member anew";
 
 fn unusable(file: PathBuf, what: String) -> Error {
     Error::MemberFile { file, what }

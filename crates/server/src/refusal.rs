@@ -36,7 +36,9 @@ fn of_storage(error: &engine::Error) -> Status {
         engine::Error::NoSpace { .. } => etcd_api::Error::NoSpace.to_status(),
         engine::Error::Compacted { .. } => etcd_api::Error::Compacted.to_status(),
         engine::Error::MemoryLimit { .. } => Status::resource_exhausted(text),
-        engine::Error::TooLarge { .. } => Status::invalid_argument(text),
+        engine::Error::TooLarge { .. } => {
+            Status::invalid_argument(format!("{text} (the server's --segment-bytes)"))
+        }
         engine::Error::Closed { .. } => Status::unavailable(text),
         _ => Status::unknown(text),
     }
@@ -52,6 +54,17 @@ mod tests {
     use tonic::Code;
 
     use super::*;
+
+    #[test]
+    fn a_write_that_no_segment_holds_is_told_the_flag() {
+        let large = engine::Error::TooLarge {
+            batch_bytes: 9,
+            batch_bytes_max: 8,
+        };
+        let text = of_storage(&large).message().to_owned();
+        assert!(text.contains("write less"), "{text}");
+        assert!(text.contains("--segment-bytes"), "{text}");
+    }
 
     #[test]
     fn limits_of_the_engine_have_codes_that_clients_treat_rightly() {

@@ -10,28 +10,25 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use cluster::{Node, NodeOptions};
 use environment::real::{RealClock, RealDisk};
-use environment::{Clock, Disk, threads};
+use environment::{Clock, threads};
 use tokio::sync::watch;
 use tonic_health::server::HealthReporter;
 use tracing::{info, warn};
 
 use crate::backend::Backend;
-use crate::config::{Config, Durability, Url};
+use crate::config::{Config, Url};
 use crate::dispatch::{Dispatch, Traffic};
 use crate::http::Pages;
 use crate::identity::Identity;
 use crate::listen::{self, Listener, SocketFile};
-use crate::membership::Membership;
 use crate::metered_disk::MeteredDisk;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::worker::{Cores, Worker};
-use crate::{Error, compactor};
+use crate::{Error, begin, compactor, foreign};
 
 /// A running server. Dropping it stops it.
 #[derive(Debug)]
@@ -58,11 +55,11 @@ impl Server {
     pub fn start(config: Config) -> Result<Server, Error> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let sockets = bind_all(&config, cores)?;
-        refuse_etcd_directory(&RealDisk, &config.data_directory)?;
+        foreign::refuse_etcd(&RealDisk, &config.data_directory)?;
         let clock: Arc<dyn Clock> = Arc::new(RealClock);
         let metrics = Metrics::default();
         let evaluations = Arc::new(EvaluationMetrics::new(Arc::clone(&clock)));
-        let mut options = node_options(&config);
+        let mut options = begin::node_options(&config);
         options.disk = Arc::new(MeteredDisk {
             inner: Arc::new(RealDisk),
             clock: Arc::clone(&clock),
@@ -70,7 +67,8 @@ impl Server {
         });
         options.clock = Arc::clone(&clock);
         options.observer = Some(Arc::clone(&evaluations) as _);
-        let (node, membership) = start_node(&config, options)?;
+        let (node, membership) = begin::start_node(&config, &options)?;
+        tell_of_open_doors(&config);
         let (stop, stopping) = watch::channel(false);
         let backend = Arc::new(Backend {
             node,
@@ -166,44 +164,8 @@ impl Drop for Server {
     }
 }
 
-/// The node under its member's names: the directory's own, or new ones, which
-/// are kept before anyone hears them.
-fn start_node(config: &Config, mut options: NodeOptions) -> Result<(Node, Membership), Error> {
-    let directory = &config.data_directory;
-    let found = Membership::find(&RealDisk, directory)?;
-    let membership = match &found {
-        Some(membership) => {
-            membership.tell_ignored_flags(config);
-            membership.clone()
-        }
-        None => Membership::of(config)?,
-    };
-    options.machine.member_id = membership.identity.member;
-    options.machine.initial_members = vec![revisions::Member {
-        id: membership.identity.member,
-        peer_urls: membership.peer_urls.clone(),
-        ..revisions::Member::default()
-    }];
-    let node = Node::start(options)?;
-    if found.is_none() {
-        membership.keep(&RealDisk, directory)?;
-    }
-    Ok((node, membership))
-}
-
-/// A store of Inkstone that somebody began beside etcd's is served.
-fn refuse_etcd_directory(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
-    // What cannot be listed, or is not there yet, the engine judges.
-    let names = disk.list(directory).unwrap_or_default();
-    let begun = names.iter().any(|name| name.ends_with(".checkpoint"));
-    let holds_etcd = disk.list(&directory.join("member")).is_ok();
-    if holds_etcd && !begun {
-        return Err(Error::EtcdDirectory(directory.to_owned()));
-    }
-    Ok(())
-}
-
-fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
+/// What is served where: the flag, its addresses, the traffic there.
+fn doors(config: &Config) -> [(&'static str, &[Url], Traffic); 3] {
     let apart = !config.listen_client_http.is_empty();
     let client = Traffic {
         grpc: true,
@@ -217,13 +179,30 @@ fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
         grpc: false,
         pages: Some(Pages::Monitoring),
     };
-    let mut sockets = Sockets::default();
-    sockets.by_core.resize_with(cores, Vec::new);
-    for (flag, urls, traffic) in [
+    [
         ("listen-client-urls", &config.listen_client, client),
         ("listen-client-http-urls", &config.listen_client_http, http),
         ("listen-metrics-urls", &config.listen_metrics, monitoring),
-    ] {
+    ]
+}
+
+/// In etcd's words.
+fn tell_of_open_doors(config: &Config) {
+    for (_, urls, traffic) in doors(config) {
+        for url in urls {
+            info!(
+                traffic = traffic.label(),
+                address = url.as_str(),
+                "serving client traffic insecurely"
+            );
+        }
+    }
+}
+
+fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
+    let mut sockets = Sockets::default();
+    sockets.by_core.resize_with(cores, Vec::new);
+    for (flag, urls, traffic) in doors(config) {
         for url in urls {
             let bound = sockets.add(url, traffic, config);
             bound.map_err(|source| Error::Listen {
@@ -239,11 +218,6 @@ fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
 impl Sockets {
     fn add(&mut self, url: &Url, traffic: Traffic, config: &Config) -> io::Result<()> {
         let bound = listen::bind(url, self.by_core.len(), config.share_port)?;
-        info!(
-            traffic = traffic.label(),
-            address = url.as_str(),
-            "serving client traffic insecurely"
-        );
         for (core, listeners) in self.by_core.iter_mut().zip(bound.by_core) {
             core.extend(listeners.into_iter().map(|listener| (listener, traffic)));
         }
@@ -253,27 +227,4 @@ impl Sockets {
         self.socket_files.extend(bound.socket_file);
         Ok(())
     }
-}
-
-fn node_options(config: &Config) -> NodeOptions {
-    let mut options = NodeOptions::new(&config.data_directory);
-    let machine = &mut options.machine;
-    machine.quota_bytes = config.quota_bytes;
-    machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config);
-    machine.watch.response_bytes_max = config.message_bytes_max();
-    let engine = &mut machine.engine;
-    engine.segment_bytes = config.segment_bytes;
-    engine.memory_bytes_max = config.memory_bytes_max;
-    engine.batch_bytes_max = engine.batch_bytes_max.min(config.segment_bytes / 2);
-    engine.durability = match config.durability {
-        Durability::Durable => engine::Durability::Durable,
-        Durability::Os => engine::Durability::Os,
-    };
-    options
-}
-
-/// A lease shorter than one and a half elections could not be renewed in time.
-fn lease_ttl_min_seconds(config: &Config) -> i64 {
-    let milliseconds = config.election_timeout.as_millis() as u64;
-    (3 * milliseconds).div_ceil(2 * 1000).max(1) as i64
 }

@@ -3,6 +3,8 @@
 //! Names that are not ours are left alone: other parts keep their files here.
 //! A file under one of our names must be ours in every respect.
 
+mod home;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +17,8 @@ use crate::format::{
 use crate::segment::{Extent, FileName, Segment};
 use crate::window::Window;
 use crate::{Error, SEGMENT_BYTES_MAX, SegmentKind};
+
+pub(crate) use home::Home;
 
 /// All our files, sorted by number.
 #[derive(Debug, Default)]
@@ -74,26 +78,19 @@ impl Contents {
         Ok(())
     }
 
-    /// All segments are of one log: one that was copied here from another has
-    /// another salt. Where they differ, most are taken to be at home.
+    /// All segments are of one log.
     fn check_salts(&self) -> Result<(), Error> {
         let segments = || self.log.iter().chain(&self.sorted);
-        let of_salt = |salt| segments().filter(move |it| it.header.salt == salt).count();
-        let mut salts: Vec<Salt> = segments().map(|it| it.header.salt).collect();
-        salts.dedup();
-        // The first of those that most have: the last of the reversed.
-        let Some(&ours) = salts.iter().rev().max_by_key(|&&salt| of_salt(salt)) else {
+        let salts: Vec<Salt> = segments().map(|it| it.header.salt).collect();
+        let Some(home) = Home::of(&salts) else {
             return Ok(());
         };
-        match segments().find(|it| it.header.salt != ours) {
+        let foreign = segments().find_map(|it| Some((it, home.complaint(it.header.salt)?)));
+        match foreign {
             None => Ok(()),
-            Some(other) => Err(Error::Foreign {
-                file: other.path.clone(),
-                what: format!(
-                    "it was written by another log than {} of {} segments here",
-                    of_salt(ours),
-                    segments().count()
-                ),
+            Some((segment, what)) => Err(Error::Foreign {
+                file: segment.path.clone(),
+                what,
             }),
         }
     }

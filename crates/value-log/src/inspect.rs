@@ -11,6 +11,7 @@
 //! may grow or go while it is looked at. So whoever finds damage reads the
 //! segment again before he says so.
 
+mod home;
 mod walk;
 
 use std::path::{Path, PathBuf};
@@ -20,11 +21,14 @@ use bytes::Bytes;
 use environment::{Disk, File, OpenMode};
 
 use crate::format::{
-    SEAL_NOTE_START, SEGMENT_HEADER_BYTES, Salt, SealNote, SegmentHeader, Unreadable, VERSION,
+    RECORD_HEADER_BYTES, SEAL_NOTE_START, SEGMENT_HEADER_BYTES, Salt, SealNote, SegmentHeader,
+    Unreadable, VERSION,
 };
+use crate::record::RecordHeader;
 use crate::segment::FileName;
-use crate::{Error, SEGMENT_BYTES_MAX, SegmentKind, Tag};
+use crate::{Error, Position, SEGMENT_BYTES_MAX, SegmentKind, Tag};
 
+pub use home::HomeLog;
 pub use walk::{Frame, FrameKind, FrameRecord, Link, Stop, Walk, Why};
 
 /// How much is read at a time: a bad sector costs no more than this.
@@ -220,5 +224,26 @@ impl SegmentBytes {
         let promised = self.seal().ok().flatten().map_or(0, |seal| seal.end);
         let salt = SegmentHeader::salt_of(&self.bytes).unwrap_or(Salt::PROVISIONAL);
         Walk::new(self.bytes.clone(), self.file.id, salt, after, promised)
+    }
+    /// The frames behind damage that begins at `from`, the end of the last
+    /// sound frame, which had the link `last`: up to the next damage, which
+    /// may follow at once. `None` where no header of a frame follows.
+    pub fn walk_behind(&self, from: u64, last: Option<Link>) -> Option<Walk> {
+        self.walk(last).behind(from)
+    }
+
+    /// The record at `offset`, by its own checksum alone: it counts as sound
+    /// in a damaged group too. `None` where none verifies.
+    pub fn record_at(&self, offset: u64) -> Option<FrameRecord> {
+        let bytes = self.bytes.get(offset as usize..)?;
+        let record = RecordHeader::decode(bytes)?;
+        let payload_bytes = record.verify(bytes)?.len();
+        let start = offset as usize + RECORD_HEADER_BYTES;
+        Some(FrameRecord {
+            position: Position::new(self.file.id, offset),
+            kind: record.kind,
+            record_bytes: record.record_bytes() as u64,
+            payload: self.bytes.slice(start..start + payload_bytes),
+        })
     }
 }

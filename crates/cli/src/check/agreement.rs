@@ -9,10 +9,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 use engine::Stored;
-use engine::inspect::Pointer;
-use value_log::inspect::FrameRecord;
+use engine::inspect::{Contents, Pointer, contents};
+use environment::real::RealDisk;
+use value_log::inspect::{FrameRecord, SegmentBytes, SegmentFile};
 
 use super::finding::{Finding, Findings};
+use super::walked::Walked;
+use crate::table::counted;
+
+const ANOTHER: &str = "another record than the one the checkpoint names";
 
 /// A record that must be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +68,7 @@ impl Agreement {
         Open {
             wanted,
             next: 0,
+            passed: Vec::new(),
             wrong: Findings::default(),
         }
     }
@@ -72,8 +78,8 @@ impl Agreement {
         for (segment, records) in &self.expected {
             if !self.met.contains(segment) {
                 let what = format!(
-                    "the checkpoint names {} records in it, and it is missing",
-                    records.len()
+                    "the checkpoint names {} in this segment, which is missing",
+                    counted_records(records.len())
                 );
                 findings.add(Finding::log(
                     &directory.join(format!("{segment:08x}.log")),
@@ -90,51 +96,121 @@ impl Agreement {
 pub(super) struct Open {
     wanted: Vec<Expected>,
     next: usize,
+    /// Those whose place went by without a record that begins there.
+    passed: Vec<Expected>,
     wrong: Findings,
+}
+
+/// Records that the checkpoint names and that no sound group holds.
+#[derive(Debug, Default)]
+pub(super) struct Lost {
+    /// The first one's place.
+    first: Option<u64>,
+    damaged: usize,
+    /// Behind the place where reading failed.
+    not_checked: usize,
 }
 
 impl Open {
     /// `stored` lies there.
     pub(super) fn cross_off(&mut self, file: &Path, record: &FrameRecord, stored: &Stored) {
         let offset = record.position.offset();
-        self.skip_until(file, offset);
+        self.pass_until(offset);
         while let Some(wanted) = self.wanted.get(self.next).filter(|it| it.offset == offset) {
-            let found = Expected {
-                offset,
-                record_bytes: record.record_bytes,
-                version: version(stored.revision.main, stored.tombstone),
-                key_hash: hash(&stored.key),
-            };
-            if *wanted != found {
-                let what = "another record than the one the checkpoint names";
-                self.wrong.add(Finding::log(file, offset, what));
+            if *wanted != found(record, stored) {
+                self.wrong.add(Finding::log(file, offset, ANOTHER));
             }
             self.next += 1;
         }
     }
 
-    /// Nothing more comes. `readable` is where the walk ended: what lies
-    /// behind it is reported by whoever walked.
-    pub(super) fn finish(mut self, file: &Path, readable: u64) -> Findings {
-        let stopped = self.wanted[self.next..]
-            .iter()
-            .any(|wanted| wanted.offset >= readable);
-        self.skip_until(file, readable);
-        if stopped && self.wrong.is_empty() {
-            let lost = self.wanted.len() - self.next;
-            let what =
-                format!("the checkpoint names {lost} records from here on that cannot be read");
-            self.wrong.add(Finding::log(file, readable, what));
+    /// Nothing more comes. What no group held is looked up by itself: a
+    /// record may be sound in a damaged group.
+    pub(super) fn finish(mut self, file: &SegmentFile, walked: &Walked) -> Findings {
+        self.pass_until(u64::MAX);
+        if self.passed.is_empty() {
+            return self.wrong;
+        }
+        let bytes = file.read(&RealDisk).ok();
+        let mut lost = Lost::default();
+        for wanted in std::mem::take(&mut self.passed) {
+            self.look_up(file, &wanted, walked, bytes.as_ref(), &mut lost);
+        }
+        if let Some(finding) = lost.finding(&file.path) {
+            self.wrong.add(finding);
         }
         self.wrong
     }
 
-    fn skip_until(&mut self, file: &Path, offset: u64) {
-        while let Some(wanted) = self.wanted.get(self.next).filter(|it| it.offset < offset) {
+    fn look_up(
+        &mut self,
+        file: &SegmentFile,
+        wanted: &Expected,
+        walked: &Walked,
+        bytes: Option<&SegmentBytes>,
+        lost: &mut Lost,
+    ) {
+        let offset = wanted.offset;
+        if walked.is_sound_at(offset) {
             let what = "no record here, although the checkpoint names one";
-            self.wrong.add(Finding::log(file, wanted.offset, what));
+            self.wrong.add(Finding::log(&file.path, offset, what));
+            return;
+        }
+        let record = bytes.and_then(|bytes| bytes.record_at(offset));
+        match record.map(|record| (contents(record.kind, &record.payload), record)) {
+            Some((Contents::Key(stored), record)) if found(&record, &stored) == *wanted => {}
+            Some(_) => self.wrong.add(Finding::log(&file.path, offset, ANOTHER)),
+            None => lost.add(wanted, bytes),
+        }
+    }
+
+    fn pass_until(&mut self, offset: u64) {
+        while let Some(wanted) = self.wanted.get(self.next).filter(|it| it.offset < offset) {
+            self.passed.push(*wanted);
             self.next += 1;
         }
+    }
+}
+
+impl Lost {
+    fn add(&mut self, wanted: &Expected, bytes: Option<&SegmentBytes>) {
+        self.first.get_or_insert(wanted.offset);
+        let end = wanted.offset + wanted.record_bytes;
+        let unread = bytes.is_none_or(|bytes| {
+            let failed = bytes.unreadable.as_ref();
+            failed.is_some_and(|(offset, _)| end > *offset)
+        });
+        match unread {
+            true => self.not_checked += 1,
+            false => self.damaged += 1,
+        }
+    }
+
+    fn finding(&self, file: &Path) -> Option<Finding> {
+        let damaged = counted_records(self.damaged);
+        let not_checked = counted_records(self.not_checked);
+        let what = match (self.damaged, self.not_checked) {
+            (_, 0) => format!("the checkpoint names {damaged} from here on that cannot be read"),
+            (0, _) => format!("the checkpoint names {not_checked} from here on; not checked"),
+            (_, _) => format!(
+                "the checkpoint names {damaged} from here on that cannot be read, and {not_checked} \
+                 not checked"
+            ),
+        };
+        Some(Finding::log(file, self.first?, what))
+    }
+}
+
+fn counted_records(records: usize) -> String {
+    counted(records as u64, "record", "records")
+}
+
+fn found(record: &FrameRecord, stored: &Stored) -> Expected {
+    Expected {
+        offset: record.position.offset(),
+        record_bytes: record.record_bytes,
+        version: version(stored.revision.main, stored.tombstone),
+        key_hash: hash(&stored.key),
     }
 }
 
@@ -146,4 +222,44 @@ fn hash(key: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(damaged: usize, not_checked: usize) -> String {
+        let lost = Lost {
+            first: Some(8),
+            damaged,
+            not_checked,
+        };
+        let mut findings = Findings::default();
+        lost.finding(Path::new("file"))
+            .into_iter()
+            .for_each(|finding| findings.add(finding));
+        let mut output = Vec::new();
+        findings.write(&mut output).expect("memory takes it");
+        String::from_utf8(output).expect("text")
+    }
+
+    #[test]
+    fn what_could_not_be_looked_at_is_not_called_damaged() {
+        let text = said(0, 3);
+        assert!(
+            text.contains("3 records from here on; not checked"),
+            "{text}"
+        );
+        assert!(!text.contains("cannot be read"), "{text}");
+        let text = said(1, 2);
+        assert!(
+            text.contains("1 record from here on that cannot be read, and 2 records not checked"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn nothing_lost_is_nothing_said() {
+        assert!(Lost::default().finding(Path::new("file")).is_none());
+    }
 }

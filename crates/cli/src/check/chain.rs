@@ -9,11 +9,13 @@ use std::convert::Infallible;
 use std::path::Path;
 
 use engine::inspect::{Checkpoint, Contents, contents};
-use value_log::inspect::{Frame, Link, SegmentBytes, SegmentFile, Why};
+use environment::real::RealDisk;
+use value_log::inspect::{Frame, HomeLog, Link, SegmentBytes, SegmentFile, Why};
 use value_log::{Position, SegmentKind};
 
 use super::agreement::{Agreement, Open};
 use super::finding::{Finding, Findings};
+use super::walked::{Behind, Walked};
 use crate::survey::Survey;
 
 /// Before the first group of a sorted segment, whose chain is its own.
@@ -36,8 +38,8 @@ pub(super) struct Chain {
     last_revision: i64,
     /// What to say if no group comes after.
     unfinished: Option<String>,
-    /// The first segment with a header, and its salt: the whole log's.
-    salt: Option<(u32, u64)>,
+    /// The log that most segments are of.
+    home: HomeLog,
 }
 
 /// One segment, judged.
@@ -50,7 +52,7 @@ struct Judged {
 }
 
 impl Chain {
-    pub(super) fn new(checkpoint: Option<Checkpoint>) -> Chain {
+    pub(super) fn new(checkpoint: Option<Checkpoint>, home: HomeLog) -> Chain {
         let last_revision = checkpoint.map_or(1, |checkpoint| checkpoint.revision);
         Chain {
             checkpoint,
@@ -59,26 +61,28 @@ impl Chain {
             revision: None,
             last_revision,
             unfinished: None,
-            salt: None,
+            home,
         }
     }
 
-    /// Walks `file`; `None` when it is gone.
+    /// Walks `file`; `None` when it is gone, or none of this log: then it is
+    /// as if it were not there.
     pub(super) fn check(
         &mut self,
         file: &SegmentFile,
         agreement: &mut Agreement,
         findings: &mut Findings,
     ) -> Option<Survey> {
+        if let Some(what) = self.home.foreign(file, &RealDisk) {
+            findings.add(Finding::foreign(&file.path, what));
+            return None;
+        }
         let hole = self.hole_before(file);
         if hole.is_some() {
             (self.link, self.revision) = (None, None);
         }
         let judged = self.judge_linked(file, agreement, findings)?;
         findings.append(judged.findings);
-        if let Some(finding) = self.other_log(&judged.survey) {
-            findings.add(finding);
-        }
         if let Some(finding) = hole.flatten() {
             findings.add(finding);
         }
@@ -91,16 +95,6 @@ impl Chain {
             );
         }
         Some(judged.survey)
-    }
-
-    /// All segments of a directory are of one log, and thus of one salt.
-    fn other_log(&mut self, survey: &Survey) -> Option<Finding> {
-        let header = survey.header.as_ref().ok()?;
-        let (first, salt) = *self.salt.get_or_insert((header.id, header.salt));
-        (header.salt != salt).then(|| {
-            let what = format!("it and segment {first:08x} are of different logs");
-            Finding::foreign(&survey.file.path, what)
-        })
     }
 
     /// Walks `file` behind the chain, or alone where none of its groups
@@ -180,16 +174,15 @@ impl Chain {
         if previous == self.last.as_ref().map_or(0, |(last, _)| last.id) {
             return None;
         }
-        let replayed = self
-            .checkpoint
-            .map_or(0, |checkpoint| checkpoint.replay_position.segment());
+        // Without a checkpoint nobody knows what was given back rightly.
+        let Some(checkpoint) = self.checkpoint else {
+            return Some(None);
+        };
+        let replayed = checkpoint.replay_position.segment();
         let missing = (previous >= replayed).then(|| {
             let path = file.path.with_file_name(format!("{previous:08x}.log"));
-            Finding::log(
-                &path,
-                0,
-                format!("the file is missing: segment {:08x} follows it", file.id),
-            )
+            let what = format!("the segment is missing: {:08x} follows it", file.id);
+            Finding::log(&path, 0, what)
         });
         Some(missing)
     }
@@ -212,7 +205,14 @@ impl Chain {
             Ok::<(), Infallible>(())
         };
         let Ok(survey) = Survey::of(file, after, &mut visit);
-        let survey = survey?;
+        let mut survey = survey?;
+        let mut further = Findings::default();
+        let walked = Walked::on_from(&mut survey, &mut further, &mut |frame, behind| {
+            if behind == Behind::Damage {
+                pass.revision = None;
+            }
+            pass.frame(frame, log);
+        });
         let Pass {
             open,
             revision,
@@ -220,9 +220,13 @@ impl Chain {
             mut findings,
             ..
         } = pass;
-        findings.append(open.finish(&file.path, survey.used_bytes));
         judge_survey(&survey, &mut findings);
+        findings.append(further);
+        findings.append(open.finish(file, &walked));
         let sound = findings.is_empty();
+        if self.is_not_replayed(&survey) {
+            findings.are_not_replayed();
+        }
         Some(Judged {
             survey,
             revision,
@@ -230,6 +234,19 @@ impl Chain {
             findings,
             sound,
         })
+    }
+
+    /// Whether the server looks at no group of the segment when it starts: it
+    /// takes the end from the seal, and all before the place where the newest
+    /// checkpoint begins to replay from that checkpoint.
+    fn is_not_replayed(&self, survey: &Survey) -> bool {
+        let opens = survey.header.as_ref().is_ok_and(|header| {
+            header.kind == SegmentKind::Log && survey.file_bytes >= header.segment_bytes
+        });
+        let replayed = self.checkpoint.map(|it| it.replay_position.segment());
+        opens
+            && matches!(survey.seal, Ok(Some(_)))
+            && replayed.is_some_and(|segment| survey.file.id < segment)
     }
 }
 
@@ -243,7 +260,7 @@ fn unfinished_group(survey: &Survey) -> Option<String> {
 
 /// The log segment that `file` says it follows.
 fn previous_of(file: &SegmentFile) -> Option<u32> {
-    let header = file.read_header(&environment::real::RealDisk)?;
+    let header = file.read_header(&RealDisk)?;
     (header.kind == SegmentKind::Log).then_some(header.previous)
 }
 
@@ -266,7 +283,8 @@ fn judge_survey(survey: &Survey, findings: &mut Findings) {
         add(SegmentBytes::SEAL_OFFSET, what.clone());
     }
     if let Some((offset, what)) = &survey.unreadable {
-        add(*offset, format!("cannot be read: {what}"));
+        let what = format!("cannot be read: {what}; what follows in this file is not checked");
+        add(*offset, what);
     }
     if let Why::Damaged(what) = &survey.stop.why {
         add(survey.stop.offset, what.clone());

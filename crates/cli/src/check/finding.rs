@@ -8,48 +8,64 @@ const SHOWN_MAX: usize = 100;
 
 const LOG_REMEDY: &str =
     "restore the directory from a backup; what is readable: inkstone inspect --records";
-const FOREIGN_REMEDY: &str = "move out of the directory what was copied into it from another one";
-const CHECKPOINT_REMEDY: &str = "move this file away and start the server: it goes on from an older \
-     checkpoint, or from the log alone while that is whole, and writes a new one";
+const NOT_REPLAYED_REMEDY: &str = "the server starts without it and serves all that is readable; \
+     to have the rest again restore the directory from a backup or a peer";
+const FOREIGN_REMEDY: &str = "move it out of the directory; where it took the place of a segment \
+     of this log, restore that one from a backup";
+const NO_CHECKPOINT_REMEDY: &str =
+    "put the newest *.checkpoint file back, or restore the directory from a backup or a peer";
 
 /// One damaged place.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) struct Finding {
     file: PathBuf,
-    offset: u64,
+    /// `None`: the file, or the directory, as a whole.
+    offset: Option<u64>,
     what: String,
-    remedy: &'static str,
+    remedy: String,
 }
 
 impl Finding {
     /// Damage in the log: the only copy of values.
     pub(super) fn log(file: &Path, offset: u64, what: impl Into<String>) -> Finding {
+        Finding::new(file, Some(offset), what.into(), LOG_REMEDY.to_owned())
+    }
+
+    /// A file that is no segment of this log.
+    pub(super) fn foreign(file: &Path, what: String) -> Finding {
+        Finding::new(file, Some(0), what, FOREIGN_REMEDY.to_owned())
+    }
+
+    /// Damage in a checkpoint. What helps depends on the others.
+    pub(super) fn checkpoint(file: &Path, offset: u64, what: String, remedy: String) -> Finding {
+        Finding::new(file, Some(offset), what, remedy)
+    }
+
+    /// A log that nobody says the beginning of.
+    pub(super) fn no_checkpoint(directory: &Path) -> Finding {
+        let what = "it holds a log but no *.checkpoint file, and the server does not start without";
+        let remedy = NO_CHECKPOINT_REMEDY.to_owned();
+        Finding::new(directory, None, what.to_owned(), remedy)
+    }
+
+    /// Damage in the file of the member's names.
+    pub(super) fn member(file: &Path, what: String, remedy: &str) -> Finding {
+        Finding::new(file, None, what, remedy.to_owned())
+    }
+
+    fn new(file: &Path, offset: Option<u64>, what: String, remedy: String) -> Finding {
         Finding {
             file: file.to_owned(),
             offset,
-            what: what.into(),
-            remedy: LOG_REMEDY,
+            what,
+            remedy,
         }
     }
 
-    /// A segment of another log.
-    pub(super) fn foreign(file: &Path, what: impl Into<String>) -> Finding {
-        Finding {
-            file: file.to_owned(),
-            offset: 0,
-            what: what.into(),
-            remedy: FOREIGN_REMEDY,
-        }
-    }
-
-    /// Damage in a checkpoint: the log holds everything too.
-    pub(super) fn checkpoint(file: &Path, offset: u64, what: impl Into<String>) -> Finding {
-        Finding {
-            file: file.to_owned(),
-            offset,
-            what: what.into(),
-            remedy: CHECKPOINT_REMEDY,
-        }
+    /// Whether both say the same of the same place. The remedy may differ: it
+    /// depends on other files.
+    fn is_again(&self, other: &Finding) -> bool {
+        (&self.file, self.offset, &self.what) == (&other.file, other.offset, &other.what)
     }
 }
 
@@ -77,9 +93,17 @@ impl Findings {
         self.total += hidden;
     }
 
+    /// For damage that the server does not meet when it starts.
+    pub(super) fn are_not_replayed(&mut self) {
+        for finding in &mut self.shown {
+            finding.remedy = NOT_REPLAYED_REMEDY.to_owned();
+        }
+    }
+
     /// Keeps what `other` has found as well.
     pub(super) fn retain_seen_by(&mut self, other: &Findings) {
-        self.shown.retain(|finding| other.shown.contains(finding));
+        let seen = |finding: &Finding| other.shown.iter().any(|it| it.is_again(finding));
+        self.shown.retain(seen);
         self.total = self.shown.len() as u64;
     }
 
@@ -99,7 +123,10 @@ impl Findings {
                 what,
                 remedy,
             } = finding;
-            writeln!(output, "{} at byte {offset}: {what}", file.display())?;
+            match offset {
+                Some(offset) => writeln!(output, "{} at byte {offset}: {what}", file.display())?,
+                None => writeln!(output, "{}: {what}", file.display())?,
+            }
             writeln!(output, "  remedy: {remedy}")?;
         }
         match self.total - self.shown.len() as u64 {

@@ -30,7 +30,7 @@ pub(crate) struct ConnectionArguments {
     #[arg(
         long,
         default_value_t = 5,
-        value_parser = clap::value_parser!(u64).range(1..=86_400),
+        value_parser = seconds,
         value_name = "SECONDS",
         help_heading = "Connection"
     )]
@@ -130,6 +130,14 @@ pub(crate) fn run_to_end(
     result
 }
 
+/// Reads a number of seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(seconds @ 1..=86_400) => Ok(seconds),
+        _ => Err("write whole seconds, from 1 to 86400".into()),
+    }
+}
+
 /// Completes `host:port` to a URL.
 fn url_of(endpoint: &str) -> Result<String, Failure> {
     match endpoint.split_once("://") {
@@ -185,6 +193,14 @@ mod tests {
     fn a_bare_address_becomes_a_url() {
         assert_eq!(url_of("localhost:2379").unwrap(), "http://localhost:2379");
         assert_eq!(url_of("http://[::1]:1").unwrap(), "http://[::1]:1");
+    }
+
+    #[test]
+    fn a_timeout_is_a_number_of_seconds() {
+        assert_eq!(seconds("86400"), Ok(86_400));
+        for text in ["x", "0", "5s", "-1", "86401", ""] {
+            assert!(seconds(text).unwrap_err().contains("whole seconds"));
+        }
     }
 
     #[test]

@@ -72,6 +72,21 @@ impl Directory {
         open(self.path())
     }
 
+    /// What opening says when it refuses the directory.
+    pub fn refusal(&self) -> Option<String> {
+        let opened = try_open(self.path());
+        opened.err().map(|error| error.to_string())
+    }
+
+    /// Names of the checkpoints, newest first.
+    pub fn checkpoints(&self) -> Vec<String> {
+        let files = engine::inspect::checkpoints(&RealDisk, self.path()).unwrap();
+        let names = files.iter().map(|file| file.path.file_name().unwrap());
+        names
+            .map(|name| name.to_str().unwrap().to_owned())
+            .collect()
+    }
+
     pub fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let entries = std::fs::read_dir(self.path()).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
@@ -118,14 +133,7 @@ impl Directory {
     }
 
     pub fn newest_checkpoint(&self) -> String {
-        let files = engine::inspect::checkpoints(&RealDisk, self.path()).unwrap();
-        files[0]
-            .path
-            .file_name()
-            .unwrap()
-            .to_str()
-            .unwrap()
-            .to_owned()
+        self.checkpoints().remove(0)
     }
 
     pub fn flip(&self, file: &str, offset: u64, bit: u8) {
@@ -149,6 +157,10 @@ impl Directory {
 }
 
 fn open(directory: &Path) -> (Engine, Applier) {
+    try_open(directory).unwrap()
+}
+
+fn try_open(directory: &Path) -> Result<(Engine, Applier), engine::Error> {
     let options = Options {
         segment_bytes: 64 << 10,
         spare_segments: 1,
@@ -157,8 +169,8 @@ fn open(directory: &Path) -> (Engine, Applier) {
         ..Options::default()
     };
     let disk = Arc::new(RealDisk);
-    let (engine, applier, _) = Engine::open(disk, directory, options, &mut |_| Ok(())).unwrap();
-    (engine, applier)
+    let (engine, applier, _) = Engine::open(disk, directory, options, &mut |_| Ok(()))?;
+    Ok((engine, applier))
 }
 
 /// Puts in turn on a few keys, a deletion now and then, a checkpoint.

@@ -89,7 +89,7 @@ impl Replica {
 
     /// Evaluates the replica's own commands, as many as the open batch has
     /// room for: together they may be more than any batch holds.
-    fn propose_due(&mut self) {
+    pub(super) fn propose_due(&mut self) {
         while self.lead == Lead::Ready
             && !self.machine.batch_is_full()
             && let Some(command) = self.due.pop_front()
@@ -133,7 +133,7 @@ impl Replica {
 
     /// As much of that as the open batch has room for: without the others it
     /// may do more than it did before.
-    pub(super) fn propose_spared(&mut self) {
+    pub fn propose_spared(&mut self) {
         while self.lead == Lead::Ready
             && !self.machine.batch_is_full()
             && let Some(answer) = self.spared.pop_front()

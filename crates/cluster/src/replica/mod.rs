@@ -345,3 +345,6 @@ fn elections(options: &ReplicaOptions, member_id: u64) -> Elections {
         heartbeat_ticks: 1,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! From one text per flag to a [`Config`] that can be served.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,6 +15,10 @@ use super::{
 const QUOTA_BYTES: u64 = 2 << 30;
 /// A longer election timeout is surely a mistake of units.
 const ELECTION_MILLISECONDS_MAX: u64 = 50_000;
+/// Sizes of a segment.
+const SEGMENT_BYTES: RangeInclusive<u64> = 1 << 20..=128 << 20;
+/// The index of an empty store takes some of it; less is surely a mistake of units.
+const MEMORY_BYTES_MIN: u64 = 1 << 20;
 /// Shorter intervals would send nothing but notices.
 const WATCH_PROGRESS_MIN: Duration = Duration::from_millis(100);
 
@@ -230,7 +235,12 @@ fn memory_bytes_max(gathered: &Gathered) -> Result<u64, Error> {
     const FLAG: &str = "memory-bytes-max";
     Ok(match values::unsigned(FLAG, gathered.text(FLAG))? {
         0 => environment::real::memory_bytes() / 4 * 3,
-        bytes => bytes,
+        bytes if bytes >= MEMORY_BYTES_MIN => bytes,
+        bytes => {
+            let rule =
+                format!("no key would fit: write bytes, at least {MEMORY_BYTES_MIN} (1 MiB), or 0");
+            return Err(Error::bad(FLAG, &bytes.to_string(), rule));
+        }
     })
 }
 
@@ -246,8 +256,9 @@ fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error>
     const RETENTION: &str = "auto-compaction-retention";
     let text = gathered.text(RETENTION);
     let number = text.parse::<i64>().ok().filter(|number| *number >= 0);
+    // The mode is judged although nothing is to be compacted: as etcd does.
     let compaction = match (gathered.text("auto-compaction-mode"), number) {
-        (_, Some(0)) => return Ok(None),
+        ("periodic" | "revision", Some(0)) => return Ok(None),
         ("periodic", Some(hours)) => {
             let hours = u32::try_from(hours).unwrap_or(u32::MAX);
             AutoCompaction::Periodic(Duration::from_secs(3600) * hours)
@@ -270,12 +281,13 @@ fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error>
 
 fn segment_bytes(gathered: &Gathered) -> Result<u64, Error> {
     const FLAG: &str = "segment-bytes";
-    match bounded(gathered, FLAG, 128 << 20)? {
-        bytes if bytes.is_power_of_two() && bytes >= 1 << 20 => Ok(bytes),
-        bytes => Err(Error::bad(
+    let text = gathered.text(FLAG);
+    match values::unsigned(FLAG, text)? {
+        bytes if bytes.is_power_of_two() && SEGMENT_BYTES.contains(&bytes) => Ok(bytes),
+        _ => Err(Error::bad(
             FLAG,
-            &bytes.to_string(),
-            "write a power of two, at least 1 MiB",
+            text,
+            "write a power of two from 1 MiB (1048576) to 128 MiB (134217728)",
         )),
     }
 }
@@ -286,7 +298,14 @@ fn durability(gathered: &mut Gathered) -> Result<Durability, Error> {
         "os" => Durability::Os,
         text => return Err(Error::bad("durability", text, "write durable or os")),
     };
-    if boolean(gathered, "unsafe-no-fsync")? || asked == Durability::Os {
+    let no_fsync = boolean(gathered, "unsafe-no-fsync")?;
+    if no_fsync && asked == Durability::Durable && gathered.is_given("durability") {
+        return Err(Error::Conflict(
+            "--unsafe-no-fsync and --durability=durable contradict each other: leave one out"
+                .into(),
+        ));
+    }
+    if no_fsync || asked == Durability::Os {
         gathered.warn(
             "writes are answered before they are on the device: a power cut loses them".into(),
         );

@@ -230,11 +230,24 @@ fn impossible_values_are_refused_with_a_remedy() {
             ],
             "revisions",
         ),
+        (
+            &["--auto-compaction-mode=foo"],
+            "write periodic or revision",
+        ),
+        (&["--auto-compaction-mode="], "write periodic or revision"),
+        (
+            &["--unsafe-no-fsync", "--durability=durable"],
+            "--unsafe-no-fsync and --durability=durable",
+        ),
         (&["--log-level=loud"], "write debug"),
         (&["--log-format=xml"], "json or console"),
         (&["--metrics=all"], "basic or extensive"),
         (&["--durability=maybe"], "durable or os"),
         (&["--segment-bytes=65537"], "power of two"),
+        (&["--segment-bytes=1000"], "128 MiB"),
+        (&["--segment-bytes=268435456"], "128 MiB"),
+        (&["--quota-backend-bytes=10x"], "whole number of 64 bits"),
+        (&["--memory-bytes-max=5"], "at least 1048576"),
     ];
     for (words, remedy) in table {
         let text = refusal(words);
@@ -280,15 +293,20 @@ fn a_negative_quota_is_no_limit() {
 
 #[test]
 fn the_weaker_promise_is_named_in_a_warning() {
-    for word in ["--durability=os", "--unsafe-no-fsync"] {
-        let config = config(&[word]);
+    for words in [
+        &["--durability=os"][..],
+        &["--unsafe-no-fsync"],
+        &["--unsafe-no-fsync", "--durability=os"],
+        &["--unsafe-no-fsync=false", "--durability=os"],
+    ] {
+        let config = config(words);
         assert_eq!(config.durability, Durability::Os);
         assert!(
             config
                 .warnings
                 .iter()
                 .any(|text| text.contains("power cut")),
-            "{word}"
+            "{words:?}"
         );
     }
 }

@@ -1,5 +1,6 @@
 //! The text of a value, read as Go reads it.
 
+use std::num::IntErrorKind;
 use std::time::Duration;
 
 use super::Error;
@@ -25,13 +26,21 @@ pub(super) fn unsigned(flag: &'static str, text: &str) -> Result<u64, Error> {
     if digits.starts_with('+') {
         return Err(Error::bad(flag, text, "write a whole number"));
     }
-    u64::from_str_radix(digits, radix)
-        .map_err(|_| Error::bad(flag, text, "write a whole number, 0 or more"))
+    match u64::from_str_radix(digits, radix) {
+        Ok(number) => Ok(number),
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => {
+            Err(Error::bad(flag, text, "the number does not fit 64 bits"))
+        }
+        Err(_) => Err(Error::bad(flag, text, "write a whole number, 0 or more")),
+    }
 }
 
 /// An integer with an optional sign.
 pub(super) fn signed(flag: &'static str, text: &str) -> Result<i64, Error> {
-    let magnitude = unsigned(flag, text.trim_start_matches(['-', '+']))?;
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let Ok(magnitude) = unsigned(flag, digits) else {
+        return Err(Error::bad(flag, text, "write a whole number of 64 bits"));
+    };
     let signed = if text.starts_with('-') {
         0i64.checked_sub_unsigned(magnitude)
     } else {
@@ -111,6 +120,9 @@ mod tests {
         assert_eq!(signed("f", "-1").unwrap(), -1);
         assert_eq!(signed("f", "-9223372036854775808").unwrap(), i64::MIN);
         assert!(signed("f", "9223372036854775808").is_err());
+        assert!(signed("f", "--1").is_err());
+        let text = signed("f", "-10x").unwrap_err().to_string();
+        assert_eq!(text, "--f=-10x: write a whole number of 64 bits");
     }
 
     #[test]

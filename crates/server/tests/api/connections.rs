@@ -109,6 +109,7 @@ async fn a_second_server_is_told_about_the_port_and_the_directory() {
         "{told}"
     );
     assert_eq!(told.matches(&path).count(), 1, "{told}");
+    assert!(told.contains("--data-dir"), "{told}");
     assert!(told.contains(&std::process::id().to_string()), "{told}");
     first.kv().await.put(put("a", "1")).await.unwrap();
 }

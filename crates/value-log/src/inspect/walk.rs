@@ -164,6 +164,42 @@ impl Walk {
         self.at
     }
 
+    /// Goes on behind the damage at `from`, the end of the last sound frame.
+    /// A damaged frame whose header verifies is left whole: its length is
+    /// known. Goes forward, if only to the next damaged frame.
+    pub(super) fn behind(mut self, from: u64) -> Option<Walk> {
+        let (start, header, crc) = self.header_from(from)?;
+        let sequence = header.sequence.0;
+        let link = |sequence, crc| Link {
+            sequence,
+            epoch: header.epoch,
+            crc,
+        };
+        let is_next = self
+            .last
+            .map_or(start == from, |last| sequence == last.sequence + 1);
+        self.at = start;
+        self.last = Some(link(sequence.checked_sub(1)?, header.previous_crc));
+        if is_next && self.frame_at(start).is_err() {
+            self.at = start + header.frame_bytes();
+            self.last = Some(link(sequence, crc));
+            self.header_from(self.at)?;
+        }
+        Some(self)
+    }
+
+    /// The first header at or behind `from` that verifies and is of this
+    /// life, and its CRC. A sealed segment has none behind its end.
+    fn header_from(&self, from: u64) -> Option<(u64, FrameHeader, u32)> {
+        let sealed_end = Some(self.promised as usize).filter(|&end| end > 0);
+        let end = sealed_end.unwrap_or(usize::MAX).min(self.bytes.len());
+        (from as usize..end).step_by(ALIGNMENT).find_map(|offset| {
+            let (header, crc) = FrameHeader::decode(&self.bytes[offset..], self.salt).ok()?;
+            self.may_follow(&header)
+                .then_some((offset as u64, header, crc))
+        })
+    }
+
     fn find_next(&self) -> Result<Frame, Stop> {
         let boundary = self.at.next_multiple_of(BLOCK_BYTES);
         let mut broken = None;

@@ -1,0 +1,124 @@
+//! The checkpoints: does each one verify, and from which one does the server
+//! start?
+//!
+//! It passes over a checkpoint that is damaged, or that points into segments
+//! which are gone, for the next older one. Where none is left it does not
+//! start: the log before the newest checkpoint may have been given back.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use engine::inspect::{Checkpoint, CheckpointFile, Damage};
+use environment::real::RealDisk;
+use value_log::Position;
+
+use super::agreement::Agreement;
+use super::finding::{Finding, Findings};
+use super::{Tally, file_bytes};
+use crate::directory::DataDirectory;
+use crate::progress::Progress;
+
+const NONE_LEFT: &str = "restore the directory from a backup or a peer: no other checkpoint can \
+     take its place";
+/// Where a whole log begins, which the empty checkpoint of a new directory
+/// needs: it names no place.
+const FIRST_SEGMENT: u32 = 1;
+
+/// What the pass over them has seen.
+#[derive(Debug, Default)]
+pub(super) struct Checkpoints {
+    pub(super) tally: Tally,
+    /// The newest that verifies.
+    pub(super) newest: Option<Checkpoint>,
+    /// What that one names.
+    pub(super) agreement: Agreement,
+    /// The one that the server starts from.
+    usable: Option<CheckpointFile>,
+    damaged: Vec<(CheckpointFile, Damage)>,
+}
+
+impl Checkpoints {
+    /// Reads all of `files`, newest first.
+    pub(super) fn verify(
+        directory: &DataDirectory,
+        files: &[CheckpointFile],
+        progress: &mut Progress,
+    ) -> Checkpoints {
+        let present: BTreeSet<u32> = directory.files.segments.iter().map(|it| it.id).collect();
+        let mut seen = Checkpoints::default();
+        for file in files {
+            seen.take(file, &present);
+            progress.advance(file_bytes(&file.path));
+        }
+        seen.agreement.prepare();
+        seen
+    }
+
+    fn take(&mut self, file: &CheckpointFile, present: &BTreeSet<u32>) {
+        let wanted = self.newest.is_none();
+        let mut expected = Agreement::default();
+        let mut points_to_present = true;
+        let found = file.verify(&RealDisk, &mut |pointer| {
+            points_to_present &= present.contains(&pointer.position.segment());
+            if wanted {
+                expected.expect(&pointer);
+            }
+        });
+        match found {
+            Ok(checkpoint) => {
+                self.tally.files += 1;
+                self.tally.bytes += checkpoint.file_bytes;
+                self.tally.records += checkpoint.keys + checkpoint.superseded;
+                let usable = points_to_present && present.contains(&replayed_from(&checkpoint));
+                if usable && self.usable.is_none() {
+                    self.usable = Some(file.clone());
+                }
+                if wanted {
+                    self.newest = Some(checkpoint);
+                    self.agreement = expected;
+                }
+            }
+            // The server replaced it while we looked.
+            Err(_) if !file.path.exists() => {}
+            Err(damage) => self.damaged.push((file.clone(), damage)),
+        }
+    }
+
+    /// What is wrong with them.
+    pub(super) fn findings(&mut self, directory: &Path, files: &[CheckpointFile]) -> Findings {
+        let mut findings = Findings::default();
+        if files.is_empty() {
+            findings.add(Finding::no_checkpoint(directory));
+        }
+        for (file, damage) in std::mem::take(&mut self.damaged) {
+            let remedy = self.remedy(&file);
+            let Damage { offset, what } = damage;
+            findings.add(Finding::checkpoint(&file.path, offset, what, remedy));
+        }
+        findings
+    }
+
+    fn remedy(&self, damaged: &CheckpointFile) -> String {
+        let Some(usable) = &self.usable else {
+            return NONE_LEFT.to_owned();
+        };
+        let age = match usable.number < damaged.number {
+            true => "older",
+            false => "newer",
+        };
+        let name = usable.path.file_name().unwrap_or_default();
+        let name = name.to_string_lossy();
+        format!(
+            "start the server: it goes on from the {age} {name} by itself, while the log is whole, \
+             and writes new ones"
+        )
+    }
+}
+
+/// The segment where replay begins.
+fn replayed_from(checkpoint: &Checkpoint) -> u32 {
+    match checkpoint.replay_position {
+        Position::NONE => FIRST_SEGMENT,
+        position => position.segment(),
+    }
+}

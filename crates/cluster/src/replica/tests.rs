@@ -1,0 +1,181 @@
+//! Batches that are refused for want of room, in a log that has some.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Worker;
+use environment::Clock;
+use environment::simulated::{SimulatedClock, SimulatedDisk};
+use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use etcd_api::etcdserverpb::request_op::Request;
+use etcd_api::etcdserverpb::{
+    Compare, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+};
+use revisions::{Reader, Response};
+use tokio::sync::oneshot;
+
+use super::*;
+use crate::NodeOptions;
+
+fn replica(clock: &SimulatedClock) -> (Replica, Reader) {
+    let mut machine = NodeOptions::new("/data").machine;
+    machine.engine.segment_bytes = 64 << 10;
+    machine.engine.batch_bytes_max = 32 << 10;
+    machine.engine.reserve_bytes = 0;
+    machine.engine.worker = Worker::Caller;
+    let options = ReplicaOptions {
+        machine,
+        heartbeat_interval: Duration::from_millis(100),
+        election_timeout: Duration::from_secs(1),
+        seed: 1,
+    };
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let clock: Arc<dyn Clock> = Arc::new(clock.clone());
+    let mut replica = Replica::open(disk, Path::new("/data"), options, clock).unwrap();
+    commit(&mut replica);
+    assert!(replica.leads(), "alone, it does");
+    let reader = replica.reader().clone();
+    (replica, reader)
+}
+
+/// Appends what is open, and sees it through.
+fn commit(replica: &mut Replica) {
+    for _ in 0..3 {
+        replica.run();
+        let engine = replica.reader().engine().clone();
+        engine.work();
+        replica.persisted(Ok(engine.durable()));
+    }
+    replica.run();
+    let answers = replica.take_output().answers;
+    answers.into_iter().for_each(Answer::give);
+}
+
+/// The log takes nothing of the open batch.
+fn refuse(replica: &mut Replica) {
+    let answers = std::mem::take(&mut replica.open);
+    let (term, index) = replica.consensus.next();
+    assert!(
+        replica.machine.seal(term, index).is_some(),
+        "something was written"
+    );
+    replica.machine.abandon();
+    replica.refuse(answers, &Error::Storage("no room".into()));
+}
+
+fn propose(replica: &mut Replica, command: &Command) -> oneshot::Receiver<Result<Response, Error>> {
+    let (answer, receiver) = oneshot::channel();
+    replica.propose(command, Asker::Local(answer));
+    receiver
+}
+
+fn put(key: String) -> Command {
+    Command::Put(PutRequest {
+        key: key.into(),
+        ..PutRequest::default()
+    })
+}
+
+/// Deletes the keys of a group unless there is a key `block`.
+fn delete_unless_blocked(group: usize) -> Command {
+    let absent = Compare {
+        result: CompareResult::Equal.into(),
+        target: CompareTarget::Create.into(),
+        key: "block".into(),
+        target_union: Some(TargetUnion::CreateRevision(0)),
+        ..Compare::default()
+    };
+    let deletion = DeleteRangeRequest {
+        key: format!("{group:02}/").into(),
+        range_end: format!("{group:02}0").into(),
+        ..DeleteRangeRequest::default()
+    };
+    Command::Txn(TxnRequest {
+        compare: vec![absent],
+        success: vec![RequestOp {
+            request: Some(Request::RequestDeleteRange(deletion)),
+        }],
+        failure: Vec::new(),
+    })
+}
+
+fn keys(reader: &Reader) -> i64 {
+    let request = RangeRequest {
+        key: "0".into(),
+        range_end: "c".into(),
+        count_only: true,
+        ..RangeRequest::default()
+    };
+    reader.range(&request).unwrap().count
+}
+
+#[test]
+fn what_is_evaluated_again_may_take_several_batches() {
+    let (mut replica, reader) = replica(&SimulatedClock::stepped());
+    let groups = 12;
+    for number in 0..100 * groups {
+        let put = put(format!("{:02}/{number:040}", number % groups));
+        while !replica.takes(&put) {
+            commit(&mut replica);
+        }
+        propose(&mut replica, &put);
+    }
+    commit(&mut replica);
+    propose(&mut replica, &put("block".into()));
+    let mut answers: Vec<_> = (0..groups)
+        .map(|group| propose(&mut replica, &delete_unless_blocked(group)))
+        .collect();
+    refuse(&mut replica);
+    let mut batches = 0;
+    while replica.has_spared() {
+        assert!(!replica.is_idle(), "there is more to do");
+        replica.propose_spared();
+        let more = !replica.spared.is_empty();
+        batches += 1;
+        commit(&mut replica);
+        assert!(batches > 1 || more, "one batch does not hold it");
+    }
+    assert_eq!(keys(&reader), 0);
+    for answer in &mut answers {
+        answer.try_recv().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn who_waits_to_be_evaluated_again_is_told_when_the_log_has_failed() {
+    let (mut replica, _reader) = replica(&SimulatedClock::stepped());
+    propose(&mut replica, &put("0".into()));
+    commit(&mut replica);
+    propose(&mut replica, &put("block".into()));
+    let mut receiver = propose(&mut replica, &delete_unless_blocked(0));
+    refuse(&mut replica);
+    replica.fail(Error::LogFailed {
+        reason: "test".into(),
+    });
+    commit(&mut replica);
+    assert!(matches!(
+        receiver.try_recv().unwrap(),
+        Err(Error::LogFailed { .. })
+    ));
+    assert!(replica.is_idle());
+}
+
+#[test]
+fn a_lease_s_end_is_counted_once_and_when_it_is_applied() {
+    let clock = SimulatedClock::stepped();
+    let (mut replica, reader) = replica(&clock);
+    let grant = Command::LeaseGrant(LeaseGrantRequest { id: 1, ttl: 60 });
+    propose(&mut replica, &grant);
+    commit(&mut replica);
+    clock.advance(Duration::from_secs(61));
+    replica.tick();
+    replica.propose_due();
+    refuse(&mut replica);
+    assert_eq!(replica.leases_expired(), 0);
+    replica.propose_spared();
+    assert_eq!(replica.leases_expired(), 0);
+    commit(&mut replica);
+    assert_eq!(replica.leases_expired(), 1);
+    assert!(reader.lease_leases().leases.is_empty());
+}

@@ -1,0 +1,212 @@
+//! The node of a server: its directory's names, its limits, what to tell of
+//! them.
+
+use cluster::{Node, NodeOptions};
+use tracing::{info, warn};
+
+use crate::Error;
+use crate::config::{Config, Durability};
+use crate::membership::Membership;
+
+/// What the configuration means for the node.
+pub(crate) fn node_options(config: &Config) -> NodeOptions {
+    let mut options = NodeOptions::new(&config.data_directory);
+    let machine = &mut options.machine;
+    machine.quota_bytes = config.quota_bytes;
+    machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config);
+    machine.watch.response_bytes_max = config.message_bytes_max();
+    let engine = &mut machine.engine;
+    engine.segment_bytes = config.segment_bytes;
+    engine.memory_bytes_max = config.memory_bytes_max;
+    engine.batch_bytes_max = engine.batch_bytes_max.min(config.segment_bytes / 2);
+    engine.durability = match config.durability {
+        Durability::Durable => engine::Durability::Durable,
+        Durability::Os => engine::Durability::Os,
+    };
+    options
+}
+
+/// A lease shorter than one and a half elections could not be renewed in time.
+fn lease_ttl_min_seconds(config: &Config) -> i64 {
+    let milliseconds = config.election_timeout.as_millis() as u64;
+    (3 * milliseconds).div_ceil(2 * 1000).max(1) as i64
+}
+
+/// The node under its member's names: the directory's own, or new ones, which
+/// are kept before anyone hears them.
+pub(crate) fn start_node(
+    config: &Config,
+    options: &NodeOptions,
+) -> Result<(Node, Membership), Error> {
+    let (disk, directory) = (&*options.disk, &config.data_directory);
+    loop {
+        let found = Membership::find(disk, directory)?;
+        let membership = match &found {
+            Some(membership) => membership.clone(),
+            None => Membership::of(config)?,
+        };
+        let mut named = options.clone();
+        named.machine.member_id = membership.identity.member;
+        named.machine.initial_members = vec![revisions::Member {
+            id: membership.identity.member,
+            peer_urls: membership.peer_urls.clone(),
+            ..revisions::Member::default()
+        }];
+        let node = Node::start(named)?;
+        // Before the node had the directory's lock, another server may have
+        // had it, begun the directory, and gone.
+        if Membership::find(disk, directory)? != found {
+            node.stop();
+            continue;
+        }
+        match found {
+            Some(membership) => membership.tell_ignored_flags(config),
+            None => {
+                membership.keep(disk, directory)?;
+                info!(directory = %directory.display(), "a new data directory was begun");
+            }
+        }
+        if let Some(warning) = small_segments(config, values_bytes_max(&node, options)) {
+            warn!("{warning}");
+        }
+        return Ok((node, membership));
+    }
+}
+
+/// Told where requests pass the limit for requests that the log has no room for.
+fn small_segments(config: &Config, values_bytes_max: u64) -> Option<String> {
+    let request_bytes_max = config.request_bytes_max;
+    (request_bytes_max as u64 > values_bytes_max).then(|| {
+        format!(
+            "--max-request-bytes={request_bytes_max} is more than segments of this size hold: \
+             writes of more than {values_bytes_max} bytes are refused; larger segments \
+             (--segment-bytes) are made when a data directory begins"
+        )
+    })
+}
+
+/// What the puts of one request may take: of the largest batch a half, and a
+/// quarter of a segment, whose size the directory may have had for long.
+fn values_bytes_max(node: &Node, options: &NodeOptions) -> u64 {
+    let half_segment_bytes = node.reader().engine().batch_log_bytes_max() / 2;
+    let batch_bytes_max = options.machine.engine.batch_bytes_max;
+    batch_bytes_max.min(half_segment_bytes) / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use cluster::Pending;
+    use environment::disk::DirectoryLock;
+    use environment::simulated::SimulatedDisk;
+    use environment::{Disk, File, OpenMode, Space};
+    use etcd_api::etcdserverpb::PutRequest;
+    use revisions::Command;
+
+    use super::*;
+    use crate::config::testing;
+
+    /// A disk on which another server begins the directory, and goes, in the
+    /// moment before this one has its lock.
+    #[derive(Debug)]
+    struct Raced {
+        inner: SimulatedDisk,
+        other: Membership,
+        raced: AtomicBool,
+    }
+
+    impl Disk for Raced {
+        fn create_directories(&self, path: &Path) -> io::Result<()> {
+            self.inner.create_directories(path)
+        }
+
+        fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
+            self.inner.open(path, mode)
+        }
+
+        fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+            self.inner.rename(from, to)
+        }
+
+        fn remove(&self, path: &Path) -> io::Result<()> {
+            self.inner.remove(path)
+        }
+
+        fn list(&self, directory: &Path) -> io::Result<Vec<String>> {
+            self.inner.list(directory)
+        }
+
+        fn sync_directory(&self, directory: &Path) -> io::Result<()> {
+            self.inner.sync_directory(directory)
+        }
+
+        fn lock_directory(&self, directory: &Path) -> io::Result<Box<dyn DirectoryLock>> {
+            if !self.raced.swap(true, Ordering::Relaxed) {
+                self.other.keep(&self.inner, directory).unwrap();
+            }
+            self.inner.lock_directory(directory)
+        }
+
+        fn space(&self, directory: &Path) -> io::Result<Space> {
+            self.inner.space(directory)
+        }
+    }
+
+    const SMALL: [&str; 2] = ["--data-dir=/data", "--segment-bytes=1048576"];
+
+    fn options(config: &Config, disk: impl Disk + 'static) -> NodeOptions {
+        let mut options = node_options(config);
+        options.machine.engine.reserve_bytes = 0;
+        options.disk = Arc::new(disk);
+        options
+    }
+
+    #[test]
+    fn names_that_another_server_has_kept_meanwhile_stand() {
+        let config = testing::config(&SMALL);
+        let other_words = [&SMALL[..], &["--initial-cluster-token=other"]].concat();
+        let other = Membership::of(&testing::config(&other_words)).unwrap();
+        assert_ne!(other, Membership::of(&config).unwrap());
+        let inner = SimulatedDisk::new(1);
+        let disk = Raced {
+            inner: inner.clone(),
+            other: other.clone(),
+            raced: AtomicBool::new(false),
+        };
+        let (node, membership) = start_node(&config, &options(&config, disk)).unwrap();
+        assert_eq!(membership, other);
+        node.stop();
+        let kept = Membership::find(&inner, &config.data_directory).unwrap();
+        assert_eq!(kept, Some(other));
+    }
+
+    fn put(node: &Node, bytes: u64) -> Result<(), String> {
+        let put = Command::Put(PutRequest {
+            key: "k".into(),
+            value: vec![0; bytes as usize].into(),
+            ..PutRequest::default()
+        });
+        let outcome = node.propose(put).and_then(Pending::wait);
+        outcome.map(drop).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn segments_too_small_for_the_largest_request_are_told_with_what_they_hold() {
+        let config = testing::config(&SMALL);
+        let options = options(&config, SimulatedDisk::new(2));
+        let (node, _) = start_node(&config, &options).unwrap();
+        let bytes_max = values_bytes_max(&node, &options);
+        // The record's header and the key take their part.
+        put(&node, bytes_max - 200).unwrap();
+        let refused = put(&node, bytes_max).unwrap_err();
+        assert!(refused.contains(&bytes_max.to_string()), "{refused}");
+        let told = small_segments(&config, bytes_max).unwrap();
+        assert!(told.contains(&bytes_max.to_string()), "{told}");
+        assert!(told.contains("--segment-bytes"), "{told}");
+        assert_eq!(small_segments(&testing::config(&[]), 16 << 20), None);
+    }
+}
