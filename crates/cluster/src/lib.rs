@@ -4,20 +4,21 @@
 //!  request tasks          replica thread                 flush thread (value log)
 //!  ─────────────          ──────────────                 ────────────────────────
 //!  propose ──► inbox ──►  evaluate into the open batch
-//!                         device idle? seal, append ──►  one write, one flush
-//!                         apply  ◄── persisted(n) ─────  notice
+//!                         nothing under way? seal ────►  one write, one flush
+//!                         to the peers, at once ─ ─ ─ ─ ─► theirs
+//!                         apply  ◄── a majority has it   notice
 //!  future  ◄── answers ◄─ in the order of the log
 //! ```
 //!
-//! [`Replica`] is the object in the middle without its threads: inputs and
-//! outputs only, no clock, no lock, no I/O of its own, so that a simulation
-//! can drive the very same code. [`Node`] puts it on a thread and gives
-//! request tasks a handle.
+//! [`Replica`] is the object in the middle without its threads: state machine,
+//! log and consensus, no clock but the one it is given, no network, so that a
+//! simulation can drive the very same code. [`Node`] puts it on a thread, gives
+//! request tasks a handle, and connects it to the other members.
 //!
 //! One node is a quorum of one: a batch is committed as soon as this node's
-//! log has it on stable storage. Exactly one batch is under way on the device
-//! while the next one is evaluated behind it, so a burst of `n` commands costs
-//! about two flushes, whatever `n` is, and a lone command costs one.
+//! log has it on stable storage. Exactly one batch is under way while the next
+//! one is evaluated behind it, so a burst of `n` commands costs about two
+//! flushes, whatever `n` is, and a lone command costs one.
 
 mod error;
 mod inbox;

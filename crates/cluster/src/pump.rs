@@ -235,10 +235,16 @@ impl Pump {
     /// Nobody waits for a leader for ever.
     fn give_up(&mut self) {
         let now = self.clock.now();
-        while let Some(Waiting { proposal, .. }) =
-            self.backlog.pop_front_if(|first| now >= first.deadline)
+        while self
+            .backlog
+            .front()
+            .is_some_and(|first| now >= first.deadline)
         {
-            self.refuse(proposal, Error::Refused(etcd_api::Error::Timeout.into()));
+            let late = self.backlog.pop_front().expect("just seen");
+            self.refuse(
+                late.proposal,
+                Error::Refused(etcd_api::Error::Timeout.into()),
+            );
         }
     }
 

@@ -1,6 +1,7 @@
 //! Three members that meet over real connections.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![expect(clippy::disallowed_methods, reason = "a member is given bound sockets")]
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -134,12 +135,21 @@ async fn two_of_three_go_on_and_the_third_catches_up() {
     cluster.stop(lost);
     let (one, other) = ((lost + 1) % 3, (lost + 2) % 3);
     put_surely(cluster.node(one), "k", "without it").await;
-    assert_eq!(get(cluster.node(other), "k").await.as_deref(), Some("without it"));
+    assert_eq!(
+        get(cluster.node(other), "k").await.as_deref(),
+        Some("without it")
+    );
     cluster.restart(lost);
-    assert_eq!(get(cluster.node(lost), "k").await.as_deref(), Some("without it"));
+    assert_eq!(
+        get(cluster.node(lost), "k").await.as_deref(),
+        Some("without it")
+    );
     cluster.stop(one);
     put_surely(cluster.node(lost), "k", "again").await;
-    assert_eq!(get(cluster.node(other), "k").await.as_deref(), Some("again"));
+    assert_eq!(
+        get(cluster.node(other), "k").await.as_deref(),
+        Some("again")
+    );
 }
 
 #[tokio::test]

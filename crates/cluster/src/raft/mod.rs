@@ -1,5 +1,5 @@
 //! Consensus: the Raft library `raft` (TiKV's raft-rs) on our own log, with our
-//! own wire format. `docs/decisions/0006-raft.md` says why that library and how its
+//! own wire format. `docs/decisions/0006-raft-library.md` says why that library and how its
 //! traps are avoided.
 
 pub(crate) mod consensus;

@@ -120,7 +120,8 @@ impl View {
     /// them needs a snapshot.
     pub fn trim(&mut self, applied: u64, entries_max: usize, bytes_max: u64) {
         while (self.slots.len() > entries_max || self.kept_bytes > bytes_max)
-            && let Some(slot) = self.slots.pop_front_if(|slot| slot.entry.index <= applied)
+            && self.first() <= applied
+            && let Some(slot) = self.slots.pop_front()
         {
             self.base = (slot.entry.index, slot.entry.term);
             self.kept_bytes -= slot.entry.body_bytes;

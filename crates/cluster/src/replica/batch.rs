@@ -30,15 +30,19 @@ impl Replica {
         }
         match self.lead {
             Lead::Ready => {
-                let alone = command.changes_configuration();
-                let busy = !self.open.is_empty()
-                    || self.machine.configuration_is_pending()
-                    || self.consensus.raft().has_pending_conf();
-                !self.machine.batch_is_full() && !(alone && busy)
+                !self.machine.batch_is_full()
+                    && (!command.changes_configuration() || self.takes_configuration_change())
             }
             Lead::Behind { .. } => false,
             Lead::No => self.leader != 0,
         }
+    }
+
+    /// One at a time, each in a batch of its own.
+    fn takes_configuration_change(&self) -> bool {
+        self.open.is_empty()
+            && !self.machine.configuration_is_pending()
+            && !self.consensus.raft().has_pending_conf()
     }
 
     /// Evaluates a command into the open batch, or hands it to the leader.

@@ -43,8 +43,10 @@ impl Forwarded {
 
     /// Those whose patience has ended.
     pub fn take_late(&mut self, now: Instant) -> Vec<Answer> {
-        let late = self.sent.extract_if(.., |_, sent| now >= sent.deadline);
-        late.map(|(_, sent)| Answer::new(sent.to, Err(apply::changed())))
+        let late = |(&number, sent): (&u64, &Sent)| (now >= sent.deadline).then_some(number);
+        let late: Vec<u64> = self.sent.iter().filter_map(late).collect();
+        let late = late.iter().filter_map(|number| self.sent.remove(number));
+        late.map(|sent| Answer::new(sent.to, Err(apply::changed())))
             .collect()
     }
 }
