@@ -48,6 +48,9 @@ pub struct Recovered {
     pub applied_term: u64,
     /// Index of the last batch.
     pub applied_index: u64,
+    /// Number of this opening, from 1: no two have the same, whatever happened
+    /// in between.
+    pub opening: u32,
     /// True when an unfinished group was cut off the end of the log.
     pub torn: bool,
     /// True when the last user closed the log.
@@ -286,6 +289,7 @@ impl<'a> Recovery<'a> {
             (_, Some(error)) => Err(error),
             (Err(error), None) => Err(error.into()),
             (Ok((log, recovered)), None) => {
+                self.found.opening = recovered.epoch;
                 self.found.torn = recovered.torn;
                 self.found.clean = recovered.clean;
                 Ok(log)

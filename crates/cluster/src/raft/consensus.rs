@@ -137,7 +137,9 @@ impl Consensus {
             check_quorum: true,
             pre_vote: true,
             read_only_option: ReadOnlyOption::Safe,
-            batch_append: true,
+            // Of no use with one entry for many commands, and in 0.7 it may put
+            // entries into a message that says it goes on elsewhere.
+            batch_append: false,
             max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
             ..Config::default()
         };

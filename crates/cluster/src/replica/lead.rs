@@ -70,7 +70,7 @@ impl Replica {
     /// This member leads, and nobody else has a vote: what it has applied is all
     /// that was ever acknowledged.
     pub fn leads_alone(&self) -> bool {
-        self.lead == Lead::Ready && self.consensus.raft().prs().is_singleton()
+        self.leads() && self.consensus.raft().prs().is_singleton()
     }
 
     /// Looks who leads now.
@@ -213,7 +213,7 @@ impl Replica {
 
     /// Whether commands are evaluated here.
     pub fn leads(&self) -> bool {
-        self.lead == Lead::Ready
+        self.lead == Lead::Ready && self.consensus.raft().state == StateRole::Leader
     }
 
     /// Index of the last entry in the log.

@@ -125,6 +125,7 @@ impl Replica {
         let member_id = lead::own_id(options.machine.member_id, &members)?;
         let members = lead::configuration(&members);
         let elections = elections(&options, member_id);
+        let first_number = u64::from(recovered.opening) << 32;
         let consensus = Consensus::start(elections, engine.clone(), recovered, members)?;
         let now = clock.now();
         let mut replica = Replica {
@@ -145,8 +146,8 @@ impl Replica {
             leases_expired: 0,
             unswept: Vec::new(),
             spared: VecDeque::new(),
-            reads: Reads::default(),
-            forwarded: Forwarded::default(),
+            reads: Reads::new(first_number),
+            forwarded: Forwarded::new(first_number),
             output: Output::default(),
             failed: None,
         };
