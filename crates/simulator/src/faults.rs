@@ -1,5 +1,7 @@
 //! What goes wrong in a run, and how often.
 
+use cluster::Mutant;
+
 /// Odds, in parts of a thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
@@ -17,6 +19,8 @@ pub struct Faults {
     pub pause_permille: u64,
     /// Steps in which a disk becomes slow for a while.
     pub slow_disk_permille: u64,
+    /// A rule that all members break.
+    pub mutant: Option<Mutant>,
 }
 
 impl Faults {
@@ -29,6 +33,7 @@ impl Faults {
         crash_permille: 0,
         pause_permille: 0,
         slow_disk_permille: 0,
+        mutant: None,
     };
 
     /// A bad day.
@@ -40,5 +45,6 @@ impl Faults {
         crash_permille: 3,
         pause_permille: 3,
         slow_disk_permille: 3,
+        mutant: None,
     };
 }

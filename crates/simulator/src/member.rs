@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use cluster::{Answer, Asker, NodeOptions, PeerMessage, ReadAsker, Replica, ReplicaOptions};
+use cluster::{
+    Answer, Asker, Mutant, NodeOptions, PeerMessage, ReadAsker, Replica, ReplicaOptions,
+};
 use engine::{Sequence, Worker};
 use environment::randomness::Random;
 use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
@@ -41,10 +43,11 @@ pub(crate) struct Member {
     /// When it starts again after a loss of power.
     pub starts_at: Option<Duration>,
     lives: u64,
+    mutant: Option<Mutant>,
 }
 
 impl Member {
-    pub fn new(id: u64, all: &[revisions::Member], seed: u64) -> Member {
+    pub fn new(id: u64, all: &[revisions::Member], seed: u64, mutant: Option<Mutant>) -> Member {
         Member {
             id,
             all: all.to_vec(),
@@ -55,6 +58,7 @@ impl Member {
             slow_until: Duration::ZERO,
             starts_at: Some(Duration::ZERO),
             lives: 0,
+            mutant,
         }
     }
 
@@ -78,6 +82,7 @@ impl Member {
             heartbeat_interval: Duration::from_millis(20),
             election_timeout: Duration::from_millis(200),
             seed: self.id * 1000 + self.lives,
+            mutant: self.mutant,
         }
     }
 

@@ -51,7 +51,7 @@ impl World {
             .collect();
         let members = all
             .iter()
-            .map(|it| Member::new(it.id, &all, random.next_u64()));
+            .map(|it| Member::new(it.id, &all, random.next_u64(), faults.mutant));
         World {
             now: Duration::ZERO,
             members: members.collect(),

@@ -11,7 +11,7 @@ use etcd_api::etcdserverpb::{AlarmRequest, AlarmType};
 use revisions::Command;
 
 use super::{Answer, Asker, Lead, Replica};
-use crate::Error;
+use crate::{Error, Mutant};
 
 /// A proposed batch and who waits for it.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ impl Replica {
         let answers = std::mem::take(&mut self.open);
         let batch = match self.machine.seal(term, index) {
             Some(batch) => batch,
-            None if self.leads_alone() => {
+            None if self.leads_alone() || self.breaks(Mutant::AnswersWithoutAnEntry) => {
                 // Nothing was written and nothing unapplied was seen.
                 self.give(answers, index - 1);
                 return Ok(None);
