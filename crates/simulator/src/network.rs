@@ -74,6 +74,22 @@ impl Network {
             .collect()
     }
 
+    /// Nobody takes what arrives for `to` before `until`: it waits, and comes a
+    /// little after that.
+    pub fn hold(&mut self, to: u64, until: Duration, random: &mut Random) {
+        let later = self.under_way.split_off(&(until, 0));
+        let (held, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::replace(&mut self.under_way, later)
+                .into_iter()
+                .partition(|(_, packet)| packet.to == to);
+        self.under_way.extend(others);
+        for packet in held.into_values() {
+            self.sent += 1;
+            let at = until + Duration::from_micros(random.below(8000));
+            self.under_way.insert((at, self.sent), packet);
+        }
+    }
+
     /// When the next message arrives.
     pub fn next_arrival(&self) -> Option<Duration> {
         self.under_way.keys().next().map(|&(at, _)| at)

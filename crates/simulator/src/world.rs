@@ -140,6 +140,12 @@ impl World {
     }
 
     fn deliver(&mut self) {
+        for member in &self.members {
+            if self.now < member.paused_until {
+                let until = member.paused_until;
+                self.network.hold(member.id, until, &mut self.random);
+            }
+        }
         for (from, to, message) in self.network.arrived(self.now) {
             let member = self.members.iter_mut().find(|member| member.id == to);
             if let Some(member) = member {
