@@ -22,6 +22,7 @@
 
 mod error;
 mod inbox;
+mod mutant;
 mod node;
 mod observer;
 mod options;
@@ -35,6 +36,7 @@ mod transport;
 
 pub use error::Error;
 pub use inbox::Pending;
+pub use mutant::Mutant;
 pub use node::{Node, Status};
 pub use observer::Observer;
 pub use options::NodeOptions;

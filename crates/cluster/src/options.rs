@@ -78,6 +78,7 @@ impl NodeOptions {
             heartbeat_interval: self.heartbeat_interval,
             election_timeout: self.election_timeout,
             seed: self.seed,
+            mutant: None,
         }
     }
 

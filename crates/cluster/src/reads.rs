@@ -59,6 +59,15 @@ pub(crate) struct Reads {
 }
 
 impl Reads {
+    /// For a new life: its rounds have numbers that no earlier one had, so that
+    /// late answers to those confirm nothing.
+    pub fn new(first_number: u64) -> Reads {
+        Reads {
+            last_round: first_number,
+            ..Reads::default()
+        }
+    }
+
     /// A read has come; it is given up at `deadline`.
     pub fn add(&mut self, asker: ReadAsker, deadline: Instant) {
         self.waiting.push(Waiting { asker, deadline });

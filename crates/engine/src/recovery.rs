@@ -48,6 +48,9 @@ pub struct Recovered {
     pub applied_term: u64,
     /// Index of the last batch.
     pub applied_index: u64,
+    /// Number of this opening, from 1: no two have the same, whatever happened
+    /// in between.
+    pub opening: u32,
     /// True when an unfinished group was cut off the end of the log.
     pub torn: bool,
     /// True when the last user closed the log.
@@ -286,6 +289,7 @@ impl<'a> Recovery<'a> {
             (_, Some(error)) => Err(error),
             (Err(error), None) => Err(error.into()),
             (Ok((log, recovered)), None) => {
+                self.found.opening = recovered.epoch;
                 self.found.torn = recovered.torn;
                 self.found.clean = recovered.clean;
                 Ok(log)
@@ -500,10 +504,15 @@ impl<'a> Recovery<'a> {
 impl Recovery<'_> {
     fn found(&mut self, shared: &Shared) -> Recovered {
         let (applied_index, applied_term) = (self.index.applied_index, self.index.applied_term);
-        let mut hard_state = shared.books.hard_state();
-        hard_state.commit = hard_state.commit.max(applied_index);
-        hard_state.term = hard_state.term.max(applied_term);
         let mut entries = std::mem::take(&mut self.found.entries);
+        let last = entries.last().map_or(applied_index, |entry| entry.index);
+        let mut hard_state = shared.books.hard_state();
+        // A checkpoint may have noted as committed, because a majority had it,
+        // what never came to the disk here.
+        hard_state.commit = hard_state
+            .commit
+            .clamp(applied_index, last.max(applied_index));
+        hard_state.term = hard_state.term.max(applied_term);
         // The first of them shows what they follow.
         let base = match entries.first() {
             Some(first) if first.index <= applied_index => {

@@ -22,7 +22,7 @@ use raft::{Config, RawNode, ReadOnlyOption, Ready, StateRole};
 use super::entry::{configuration_change, records_of, to_raft};
 use super::log_lines;
 use super::view::View;
-use crate::Error;
+use crate::{Error, Mutant};
 
 /// Largest append to a peer, in bytes; a single entry may be larger.
 const APPEND_BYTES_MAX: u64 = 1 << 20;
@@ -93,6 +93,7 @@ pub(crate) struct Consensus {
     written: HardState,
     appended: Sequence,
     durable: Sequence,
+    pub mutant: Option<Mutant>,
 }
 
 impl std::fmt::Debug for Consensus {
@@ -118,13 +119,11 @@ impl Consensus {
         let applied = recovered.applied_index;
         let view = View::new(engine.clone(), &recovered, members, CACHED_BYTES_MAX);
         let state = recovered.hard_state;
-        if state.commit > view.last() {
-            return Err(Error::Storage(format!(
-                "entry {} was committed and the log ends with entry {}; restore this member from its peers",
-                state.commit,
-                view.last()
-            )));
-        }
+        assert!(
+            applied <= state.commit && state.commit <= view.last(),
+            "{state:?} of a log that ends with entry {} and is applied up to {applied}",
+            view.last()
+        );
         let config = Config {
             id: elections.member_id,
             election_tick: elections.election_ticks,
@@ -137,7 +136,9 @@ impl Consensus {
             check_quorum: true,
             pre_vote: true,
             read_only_option: ReadOnlyOption::Safe,
-            batch_append: true,
+            // Of no use with one entry for many commands, and in 0.7 it may put
+            // entries into a message that says it goes on elsewhere.
+            batch_append: false,
             max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
             ..Config::default()
         };
@@ -159,6 +160,7 @@ impl Consensus {
             written: state,
             appended: durable,
             durable,
+            mutant: None,
         })
     }
 
@@ -284,7 +286,7 @@ impl Consensus {
         while self
             .unpersisted
             .front()
-            .is_some_and(|first| first.sequence <= self.durable)
+            .is_some_and(|first| first.sequence <= self.stable())
         {
             let first = self.unpersisted.pop_front().expect("just seen");
             progress.messages.extend(first.messages);
@@ -294,6 +296,14 @@ impl Consensus {
             self.node.on_persist_ready(number);
         }
         last.is_some()
+    }
+
+    /// What counts as being on stable storage.
+    fn stable(&self) -> Sequence {
+        match self.mutant {
+            Some(Mutant::AcknowledgesBeforeTheFlush) => self.appended,
+            _ => self.durable,
+        }
     }
 
     /// An answer to a heartbeat promises nothing but its term: where that is
@@ -320,7 +330,9 @@ impl Consensus {
         }
         let must_sync = ready.must_sync();
         let mut entries = ready.take_entries().into_iter().peekable();
-        if entries.peek().is_none() && must_sync {
+        if self.mutant == Some(Mutant::ForgetsItsVote) {
+            self.written = self.hard_state;
+        } else if entries.peek().is_none() && must_sync {
             self.appended = self.engine.append_hard_state(self.hard_state)?;
             self.written = self.hard_state;
         }

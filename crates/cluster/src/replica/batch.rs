@@ -4,13 +4,14 @@
 //! a burst of `n` commands costs about two flushes, whatever `n` is, and a lone
 //! command costs one.
 
+use engine::Batch;
 use environment::Instant;
 use etcd_api::etcdserverpb::alarm_request::AlarmAction;
 use etcd_api::etcdserverpb::{AlarmRequest, AlarmType};
 use revisions::Command;
 
 use super::{Answer, Asker, Lead, Replica};
-use crate::Error;
+use crate::{Error, Mutant};
 
 /// A proposed batch and who waits for it.
 #[derive(Debug)]
@@ -157,10 +158,20 @@ impl Replica {
         }
         let (term, index) = self.consensus.next();
         let answers = std::mem::take(&mut self.open);
-        let Some(batch) = self.machine.seal(term, index) else {
-            // Nothing was written and nothing unapplied was seen.
-            self.give(answers, index - 1);
-            return Ok(None);
+        let batch = match self.machine.seal(term, index) {
+            Some(batch) => batch,
+            None if self.leads_alone() || self.breaks(Mutant::AnswersWithoutAnEntry) => {
+                // Nothing was written and nothing unapplied was seen.
+                self.give(answers, index - 1);
+                return Ok(None);
+            }
+            // Another may lead by now, and know better: an entry that says
+            // nothing shows whether that is so.
+            None => Batch {
+                term,
+                index,
+                changes: Vec::new(),
+            },
         };
         let body = batch.encode()?;
         if let Err(error) = self.engine.check(&batch, &body) {

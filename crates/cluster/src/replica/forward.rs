@@ -28,6 +28,15 @@ pub(super) struct Forwarded {
 }
 
 impl Forwarded {
+    /// For a new life: its commands have numbers that no earlier one had, so
+    /// that late answers to those are answers to nothing.
+    pub fn new(first_number: u64) -> Forwarded {
+        Forwarded {
+            last_number: first_number,
+            ..Forwarded::default()
+        }
+    }
+
     fn add(&mut self, to: Asker, deadline: Instant) -> u64 {
         self.last_number += 1;
         self.sent.insert(self.last_number, Sent { to, deadline });

@@ -13,7 +13,7 @@ use revisions::{Command, Members};
 
 use super::{Replica, apply};
 use crate::peer_message::PeerMessage;
-use crate::{Error, ReadAsker};
+use crate::{Error, Mutant, ReadAsker};
 
 /// This member's part in leading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Replica {
     /// This member leads, and nobody else has a vote: what it has applied is all
     /// that was ever acknowledged.
     pub fn leads_alone(&self) -> bool {
-        self.lead == Lead::Ready && self.consensus.raft().prs().is_singleton()
+        self.leads() && self.consensus.raft().prs().is_singleton()
     }
 
     /// Looks who leads now.
@@ -87,7 +87,8 @@ impl Replica {
             _ => {}
         }
         if let Lead::Behind { until, .. } = self.lead
-            && self.engine.applied_index() >= until
+            && (self.engine.applied_index() >= until
+                || self.breaks(Mutant::LeadsBeforeItsFirstEntry))
         {
             self.machine.promote(self.heartbeat_interval);
             self.lead = Lead::Ready;
@@ -121,7 +122,9 @@ impl Replica {
             return;
         }
         if let Some(round) = self.reads.start_round(self.clock.now()) {
-            if ready {
+            if ready && self.breaks(Mutant::ReadsWithoutConfirmation) {
+                self.reads.confirm(round, self.engine.applied_index());
+            } else if ready {
                 self.consensus.read_index(round);
             } else {
                 let message = PeerMessage::ReadIndex { round };
@@ -213,7 +216,7 @@ impl Replica {
 
     /// Whether commands are evaluated here.
     pub fn leads(&self) -> bool {
-        self.lead == Lead::Ready
+        self.lead == Lead::Ready && self.consensus.raft().state == StateRole::Leader
     }
 
     /// Index of the last entry in the log.

@@ -40,7 +40,7 @@ use revisions::{Command, Machine, Reader};
 use crate::peer_message::PeerMessage;
 use crate::raft::consensus::{Consensus, Elections, Progress};
 use crate::reads::Reads;
-use crate::{Error, ReadAsker};
+use crate::{Error, Mutant, ReadAsker};
 
 pub use answer::{Answer, Asker};
 
@@ -59,6 +59,9 @@ pub struct ReplicaOptions {
     pub election_timeout: Duration,
     /// Draws this member's own patience, from one to two election timeouts.
     pub seed: u64,
+    /// A rule to break, for the simulation's own tests.
+    #[doc(hidden)]
+    pub mutant: Option<Mutant>,
 }
 
 /// What a replica has to say.
@@ -102,6 +105,7 @@ pub struct Replica {
     reads: Reads,
     forwarded: Forwarded,
     output: Output,
+    mutant: Option<Mutant>,
     /// Set by the first failure of the log; never cleared.
     failed: Option<Error>,
 }
@@ -125,7 +129,9 @@ impl Replica {
         let member_id = lead::own_id(options.machine.member_id, &members)?;
         let members = lead::configuration(&members);
         let elections = elections(&options, member_id);
-        let consensus = Consensus::start(elections, engine.clone(), recovered, members)?;
+        let first_number = first_number(&options, recovered.opening);
+        let mut consensus = Consensus::start(elections, engine.clone(), recovered, members)?;
+        consensus.mutant = options.mutant;
         let now = clock.now();
         let mut replica = Replica {
             member_id,
@@ -145,9 +151,10 @@ impl Replica {
             leases_expired: 0,
             unswept: Vec::new(),
             spared: VecDeque::new(),
-            reads: Reads::default(),
-            forwarded: Forwarded::default(),
+            reads: Reads::new(first_number),
+            forwarded: Forwarded::new(first_number),
             output: Output::default(),
+            mutant: options.mutant,
             failed: None,
         };
         replica.stand_if_alone()?;
@@ -292,6 +299,10 @@ impl Replica {
         }
     }
 
+    fn breaks(&self, rule: Mutant) -> bool {
+        self.mutant == Some(rule)
+    }
+
     /// Why nothing is written any more, if that is so.
     pub fn failure(&self) -> Option<&Error> {
         self.failed.as_ref()
@@ -332,6 +343,14 @@ impl Replica {
         self.lead = Lead::No;
         self.machine.demote();
     }
+}
+
+/// Questions to other members are numbered from here: no other life's are.
+fn first_number(options: &ReplicaOptions, opening: u32) -> u64 {
+    if options.mutant == Some(Mutant::NumbersFromOneInEachLife) {
+        return 0;
+    }
+    u64::from(opening) << 32
 }
 
 fn elections(options: &ReplicaOptions, member_id: u64) -> Elections {

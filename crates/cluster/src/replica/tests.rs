@@ -29,6 +29,7 @@ fn replica(clock: &SimulatedClock) -> (Replica, Reader) {
         heartbeat_interval: Duration::from_millis(100),
         election_timeout: Duration::from_secs(1),
         seed: 1,
+        mutant: None,
     };
     let disk = Arc::new(SimulatedDisk::new(1));
     let clock: Arc<dyn Clock> = Arc::new(clock.clone());

@@ -1,0 +1,19 @@
+//! Members that break a rule on purpose: whoever watches must notice.
+
+/// A rule that is broken. Only the simulation chooses one: a node has no option
+/// for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// Entries and votes count as stable before they are flushed.
+    AcknowledgesBeforeTheFlush,
+    /// Votes and terms are not written down.
+    ForgetsItsVote,
+    /// A leader serves reads without asking whether it still leads.
+    ReadsWithoutConfirmation,
+    /// A new leader serves before its term's first entry is applied.
+    LeadsBeforeItsFirstEntry,
+    /// What was evaluated and changes nothing is answered without asking anyone.
+    AnswersWithoutAnEntry,
+    /// An answer to an earlier life's question is taken for one to this life's.
+    NumbersFromOneInEachLife,
+}

@@ -1,0 +1,177 @@
+//! Clients: each does one thing at a time and remembers when, and what came.
+
+use std::time::Duration;
+
+use environment::randomness::Random;
+use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use etcd_api::etcdserverpb::request_op::Request;
+use etcd_api::etcdserverpb::{
+    CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest,
+    RequestOp, TxnRequest,
+};
+use revisions::{Command, Response};
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
+
+use crate::judge::{Judge, Observed};
+use crate::member::Member;
+
+/// Few, so that clients meet.
+const KEYS: u64 = 6;
+/// A client gives up after this.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Waits for an answer.
+#[derive(Debug)]
+enum Waiting {
+    Write {
+        command: Command,
+        answer: oneshot::Receiver<Result<Response, cluster::Error>>,
+    },
+    Read {
+        key: String,
+        member: usize,
+        answer: oneshot::Receiver<Result<(), cluster::Error>>,
+    },
+}
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Client {
+    number: usize,
+    done: u64,
+    waiting: Option<(Duration, Waiting)>,
+}
+
+impl Client {
+    pub fn new(number: usize) -> Client {
+        Client {
+            number,
+            done: 0,
+            waiting: None,
+        }
+    }
+
+    /// Asks something of a member, if it waits for nothing.
+    pub fn ask(&mut self, now: Duration, members: &mut [Member], random: &mut Random) {
+        if self.waiting.is_some() {
+            return;
+        }
+        let at = random.below(members.len() as u64) as usize;
+        let member = &mut members[at];
+        let key = format!("k{}", random.below(KEYS));
+        self.done += 1;
+        if random.chance(1, 3) {
+            let (asker, answer) = oneshot::channel();
+            if member.read(asker) {
+                let read = Waiting::Read {
+                    key,
+                    member: at,
+                    answer,
+                };
+                self.waiting = Some((now, read));
+            }
+            return;
+        }
+        let revision = member.reader().map_or(1, revisions::Reader::revision);
+        let command = self.command(key, revision, random);
+        let (asker, answer) = oneshot::channel();
+        if member.ask(command.clone(), asker) {
+            self.waiting = Some((now, Waiting::Write { command, answer }));
+        }
+    }
+
+    fn command(&self, key: String, revision: i64, random: &mut Random) -> Command {
+        // Unlike any other value ever written.
+        let value = format!("{}.{}", self.number, self.done);
+        let padding = ".".repeat(random.below(400) as usize);
+        let put = PutRequest {
+            key: key.clone().into(),
+            value: (value + &padding).into(),
+            lease: if random.chance(1, 10) { 1 } else { 0 },
+            ..PutRequest::default()
+        };
+        match random.below(20) {
+            0..=9 => Command::Put(put),
+            10..=12 => Command::DeleteRange(DeleteRangeRequest {
+                key: key.into(),
+                ..DeleteRangeRequest::default()
+            }),
+            13 => Command::LeaseGrant(LeaseGrantRequest { id: 1, ttl: 1 }),
+            14 => Command::Compact(CompactionRequest {
+                revision: revision - 15,
+                physical: false,
+            }),
+            _ => Command::Txn(compare_and_swap(put, revision, random)),
+        }
+    }
+
+    /// Looks whether the answer has come, and tells the judge.
+    pub fn look(&mut self, now: Duration, members: &[Member], judge: &mut Judge) {
+        let Some((asked, waiting)) = &mut self.waiting else {
+            return;
+        };
+        let asked = *asked;
+        let over = match waiting {
+            Waiting::Write { command, answer } => match answer.try_recv() {
+                Ok(Ok(response)) => {
+                    judge.observe(asked, now, Observed::write(command, &response));
+                    true
+                }
+                Ok(Err(_)) | Err(TryRecvError::Closed) => true,
+                Err(TryRecvError::Empty) => now > asked + PATIENCE,
+            },
+            Waiting::Read {
+                key,
+                member,
+                answer,
+            } => match answer.try_recv() {
+                Ok(Ok(())) => {
+                    if let Some(observed) = read(&members[*member], key) {
+                        judge.observe(asked, now, observed);
+                    }
+                    true
+                }
+                Ok(Err(_)) | Err(TryRecvError::Closed) => true,
+                Err(TryRecvError::Empty) => now > asked + PATIENCE,
+            },
+        };
+        if over {
+            self.waiting = None;
+        }
+    }
+}
+
+fn read(member: &Member, key: &str) -> Option<Observed> {
+    let reader = member.reader()?;
+    let request = RangeRequest {
+        key: key.to_owned().into(),
+        ..RangeRequest::default()
+    };
+    let response = reader
+        .range(&request)
+        .expect("a read at the newest revision");
+    Some(Observed::Read {
+        key: key.as_bytes().to_vec(),
+        revision: response.header.map_or(0, |header| header.revision),
+        value: response.kvs.first().map(|kv| kv.value().to_vec()),
+    })
+}
+
+/// Puts if the key is as old as it was thought to be.
+fn compare_and_swap(put: PutRequest, revision: i64, random: &mut Random) -> TxnRequest {
+    let compare = Compare {
+        result: CompareResult::Less.into(),
+        target: CompareTarget::Mod.into(),
+        key: put.key.clone(),
+        target_union: Some(TargetUnion::ModRevision(revision - random.below(5) as i64)),
+        ..Compare::default()
+    };
+    TxnRequest {
+        compare: vec![compare],
+        success: vec![RequestOp {
+            request: Some(Request::RequestPut(put)),
+        }],
+        failure: Vec::new(),
+    }
+}

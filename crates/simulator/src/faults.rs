@@ -1,0 +1,50 @@
+//! What goes wrong in a run, and how often.
+
+use cluster::Mutant;
+
+/// Odds, in parts of a thousand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// Messages that are lost.
+    pub drop_permille: u64,
+    /// Messages that come twice.
+    pub double_permille: u64,
+    /// Messages that come up to 300 ms late, and so out of order.
+    pub late_permille: u64,
+    /// Steps in which the network is cut somewhere, or mended.
+    pub cut_permille: u64,
+    /// Steps in which a member loses power, between two I/Os or amid one.
+    pub crash_permille: u64,
+    /// Steps in which a member stops for a while and then goes on.
+    pub pause_permille: u64,
+    /// Steps in which a disk becomes slow for a while.
+    pub slow_disk_permille: u64,
+    /// A rule that all members break.
+    pub mutant: Option<Mutant>,
+}
+
+impl Faults {
+    /// Nothing goes wrong but delays.
+    pub const NONE: Faults = Faults {
+        drop_permille: 0,
+        double_permille: 0,
+        late_permille: 0,
+        cut_permille: 0,
+        crash_permille: 0,
+        pause_permille: 0,
+        slow_disk_permille: 0,
+        mutant: None,
+    };
+
+    /// A bad day.
+    pub const MANY: Faults = Faults {
+        drop_permille: 30,
+        double_permille: 20,
+        late_permille: 30,
+        cut_permille: 3,
+        crash_permille: 3,
+        pause_permille: 3,
+        slow_disk_permille: 3,
+        mutant: None,
+    };
+}

@@ -1,0 +1,239 @@
+//! What must be true of every run.
+//!
+//! Every write that changes something has a revision of its own, and every
+//! read says at which revision it looked. So the order in which everything
+//! happened is known, and it is enough to ask whether it agrees with real time:
+//!
+//! - the histories of all members are beginnings of one history;
+//! - at most one member leads in a term;
+//! - a write that was acknowledged is in that history at its revision, as it was
+//!   asked for;
+//! - a read shows what the history says at its revision;
+//! - what ended before something else began has a revision that is not greater,
+//!   and a smaller one than a write that began later.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use etcd_api::etcdserverpb::request_op::Request;
+use revisions::{Command, Reader, Response};
+
+/// What a client has seen.
+#[derive(Clone, Debug)]
+pub(crate) enum Observed {
+    /// A command was carried out; `value` is what it put, if it did.
+    Write {
+        key: Vec<u8>,
+        revision: i64,
+        value: Option<Vec<u8>>,
+        /// It took a revision.
+        changed: bool,
+    },
+    /// A key was looked at.
+    Read {
+        key: Vec<u8>,
+        revision: i64,
+        value: Option<Vec<u8>>,
+    },
+}
+
+impl Observed {
+    /// From the answer to a command.
+    pub fn write(command: &Command, response: &Response) -> Observed {
+        let mut response = response.clone();
+        let revision = response.header_mut().revision;
+        let (key, value, changed) = match (command, &response) {
+            (Command::Put(put), _) => (put.key.to_vec(), Some(put.value.to_vec()), true),
+            (Command::DeleteRange(delete), Response::DeleteRange(answer)) => {
+                (delete.key.to_vec(), None, answer.deleted > 0)
+            }
+            (Command::Txn(txn), Response::Txn(answer)) => {
+                let put = txn
+                    .success
+                    .iter()
+                    .find_map(|operation| match &operation.request {
+                        Some(Request::RequestPut(put)) => Some(put),
+                        _ => None,
+                    });
+                let put = put.expect("the clients' transactions put");
+                let value = answer.succeeded.then(|| put.value.to_vec());
+                (put.key.to_vec(), value, answer.succeeded)
+            }
+            _ => (Vec::new(), None, false),
+        };
+        Observed::Write {
+            key,
+            revision,
+            value,
+            changed,
+        }
+    }
+
+    fn revision(&self) -> i64 {
+        match self {
+            Observed::Write { revision, .. } | Observed::Read { revision, .. } => *revision,
+        }
+    }
+
+    fn takes_revision(&self) -> bool {
+        matches!(self, Observed::Write { changed: true, .. })
+    }
+}
+
+/// How a run went, if it went well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Answers that clients got.
+    pub answers: u64,
+    /// Revisions in the end.
+    pub revisions: i64,
+    /// Terms that had a leader.
+    pub terms: u64,
+    /// Losses of power.
+    pub crashes: u64,
+    /// Everything that happened, in a number: equal runs have equal ones.
+    pub fingerprint: u64,
+}
+
+/// A change of a key: its bytes, `None` for a deletion.
+type Changes = Vec<(Vec<u8>, bool, Bytes)>;
+
+/// Watches a run.
+#[derive(Debug, Default)]
+pub(crate) struct Judge {
+    /// By revision, from whoever had it first.
+    history: BTreeMap<i64, Changes>,
+    /// Up to where each member was compared.
+    compared: BTreeMap<u64, i64>,
+    leaders: BTreeMap<u64, u64>,
+    observed: Vec<(Duration, Duration, Observed)>,
+}
+
+impl Judge {
+    pub fn observe(&mut self, asked: Duration, answered: Duration, what: Observed) {
+        self.observed.push((asked, answered, what));
+    }
+
+    /// A member that leads in a term.
+    pub fn leads(&mut self, term: u64, member: u64) {
+        let known = *self.leaders.entry(term).or_insert(member);
+        assert_eq!(known, member, "two members lead in term {term}");
+    }
+
+    /// A member begins a new life: what it has applied may be less.
+    pub fn restarted(&mut self, member: u64) {
+        self.compared.remove(&member);
+    }
+
+    /// Compares what a member has applied since the last look.
+    pub fn compare(&mut self, member: u64, reader: &Reader) {
+        let compared = self.compared.entry(member).or_insert(1);
+        let from = (*compared + 1).max(reader.compacted());
+        let newest = reader.revision();
+        if newest <= *compared {
+            return;
+        }
+        let history = reader.engine().history(from).expect("it is not compacted");
+        for changes in history {
+            let changes = changes.expect("what is applied can be read");
+            let found: Changes = changes
+                .versions
+                .iter()
+                .map(|it| (it.key.to_vec(), it.tombstone, it.kv.clone()))
+                .collect();
+            let known = self
+                .history
+                .entry(changes.main)
+                .or_insert_with(|| found.clone());
+            assert!(
+                *known == found,
+                "member {member:x} has another history at revision {}: {found:?}, not {known:?}",
+                changes.main
+            );
+        }
+        *compared = newest;
+    }
+
+    /// The end: does everything that was observed agree?
+    pub fn conclude(&self) -> (u64, i64, u64) {
+        self.check_contents();
+        self.check_order();
+        let last = self.history.keys().next_back().copied().unwrap_or(1);
+        (self.observed.len() as u64, last, self.leaders.len() as u64)
+    }
+
+    fn check_contents(&self) {
+        for (asked, _, what) in &self.observed {
+            match what {
+                Observed::Write {
+                    key,
+                    revision,
+                    value,
+                    changed: true,
+                } => {
+                    let changes = self.history.get(revision);
+                    let changes = changes.unwrap_or_else(|| {
+                        panic!("acknowledged and lost: {what:?}, asked at {asked:?}")
+                    });
+                    let same = changes.iter().any(|(known, tombstone, kv)| {
+                        known == key && *tombstone == value.is_none() && holds(kv, value)
+                    });
+                    assert!(same, "{what:?} is not in {changes:?}");
+                }
+                Observed::Write { .. } => {}
+                Observed::Read {
+                    key,
+                    revision,
+                    value,
+                } => {
+                    let found = self.at(key, *revision);
+                    let same = match (&found, value) {
+                        (None, None) => true,
+                        (Some(kv), Some(_)) => holds(kv, value),
+                        _ => false,
+                    };
+                    assert!(same, "{what:?}, where the history has {found:?}");
+                }
+            }
+        }
+    }
+
+    /// A key's bytes at a revision.
+    fn at(&self, key: &[u8], revision: i64) -> Option<Bytes> {
+        let before = self.history.range(..=revision).rev();
+        let mut all = before.flat_map(|(_, changes)| changes.iter().rev());
+        let (_, tombstone, kv) = all.find(|(known, ..)| known == key)?;
+        (!tombstone).then(|| kv.clone())
+    }
+
+    fn check_order(&self) {
+        let mut by_start: Vec<_> = self.observed.iter().collect();
+        by_start.sort_by_key(|(asked, ..)| *asked);
+        let mut by_end: Vec<_> = self.observed.iter().collect();
+        by_end.sort_by_key(|(_, answered, _)| *answered);
+        let mut ended = by_end.into_iter().peekable();
+        let mut newest = (0, None);
+        for (asked, _, what) in by_start {
+            while let Some((_, _, before)) = ended.next_if(|(_, answered, _)| answered < asked) {
+                if before.revision() > newest.0 {
+                    newest = (before.revision(), Some(before));
+                }
+            }
+            let fits = if what.takes_revision() {
+                what.revision() > newest.0
+            } else {
+                what.revision() >= newest.0
+            };
+            assert!(fits, "{what:?} began after {:?} had ended", newest.1);
+        }
+    }
+}
+
+/// Whether an encoded `KeyValue` has this value; a deletion has none.
+fn holds(kv: &Bytes, value: &Option<Vec<u8>>) -> bool {
+    match value {
+        None => true,
+        Some(value) => etcd_api::EncodedKeyValue(kv.clone()).value() == &value[..],
+    }
+}

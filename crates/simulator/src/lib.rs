@@ -1,0 +1,31 @@
+//! A cluster in one thread, on simulated disks, network and clocks.
+//!
+//! ```text
+//!            seed
+//!             │ decides everything: faults, delays, what clients do, what a
+//!             ▼ crash leaves on a disk
+//!   clients ──► Member ─┐                 ┌─ Member    real Replica, state machine,
+//!               Member ─┼── Network ──────┤            engine and log
+//!               Member ─┘  lost, doubled, late
+//!                          and out of order
+//!             │ after every step
+//!             ▼
+//!   Judge: one history, one leader in a term, nothing acknowledged is lost,
+//!          reads and writes in the order of real time
+//! ```
+//!
+//! The members are the objects that run in production, but for their threads:
+//! the log is flushed when the simulation says so. A run is a pure function of
+//! its seed and its [`Faults`]; a failure is told with the seed that shows it
+//! again.
+
+mod clients;
+mod faults;
+mod judge;
+mod member;
+mod network;
+mod world;
+
+pub use faults::Faults;
+pub use judge::Verdict;
+pub use world::{World, run};

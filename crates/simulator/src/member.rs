@@ -1,0 +1,245 @@
+//! One member: a replica on a disk of its own, with a clock of its own.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use cluster::{
+    Answer, Asker, Mutant, NodeOptions, PeerMessage, ReadAsker, Replica, ReplicaOptions,
+};
+use engine::{Sequence, Worker};
+use environment::randomness::Random;
+use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
+use revisions::{Command, Reader, Response};
+use tokio::sync::oneshot;
+
+const DIRECTORY: &str = "/member";
+/// Commands that wait for a leader at one member.
+const BACKLOG_MAX: usize = 64;
+
+type AnswerSender = oneshot::Sender<Result<Response, cluster::Error>>;
+type Word = Arc<Mutex<Option<Result<Sequence, String>>>>;
+
+/// A running replica and what belongs to its life.
+struct Life {
+    replica: Replica,
+    /// The flush thread's last word.
+    word: Word,
+    backlog: VecDeque<(Command, AnswerSender)>,
+}
+
+/// A member, running or not.
+pub(crate) struct Member {
+    pub id: u64,
+    all: Vec<revisions::Member>,
+    disk: SimulatedDisk,
+    clock: SimulatedClock,
+    life: Option<Life>,
+    /// Until then it stands still.
+    pub paused_until: Duration,
+    /// Until then nothing is flushed.
+    pub slow_until: Duration,
+    /// When it starts again after a loss of power.
+    pub starts_at: Option<Duration>,
+    lives: u64,
+    mutant: Option<Mutant>,
+}
+
+impl Member {
+    pub fn new(id: u64, all: &[revisions::Member], seed: u64, mutant: Option<Mutant>) -> Member {
+        Member {
+            id,
+            all: all.to_vec(),
+            disk: SimulatedDisk::new(seed),
+            clock: SimulatedClock::stepped(),
+            life: None,
+            paused_until: Duration::ZERO,
+            slow_until: Duration::ZERO,
+            starts_at: Some(Duration::ZERO),
+            lives: 0,
+            mutant,
+        }
+    }
+
+    fn options(&self) -> ReplicaOptions {
+        let mut machine = NodeOptions::new(DIRECTORY).machine;
+        machine.member_id = self.id;
+        machine.initial_members = self.all.clone();
+        machine.lease_id_seed = Some(self.id);
+        let engine = &mut machine.engine;
+        engine.segment_bytes = 64 << 10;
+        engine.batch_bytes_max = 32 << 10;
+        engine.spare_segments = 1;
+        engine.reserve_bytes = 0;
+        engine.checkpoint_bytes = 96 << 10;
+        engine.background_bytes_per_second = u64::MAX;
+        engine.log_salt = Some(self.id);
+        engine.worker = Worker::Caller;
+        engine.clock = Arc::new(self.clock.clone());
+        ReplicaOptions {
+            machine,
+            heartbeat_interval: Duration::from_millis(20),
+            election_timeout: Duration::from_millis(200),
+            seed: self.id * 1000 + self.lives,
+            mutant: self.mutant,
+        }
+    }
+
+    /// Starts, unless the disk dies in the middle of that.
+    pub fn start(&mut self) {
+        self.lives += 1;
+        self.starts_at = None;
+        let opened = Replica::open(
+            Arc::new(self.disk.clone()),
+            Path::new(DIRECTORY),
+            self.options(),
+            Arc::new(self.clock.clone()),
+        );
+        match opened {
+            Ok(replica) => self.life = Some(Life::new(replica)),
+            Err(error) => assert!(
+                self.disk.has_crashed(),
+                "member {} does not start: {error}\n{}",
+                self.id,
+                self.disk.trace()
+            ),
+        }
+    }
+
+    /// The power fails: now, or at one of the next I/Os.
+    pub fn crash(&mut self, random: &mut Random) {
+        if random.chance(1, 2) {
+            self.disk.crash();
+        } else {
+            self.disk.crash_at(self.disk.io_count() + random.below(6));
+        }
+    }
+
+    /// Whether the power has failed since; then everything but the disk is
+    /// gone, and of that whatever chance leaves.
+    pub fn bury(&mut self, now: Duration, random: &mut Random) -> bool {
+        if !self.disk.has_crashed() {
+            return false;
+        }
+        self.life = None;
+        let restarts = [
+            Restart::power_loss(),
+            Restart::nothing_kept(),
+            Restart::everything_kept(),
+            Restart::ProcessCrash,
+        ];
+        self.disk = self.disk.restart(*random.pick(&restarts));
+        self.starts_at = Some(now + Duration::from_millis(random.below(500)));
+        true
+    }
+
+    pub fn is_up(&self) -> bool {
+        self.life.is_some()
+    }
+
+    /// Of a member that has power.
+    pub fn reader(&self) -> Option<&Reader> {
+        self.replica().map(Replica::reader)
+    }
+
+    /// Of a member that has power.
+    pub fn replica(&self) -> Option<&Replica> {
+        let life = self.life.as_ref().filter(|_| !self.disk.has_crashed());
+        life.map(|life| &life.replica)
+    }
+
+    /// Time passes here.
+    pub fn advance(&self, length: Duration) {
+        self.clock.advance(length);
+    }
+
+    pub fn receive(&mut self, from: u64, message: PeerMessage) {
+        if let Some(life) = &mut self.life {
+            life.replica.receive(from, message);
+        }
+    }
+
+    /// A client asks; false when nobody is here.
+    pub fn ask(&mut self, command: Command, answer: AnswerSender) -> bool {
+        match &mut self.life {
+            Some(life) if life.backlog.len() < BACKLOG_MAX => {
+                life.backlog.push_back((command, answer));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub fn read(&mut self, answer: oneshot::Sender<Result<(), cluster::Error>>) -> bool {
+        match &mut self.life {
+            Some(life) => {
+                life.replica.read(ReadAsker::Local(answer));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The device has its turn.
+    pub fn flush(&mut self) {
+        if let Some(life) = &self.life {
+            life.replica.reader().engine().work();
+        }
+    }
+
+    /// The replica has its turn. Returns what it has to say to others.
+    pub fn step(&mut self) -> Vec<(u64, PeerMessage)> {
+        let Some(life) = &mut self.life else {
+            return Vec::new();
+        };
+        let word = life
+            .word
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(word) = word {
+            life.replica.persisted(word);
+        }
+        life.replica.tick();
+        while let Some((command, _)) = life.backlog.front()
+            && life.replica.takes(command)
+        {
+            let (command, answer) = life.backlog.pop_front().expect("just seen");
+            life.replica.propose(&command, Asker::Local(answer));
+        }
+        life.replica.run();
+        // What fails here has failed with the disk, which is looked at.
+        let _ = life.replica.upkeep();
+        let output = life.replica.take_output();
+        output.answers.into_iter().for_each(Answer::give);
+        for (asker, outcome) in output.reads {
+            if let ReadAsker::Local(to) = asker {
+                let _ = to.send(outcome);
+            }
+        }
+        output.messages
+    }
+
+    /// The story of the disk, for people.
+    pub fn story(&self) -> String {
+        self.disk.trace().to_string()
+    }
+}
+
+impl Life {
+    fn new(replica: Replica) -> Life {
+        let word = Word::default();
+        let told = Arc::clone(&word);
+        let engine = replica.reader().engine();
+        engine.on_durable(Box::new(move |outcome| {
+            let outcome = outcome.map_err(|error| error.to_string());
+            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        }));
+        Life {
+            replica,
+            word,
+            backlog: VecDeque::new(),
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The loop: time, chance, and everybody's turn.
+
+use std::time::Duration;
+
+use environment::randomness::Random;
+
+use crate::clients::Client;
+use crate::judge::Judge;
+use crate::member::Member;
+use crate::network::Network;
+use crate::{Faults, Verdict};
+
+const CLIENTS: usize = 5;
+/// After the last fault, members must agree within so much simulated time.
+const CONVERGENCE: Duration = Duration::from_secs(60);
+
+/// A cluster and what surrounds it.
+pub struct World {
+    now: Duration,
+    random: Random,
+    faults: Faults,
+    members: Vec<Member>,
+    network: Network,
+    clients: Vec<Client>,
+    judge: Judge,
+    crashes: u64,
+    fingerprint: u64,
+}
+
+/// Runs a cluster of `members` for `steps`, then lets it come to rest, and
+/// judges. Panics with what is wrong.
+pub fn run(seed: u64, members: u64, steps: u64, faults: Faults) -> Verdict {
+    let mut world = World::new(seed, members, faults);
+    for _ in 0..steps {
+        world.step();
+    }
+    world.rest();
+    world.verdict()
+}
+
+impl World {
+    /// Members that have never run.
+    pub fn new(seed: u64, members: u64, faults: Faults) -> World {
+        let mut random = Random::from_seed(seed);
+        let all: Vec<revisions::Member> = (1..=members)
+            .map(|id| revisions::Member {
+                id,
+                peer_urls: vec![format!("http://member{id}:2380")],
+                ..revisions::Member::default()
+            })
+            .collect();
+        let members = all
+            .iter()
+            .map(|it| Member::new(it.id, &all, random.next_u64(), faults.mutant));
+        World {
+            now: Duration::ZERO,
+            members: members.collect(),
+            random,
+            faults,
+            network: Network::default(),
+            clients: (0..CLIENTS).map(Client::new).collect(),
+            judge: Judge::default(),
+            crashes: 0,
+            fingerprint: 0,
+        }
+    }
+
+    /// A moment passes.
+    pub fn step(&mut self) {
+        self.pass_time();
+        self.strike();
+        self.start_members();
+        self.deliver();
+        self.turns();
+        for client in &mut self.clients {
+            client.look(self.now, &self.members, &mut self.judge);
+            if self.random.chance(1, 8) {
+                client.ask(self.now, &mut self.members, &mut self.random);
+            }
+        }
+        self.watch();
+    }
+
+    fn pass_time(&mut self) {
+        let mut length = Duration::from_micros(200 + self.random.below(4000));
+        if let Some(next) = self.network.next_arrival()
+            && next > self.now
+        {
+            length = length.min(next - self.now);
+        }
+        self.now += length;
+        self.members
+            .iter()
+            .for_each(|member| member.advance(length));
+    }
+
+    /// What goes wrong now.
+    fn strike(&mut self) {
+        let faults = self.faults;
+        let at = self.random.below(self.members.len() as u64) as usize;
+        if self.random.chance(faults.cut_permille, 1000) {
+            self.cut_or_heal();
+        }
+        let until = self.now + Duration::from_millis(self.random.below(600));
+        let member = &mut self.members[at];
+        if self.random.chance(faults.crash_permille, 1000) && member.is_up() {
+            member.crash(&mut self.random);
+        }
+        if self.random.chance(faults.pause_permille, 1000) {
+            member.paused_until = until;
+        }
+        if self.random.chance(faults.slow_disk_permille, 1000) {
+            member.slow_until = until;
+        }
+    }
+
+    fn cut_or_heal(&mut self) {
+        self.network.heal();
+        if self.random.chance(1, 2) {
+            let (here, there): (Vec<u64>, Vec<u64>) = {
+                let random = &mut self.random;
+                let ids = self.members.iter().map(|member| member.id);
+                ids.partition(|_| random.chance(1, 2))
+            };
+            let both_ways = self.random.chance(2, 3);
+            self.network.cut(&here, &there, both_ways);
+        }
+    }
+
+    fn start_members(&mut self) {
+        for member in &mut self.members {
+            if member.bury(self.now, &mut self.random) {
+                self.crashes += 1;
+                self.judge.restarted(member.id);
+            }
+            if member.starts_at.is_some_and(|at| at <= self.now) {
+                member.start();
+            }
+        }
+    }
+
+    fn deliver(&mut self) {
+        for member in &self.members {
+            if self.now < member.paused_until {
+                let until = member.paused_until;
+                self.network.hold(member.id, until, &mut self.random);
+            }
+        }
+        for (from, to, message) in self.network.arrived(self.now) {
+            let member = self.members.iter_mut().find(|member| member.id == to);
+            if let Some(member) = member {
+                member.receive(from, message);
+            }
+        }
+    }
+
+    fn turns(&mut self) {
+        for member in &mut self.members {
+            if self.now < member.paused_until {
+                continue;
+            }
+            if self.now >= member.slow_until && self.random.chance(1, 2) {
+                member.flush();
+            }
+            for (to, message) in member.step() {
+                let road = (member.id, to);
+                self.network
+                    .send(road, &message, self.now, &self.faults, &mut self.random);
+            }
+        }
+    }
+
+    /// After every step: is what must be true, true?
+    fn watch(&mut self) {
+        for member in &self.members {
+            let Some(replica) = member.replica() else {
+                continue;
+            };
+            if replica.leads() {
+                self.judge.leads(replica.term(), member.id);
+            }
+            let revision = replica.reader().revision();
+            self.judge.compare(member.id, replica.reader());
+            let seen = [member.id, replica.term(), replica.index(), revision as u64];
+            for word in seen {
+                self.fingerprint = (self.fingerprint ^ word)
+                    .wrapping_mul(0x100_0000_01b3)
+                    .rotate_left(17);
+            }
+        }
+    }
+
+    /// Everything is mended, and everybody comes to the same end.
+    pub fn rest(&mut self) {
+        self.faults = Faults::NONE;
+        self.network.heal();
+        for member in &mut self.members {
+            (member.paused_until, member.slow_until) = (self.now, self.now);
+        }
+        let deadline = self.now + CONVERGENCE;
+        while !self.agrees() {
+            assert!(self.now < deadline, "no agreement: {}", self.state());
+            self.pass_time();
+            self.start_members();
+            self.deliver();
+            self.turns();
+            for client in &mut self.clients {
+                client.look(self.now, &self.members, &mut self.judge);
+            }
+            self.watch();
+        }
+    }
+
+    fn agrees(&self) -> bool {
+        let ends = self.members.iter().map(|member| {
+            let replica = member.replica()?;
+            let led = replica.leader() != 0 && replica.index() == replica.applied_index();
+            led.then(|| {
+                (
+                    replica.leader(),
+                    replica.index(),
+                    replica.reader().revision(),
+                )
+            })
+        });
+        let ends: Option<Vec<_>> = ends.collect();
+        ends.is_some_and(|ends| ends.windows(2).all(|pair| pair[0] == pair[1]))
+    }
+
+    fn state(&self) -> String {
+        let members = self.members.iter().map(|member| match member.replica() {
+            Some(replica) => format!(
+                "{:x}: term {}, leader {:x}, {} of {} applied, {:?}",
+                member.id,
+                replica.term(),
+                replica.leader(),
+                replica.applied_index(),
+                replica.index(),
+                replica.failure(),
+            ),
+            None => format!("{:x}: down\n{}", member.id, member.story()),
+        });
+        members.collect::<Vec<_>>().join("; ")
+    }
+
+    /// The judge's last word: equal hashes everywhere, and every answer true.
+    pub fn verdict(&self) -> Verdict {
+        let hashes: Vec<_> = self
+            .members
+            .iter()
+            .filter_map(|member| member.reader()?.hash_kv(0).ok())
+            .collect();
+        assert_eq!(hashes.len(), self.members.len(), "everybody answers");
+        assert!(
+            hashes.windows(2).all(|pair| pair[0] == pair[1]),
+            "members have different hashes: {hashes:?}"
+        );
+        let (answers, revisions, terms) = self.judge.conclude();
+        Verdict {
+            answers,
+            revisions,
+            terms,
+            crashes: self.crashes,
+            fingerprint: self.fingerprint,
+        }
+    }
+}

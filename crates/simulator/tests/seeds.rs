@@ -1,0 +1,50 @@
+//! Many bad days.
+
+use simulator::{Faults, Verdict, run};
+
+fn number(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+        Err(_) => default,
+    }
+}
+
+/// How many seeds, and from which on.
+fn seeds(default: u64) -> std::ops::Range<u64> {
+    let first = number("INKSTONE_SIMULATION_SEED", 0);
+    first..first + number("INKSTONE_SIMULATION_SEEDS", default)
+}
+
+#[test]
+fn a_quiet_day_ends_well() {
+    let verdict = run(1, 3, 3000, Faults::NONE);
+    assert!(verdict.answers > 200, "{verdict:?}");
+    assert_eq!((verdict.crashes, verdict.terms), (0, 1));
+}
+
+#[test]
+fn a_seed_tells_the_same_story_twice() {
+    for seed in 100..105 {
+        let once = run(seed, 3, 1500, Faults::MANY);
+        assert_eq!(once, run(seed, 3, 1500, Faults::MANY), "seed {seed}");
+    }
+}
+
+#[test]
+fn nothing_is_lost_and_everybody_agrees_on_many_bad_days() {
+    let mut sum = Verdict::default();
+    let steps = number("INKSTONE_SIMULATION_STEPS", 3000);
+    for seed in seeds(1000) {
+        let members = if seed % 4 == 3 { 5 } else { 3 };
+        eprintln!("INKSTONE_SIMULATION_SEED={seed} INKSTONE_SIMULATION_SEEDS=1");
+        let verdict = run(seed, members, steps, Faults::MANY);
+        sum.answers += verdict.answers;
+        sum.crashes += verdict.crashes;
+        sum.terms += verdict.terms;
+        sum.revisions += verdict.revisions;
+    }
+    eprintln!("{sum:?}");
+    assert!(sum.answers > 0 && sum.terms > 0, "{sum:?}");
+}
