@@ -129,7 +129,8 @@ fn every_log_draws_a_salt_of_its_own_and_keeps_it_for_all_its_segments() {
         let mut salts: Vec<Vec<u8>> = segments
             .map(|name| bytes_of(&disk, &Path::new(DIRECTORY).join(name), 36, 8))
             .collect();
-        assert!(salts.len() > 5, "{names:?}");
+        // A further one may have been made ahead by the end.
+        assert!(salts.len() >= 5, "{names:?}");
         salts.dedup();
         assert_eq!(salts.len(), 1, "{names:?}");
         salts.remove(0)
