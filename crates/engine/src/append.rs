@@ -6,6 +6,7 @@
 //! fill a segment, so that what was put a little at a time can go at once.
 
 use crate::engine::{Engine, Shared};
+use crate::entry::HARD_STATE_BYTES;
 use crate::format::{KEY_HEADER_BYTES, KIND_HARD_STATE, KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
 use crate::{Batch, Change, Error, HardState, KeyChange, place, record};
 use std::sync::atomic::Ordering;
@@ -33,14 +34,10 @@ impl Shared {
     pub(crate) fn check(&self, batch: &Batch, body: &Body) -> Result<(), Error> {
         self.check_open()?;
         self.check_size(batch, body)?;
-        let (bytes, limit_bytes) = (body.bytes().len() as u64, self.log.group_bytes_max());
-        if bytes > limit_bytes {
-            return Err(Error::TooLarge {
-                batch_bytes: bytes,
-                batch_bytes_max: limit_bytes,
-            });
-        }
-        self.check_room(batch)
+        self.check_room(batch)?;
+        // A hard state may go with it.
+        let bytes = body.bytes().len() + Log::record_bytes(HARD_STATE_BYTES);
+        self.log.make_room(bytes).map_err(translate)
     }
 
     pub(crate) fn append_entry(

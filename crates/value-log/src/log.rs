@@ -94,6 +94,13 @@ impl Log {
         }
     }
 
+    /// Returns when a group with so many bytes of records has its room: for an
+    /// appender who must not be refused later, and is the only one.
+    /// [`Error::NoSpace`] leaves the log as it is.
+    pub fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
+        self.shared.make_room(body_bytes, self.status().appended)
+    }
+
     /// Last group that is done.
     pub fn durable(&self) -> Sequence {
         self.shared.progress.durable()

@@ -11,9 +11,9 @@ use crate::body::Body;
 use crate::buffer::Slot;
 use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FRAMES_START};
 use crate::frame::{encode_group, encode_records, records_bytes};
-use crate::ledger::{Refusal, UNIT_BYTES, Want};
+use crate::ledger::{Refusal, UNIT_BYTES, Want, would_fit};
 use crate::shared::{LargeFrame, NO_BUFFER, Placed, Shared};
-use crate::{Appended, Error, Position, Record, Tag};
+use crate::{Appended, Error, Position, Record, SegmentKind, Sequence, Tag};
 
 /// Times to look again while the committer swaps buffers, which takes it a
 /// few dozen instructions, before waiting for it properly.
@@ -165,6 +165,27 @@ impl Shared {
             }
             control = self.wait_served(control);
         }
+    }
+
+    /// Makes sure that a frame with so many bytes of records can be appended
+    /// next: in what is left of the segment, or in the one behind it.
+    pub fn make_room(&self, body_bytes: usize, appended: Sequence) -> Result<(), Error> {
+        let bytes = FRAME_HEADER_BYTES + body_bytes;
+        self.is_large(bytes)?;
+        if self.supply.has_next() {
+            return Ok(());
+        }
+        // Then it is known how far the segment is filled.
+        self.work();
+        self.progress.wait(appended)?;
+        let want = Want::Frame((bytes / UNIT_BYTES) as u64);
+        let fits = self.segments.all().into_iter().any(|segment| {
+            let (extent, size) = (segment.extent(), segment.header.segment_bytes);
+            let (room, filled) = (size - extent.end, extent.end / UNIT_BYTES as u64);
+            let is_active = segment.header.kind == SegmentKind::Log && !extent.sealed;
+            is_active && would_fit(room / UNIT_BYTES as u64, filled % 512, want)
+        });
+        if fits { Ok(()) } else { self.rotate() }
     }
 
     /// Has the committer go on in the next segment.

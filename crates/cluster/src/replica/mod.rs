@@ -249,7 +249,9 @@ impl Replica {
     /// Does what the inputs have brought about.
     pub fn run(&mut self) {
         if let Err(error) = self.try_run() {
-            self.fail(error);
+            // What the log refuses here was promised to the library.
+            let reason = error.to_string();
+            self.fail(Error::LogFailed { reason });
         }
     }
 

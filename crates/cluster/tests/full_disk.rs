@@ -1,0 +1,110 @@
+//! A node on a disk that is full to the last segment.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{Error, Node, NodeOptions, Pending};
+use environment::simulated::SimulatedDisk;
+use etcd_api::etcdserverpb::{
+    AlarmRequest, CompactionRequest, DeleteRangeRequest, PutRequest, alarm_request::AlarmAction,
+};
+use revisions::{Command, Response};
+
+fn options(disk: &SimulatedDisk) -> NodeOptions {
+    let mut options = NodeOptions::new("/node");
+    options.disk = Arc::new(disk.clone());
+    options.machine.engine.segment_bytes = 64 << 10;
+    options.machine.engine.batch_bytes_max = 32 << 10;
+    options.machine.engine.reserve_bytes = 64 << 10;
+    options.heartbeat_interval = Duration::from_millis(5);
+    options
+}
+
+fn put(number: usize) -> Command {
+    Command::Put(PutRequest {
+        key: format!("{number:05}").into(),
+        value: vec![7; 600].into(),
+        ..PutRequest::default()
+    })
+}
+
+fn delete(number: usize) -> Command {
+    Command::DeleteRange(DeleteRangeRequest {
+        key: format!("{number:05}").into(),
+        ..DeleteRangeRequest::default()
+    })
+}
+
+fn run(node: &Node, command: Command) -> Result<Response, Error> {
+    node.propose(command).and_then(Pending::wait)
+}
+
+fn is_no_space(error: &Error) -> bool {
+    error.to_string().contains("space")
+}
+
+/// Fills the disk until nothing goes any more: puts first, then deletions, which
+/// go on in the room that is left. Returns the keys put and deleted.
+fn fill(node: &Node) -> (usize, usize) {
+    let puts = (0..).find(|&number| match run(node, put(number)) {
+        Ok(_) => false,
+        Err(error) => {
+            assert!(is_no_space(&error), "{error}");
+            true
+        }
+    });
+    let puts = puts.unwrap();
+    let deleted = (0..puts).find(|&number| match run(node, delete(number)) {
+        Ok(_) => false,
+        Err(error) => {
+            assert!(is_no_space(&error), "deletion {number} of {puts}: {error}");
+            true
+        }
+    });
+    (puts, deleted.unwrap_or(puts))
+}
+
+#[test]
+fn deletions_are_refused_too_where_the_last_segment_is_full_and_the_node_lives_on() {
+    let disk = SimulatedDisk::new(1);
+    disk.set_capacity(900 << 10);
+    let node = Node::start(options(&disk)).unwrap();
+    let (puts, deleted) = fill(&node);
+    assert!(puts > 100 && deleted < puts, "{deleted} of {puts} deleted");
+    assert!(node.refuses_writes().is_none(), "the log is unharmed");
+    // Room comes, and everything goes on without a restart.
+    disk.set_capacity(4 << 20);
+    let disarm = Command::Alarm(AlarmRequest {
+        action: AlarmAction::Deactivate.into(),
+        member_id: 1,
+        alarm: 1,
+    });
+    run(&node, disarm).unwrap();
+    run(&node, put(99_999)).unwrap();
+    run(&node, delete(deleted)).unwrap();
+}
+
+#[test]
+fn a_node_starts_on_a_full_disk_and_what_needs_no_room_goes_on() {
+    let disk = SimulatedDisk::new(2);
+    disk.set_capacity(900 << 10);
+    let node = Node::start(options(&disk)).unwrap();
+    let puts = (0..)
+        .find(|&number| run(&node, put(number)).is_err())
+        .unwrap();
+    node.stop();
+    drop(node);
+    let node = Node::start(options(&disk)).unwrap();
+    assert!(node.refuses_writes().is_none());
+    let revision = node.reader().revision();
+    assert!(revision > puts as i64, "{revision} after {puts} puts");
+    run(&node, delete(0)).unwrap();
+    let compact = Command::Compact(CompactionRequest {
+        revision: node.reader().revision(),
+        physical: true,
+    });
+    run(&node, compact).unwrap();
+    assert!(run(&node, put(0)).is_err(), "the alarm stands");
+}
