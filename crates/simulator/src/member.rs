@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cluster::{
-    Answer, Asker, Mutant, NodeOptions, PeerMessage, ReadAsker, Replica, ReplicaOptions,
+    Answer, Asker, LeaseAsker, Mutant, NodeOptions, PeerMessage, ReadAsker, Replica, ReplicaOptions,
 };
 use engine::{Sequence, Worker};
 use environment::randomness::Random;
 use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
-use revisions::{Command, Reader, Response};
+use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response};
 use tokio::sync::oneshot;
 
 const DIRECTORY: &str = "/member";
@@ -67,6 +67,7 @@ impl Member {
         machine.member_id = self.id;
         machine.initial_members = self.all.clone();
         machine.lease_id_seed = Some(self.id);
+        machine.lease_ttl_min_seconds = 1;
         let engine = &mut machine.engine;
         engine.segment_bytes = 64 << 10;
         engine.batch_bytes_max = 32 << 10;
@@ -181,6 +182,28 @@ impl Member {
         }
     }
 
+    /// A client asks about a lease.
+    pub fn ask_lease(
+        &mut self,
+        question: LeaseQuestion,
+        answer: oneshot::Sender<Result<LeaseAnswer, cluster::Error>>,
+    ) -> bool {
+        match &mut self.life {
+            Some(life) => {
+                life.replica.ask_lease(question, LeaseAsker::Local(answer));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Is asked to hand the lead over, if it has it.
+    pub fn move_lead(&mut self, to: u64, answer: oneshot::Sender<Result<(), cluster::Error>>) {
+        if let Some(life) = &mut self.life {
+            life.replica.move_lead(to, answer);
+        }
+    }
+
     /// The device has its turn.
     pub fn flush(&mut self) {
         if let Some(life) = &self.life {
@@ -217,6 +240,12 @@ impl Member {
             if let ReadAsker::Local(to) = asker {
                 let _ = to.send(outcome);
             }
+        }
+        for (to, outcome) in output.leases {
+            let _ = to.send(outcome);
+        }
+        for (to, outcome) in output.moves {
+            let _ = to.send(outcome);
         }
         output.messages
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use environment::randomness::Random;
+use tokio::sync::oneshot;
 
 use crate::clients::Client;
 use crate::judge::Judge;
@@ -24,6 +25,9 @@ pub struct World {
     clients: Vec<Client>,
     judge: Judge,
     crashes: u64,
+    transfers: u64,
+    /// Waits for the outcome of the last hand-over.
+    transfer: Option<oneshot::Receiver<Result<(), cluster::Error>>>,
     fingerprint: u64,
 }
 
@@ -61,6 +65,8 @@ impl World {
             clients: (0..CLIENTS).map(Client::new).collect(),
             judge: Judge::default(),
             crashes: 0,
+            transfers: 0,
+            transfer: None,
             fingerprint: 0,
         }
     }
@@ -111,6 +117,27 @@ impl World {
         }
         if self.random.chance(faults.slow_disk_permille, 1000) {
             member.slow_until = until;
+        }
+        self.move_lead();
+    }
+
+    /// Whoever leads is asked to hand over to somebody.
+    fn move_lead(&mut self) {
+        if let Some(answer) = &mut self.transfer
+            && let Ok(outcome) = answer.try_recv()
+        {
+            self.transfers += u64::from(outcome.is_ok());
+            self.transfer = None;
+        }
+        if !self.random.chance(self.faults.transfer_permille, 1000) {
+            return;
+        }
+        let to = self.random.pick(&self.members).id;
+        let leads = |member: &&mut Member| member.replica().is_some_and(|it| it.holds_the_lead());
+        if let Some(leader) = self.members.iter_mut().find(leads) {
+            let (answer, outcome) = oneshot::channel();
+            leader.move_lead(to, answer);
+            self.transfer = Some(outcome).filter(|_| to != leader.id);
         }
     }
 
@@ -181,6 +208,9 @@ impl World {
             }
             let revision = replica.reader().revision();
             self.judge.compare(member.id, replica.reader());
+            self.judge
+                .leases
+                .look(self.now, member.id, replica.reader());
             let seen = [member.id, replica.term(), replica.index(), revision as u64];
             for word in seen {
                 self.fingerprint = (self.fingerprint ^ word)
@@ -256,11 +286,16 @@ impl World {
             "members have different hashes: {hashes:?}"
         );
         let (answers, revisions, terms) = self.judge.conclude();
+        let reader = self.members[0].reader().expect("everybody has answered");
+        let (renewals, leases_ended) = self.judge.leases.conclude(reader);
         Verdict {
             answers,
             revisions,
             terms,
             crashes: self.crashes,
+            transfers: self.transfers,
+            renewals,
+            leases_ended,
             fingerprint: self.fingerprint,
         }
     }

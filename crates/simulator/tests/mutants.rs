@@ -36,6 +36,11 @@ fn who_reads_without_confirmation_is_caught() {
 }
 
 #[test]
+fn who_renews_without_confirmation_is_caught() {
+    is_caught(Mutant::RenewsWithoutConfirmation);
+}
+
+#[test]
 fn who_leads_before_its_first_entry_is_caught() {
     is_caught(Mutant::LeadsBeforeItsFirstEntry);
 }
