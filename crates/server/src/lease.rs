@@ -12,11 +12,11 @@ use etcd_api::etcdserverpb::{
 };
 use futures_util::{Stream, stream};
 use revisions::{Command, Response as Outcome};
-use tokio::time::{Interval, MissedTickBehavior, interval};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::backend::{Backend, stopped};
 use crate::calls::Call;
+use crate::leader_check::LeaderCheck;
 use crate::methods::Method;
 use crate::refusal::of_machine;
 
@@ -142,7 +142,7 @@ struct Renewals {
     requests: Streaming<LeaseKeepAliveRequest>,
     stopping: tokio::sync::watch::Receiver<bool>,
     /// When a client that requires a leader is told that there is none.
-    leader_check: Interval,
+    leader_check: LeaderCheck,
 }
 
 async fn step(
@@ -168,34 +168,29 @@ impl Renewals {
         call: Call,
         requests: Streaming<LeaseKeepAliveRequest>,
     ) -> Renewals {
-        let mut leader_check = interval(3 * backend.config.election_timeout);
-        leader_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Renewals {
             stopping: backend.stopping.clone(),
+            leader_check: LeaderCheck::new(Arc::clone(&backend)),
             backend,
             call,
             requests,
-            leader_check,
         }
     }
 
     async fn next(&mut self) -> Result<Option<LeaseKeepAliveResponse>, Status> {
-        loop {
-            let request = tokio::select! {
-                biased;
-                () = stopped(&mut self.stopping) => {
-                    return Err(etcd_api::Error::Stopped.to_status());
-                }
-                request = self.requests.message() => request?,
-                _ = self.leader_check.tick(), if self.call.requires_leader() => {
-                    self.call.check_leader()?;
-                    continue;
-                }
-            };
-            return match request {
-                Some(request) => self.renew(request.id).await.map(Some),
-                None => Ok(None),
-            };
+        let request = tokio::select! {
+            biased;
+            () = stopped(&mut self.stopping) => {
+                return Err(etcd_api::Error::Stopped.to_status());
+            }
+            request = self.requests.message() => request?,
+            () = self.leader_check.lost(), if self.call.requires_leader() => {
+                return Err(etcd_api::Error::NoLeader.to_status());
+            }
+        };
+        match request {
+            Some(request) => self.renew(request.id).await.map(Some),
+            None => Ok(None),
         }
     }
 
