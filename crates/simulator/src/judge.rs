@@ -94,6 +94,8 @@ pub struct Verdict {
     pub terms: u64,
     /// Losses of power.
     pub crashes: u64,
+    /// Stops as an operator does them.
+    pub stops: u64,
     /// Times that the lead was handed over.
     pub transfers: u64,
     /// Renewals of leases that succeeded.

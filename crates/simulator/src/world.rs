@@ -24,7 +24,11 @@ pub struct World {
     network: Network,
     clients: Vec<Client>,
     judge: Judge,
+    /// At rest, all leases end before the run does.
+    leases_end: bool,
     crashes: u64,
+    stops: u64,
+    /// Besides those of members that stop.
     transfers: u64,
     /// Waits for the outcome of the last hand-over.
     transfer: Option<oneshot::Receiver<Result<(), cluster::Error>>>,
@@ -64,7 +68,9 @@ impl World {
             network: Network::default(),
             clients: (0..CLIENTS).map(Client::new).collect(),
             judge: Judge::default(),
+            leases_end: false,
             crashes: 0,
+            stops: 0,
             transfers: 0,
             transfer: None,
             fingerprint: 0,
@@ -112,6 +118,9 @@ impl World {
         if self.random.chance(faults.crash_permille, 1000) && member.is_up() {
             member.crash(&mut self.random);
         }
+        if self.random.chance(faults.stop_permille, 1000) {
+            member.stop(self.now);
+        }
         if self.random.chance(faults.pause_permille, 1000) {
             member.paused_until = until;
         }
@@ -158,6 +167,10 @@ impl World {
         for member in &mut self.members {
             if member.bury(self.now, &mut self.random) {
                 self.crashes += 1;
+                self.judge.restarted(member.id);
+            }
+            if self.now >= member.paused_until && member.has_left(self.now, &mut self.random) {
+                self.stops += 1;
                 self.judge.restarted(member.id);
             }
             if member.starts_at.is_some_and(|at| at <= self.now) {
@@ -223,6 +236,8 @@ impl World {
     /// Everything is mended, and everybody comes to the same end.
     pub fn rest(&mut self) {
         self.faults = Faults::NONE;
+        // It takes a while.
+        self.leases_end = self.random.chance(1, 4);
         self.network.heal();
         for member in &mut self.members {
             (member.paused_until, member.slow_until) = (self.now, self.now);
@@ -242,6 +257,14 @@ impl World {
     }
 
     fn agrees(&self) -> bool {
+        // Nobody renews them any more.
+        let leased = |member: &Member| {
+            let reader = member.reader();
+            reader.is_none_or(|reader| !reader.lease_leases().leases.is_empty())
+        };
+        if self.leases_end && self.members.iter().any(leased) {
+            return false;
+        }
         let ends = self.members.iter().map(|member| {
             let replica = member.replica()?;
             let led = replica.leader() != 0 && replica.index() == replica.applied_index();
@@ -293,6 +316,7 @@ impl World {
             revisions,
             terms,
             crashes: self.crashes,
+            stops: self.stops,
             transfers: self.transfers,
             renewals,
             leases_ended,

@@ -48,6 +48,7 @@ fn nothing_is_lost_and_everybody_agrees_on_many_bad_days() {
         sum.crashes += verdict.crashes;
         sum.terms += verdict.terms;
         sum.revisions += verdict.revisions;
+        sum.stops += verdict.stops;
         sum.transfers += verdict.transfers;
         sum.renewals += verdict.renewals;
         sum.leases_ended += verdict.leases_ended;
