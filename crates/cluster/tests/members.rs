@@ -273,3 +273,26 @@ async fn leases_are_renewed_at_every_member() {
         assert_eq!((none.id, none.ttl), (8, -1), "at {number}");
     }
 }
+
+#[tokio::test]
+async fn a_lead_that_is_not_taken_is_kept_and_what_waited_is_done() {
+    let mut cluster = Cluster::start_with_patience();
+    in_time(put_surely(cluster.node(0), "k", "before")).await;
+    cluster.stop(2);
+    let moved = tokio::spawn({
+        let leader = cluster.node(0).clone();
+        async move { leader.move_leader(3).await }
+    });
+    for round in 0..10 {
+        for number in 0..2 {
+            let put = put("k", &round.to_string());
+            in_time(cluster.node(number).execute(put)).await.unwrap();
+        }
+    }
+    let outcome = in_time(moved).await.unwrap();
+    let Err(Error::Refused(revisions::Error::Etcd(refusal))) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(refusal, etcd_api::Error::Timeout);
+    assert_eq!(cluster.node(1).status().leader, 1);
+}

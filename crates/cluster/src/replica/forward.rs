@@ -70,8 +70,8 @@ impl Forwarded {
     }
 }
 
-/// Other members' commands that wait at the leader: for room in the batch, or
-/// until the lead is handed over or kept.
+/// Other members' commands that wait at the leader: until it may evaluate, for
+/// room in the batch, or until the lead is handed over or kept.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     commands: VecDeque<(Asker, Command)>,
@@ -113,7 +113,7 @@ impl Replica {
     /// A follower takes this member for the leader.
     pub(super) fn do_for_another(&mut self, member: u64, number: u64, command: &Command) {
         let to = Asker::Member { member, number };
-        if self.lead != Lead::Ready {
+        if self.lead == Lead::No {
             // Not sent on: it could go round in circles.
             self.send_answer(Answer::new(to, Err(apply::changed())));
         } else if self.held.commands.is_empty() && self.takes(command) {
