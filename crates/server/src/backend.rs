@@ -95,10 +95,14 @@ impl Backend {
 
     /// Returns once a read sees every write acknowledged before this call.
     pub(crate) async fn confirm_reads(&self) -> Result<(), Status> {
-        match tokio::time::timeout(self.config.request_timeout(), self.node.read_index()).await {
-            Ok(outcome) => outcome.map_err(|error| refusal::status(&error)),
-            Err(_) => Err(etcd_api::Error::Timeout.to_status()),
-        }
+        let outcome = self.in_time(self.node.read_index()).await?;
+        outcome.map_err(|error| refusal::status(&error))
+    }
+
+    /// What comes of it, unless that takes longer than a request may.
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Status> {
+        let outcome = tokio::time::timeout(self.config.request_timeout(), work).await;
+        outcome.map_err(|_| etcd_api::Error::Timeout.to_status())
     }
 
     /// Runs a long read or a reorganisation where it keeps no request waiting.

@@ -1,5 +1,5 @@
 //! The service Lease. Grants and revocations go through the log; renewals
-//! only move a deadline in memory.
+//! only move a deadline in the leader's memory, and other members ask there.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::backend::{Backend, stopped};
 use crate::calls::Call;
 use crate::leader_check::LeaderCheck;
 use crate::methods::Method;
-use crate::refusal::of_machine;
+use crate::refusal;
 
 /// The service.
 #[derive(Clone)]
@@ -62,16 +62,16 @@ impl LeaseService {
         request: LeaseTimeToLiveRequest,
     ) -> Result<LeaseTimeToLiveResponse, Status> {
         self.backend.confirm_reads().await?;
-        let mut response = match self.backend.reader().lease_time_to_live(&request) {
-            Ok(response) => response,
-            Err(revisions::Error::Etcd(etcd_api::Error::LeaseNotFound)) => {
-                LeaseTimeToLiveResponse {
-                    id: request.id,
-                    ttl: -1,
-                    ..Default::default()
-                }
-            }
-            Err(error) => return Err(of_machine(&error)),
+        let asked = self.backend.node.lease_time_to_live(request);
+        let mut response = match self.backend.in_time(asked).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) if is_not_found(&error) => LeaseTimeToLiveResponse {
+                id: request.id,
+                ttl: -1,
+                ..Default::default()
+            },
+            Ok(Err(error)) => return Err(refusal::status(&error)),
+            Err(late) => return Err(late),
         };
         self.backend.fill(response.header.get_or_insert_default());
         Ok(response)
@@ -145,6 +145,11 @@ struct Renewals {
     leader_check: LeaderCheck,
 }
 
+fn is_not_found(error: &cluster::Error) -> bool {
+    let not_found = etcd_api::Error::LeaseNotFound;
+    matches!(error, cluster::Error::Refused(revisions::Error::Etcd(error)) if *error == not_found)
+}
+
 async fn step(
     renewals: Option<Renewals>,
 ) -> Option<(Result<LeaseKeepAliveResponse, Status>, Option<Renewals>)> {
@@ -199,13 +204,11 @@ impl Renewals {
     async fn renew(&mut self, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
         self.call.received();
         let header = self.backend.header();
-        let patience = self.backend.config.request_timeout();
-        let renewal = self.backend.reader().lease_keep_alive(id);
-        let ttl = match tokio::time::timeout(patience, renewal).await {
-            Ok(Ok(ttl)) => ttl,
-            Ok(Err(revisions::Error::Etcd(etcd_api::Error::LeaseNotFound))) => 0,
-            Ok(Err(error)) => return Err(of_machine(&error)),
-            Err(_) => return Err(etcd_api::Error::Timeout.to_status()),
+        let renewal = self.backend.node.renew_lease(id);
+        let ttl = match self.backend.in_time(renewal).await? {
+            Ok(ttl) => ttl,
+            Err(error) if is_not_found(&error) => 0,
+            Err(error) => return Err(refusal::status(&error)),
         };
         self.backend.metrics.leases_renewed.add(u64::from(ttl > 0));
         self.call.sent();

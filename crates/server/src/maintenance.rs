@@ -88,7 +88,7 @@ impl MaintenanceService {
         }
     }
 
-    fn answer_move_leader(&self, target: u64) -> Result<MoveLeaderResponse, Status> {
+    async fn answer_move_leader(&self, target: u64) -> Result<MoveLeaderResponse, Status> {
         let backend = &self.backend;
         if !backend.leads() {
             return Err(etcd_api::Error::NotLeader.to_status());
@@ -96,11 +96,9 @@ impl MaintenanceService {
         if target == backend.identity.member {
             return Ok(MoveLeaderResponse::default());
         }
-        let members = backend.reader().members();
-        match members.get(target) {
-            Some(member) if !member.is_learner => Err(not_yet("handing over the lead")),
-            _ => Err(etcd_api::Error::BadLeaderTransferee.to_status()),
-        }
+        let outcome = backend.in_time(backend.node.move_leader(target)).await?;
+        outcome.map_err(|error| refusal::status(&error))?;
+        Ok(MoveLeaderResponse::default())
     }
 
     async fn answer_hash(&self) -> Result<HashResponse, Status> {
@@ -210,7 +208,10 @@ impl Maintenance for MaintenanceService {
         request: Request<MoveLeaderRequest>,
     ) -> Result<Response<MoveLeaderResponse>, Status> {
         let call = Call::begin(&self.backend, Method::MoveLeader, request.metadata())?;
-        call.end(self.answer_move_leader(request.into_inner().target_id))
+        call.end(
+            self.answer_move_leader(request.into_inner().target_id)
+                .await,
+        )
     }
 
     async fn downgrade(

@@ -3,7 +3,12 @@
 use std::io::{Read, Write};
 
 use etcd_api::etcdserverpb::cluster_client::ClusterClient;
-use etcd_api::etcdserverpb::{MemberRemoveRequest, MemberUpdateRequest};
+use etcd_api::etcdserverpb::lease_client::LeaseClient;
+use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
+use etcd_api::etcdserverpb::{
+    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseRevokeRequest, LeaseTimeToLiveRequest,
+    MemberRemoveRequest, MemberUpdateRequest, MoveLeaderRequest, PutRequest,
+};
 use tonic::Request;
 use tonic::metadata::MetadataValue;
 
@@ -123,6 +128,85 @@ async fn without_a_majority_clients_are_told_and_local_reads_go_on() {
         metrics.contains("\netcd_server_has_leader 1\n"),
         "{metrics}"
     );
+}
+
+#[tokio::test]
+async fn a_lease_is_renewed_and_looked_at_through_any_member() {
+    let three = Three::start();
+    three.put(0, "k", "1").await;
+    let leader = three.leader(0).await;
+    let follower = (leader + 1) % 3;
+    let mut granted = LeaseClient::connect(three.client_url(leader))
+        .await
+        .unwrap();
+    let mut asked = LeaseClient::connect(three.client_url(follower))
+        .await
+        .unwrap();
+    let grant = LeaseGrantRequest { ttl: 600, id: 7 };
+    granted.lease_grant(grant).await.unwrap();
+    three
+        .kv(follower)
+        .put(PutRequest {
+            lease: 7,
+            ..put("l", "1")
+        })
+        .await
+        .unwrap();
+    let request = LeaseTimeToLiveRequest { id: 7, keys: true };
+    let left = asked
+        .lease_time_to_live(request)
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!((left.granted_ttl, left.keys.len()), (600, 1));
+    for (id, expected) in [(7, 600), (8, 0)] {
+        let renewals = tokio_stream::iter([LeaseKeepAliveRequest { id }]);
+        let renewed = asked.lease_keep_alive(renewals).await.unwrap();
+        let renewed = renewed.into_inner().message().await.unwrap().unwrap();
+        assert_eq!((renewed.id, renewed.ttl), (id, expected));
+    }
+    asked
+        .lease_revoke(LeaseRevokeRequest { id: 7 })
+        .await
+        .unwrap();
+    assert_eq!(three.get(leader, "l").await, None);
+    let left = asked
+        .lease_time_to_live(request)
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(left.ttl, -1);
+}
+
+#[tokio::test]
+async fn the_lead_is_handed_over_on_demand() {
+    let three = Three::start();
+    three.put(0, "k", "1").await;
+    let members = three.named_members(0).await;
+    let leader = three.leader(0).await;
+    let next = (leader + 1) % 3;
+    let target = members
+        .iter()
+        .find(|member| member.name == NAMES[next])
+        .unwrap();
+    let request = MoveLeaderRequest {
+        target_id: target.id,
+    };
+    let mut others = MaintenanceClient::connect(three.client_url(next))
+        .await
+        .unwrap();
+    let refused = others.move_leader(request).await.unwrap_err();
+    assert_eq!(refused.message(), "etcdserver: not leader");
+    let mut leaders = MaintenanceClient::connect(three.client_url(leader))
+        .await
+        .unwrap();
+    let nobody = MoveLeaderRequest { target_id: 1 };
+    let refused = leaders.move_leader(nobody).await.unwrap_err();
+    assert_eq!(refused.message(), "etcdserver: bad leader transferee");
+    leaders.move_leader(request).await.unwrap();
+    assert_eq!(three.leader(leader).await, next);
+    three.put(leader, "k", "2").await;
+    assert_eq!(three.get(next, "k").await.as_deref(), Some("2"));
 }
 
 #[tokio::test]
