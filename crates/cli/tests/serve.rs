@@ -264,13 +264,14 @@ fn a_file_that_is_only_called_like_a_log_is_told_by_name() {
 }
 
 #[test]
-fn a_new_cluster_of_several_members_exits_with_2() {
+fn joining_a_cluster_that_runs_exits_with_2() {
     let place = tempfile::tempdir().unwrap();
     let output = serve(&[
         &format!("--data-dir={}", place.path().join("data").display()),
         &format!("--listen-client-urls={}", socket_url(&place)),
         "--advertise-client-urls=http://127.0.0.1:2379",
         "--initial-cluster=default=http://localhost:2380,b=http://localhost:3380",
+        "--initial-cluster-state=existing",
     ]);
     assert_eq!(output.status.code(), Some(2));
     let told = text(&output.stderr);

@@ -10,7 +10,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use revisions::{Command, Response};
+use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
 use tokio::sync::oneshot;
 use value_log::Sequence;
 
@@ -18,6 +18,8 @@ use crate::{Error, PeerMessage};
 
 /// Messages of other members that wait to be looked at.
 const MESSAGES_MAX: usize = 4096;
+/// Their bytes as they came; one more than that is always let in.
+const MESSAGES_BYTES_MAX: usize = 64 << 20;
 
 /// A command on its way, with the place its answer goes to.
 #[derive(Debug)]
@@ -48,6 +50,9 @@ impl Future for Pending {
     }
 }
 
+/// A question about a lease, with the place its answer goes to.
+pub(crate) type LeaseInquiry = (LeaseQuestion, oneshot::Sender<Result<LeaseAnswer, Error>>);
+
 /// Everything that arrived since the last look.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived {
@@ -58,8 +63,13 @@ pub(crate) struct Arrived {
     pub persisted: Option<Result<Sequence, String>>,
     /// Of other members, in order of arrival.
     pub messages: Vec<(u64, PeerMessage)>,
+    pub messages_bytes: usize,
     /// Who wants to read what is committed now.
     pub reads: Vec<oneshot::Sender<Result<(), Error>>>,
+    /// What only the leader knows.
+    pub leases: Vec<LeaseInquiry>,
+    /// Callers who want another member to lead.
+    pub moves: Vec<(u64, oneshot::Sender<Result<(), Error>>)>,
     /// Callers who want garbage reclaimed now.
     pub defragment: Vec<oneshot::Sender<Result<(), Error>>>,
     /// No more proposals are taken.
@@ -141,12 +151,15 @@ impl Inbox {
         self.leave(|state| state.arrived.persisted = Some(outcome));
     }
 
-    /// Another member's word. Beyond so many bytes it is dropped: it will be said
-    /// again.
-    pub fn receive(&self, from: u64, message: PeerMessage) {
+    /// Another member's word, so many bytes long. Where too much waits already it
+    /// is dropped: it will be said again.
+    pub fn receive(&self, from: u64, message: PeerMessage, bytes: usize) {
         self.leave(|state| {
-            if state.arrived.messages.len() < MESSAGES_MAX {
-                state.arrived.messages.push((from, message));
+            let arrived = &mut state.arrived;
+            let room = arrived.messages_bytes < MESSAGES_BYTES_MAX;
+            if room && arrived.messages.len() < MESSAGES_MAX {
+                arrived.messages.push((from, message));
+                arrived.messages_bytes += bytes;
             }
         });
     }
@@ -161,15 +174,33 @@ impl Inbox {
         pending
     }
 
+    /// Asks what only the leader knows of a lease.
+    pub fn ask_lease(
+        &self,
+        question: LeaseQuestion,
+    ) -> oneshot::Receiver<Result<LeaseAnswer, Error>> {
+        self.ask(|arrived, answer| arrived.leases.push((question, answer)))
+    }
+
+    /// Asks for the lead to be handed to a member.
+    pub fn move_lead(&self, to: u64) -> oneshot::Receiver<Result<(), Error>> {
+        self.ask(|arrived, answer| arrived.moves.push((to, answer)))
+    }
+
     /// Asks for garbage to be reclaimed now.
     pub fn defragment(&self) -> oneshot::Receiver<Result<(), Error>> {
+        self.ask(|arrived, answer| arrived.defragment.push(answer))
+    }
+
+    /// Leaves a question, unless the inbox is closed.
+    fn ask<T>(
+        &self,
+        put: impl FnOnce(&mut Arrived, oneshot::Sender<Result<T, Error>>),
+    ) -> oneshot::Receiver<Result<T, Error>> {
         let (answer, pending) = oneshot::channel();
-        self.leave(|state| {
-            if let Some(error) = &state.closed {
-                let _ = answer.send(Err(error.clone()));
-            } else {
-                state.arrived.defragment.push(answer);
-            }
+        self.leave(|state| match &state.closed {
+            Some(error) => drop(answer.send(Err(error.clone()))),
+            None => put(&mut state.arrived, answer),
         });
         pending
     }
@@ -234,6 +265,8 @@ impl Arrived {
             && self.defragment.is_empty()
             && self.messages.is_empty()
             && self.reads.is_empty()
+            && self.leases.is_empty()
+            && self.moves.is_empty()
             && !self.stop
     }
 }
@@ -265,5 +298,21 @@ mod tests {
         inbox.evaluated(backlog.len(), bytes);
         assert_eq!(inbox.waiting(), 0);
         assert!(inbox.propose(put()).is_ok());
+    }
+
+    #[test]
+    fn members_messages_are_bounded_by_their_bytes_too() {
+        let inbox = Inbox::new(4000);
+        let half = MESSAGES_BYTES_MAX / 2;
+        for round in 0..5 {
+            inbox.receive(2, PeerMessage::ReadIndex { round }, half);
+        }
+        assert_eq!(inbox.take(Duration::ZERO).messages.len(), 2);
+        inbox.receive(
+            2,
+            PeerMessage::ReadIndex { round: 5 },
+            2 * MESSAGES_BYTES_MAX,
+        );
+        assert_eq!(inbox.take(Duration::ZERO).messages.len(), 1);
     }
 }

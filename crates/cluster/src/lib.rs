@@ -43,5 +43,5 @@ pub use options::NodeOptions;
 pub use outbox::Outbox;
 pub use peer_message::PeerMessage;
 pub use reads::ReadAsker;
-pub use replica::{Answer, Asker, Output, Replica, ReplicaOptions};
+pub use replica::{Answer, Asker, LeaseAsker, Output, Replica, ReplicaOptions, Told};
 pub use transport::Network;

@@ -10,6 +10,8 @@ pub enum Mutant {
     ForgetsItsVote,
     /// A leader serves reads without asking whether it still leads.
     ReadsWithoutConfirmation,
+    /// A leader renews leases without asking whether it still leads.
+    RenewsWithoutConfirmation,
     /// A new leader serves before its term's first entry is applied.
     LeadsBeforeItsFirstEntry,
     /// What was evaluated and changes nothing is answered without asking anyone.

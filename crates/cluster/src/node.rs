@@ -8,8 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use environment::randomness::Random;
 use environment::threads;
-use revisions::{Command, Reader, Response};
+use etcd_api::Error as Refusal;
+use etcd_api::etcdserverpb::{
+    LeaseKeepAliveRequest, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
+};
+use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response};
 use tracing::{error, info};
 
 use crate::inbox::{Inbox, Pending};
@@ -69,7 +74,7 @@ impl Node {
         let replica = Replica::open(
             Arc::clone(&options.disk),
             &options.directory,
-            options.replica(),
+            options.replica(seed(&options, network.is_some())?),
             Arc::clone(&options.clock),
         )?;
         let reader = replica.reader().clone();
@@ -134,7 +139,7 @@ impl Node {
     /// acknowledged before this call. Alone, that is at once: a write is
     /// acknowledged only after it is applied here.
     pub async fn read_index(&self) -> Result<(), Error> {
-        if self.shared.progress.alone.load(Ordering::Acquire) {
+        if self.is_alone() {
             return match self.shared.inbox.closed() {
                 Some(Error::Stopped) => Err(Error::Stopped),
                 _ => Ok(()),
@@ -145,6 +150,60 @@ impl Node {
             .read()
             .await
             .unwrap_or(Err(Error::Stopped))
+    }
+
+    /// Gives a lease its full time again: here, or at the leader. Returns its
+    /// time to live in seconds; 0: there is no such lease. A lease that has run
+    /// out and is not revoked yet: waits for the outcome, as etcd does.
+    pub async fn renew_lease(&self, id: i64) -> Result<i64, Error> {
+        if self.is_alone() {
+            match self.reader().lease_keep_alive(id).await {
+                Err(revisions::Error::Etcd(Refusal::NotLeader)) => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+        let question = LeaseQuestion::KeepAlive(LeaseKeepAliveRequest { id });
+        match self.ask_lease(question).await? {
+            LeaseAnswer::KeepAlive(answer) => Ok(answer.ttl),
+            LeaseAnswer::TimeToLive(_) => Err(another_answer()),
+        }
+    }
+
+    /// Remaining and granted time of a lease, its keys if asked for: from here,
+    /// or from the leader. TTL -1: there is no such lease.
+    pub async fn lease_time_to_live(
+        &self,
+        request: LeaseTimeToLiveRequest,
+    ) -> Result<LeaseTimeToLiveResponse, Error> {
+        if self.is_alone() {
+            match self.reader().lease_time_to_live(&request) {
+                Err(revisions::Error::Etcd(Refusal::NotLeader)) => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+        match self.ask_lease(LeaseQuestion::TimeToLive(request)).await? {
+            LeaseAnswer::TimeToLive(answer) => Ok(answer),
+            LeaseAnswer::KeepAlive(_) => Err(another_answer()),
+        }
+    }
+
+    async fn ask_lease(&self, question: LeaseQuestion) -> Result<LeaseAnswer, Error> {
+        let answer = self.shared.inbox.ask_lease(question);
+        answer.await.unwrap_or(Err(Error::Stopped))
+    }
+
+    /// This member leads and nobody else votes.
+    fn is_alone(&self) -> bool {
+        self.shared.progress.alone.load(Ordering::Acquire)
+    }
+
+    /// Hands the lead to another member, and returns when that leads. Refused
+    /// with `NotLeader` where this member does not lead, and with
+    /// `BadLeaderTransferee` where the other has no vote; `Timeout`: it has not
+    /// taken the lead, and this member goes on.
+    pub async fn move_leader(&self, to: u64) -> Result<(), Error> {
+        let answer = self.shared.inbox.move_lead(to);
+        answer.await.unwrap_or(Err(Error::Stopped))
     }
 
     /// Reads: ranges, leases, hashes, watches.
@@ -184,8 +243,9 @@ impl Node {
             .unwrap_or(Err(Error::Stopped))
     }
 
-    /// Finishes what is under way, closes the log, lets the directory go and
-    /// ends the threads. Readers that are left are told so.
+    /// Finishes what is under way, hands the lead to another member if this one
+    /// has it, closes the log, lets the directory go and ends the threads. Waits
+    /// for other members half a second at most. Readers that are left are told so.
     pub fn stop(&self) {
         self.shared.stop();
     }
@@ -214,6 +274,24 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// Members whose patience is the same stand for election together.
+fn seed(options: &NodeOptions, has_others: bool) -> Result<u64, Error> {
+    match options.seed {
+        Some(seed) => Ok(seed),
+        None if !has_others => Ok(0),
+        None => match Random::from_system() {
+            Ok(mut random) => Ok(random.next_u64()),
+            Err(error) => Err(Error::Storage(format!(
+                "no randomness from the kernel ({error}); set `seed`, differently on each member"
+            ))),
+        },
+    }
+}
+
+fn another_answer() -> Error {
+    Error::Raft("the leader has answered another question; run the same release everywhere".into())
 }
 
 /// A broken invariant ends the replica thread; nobody may wait for it then.

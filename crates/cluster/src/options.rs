@@ -36,8 +36,9 @@ pub struct NodeOptions {
     /// Without word from a leader for so long, members stand for election; at
     /// least twice the heartbeat interval.
     pub election_timeout: Duration,
-    /// Draws this member's own patience before an election.
-    pub seed: u64,
+    /// Draws this member's own patience before an election; `None`: the kernel
+    /// does.
+    pub seed: Option<u64>,
     /// Where the bytes go.
     pub disk: Arc<dyn Disk>,
     /// Where time comes from.
@@ -65,19 +66,19 @@ impl NodeOptions {
             batch_bytes_max: 4 << 20,
             heartbeat_interval: Duration::from_millis(100),
             election_timeout: Duration::from_secs(1),
-            seed: 0,
+            seed: None,
             disk: Arc::new(RealDisk),
             clock: Arc::new(RealClock),
             observer: None,
         }
     }
 
-    pub(crate) fn replica(&self) -> ReplicaOptions {
+    pub(crate) fn replica(&self, seed: u64) -> ReplicaOptions {
         ReplicaOptions {
             machine: self.machine.clone(),
             heartbeat_interval: self.heartbeat_interval,
             election_timeout: self.election_timeout,
-            seed: self.seed,
+            seed,
             mutant: None,
         }
     }

@@ -7,6 +7,8 @@
 //!         4  do this         u64 number, the command
 //!         5  it is done      u64 number, u64 index, the response
 //!         6  it is not       u64 number, u64 index, the error
+//!         7  of a lease      u64 number, the question
+//!         8  of a lease      u64 number, the answer
 //! ```
 //!
 //! All of it may be lost, doubled, late and out of order. Commands are sent
@@ -15,7 +17,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use raft::eraftpb::{Message, MessageType};
-use revisions::{Command, Response};
+use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
 
 use crate::Error;
 use crate::raft::wire;
@@ -53,6 +55,20 @@ pub enum PeerMessage {
         /// Boxed: messages are moved about.
         outcome: Box<Result<Response, revisions::Error>>,
     },
+    /// A follower was asked what only the leader knows of a lease.
+    LeaseQuestion {
+        /// The follower's number for it.
+        number: u64,
+        /// What.
+        question: LeaseQuestion,
+    },
+    /// What the leader knows. A member that does not lead says nothing.
+    LeaseAnswer {
+        /// The follower's number.
+        number: u64,
+        /// Boxed: messages are moved about.
+        answer: Box<LeaseAnswer>,
+    },
 }
 
 const RAFT: u8 = 1;
@@ -61,13 +77,21 @@ const READ_AT: u8 = 3;
 const COMMAND: u8 = 4;
 const DONE: u8 = 5;
 const NOT_DONE: u8 = 6;
+const LEASE_QUESTION: u8 = 7;
+const LEASE_ANSWER: u8 = 8;
 
 impl PeerMessage {
     /// Whether it may be large, and should not stand in the way of others.
     pub fn is_bulk(&self) -> bool {
         match self {
             PeerMessage::Raft(message) => message.get_msg_type() == MessageType::MsgAppend,
-            PeerMessage::ReadIndex { .. } | PeerMessage::ReadAt { .. } => false,
+            PeerMessage::ReadIndex { .. }
+            | PeerMessage::ReadAt { .. }
+            | PeerMessage::LeaseQuestion { .. } => false,
+            // The answer may list the keys.
+            PeerMessage::LeaseAnswer { answer, .. } => {
+                matches!(**answer, LeaseAnswer::TimeToLive(_))
+            }
             PeerMessage::Command { .. } | PeerMessage::Answer { .. } => true,
         }
     }
@@ -91,6 +115,12 @@ impl PeerMessage {
                     Ok(response) => (DONE, vec![head, response.encode()]),
                     Err(error) => (NOT_DONE, vec![head, error.encode()]),
                 }
+            }
+            PeerMessage::LeaseQuestion { number, question } => {
+                (LEASE_QUESTION, vec![words(&[*number]), question.encode()])
+            }
+            PeerMessage::LeaseAnswer { number, answer } => {
+                (LEASE_ANSWER, vec![words(&[*number]), answer.encode()])
             }
         }
     }
@@ -125,6 +155,14 @@ impl PeerMessage {
                     outcome: Box::new(outcome),
                 }
             }
+            LEASE_QUESTION => PeerMessage::LeaseQuestion {
+                number: word(&mut bytes)?,
+                question: LeaseQuestion::decode(bytes).map_err(text)?,
+            },
+            LEASE_ANSWER => PeerMessage::LeaseAnswer {
+                number: word(&mut bytes)?,
+                answer: Box::new(LeaseAnswer::decode(bytes).map_err(text)?),
+            },
             _ => return Err(format!("a message of unknown kind {kind}")),
         })
     }

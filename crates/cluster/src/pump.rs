@@ -15,7 +15,7 @@ use tracing::{error, warn};
 use crate::inbox::{Arrived, Inbox, Proposal};
 use crate::observer::Observing;
 use crate::replica::Output;
-use crate::{Answer, Asker, Error, NodeOptions, Outbox, ReadAsker, Replica};
+use crate::{Answer, Asker, Error, LeaseAsker, NodeOptions, Outbox, ReadAsker, Replica};
 
 /// What is left undone when a node stops waits no longer than this: peers may
 /// never answer.
@@ -155,6 +155,12 @@ impl Pump {
         for asker in arrived.reads {
             self.replica.read(ReadAsker::Local(asker));
         }
+        for (question, asker) in arrived.leases {
+            self.replica.ask_lease(question, LeaseAsker::Local(asker));
+        }
+        for (to, asker) in arrived.moves {
+            self.replica.move_lead(to, asker);
+        }
         let proposals = arrived.proposals.into_iter();
         self.backlog
             .extend(proposals.map(|proposal| Waiting { proposal, deadline }));
@@ -203,6 +209,8 @@ impl Pump {
             messages,
             answers,
             reads,
+            leases,
+            moves,
         } = self.replica.take_output();
         if !messages.is_empty() {
             let unreachable = self.outbox.send(messages);
@@ -213,6 +221,12 @@ impl Pump {
             if let ReadAsker::Local(to) = asker {
                 let _ = to.send(outcome);
             }
+        }
+        for (to, outcome) in leases {
+            let _ = to.send(outcome);
+        }
+        for (to, outcome) in moves {
+            let _ = to.send(outcome);
         }
     }
 
@@ -285,13 +299,27 @@ impl Pump {
         }
     }
 
-    /// Lets what was taken come to its end, as far as it does soon, then closes
-    /// the log.
+    fn may_go(&self, led: bool) -> bool {
+        let settled = self.replica.is_idle() && self.backlog.is_empty();
+        settled && (!led || self.replica.is_handed_over())
+    }
+
+    /// Lets what was taken come to its end and another take the lead, as far as
+    /// that happens soon, then closes the log.
     fn finish(&mut self) {
         let deadline = self.clock.now() + FAREWELL;
-        while !(self.replica.is_idle() && self.backlog.is_empty()) && self.clock.now() < deadline {
-            let arrived = self.inbox.take(self.tick.min(FAREWELL));
+        let mut arrived = Arrived::default();
+        let mut led = self.replica.holds_the_lead();
+        while !self.may_go(led) && self.clock.now() < deadline {
+            if self.backlog.is_empty() {
+                self.replica.hand_over();
+            }
             self.step(arrived);
+            led |= self.replica.holds_the_lead();
+            if self.may_go(led) {
+                break;
+            }
+            arrived = self.inbox.take(self.tick.min(FAREWELL));
         }
         self.replica.release_never_swept();
         self.replica.fail(Error::Stopped);

@@ -19,7 +19,7 @@ use tokio::sync::oneshot;
 use crate::Error;
 
 /// After so long a round is taken for lost.
-const ROUND_PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const ROUND_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Who waits for a read to be allowed.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub enum ReadAsker {
         /// Its number for the round.
         round: u64,
     },
+    /// A question about a lease, by its number here.
+    Lease(u64),
 }
 
 #[derive(Debug)]
@@ -164,7 +166,7 @@ mod tests {
     fn rounds(ready: Vec<(u64, ReadAsker)>) -> Vec<(u64, Option<u64>)> {
         let number = |asker| match asker {
             ReadAsker::Member { round, .. } => Some(round),
-            ReadAsker::Local(_) => None,
+            ReadAsker::Local(_) | ReadAsker::Lease(_) => None,
         };
         ready
             .into_iter()

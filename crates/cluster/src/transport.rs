@@ -106,8 +106,9 @@ struct Incoming(Arc<Inbox>);
 
 impl Handler for Incoming {
     fn message(&self, from: u64, _lane: Lane, kind: u8, payload: Bytes) {
+        let bytes = payload.len();
         match PeerMessage::decode(kind, payload) {
-            Ok(message) => self.0.receive(from, message),
+            Ok(message) => self.0.receive(from, message, bytes),
             Err(what) => {
                 tracing::warn!(from = format!("{from:x}"), what, "a message cannot be read");
             }

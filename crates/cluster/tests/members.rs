@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use cluster::{Error, Network, Node, NodeOptions};
-use etcd_api::etcdserverpb::{PutRequest, RangeRequest};
+use etcd_api::etcdserverpb::{LeaseGrantRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest};
 use revisions::{Command, Member, Response};
 
 const CLUSTER: u64 = 0xc1;
@@ -26,12 +26,25 @@ fn options(place: &tempfile::TempDir, members: &[Member], number: usize) -> Node
     options.machine.engine.reserve_bytes = 0;
     options.heartbeat_interval = Duration::from_millis(20);
     options.election_timeout = Duration::from_millis(200);
-    options.seed = number as u64;
+    options.seed = Some(number as u64);
     options
 }
 
 impl Cluster {
     fn start() -> Cluster {
+        Cluster::start_with(|_| {})
+    }
+
+    /// Nobody but the first stands for election within an hour, unless asked to.
+    fn start_with_patience() -> Cluster {
+        Cluster::start_with(|options| {
+            if options.machine.member_id != 1 {
+                options.election_timeout = Duration::from_secs(3600);
+            }
+        })
+    }
+
+    fn start_with(change: impl Fn(&mut NodeOptions)) -> Cluster {
         let listeners: Vec<TcpListener> = (0..3)
             .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
             .collect();
@@ -43,7 +56,8 @@ impl Cluster {
         let members: Vec<Member> = members.collect();
         let place = tempfile::tempdir().unwrap();
         let nodes = listeners.into_iter().enumerate().map(|(number, listener)| {
-            let options = options(&place, &members, number);
+            let mut options = options(&place, &members, number);
+            change(&mut options);
             Some(Node::start_member(options, network(listener)).unwrap())
         });
         let nodes = nodes.collect();
@@ -176,4 +190,109 @@ async fn without_a_majority_nothing_is_acknowledged_and_local_reads_go_on() {
     assert_eq!(found[0].value(), &b"kept"[..]);
     cluster.restart(1);
     put_surely(cluster.node(0), "k", "after").await;
+}
+
+/// A transfer that did not work would be waited for in vain.
+async fn in_time<T>(what: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(Duration::from_secs(60), what).await;
+    waited.expect("nobody stands for election by itself")
+}
+
+#[tokio::test]
+async fn a_leader_that_stops_hands_the_lead_over() {
+    let mut cluster = Cluster::start_with_patience();
+    in_time(put_surely(cluster.node(0), "k", "before")).await;
+    let term = cluster.node(0).term();
+    cluster.stop(0);
+    in_time(put_surely(cluster.node(1), "k", "after")).await;
+    let status = cluster.node(2).status();
+    assert_eq!(status.term, term + 1, "{status:?}");
+    assert!([2, 3].contains(&status.leader), "{status:?}");
+    assert_eq!(get(cluster.node(2), "k").await.as_deref(), Some("after"));
+}
+
+#[tokio::test]
+async fn what_was_asked_for_before_the_stop_is_done() {
+    let mut cluster = Cluster::start_with_patience();
+    in_time(put_surely(cluster.node(0), "k", "before")).await;
+    let puts: Vec<_> = (0..100)
+        .map(|number| cluster.node(0).propose(put(&number.to_string(), "v")))
+        .collect();
+    cluster.stop(0);
+    for put in puts {
+        put.unwrap().await.unwrap();
+    }
+    in_time(put_surely(cluster.node(1), "k", "after")).await;
+    assert_eq!(get(cluster.node(1), "99").await.as_deref(), Some("v"));
+}
+
+#[tokio::test]
+async fn the_lead_is_moved_by_whoever_has_it_and_to_whoever_votes() {
+    let cluster = Cluster::start_with_patience();
+    in_time(put_surely(cluster.node(0), "k", "v")).await;
+    let refused = |outcome: Result<(), Error>| match outcome {
+        Err(Error::Refused(revisions::Error::Etcd(refusal))) => refusal,
+        other => panic!("{other:?}"),
+    };
+    use etcd_api::Error::{BadLeaderTransferee, NotLeader};
+    assert_eq!(refused(cluster.node(1).move_leader(2).await), NotLeader);
+    assert_eq!(
+        refused(cluster.node(0).move_leader(9).await),
+        BadLeaderTransferee
+    );
+    cluster.node(0).move_leader(1).await.unwrap();
+    for (from, to) in [(0, 2), (1, 3), (2, 1)] {
+        in_time(cluster.node(from).move_leader(to)).await.unwrap();
+        assert_eq!(cluster.node(from).status().leader, to);
+        in_time(put_surely(cluster.node(from), "k", "v")).await;
+    }
+}
+
+#[tokio::test]
+async fn leases_are_renewed_at_every_member() {
+    let cluster = Cluster::start();
+    let grant = || Command::LeaseGrant(LeaseGrantRequest { id: 7, ttl: 1000 });
+    put_surely(cluster.node(0), "k", "v").await;
+    cluster.node(1).execute(grant()).await.unwrap();
+    let held = PutRequest {
+        key: "held".into(),
+        lease: 7,
+        ..PutRequest::default()
+    };
+    cluster.node(2).execute(Command::Put(held)).await.unwrap();
+    let question = |id| LeaseTimeToLiveRequest { id, keys: true };
+    for number in 0..3 {
+        let node = cluster.node(number);
+        assert_eq!(node.renew_lease(7).await.unwrap(), 1000, "at {number}");
+        assert_eq!(node.renew_lease(8).await.unwrap(), 0, "at {number}");
+        let lease = node.lease_time_to_live(question(7)).await.unwrap();
+        assert_eq!((lease.id, lease.granted_ttl), (7, 1000), "at {number}");
+        assert!((1..=1000).contains(&lease.ttl), "{lease:?}");
+        assert_eq!(lease.keys, ["held"]);
+        let none = node.lease_time_to_live(question(8)).await.unwrap();
+        assert_eq!((none.id, none.ttl), (8, -1), "at {number}");
+    }
+}
+
+#[tokio::test]
+async fn a_lead_that_is_not_taken_is_kept_and_what_waited_is_done() {
+    let mut cluster = Cluster::start_with_patience();
+    in_time(put_surely(cluster.node(0), "k", "before")).await;
+    cluster.stop(2);
+    let moved = tokio::spawn({
+        let leader = cluster.node(0).clone();
+        async move { leader.move_leader(3).await }
+    });
+    for round in 0..10 {
+        for number in 0..2 {
+            let put = put("k", &round.to_string());
+            in_time(cluster.node(number).execute(put)).await.unwrap();
+        }
+    }
+    let outcome = in_time(moved).await.unwrap();
+    let Err(Error::Refused(revisions::Error::Etcd(refusal))) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(refusal, etcd_api::Error::Timeout);
+    assert_eq!(cluster.node(1).status().leader, 1);
 }

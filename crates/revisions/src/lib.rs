@@ -63,6 +63,7 @@ mod wire;
 pub use command::{Command, Response, is_read_only, is_serializable};
 pub use error::Error;
 pub use hash::KeyValueHash;
+pub use lease::{LeaseAnswer, LeaseQuestion};
 pub use machine::Machine;
 pub use member::{Member, MemberChange, Members, quorum};
 pub use membership::{

@@ -9,6 +9,10 @@
 //!   7 alarm  8 member add     9 member remove  10 member update  11 member promote
 //!  12 member publish
 //!
+//!   question, answer    kind u8 | the request or response in protobuf
+//!
+//!   1 keep alive    2 time to live    (of a lease)
+//!
 //!   error 1  one of etcd's: its text, which is the contract
 //!         2  no memory for more keys: index bytes u64, limit u64   (little-endian)
 //!         3  larger than a batch: bytes u64, limit u64
@@ -23,7 +27,7 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut, Bytes};
 use prost::Message;
 
-use crate::{Command, Error, Response};
+use crate::{Command, Error, LeaseAnswer, LeaseQuestion, Response};
 
 const ETCD: u8 = 1;
 const MEMORY_LIMIT: u8 = 2;
@@ -62,6 +66,16 @@ codec!(
     Response, "an answer",
     1 Put, 2 DeleteRange, 3 Txn, 4 Compact, 5 LeaseGrant, 6 LeaseRevoke, 7 Alarm,
     8 MemberAdd, 9 MemberRemove, 10 MemberUpdate, 11 MemberPromote, 12 MemberPublish,
+);
+
+codec!(
+    LeaseQuestion, "a question about a lease",
+    1 KeepAlive, 2 TimeToLive,
+);
+
+codec!(
+    LeaseAnswer, "an answer about a lease",
+    1 KeepAlive, 2 TimeToLive,
 );
 
 impl Error {

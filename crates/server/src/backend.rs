@@ -32,7 +32,11 @@ pub(crate) struct Backend {
     pub(crate) node: Node,
     /// Names of this member and its cluster, in every answer's header.
     pub(crate) identity: Identity,
-    /// Where peers would find this member, as the member list says.
+    /// This member is its cluster, and stays so: it leads, and agrees with
+    /// nobody.
+    pub(crate) alone: bool,
+    /// Where peers would find this member if it is alone; the log knows those
+    /// of others.
     pub(crate) peer_urls: Vec<String>,
     /// What the server was told.
     pub(crate) config: Config,
@@ -54,6 +58,20 @@ impl Backend {
 
     /// Proposes a command and waits until it is durable and applied.
     pub(crate) async fn execute(&self, command: Command) -> Result<Response, Status> {
+        let mut response = self.decide(command).await?;
+        self.fill(response.header_mut());
+        Ok(response)
+    }
+
+    /// The same for what is about members: etcd's answers about them carry no
+    /// revision.
+    pub(crate) async fn execute_for_members(&self, command: Command) -> Result<Response, Status> {
+        let mut response = self.decide(command).await?;
+        self.sign(response.header_mut());
+        Ok(response)
+    }
+
+    async fn decide(&self, command: Command) -> Result<Response, Status> {
         if command.size_bytes() > self.config.request_bytes_max {
             return Err(etcd_api::Error::RequestTooLarge.to_status());
         }
@@ -63,10 +81,7 @@ impl Backend {
             Err(error) => Ok(Err(error)),
         };
         match outcome {
-            Ok(Ok(mut response)) => {
-                self.fill(response.header_mut());
-                Ok(response)
-            }
+            Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
                 self.metrics.count_failed_proposal(&error);
                 Err(refusal::status(&error))
@@ -80,10 +95,14 @@ impl Backend {
 
     /// Returns once a read sees every write acknowledged before this call.
     pub(crate) async fn confirm_reads(&self) -> Result<(), Status> {
-        match tokio::time::timeout(self.config.request_timeout(), self.node.read_index()).await {
-            Ok(outcome) => outcome.map_err(|error| refusal::status(&error)),
-            Err(_) => Err(etcd_api::Error::Timeout.to_status()),
-        }
+        let outcome = self.in_time(self.node.read_index()).await?;
+        outcome.map_err(|error| refusal::status(&error))
+    }
+
+    /// What comes of it, unless that takes longer than a request may.
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Status> {
+        let outcome = tokio::time::timeout(self.config.request_timeout(), work).await;
+        outcome.map_err(|_| etcd_api::Error::Timeout.to_status())
     }
 
     /// Runs a long read or a reorganisation where it keeps no request waiting.
@@ -124,12 +143,25 @@ impl Backend {
         Some(header)
     }
 
-    /// Id of the leader; 0 for none. A single member leads itself as long as
-    /// its log takes writes.
+    /// Id of the leader; 0 for none. A member that is alone leads itself as
+    /// long as its log takes writes; one whose log has failed follows nobody.
     pub(crate) fn leader(&self) -> u64 {
         match self.node.refuses_writes() {
-            None => self.identity.member,
+            None if self.alone => self.identity.member,
+            None => self.node.status().leader,
             Some(_) => 0,
         }
+    }
+
+    /// Whether this member leads.
+    pub(crate) fn leads(&self) -> bool {
+        self.leader() == self.identity.member
+    }
+
+    /// Whether this member receives everything and votes on nothing.
+    pub(crate) fn is_learner(&self) -> bool {
+        let members = self.reader().members();
+        let own = members.get(self.identity.member);
+        own.is_some_and(|member| member.is_learner)
     }
 }

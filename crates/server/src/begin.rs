@@ -1,12 +1,15 @@
 //! The node of a server: its directory's names, its limits, what to tell of
 //! them.
 
-use cluster::{Node, NodeOptions};
+use std::net::TcpListener;
+
+use cluster::{Network, Node, NodeOptions};
+use revisions::Member;
 use tracing::{info, warn};
 
-use crate::Error;
-use crate::config::{Config, Durability};
+use crate::config::{Config, Durability, Url};
 use crate::membership::Membership;
+use crate::{Error, identity, listen};
 
 /// What the configuration means for the node.
 pub(crate) fn node_options(config: &Config) -> NodeOptions {
@@ -39,20 +42,19 @@ pub(crate) fn start_node(
     options: &NodeOptions,
 ) -> Result<(Node, Membership), Error> {
     let (disk, directory) = (&*options.disk, &config.data_directory);
+    let mut door = PeerDoor::default();
     loop {
         let found = Membership::find(disk, directory)?;
         let membership = match &found {
             Some(membership) => membership.clone(),
             None => Membership::of(config)?,
         };
-        let mut named = options.clone();
-        named.machine.member_id = membership.identity.member;
-        named.machine.initial_members = vec![revisions::Member {
-            id: membership.identity.member,
-            peer_urls: membership.peer_urls.clone(),
-            ..revisions::Member::default()
-        }];
-        let node = Node::start(named)?;
+        let node = if membership.identity.stands_alone() {
+            start_alone(options, &membership)?
+        } else {
+            let begins = found.is_none();
+            start_member(config, options, &membership, begins, door.open(config)?)?
+        };
         // Before the node had the directory's lock, another server may have
         // had it, begun the directory, and gone.
         if Membership::find(disk, directory)? != found {
@@ -71,6 +73,78 @@ pub(crate) fn start_node(
         }
         return Ok((node, membership));
     }
+}
+
+/// The member's socket for others: one, however often the start is tried.
+#[derive(Default)]
+struct PeerDoor(Option<Vec<TcpListener>>);
+
+impl PeerDoor {
+    fn open(&mut self, config: &Config) -> Result<Vec<TcpListener>, Error> {
+        let bound = match self.0.take() {
+            Some(bound) => bound,
+            None => listen::bind_peers(config)?,
+        };
+        let handed = bound.iter().map(TcpListener::try_clone);
+        let handed = handed.collect::<Result<_, _>>().map_err(Error::Threads)?;
+        self.0 = Some(bound);
+        Ok(handed)
+    }
+}
+
+/// A cluster of one: nobody listens for others.
+fn start_alone(options: &NodeOptions, membership: &Membership) -> Result<Node, Error> {
+    let mut options = options.clone();
+    options.machine.member_id = membership.identity.member;
+    options.machine.initial_members = vec![Member {
+        id: membership.identity.member,
+        peer_urls: membership.peer_urls.clone(),
+        ..Member::default()
+    }];
+    Ok(Node::start(options)?)
+}
+
+/// One of several. The flags say who begins the cluster, only as long as it
+/// has not begun: afterwards the log knows the members.
+fn start_member(
+    config: &Config,
+    options: &NodeOptions,
+    membership: &Membership,
+    begins: bool,
+    listeners: Vec<TcpListener>,
+) -> Result<Node, Error> {
+    let identity = membership.identity;
+    let mut options = options.clone();
+    options.machine.member_id = identity.member;
+    options.machine.initial_members = if begins { founders(config) } else { Vec::new() };
+    options.heartbeat_interval = config.heartbeat_interval;
+    options.election_timeout = config.election_timeout;
+    let network = Network {
+        cluster_id: identity.cluster,
+        listeners,
+    };
+    let node = Node::start_member(options, network)?;
+    if node.reader().members().get(identity.member).is_none() {
+        return Err(Error::NotInItsData {
+            directory: config.data_directory.clone(),
+            member: identity.member,
+        });
+    }
+    Ok(node)
+}
+
+fn founders(config: &Config) -> Vec<Member> {
+    let member = |founder: &crate::config::Founder| Member {
+        id: identity::member_id(&founder.peer_urls, &config.cluster_token),
+        peer_urls: founder
+            .peer_urls
+            .iter()
+            .map(Url::as_str)
+            .map(str::to_owned)
+            .collect(),
+        ..Member::default()
+    };
+    config.founders.iter().map(member).collect()
 }
 
 /// Told where requests pass the limit for requests that the log has no room for.

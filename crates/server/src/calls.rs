@@ -72,7 +72,7 @@ impl Call {
     }
 
     /// An error when the client requires a leader and there is none.
-    pub(crate) fn check_leader(&self) -> Result<(), Status> {
+    fn check_leader(&self) -> Result<(), Status> {
         if self.requires_leader && self.backend.leader() == 0 {
             return Err(etcd_api::Error::NoLeader.to_status());
         }

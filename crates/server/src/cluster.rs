@@ -1,5 +1,8 @@
-//! The service Cluster: a list of one member. Changing it waits for a cluster
-//! of several.
+//! The service Cluster: who the members are, and changes of it.
+//!
+//! The log knows the members of a cluster. A member that is alone takes no
+//! others in yet, so its list is itself: under the name and client URLs of
+//! its flags.
 
 use std::sync::Arc;
 
@@ -9,6 +12,7 @@ use etcd_api::etcdserverpb::{
     MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse,
     MemberUpdateRequest, MemberUpdateResponse, ResponseHeader,
 };
+use revisions::{Command, Response as Outcome};
 use tonic::{Request, Response, Status};
 
 use crate::backend::Backend;
@@ -17,12 +21,21 @@ use crate::config::Url;
 use crate::methods::Method;
 use crate::refusal::not_yet;
 
-const CHANGES: &str = "a change of the membership";
-
 /// The service.
 #[derive(Clone)]
 pub(crate) struct ClusterService {
     backend: Arc<Backend>,
+}
+
+/// Decides a change and takes the answer out of its wrapping.
+macro_rules! change {
+    ($service:expr, $variant:ident, $request:expr) => {
+        match $service.change(Command::$variant($request)).await {
+            Ok(Outcome::$variant(response)) => Ok(response),
+            Ok(_) => unreachable!("a change is answered by a change of its kind"),
+            Err(status) => Err(status),
+        }
+    };
 }
 
 impl ClusterService {
@@ -38,9 +51,14 @@ impl ClusterService {
         // etcd's answers about members carry no revision.
         let mut header = ResponseHeader::default();
         self.backend.sign(&mut header);
+        let members = if self.backend.alone {
+            vec![self.this_member()]
+        } else {
+            self.backend.reader().members().to_messages()
+        };
         Ok(MemberListResponse {
             header: Some(header),
-            members: vec![self.this_member()],
+            members,
         })
     }
 
@@ -54,6 +72,14 @@ impl ClusterService {
             client_ur_ls: client.map(str::to_owned).collect(),
             is_learner: false,
         }
+    }
+
+    /// Alone, nobody listens where another member would come in.
+    async fn change(&self, command: Command) -> Result<Outcome, Status> {
+        if self.backend.alone {
+            return Err(not_yet("a change of the membership of a cluster of one"));
+        }
+        self.backend.execute_for_members(command).await
     }
 }
 
@@ -72,7 +98,7 @@ impl Cluster for ClusterService {
         request: Request<MemberAddRequest>,
     ) -> Result<Response<MemberAddResponse>, Status> {
         let call = Call::begin(&self.backend, Method::MemberAdd, request.metadata())?;
-        call.end(Err(not_yet(CHANGES)))
+        call.end(change!(self, MemberAdd, request.into_inner()))
     }
 
     async fn member_remove(
@@ -80,7 +106,7 @@ impl Cluster for ClusterService {
         request: Request<MemberRemoveRequest>,
     ) -> Result<Response<MemberRemoveResponse>, Status> {
         let call = Call::begin(&self.backend, Method::MemberRemove, request.metadata())?;
-        call.end(Err(not_yet(CHANGES)))
+        call.end(change!(self, MemberRemove, request.into_inner()))
     }
 
     async fn member_update(
@@ -88,7 +114,7 @@ impl Cluster for ClusterService {
         request: Request<MemberUpdateRequest>,
     ) -> Result<Response<MemberUpdateResponse>, Status> {
         let call = Call::begin(&self.backend, Method::MemberUpdate, request.metadata())?;
-        call.end(Err(not_yet(CHANGES)))
+        call.end(change!(self, MemberUpdate, request.into_inner()))
     }
 
     async fn member_promote(
@@ -96,6 +122,6 @@ impl Cluster for ClusterService {
         request: Request<MemberPromoteRequest>,
     ) -> Result<Response<MemberPromoteResponse>, Status> {
         let call = Call::begin(&self.backend, Method::MemberPromote, request.metadata())?;
-        call.end(Err(not_yet(CHANGES)))
+        call.end(change!(self, MemberPromote, request.into_inner()))
     }
 }

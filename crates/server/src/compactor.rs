@@ -43,7 +43,9 @@ async fn compact_for_ever(backend: &Backend, kept: AutoCompaction) {
             () = stopped(&mut stopping) => return,
             () = tokio::time::sleep(rule.pause()) => {}
         }
-        if let Some(revision) = rule.due(backend.reader().revision())
+        // Whoever leads compacts for all, as in etcd.
+        if backend.leads()
+            && let Some(revision) = rule.due(backend.reader().revision())
             && compact(backend, revision).await
         {
             rule.done(revision);

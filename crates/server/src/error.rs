@@ -39,6 +39,19 @@ pub enum Error {
     /// The member's names cannot be read or kept.
     #[error("{0}; the server needs to read and write its data directory")]
     Member(io::Error),
+    /// A member that forgot what it had promised could lose what others count on.
+    #[error(
+        "the log in {} does not know the member {member:x} that its file MEMBER names: bring \
+         the directory's files back; a member that has lost its data cannot come back under \
+         its old name",
+        directory.display()
+    )]
+    NotInItsData {
+        /// The directory.
+        directory: PathBuf,
+        /// Its member.
+        member: u64,
+    },
     /// Serving an empty store in its place would look like lost data.
     #[error(
         "{} is a data directory of etcd (it holds {holds}/), which Inkstone does not read; \

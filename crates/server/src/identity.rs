@@ -14,15 +14,28 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of the one member that `config` describes.
+    /// The identity of the member that `config` describes, among its founders.
     pub fn of(config: &Config) -> Identity {
-        let urls: Vec<&str> = config.advertise_peer.iter().map(Url::as_str).collect();
-        let member = identity::member_id(&urls, &config.cluster_token);
+        let id = |urls: &[Url]| member_id(urls, &config.cluster_token);
+        let founders = config.founders.iter();
+        let all: Vec<u64> = founders.map(|founder| id(&founder.peer_urls)).collect();
         Identity {
-            member,
-            cluster: identity::cluster_id(&[member]),
+            member: id(&config.advertise_peer),
+            cluster: identity::cluster_id(&all),
         }
     }
+
+    /// The cluster began with this member and no other: its id says so. Such a
+    /// member takes no others in, so it has nobody to meet.
+    pub(crate) fn stands_alone(self) -> bool {
+        self.cluster == identity::cluster_id(&[self.member])
+    }
+}
+
+/// The id of a founding member with these peer URLs.
+pub(crate) fn member_id(peer_urls: &[Url], token: &str) -> u64 {
+    let urls: Vec<&str> = peer_urls.iter().map(Url::as_str).collect();
+    identity::member_id(&urls, token)
 }
 
 #[cfg(test)]
@@ -47,5 +60,31 @@ mod tests {
         let forward = of("http://a:1,http://b:2", "t");
         assert_eq!(forward, of("http://b:2,http://a:1", "t"));
         assert_ne!(forward, of("http://b:2,http://a:1", "u"));
+    }
+
+    /// etcd 3.7.3 gave the same names to members of the same flags.
+    #[test]
+    fn a_cluster_of_three_has_etcd_s_names_whoever_computes_them() {
+        let urls = [17380, 17480, 17580].map(|port| format!("http://127.0.0.1:{port}"));
+        let list = format!("a={},b={},c={}", urls[0], urls[1], urls[2]);
+        let expected = [
+            ("a", "aba125624fdfc62d"),
+            ("b", "c579af7bebd214c6"),
+            ("c", "ca6236fd59aef023"),
+        ];
+        for ((name, member), url) in expected.iter().zip(&urls) {
+            let config = testing::config(&[
+                &format!("--name={name}"),
+                &format!("--initial-advertise-peer-urls={url}"),
+                &format!("--initial-cluster={list}"),
+                "--initial-cluster-token=hand",
+            ]);
+            assert!(config.cannot_begin.is_none(), "{:?}", config.cannot_begin);
+            let identity = Identity::of(&config);
+            assert_eq!(format!("{:x}", identity.member), *member);
+            assert_eq!(format!("{:x}", identity.cluster), "500889cfad5b3cc2");
+            assert!(!identity.stands_alone());
+        }
+        assert!(Identity::of(&testing::config(&[])).stands_alone());
     }
 }

@@ -1,5 +1,5 @@
 //! The service Lease. Grants and revocations go through the log; renewals
-//! only move a deadline in memory.
+//! only move a deadline in the leader's memory, and other members ask there.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use etcd_api::etcdserverpb::{
 };
 use futures_util::{Stream, stream};
 use revisions::{Command, Response as Outcome};
-use tokio::time::{Interval, MissedTickBehavior, interval};
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::backend::{Backend, stopped};
 use crate::calls::Call;
+use crate::leader_check::LeaderCheck;
 use crate::methods::Method;
-use crate::refusal::of_machine;
+use crate::refusal;
 
 /// The service.
 #[derive(Clone)]
@@ -62,16 +62,16 @@ impl LeaseService {
         request: LeaseTimeToLiveRequest,
     ) -> Result<LeaseTimeToLiveResponse, Status> {
         self.backend.confirm_reads().await?;
-        let mut response = match self.backend.reader().lease_time_to_live(&request) {
-            Ok(response) => response,
-            Err(revisions::Error::Etcd(etcd_api::Error::LeaseNotFound)) => {
-                LeaseTimeToLiveResponse {
-                    id: request.id,
-                    ttl: -1,
-                    ..Default::default()
-                }
-            }
-            Err(error) => return Err(of_machine(&error)),
+        let asked = self.backend.node.lease_time_to_live(request);
+        let mut response = match self.backend.in_time(asked).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) if is_not_found(&error) => LeaseTimeToLiveResponse {
+                id: request.id,
+                ttl: -1,
+                ..Default::default()
+            },
+            Ok(Err(error)) => return Err(refusal::status(&error)),
+            Err(late) => return Err(late),
         };
         self.backend.fill(response.header.get_or_insert_default());
         Ok(response)
@@ -142,7 +142,12 @@ struct Renewals {
     requests: Streaming<LeaseKeepAliveRequest>,
     stopping: tokio::sync::watch::Receiver<bool>,
     /// When a client that requires a leader is told that there is none.
-    leader_check: Interval,
+    leader_check: LeaderCheck,
+}
+
+fn is_not_found(error: &cluster::Error) -> bool {
+    let not_found = etcd_api::Error::LeaseNotFound;
+    matches!(error, cluster::Error::Refused(revisions::Error::Etcd(error)) if *error == not_found)
 }
 
 async fn step(
@@ -168,34 +173,29 @@ impl Renewals {
         call: Call,
         requests: Streaming<LeaseKeepAliveRequest>,
     ) -> Renewals {
-        let mut leader_check = interval(3 * backend.config.election_timeout);
-        leader_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Renewals {
             stopping: backend.stopping.clone(),
+            leader_check: LeaderCheck::new(Arc::clone(&backend)),
             backend,
             call,
             requests,
-            leader_check,
         }
     }
 
     async fn next(&mut self) -> Result<Option<LeaseKeepAliveResponse>, Status> {
-        loop {
-            let request = tokio::select! {
-                biased;
-                () = stopped(&mut self.stopping) => {
-                    return Err(etcd_api::Error::Stopped.to_status());
-                }
-                request = self.requests.message() => request?,
-                _ = self.leader_check.tick(), if self.call.requires_leader() => {
-                    self.call.check_leader()?;
-                    continue;
-                }
-            };
-            return match request {
-                Some(request) => self.renew(request.id).await.map(Some),
-                None => Ok(None),
-            };
+        let request = tokio::select! {
+            biased;
+            () = stopped(&mut self.stopping) => {
+                return Err(etcd_api::Error::Stopped.to_status());
+            }
+            request = self.requests.message() => request?,
+            () = self.leader_check.lost(), if self.call.requires_leader() => {
+                return Err(etcd_api::Error::NoLeader.to_status());
+            }
+        };
+        match request {
+            Some(request) => self.renew(request.id).await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -204,13 +204,11 @@ impl Renewals {
     async fn renew(&mut self, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
         self.call.received();
         let header = self.backend.header();
-        let patience = self.backend.config.request_timeout();
-        let renewal = self.backend.reader().lease_keep_alive(id);
-        let ttl = match tokio::time::timeout(patience, renewal).await {
-            Ok(Ok(ttl)) => ttl,
-            Ok(Err(revisions::Error::Etcd(etcd_api::Error::LeaseNotFound))) => 0,
-            Ok(Err(error)) => return Err(of_machine(&error)),
-            Err(_) => return Err(etcd_api::Error::Timeout.to_status()),
+        let renewal = self.backend.node.renew_lease(id);
+        let ttl = match self.backend.in_time(renewal).await? {
+            Ok(ttl) => ttl,
+            Err(error) if is_not_found(&error) => 0,
+            Err(error) => return Err(refusal::status(&error)),
         };
         self.backend.metrics.leases_renewed.add(u64::from(ttl > 0));
         self.call.sent();

@@ -1,8 +1,9 @@
-//! Where clients come in.
+//! Where clients and other members come in.
 //!
 //! ```text
 //!   http://localhost:2379 ──► 127.0.0.1:2379, [::1]:2379 ──► one socket per core each
 //!   unix:///run/x.sock    ──► one socket, on the first core
+//!   http://localhost:2380 ──► 127.0.0.1:2380, [::1]:2380 ──► one socket each, for members
 //! ```
 //!
 //! Sockets of one address share its port with SO_REUSEPORT, so that each core
@@ -11,7 +12,7 @@
 //! first bound without it: that fails when anyone else listens there.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ use environment::real::RealDisk;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use tracing::warn;
 
-use crate::config::{Place, Url};
+use crate::Error;
+use crate::config::{self, Config, Place, Url};
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
@@ -29,7 +31,7 @@ const BACKLOG: i32 = 4096;
 /// A listening socket, before a runtime takes it.
 #[derive(Debug)]
 pub(crate) enum Listener {
-    Tcp(std::net::TcpListener),
+    Tcp(TcpListener),
     Unix(UnixListener),
 }
 
@@ -51,6 +53,33 @@ pub(crate) fn bind(url: &Url, cores: usize, share_port: bool) -> io::Result<Boun
         Place::Tcp { host, port } => bind_host(host, *port, cores, share_port),
         Place::Unix { path } => bind_file(path, cores),
     }
+}
+
+/// Listens for the other members of a cluster.
+pub(crate) fn bind_peers(config: &Config) -> Result<Vec<TcpListener>, Error> {
+    const FLAG: &str = "listen-peer-urls";
+    let refuse = |text: &str| {
+        let remedy = "other members come over TCP: write http://address:port";
+        Error::Config(config::Error::bad(FLAG, text, remedy))
+    };
+    if config.listen_peer.is_empty() {
+        return Err(refuse(""));
+    }
+    let mut listeners = Vec::new();
+    for url in &config.listen_peer {
+        let bound = bind(url, 1, config.share_port).map_err(|source| Error::Listen {
+            url: url.as_str().to_owned(),
+            flag: FLAG,
+            source,
+        })?;
+        for listener in bound.by_core.into_iter().flatten() {
+            match listener {
+                Listener::Tcp(listener) => listeners.push(listener),
+                Listener::Unix(_) => return Err(refuse(url.as_str())),
+            }
+        }
+    }
+    Ok(listeners)
 }
 
 fn bind_host(host: &str, port: u16, cores: usize, share_port: bool) -> io::Result<Bound> {
@@ -92,7 +121,7 @@ fn bind_address(
     address: SocketAddr,
     cores: usize,
     share_port: bool,
-) -> io::Result<(Vec<std::net::TcpListener>, SocketAddr)> {
+) -> io::Result<(Vec<TcpListener>, SocketAddr)> {
     let mut address = address;
     if !share_port {
         let alone = socket(address, false)?;

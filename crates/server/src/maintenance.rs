@@ -61,7 +61,7 @@ impl MaintenanceService {
             raft_applied_index: node.applied_index,
             errors,
             db_size_in_use: engine.live_bytes as i64,
-            is_learner: false,
+            is_learner: backend.is_learner(),
             storage_version: etcd_api::STORAGE_VERSION.to_owned(),
             db_size_quota: backend.config.quota_bytes.map_or(-1, |bytes| bytes as i64),
             downgrade_info: Some(DowngradeInfo::default()),
@@ -86,6 +86,19 @@ impl MaintenanceService {
                 Err(refusal::status(&error))
             }
         }
+    }
+
+    async fn answer_move_leader(&self, target: u64) -> Result<MoveLeaderResponse, Status> {
+        let backend = &self.backend;
+        if !backend.leads() {
+            return Err(etcd_api::Error::NotLeader.to_status());
+        }
+        if target == backend.identity.member {
+            return Ok(MoveLeaderResponse::default());
+        }
+        let outcome = backend.in_time(backend.node.move_leader(target)).await?;
+        outcome.map_err(|error| refusal::status(&error))?;
+        Ok(MoveLeaderResponse::default())
     }
 
     async fn answer_hash(&self) -> Result<HashResponse, Status> {
@@ -189,18 +202,16 @@ impl Maintenance for MaintenanceService {
         call.end(Err(not_yet("a snapshot in etcd's file format")))
     }
 
-    /// A single member leads, and there is no other to hand over to.
+    /// A member that is alone leads, and has no other to hand over to.
     async fn move_leader(
         &self,
         request: Request<MoveLeaderRequest>,
     ) -> Result<Response<MoveLeaderResponse>, Status> {
         let call = Call::begin(&self.backend, Method::MoveLeader, request.metadata())?;
-        let outcome = match (self.backend.leader(), request.into_inner().target_id) {
-            (0, _) => Err(etcd_api::Error::NotLeader.to_status()),
-            (leader, target) if leader == target => Ok(MoveLeaderResponse::default()),
-            _ => Err(etcd_api::Error::BadLeaderTransferee.to_status()),
-        };
-        call.end(outcome)
+        call.end(
+            self.answer_move_leader(request.into_inner().target_id)
+                .await,
+        )
     }
 
     async fn downgrade(

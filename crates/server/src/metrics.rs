@@ -87,6 +87,8 @@ pub(crate) struct Metrics {
     pub(crate) leases_revoked: Counter,
     /// Renewals.
     pub(crate) leases_renewed: Counter,
+    /// Leaders that this member saw come.
+    pub(crate) leader_changes: Counter,
     /// Health checks that passed.
     pub(crate) health_success: Counter,
     /// Health checks that failed.
@@ -138,8 +140,13 @@ impl Metrics {
 
     /// A refusal that says something about the server, not about the request.
     pub(crate) fn count_failed_proposal(&self, error: &cluster::Error) {
-        if !matches!(error, cluster::Error::Refused(revisions::Error::Etcd(_))) {
-            self.proposals_failed.add(1);
-        }
+        use etcd_api::Error::{LeaderChanged, Timeout, TimeoutDueToLeaderFail};
+        let about_request = match error {
+            cluster::Error::Refused(revisions::Error::Etcd(error)) => {
+                !matches!(error, LeaderChanged | Timeout | TimeoutDueToLeaderFail)
+            }
+            _ => false,
+        };
+        self.proposals_failed.add(u64::from(!about_request));
     }
 }

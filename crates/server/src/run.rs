@@ -1,11 +1,13 @@
 //! From a configuration to a process that serves until it is told to stop.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 
 use environment::real::RealClock;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 use tracing::{info, warn};
 
 use crate::config::Config;
@@ -21,9 +23,7 @@ pub fn run(config: Config) -> Result<(), Error> {
     let server = Server::start(config)?;
     // Before the ready line: who reads it may send a signal at once.
     let signals = Signals::catch().map_err(Error::Threads)?;
-    info!("ready to serve client requests");
-    supervisor::notify_ready();
-    let signal = signals.wait();
+    let signal = signals.wait(server.ready());
     info!(signal, "received signal; shutting down");
     server.stop();
     info!("stopped");
@@ -84,16 +84,26 @@ impl Signals {
         })
     }
 
-    fn wait(self) -> &'static str {
+    /// Tells meanwhile when the server is ready: a member of several is, as in
+    /// etcd, once a leader has taken its name.
+    fn wait(self, mut ready: watch::Receiver<bool>) -> &'static str {
         let Signals {
             runtime,
             mut terminate,
             mut interrupt,
         } = self;
+        let tell = async {
+            if ready.wait_for(|ready| *ready).await.is_ok() {
+                info!("ready to serve client requests");
+                supervisor::notify_ready();
+            }
+            std::future::pending::<Infallible>().await
+        };
         runtime.block_on(async {
             tokio::select! {
                 _ = terminate.recv() => "terminated",
                 _ = interrupt.recv() => "interrupt",
+                never = tell => match never {},
             }
         })
     }

@@ -28,14 +28,16 @@ use crate::listen::{self, Listener, SocketFile};
 use crate::metered_disk::MeteredDisk;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::worker::{Cores, Worker};
-use crate::{Error, begin, compactor, foreign};
+use crate::{Error, begin, compactor, foreign, presence};
 
 /// A running server. Dropping it stops it.
 #[derive(Debug)]
 pub struct Server {
     backend: Arc<Backend>,
     stop: watch::Sender<bool>,
-    /// One per core, and the compactor's.
+    /// True once the cluster knows this member.
+    ready: watch::Receiver<bool>,
+    /// One per core, the compactor's, and that of a member of several.
     threads: Vec<JoinHandle<()>>,
     client_addresses: Vec<SocketAddr>,
     /// Dropped last: they go when nobody is served any more.
@@ -68,11 +70,15 @@ impl Server {
         options.clock = Arc::clone(&clock);
         options.observer = Some(Arc::clone(&evaluations) as _);
         let (node, membership) = begin::start_node(&config, &options)?;
-        tell_of_open_doors(&config);
+        let alone = membership.identity.stands_alone();
+        tell_of_open_doors(&config, alone);
+        // Alone, there is nobody to tell.
+        let (known, ready) = watch::channel(alone);
         let (stop, stopping) = watch::channel(false);
         let backend = Arc::new(Backend {
             node,
             identity: membership.identity,
+            alone,
             peer_urls: membership.peer_urls,
             metrics,
             evaluations,
@@ -83,12 +89,17 @@ impl Server {
         let mut server = Server {
             backend,
             stop,
+            ready,
             threads: Vec::new(),
             client_addresses: sockets.client_addresses,
             _socket_files: sockets.socket_files,
         };
         server.start_workers(sockets.by_core)?;
         server.start_compactor()?;
+        if !alone {
+            let backend = Arc::clone(&server.backend);
+            server.spawn("presence", move || presence::run(&backend, &known))?;
+        }
         Ok(server)
     }
 
@@ -129,6 +140,12 @@ impl Server {
         self.threads
             .push(threads::spawn(name, body).map_err(Error::Threads)?);
         Ok(())
+    }
+
+    /// Turns true once the cluster knows this member, which takes a leader;
+    /// true from the start where it is alone.
+    pub(crate) fn ready(&self) -> watch::Receiver<bool> {
+        self.ready.clone()
     }
 
     /// Where clients can connect over TCP.
@@ -187,7 +204,12 @@ fn doors(config: &Config) -> [(&'static str, &[Url], Traffic); 3] {
 }
 
 /// In etcd's words.
-fn tell_of_open_doors(config: &Config) {
+fn tell_of_open_doors(config: &Config, alone: bool) {
+    let told_alone = config.warnings_alone.iter().filter(|_| alone);
+    told_alone.for_each(|warning| warn!("{warning}"));
+    for url in config.listen_peer.iter().filter(|_| !alone) {
+        info!(address = url.as_str(), "serving peer traffic insecurely");
+    }
     for (_, urls, traffic) in doors(config) {
         for url in urls {
             info!(

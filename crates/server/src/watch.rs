@@ -25,6 +25,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::backend::{Backend, stopped};
 use crate::calls::Call;
+use crate::leader_check::LeaderCheck;
 use crate::methods::Method;
 
 /// The service.
@@ -85,7 +86,7 @@ struct Session {
     /// When quiet watches get a progress notice.
     progress: Interval,
     /// When a client that requires a leader is told that there is none.
-    leader_check: Interval,
+    leader_check: LeaderCheck,
     /// Watches created and not canceled; ours in the gauge.
     live: u64,
 }
@@ -96,13 +97,12 @@ enum Event {
     Request(Result<Option<WatchRequest>, Status>),
     Response(Option<WatchResponse>),
     ProgressDue,
-    LeaderCheckDue,
+    LeaderLost,
 }
 
 impl Session {
     fn new(backend: Arc<Backend>, call: Call, requests: Streaming<WatchRequest>) -> Session {
         backend.metrics.watch_streams.add(1);
-        let leader_patience = 3 * backend.config.election_timeout;
         Session {
             call,
             requests,
@@ -110,7 +110,7 @@ impl Session {
             watches: backend.reader().watch_hub().subscribe(),
             stopping: backend.stopping.clone(),
             progress: every(jittered(&backend)),
-            leader_check: every(leader_patience),
+            leader_check: LeaderCheck::new(Arc::clone(&backend)),
             live: 0,
             backend,
         }
@@ -127,7 +127,7 @@ impl Session {
                 Event::Response(Some(response)) => return Ok(Some(self.finish(response))),
                 Event::Response(None) => return Err(etcd_api::Error::Stopped.to_status()),
                 Event::ProgressDue => self.watches.progress_tick(),
-                Event::LeaderCheckDue => self.call.check_leader()?,
+                Event::LeaderLost => return Err(etcd_api::Error::NoLeader.to_status()),
             }
         }
     }
@@ -151,7 +151,7 @@ impl Session {
             }, if self.requests_open => Event::Request(request),
             response = watches.next() => Event::Response(response),
             _ = progress.tick() => Event::ProgressDue,
-            _ = leader_check.tick(), if self.call.requires_leader() => Event::LeaderCheckDue,
+            () = leader_check.lost(), if self.call.requires_leader() => Event::LeaderLost,
         }
     }
 

@@ -6,14 +6,15 @@ use environment::randomness::Random;
 use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use etcd_api::etcdserverpb::request_op::Request;
 use etcd_api::etcdserverpb::{
-    CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, PutRequest, RangeRequest,
-    RequestOp, TxnRequest,
+    CompactionRequest, Compare, DeleteRangeRequest, LeaseGrantRequest, LeaseKeepAliveRequest,
+    LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
 };
-use revisions::{Command, Response};
+use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::judge::{Judge, Observed};
+use crate::leases::Told;
 use crate::member::Member;
 
 /// Few, so that clients meet.
@@ -33,6 +34,10 @@ enum Waiting {
         member: usize,
         answer: oneshot::Receiver<Result<(), cluster::Error>>,
     },
+    Lease {
+        id: i64,
+        answer: oneshot::Receiver<Result<LeaseAnswer, cluster::Error>>,
+    },
 }
 
 /// One client.
@@ -40,6 +45,8 @@ enum Waiting {
 pub(crate) struct Client {
     number: usize,
     done: u64,
+    /// The last one it asked for; 0: none yet.
+    lease: i64,
     waiting: Option<(Duration, Waiting)>,
 }
 
@@ -48,6 +55,7 @@ impl Client {
         Client {
             number,
             done: 0,
+            lease: 0,
             waiting: None,
         }
     }
@@ -73,6 +81,10 @@ impl Client {
             }
             return;
         }
+        if self.lease != 0 && random.chance(1, 5) {
+            self.ask_lease(now, member, random);
+            return;
+        }
         let revision = member.reader().map_or(1, revisions::Reader::revision);
         let command = self.command(key, revision, random);
         let (asker, answer) = oneshot::channel();
@@ -81,14 +93,36 @@ impl Client {
         }
     }
 
-    fn command(&self, key: String, revision: i64, random: &mut Random) -> Command {
+    fn ask_lease(&mut self, now: Duration, member: &mut Member, random: &mut Random) {
+        let id = self.lease;
+        let question = if random.chance(2, 3) {
+            LeaseQuestion::KeepAlive(LeaseKeepAliveRequest { id })
+        } else {
+            LeaseQuestion::TimeToLive(LeaseTimeToLiveRequest { id, keys: true })
+        };
+        let (asker, answer) = oneshot::channel();
+        if member.ask_lease(question, asker) {
+            self.waiting = Some((now, Waiting::Lease { id, answer }));
+        }
+    }
+
+    /// A lease that nobody else asks for, and its owner once only.
+    fn grant(&mut self, random: &mut Random) -> Command {
+        self.lease = (self.number as i64 + 1) * 1_000_000 + self.done as i64;
+        Command::LeaseGrant(LeaseGrantRequest {
+            id: self.lease,
+            ttl: 1 + random.below(2) as i64,
+        })
+    }
+
+    fn command(&mut self, key: String, revision: i64, random: &mut Random) -> Command {
         // Unlike any other value ever written.
         let value = format!("{}.{}", self.number, self.done);
         let padding = ".".repeat(random.below(400) as usize);
         let put = PutRequest {
             key: key.clone().into(),
             value: (value + &padding).into(),
-            lease: if random.chance(1, 10) { 1 } else { 0 },
+            lease: if random.chance(1, 5) { self.lease } else { 0 },
             ..PutRequest::default()
         };
         match random.below(20) {
@@ -97,7 +131,7 @@ impl Client {
                 key: key.into(),
                 ..DeleteRangeRequest::default()
             }),
-            13 => Command::LeaseGrant(LeaseGrantRequest { id: 1, ttl: 1 }),
+            13 => self.grant(random),
             14 => Command::Compact(CompactionRequest {
                 revision: revision - 15,
                 physical: false,
@@ -116,6 +150,9 @@ impl Client {
             Waiting::Write { command, answer } => match answer.try_recv() {
                 Ok(Ok(response)) => {
                     judge.observe(asked, now, Observed::write(command, &response));
+                    if let Response::LeaseGrant(granted) = &response {
+                        judge.leases.told(Told::granted(asked, granted));
+                    }
                     true
                 }
                 Ok(Err(_)) | Err(TryRecvError::Closed) => true,
@@ -130,6 +167,14 @@ impl Client {
                     if let Some(observed) = read(&members[*member], key) {
                         judge.observe(asked, now, observed);
                     }
+                    true
+                }
+                Ok(Err(_)) | Err(TryRecvError::Closed) => true,
+                Err(TryRecvError::Empty) => now > asked + PATIENCE,
+            },
+            Waiting::Lease { id, answer } => match answer.try_recv() {
+                Ok(Ok(answer)) => {
+                    judge.leases.told(Told::answered(asked, *id, &answer));
                     true
                 }
                 Ok(Err(_)) | Err(TryRecvError::Closed) => true,

@@ -19,6 +19,11 @@ pub struct Faults {
     pub pause_permille: u64,
     /// Steps in which a disk becomes slow for a while.
     pub slow_disk_permille: u64,
+    /// Steps in which a member is stopped as an operator does it: it hands over
+    /// and finishes, and comes back.
+    pub stop_permille: u64,
+    /// Steps in which a member is asked to hand the lead to another.
+    pub transfer_permille: u64,
     /// A rule that all members break.
     pub mutant: Option<Mutant>,
 }
@@ -33,6 +38,8 @@ impl Faults {
         crash_permille: 0,
         pause_permille: 0,
         slow_disk_permille: 0,
+        stop_permille: 0,
+        transfer_permille: 0,
         mutant: None,
     };
 
@@ -45,6 +52,8 @@ impl Faults {
         crash_permille: 3,
         pause_permille: 3,
         slow_disk_permille: 3,
+        stop_permille: 2,
+        transfer_permille: 3,
         mutant: None,
     };
 }

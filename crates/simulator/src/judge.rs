@@ -19,6 +19,8 @@ use bytes::Bytes;
 use etcd_api::etcdserverpb::request_op::Request;
 use revisions::{Command, Reader, Response};
 
+use crate::leases::Leases;
+
 /// What a client has seen.
 #[derive(Clone, Debug)]
 pub(crate) enum Observed {
@@ -92,6 +94,14 @@ pub struct Verdict {
     pub terms: u64,
     /// Losses of power.
     pub crashes: u64,
+    /// Stops as an operator does them.
+    pub stops: u64,
+    /// Times that the lead was handed over.
+    pub transfers: u64,
+    /// Renewals of leases that succeeded.
+    pub renewals: u64,
+    /// Leases that have ended.
+    pub leases_ended: u64,
     /// Everything that happened, in a number: equal runs have equal ones.
     pub fingerprint: u64,
 }
@@ -108,6 +118,7 @@ pub(crate) struct Judge {
     compared: BTreeMap<u64, i64>,
     leaders: BTreeMap<u64, u64>,
     observed: Vec<(Duration, Duration, Observed)>,
+    pub leases: Leases,
 }
 
 impl Judge {
@@ -124,6 +135,7 @@ impl Judge {
     /// A member begins a new life: what it has applied may be less.
     pub fn restarted(&mut self, member: u64) {
         self.compared.remove(&member);
+        self.leases.restarted(member);
     }
 
     /// Compares what a member has applied since the last look.

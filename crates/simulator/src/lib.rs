@@ -11,7 +11,7 @@
 //!             │ after every step
 //!             ▼
 //!   Judge: one history, one leader in a term, nothing acknowledged is lost,
-//!          reads and writes in the order of real time
+//!          reads and writes in the order of real time, no lease ends early
 //! ```
 //!
 //! The members are the objects that run in production, but for their threads:
@@ -22,6 +22,7 @@
 mod clients;
 mod faults;
 mod judge;
+mod leases;
 mod member;
 mod network;
 mod world;

@@ -6,17 +6,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cluster::{
-    Answer, Asker, Mutant, NodeOptions, PeerMessage, ReadAsker, Replica, ReplicaOptions,
+    Answer, Asker, LeaseAsker, Mutant, NodeOptions, Output, PeerMessage, ReadAsker, Replica,
+    ReplicaOptions,
 };
 use engine::{Sequence, Worker};
 use environment::randomness::Random;
 use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
-use revisions::{Command, Reader, Response};
+use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response};
 use tokio::sync::oneshot;
 
 const DIRECTORY: &str = "/member";
 /// Commands that wait for a leader at one member.
 const BACKLOG_MAX: usize = 64;
+/// As in the node: for so long a member that stops waits for others.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 type AnswerSender = oneshot::Sender<Result<Response, cluster::Error>>;
 type Word = Arc<Mutex<Option<Result<Sequence, String>>>>;
@@ -27,6 +30,8 @@ struct Life {
     /// The flush thread's last word.
     word: Word,
     backlog: VecDeque<(Command, AnswerSender)>,
+    /// It was told to stop, and takes no longer than until then.
+    stops_by: Option<Duration>,
 }
 
 /// A member, running or not.
@@ -67,6 +72,7 @@ impl Member {
         machine.member_id = self.id;
         machine.initial_members = self.all.clone();
         machine.lease_id_seed = Some(self.id);
+        machine.lease_ttl_min_seconds = 1;
         let engine = &mut machine.engine;
         engine.segment_bytes = 64 << 10;
         engine.batch_bytes_max = 32 << 10;
@@ -134,6 +140,44 @@ impl Member {
         true
     }
 
+    /// Shall finish what is under way, and stop.
+    pub fn stop(&mut self, now: Duration) {
+        if let Some(life) = &mut self.life {
+            life.stops_by.get_or_insert(now + FAREWELL);
+        }
+    }
+
+    /// Whether it was told to stop, and has stopped.
+    pub fn has_left(&mut self, now: Duration, random: &mut Random) -> bool {
+        let Some(life) = &mut self.life else {
+            return false;
+        };
+        let Some(deadline) = life.stops_by.filter(|_| !self.disk.has_crashed()) else {
+            return false;
+        };
+        let replica = &mut life.replica;
+        let settled = life.backlog.is_empty() && replica.is_idle();
+        let led = replica.leader() == self.id || replica.holds_the_lead();
+        if (led || !settled) && now < deadline {
+            if life.backlog.is_empty() {
+                replica.hand_over();
+            }
+            return false;
+        }
+        replica.release_never_swept();
+        replica.fail(cluster::Error::Stopped);
+        hand_out(replica.take_output());
+        // What fails here has failed with the disk, which is looked at.
+        let _ = replica.machine().close();
+        if self.disk.has_crashed() {
+            return false;
+        }
+        self.life = None;
+        self.disk = self.disk.restart(Restart::ProcessCrash);
+        self.starts_at = Some(now + Duration::from_millis(random.below(500)));
+        true
+    }
+
     pub fn is_up(&self) -> bool {
         self.life.is_some()
     }
@@ -163,7 +207,7 @@ impl Member {
     /// A client asks; false when nobody is here.
     pub fn ask(&mut self, command: Command, answer: AnswerSender) -> bool {
         match &mut self.life {
-            Some(life) if life.backlog.len() < BACKLOG_MAX => {
+            Some(life) if life.backlog.len() < BACKLOG_MAX && life.stops_by.is_none() => {
                 life.backlog.push_back((command, answer));
                 true
             }
@@ -178,6 +222,28 @@ impl Member {
                 true
             }
             None => false,
+        }
+    }
+
+    /// A client asks about a lease.
+    pub fn ask_lease(
+        &mut self,
+        question: LeaseQuestion,
+        answer: oneshot::Sender<Result<LeaseAnswer, cluster::Error>>,
+    ) -> bool {
+        match &mut self.life {
+            Some(life) => {
+                life.replica.ask_lease(question, LeaseAsker::Local(answer));
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Is asked to hand the lead over, if it has it.
+    pub fn move_lead(&mut self, to: u64, answer: oneshot::Sender<Result<(), cluster::Error>>) {
+        if let Some(life) = &mut self.life {
+            life.replica.move_lead(to, answer);
         }
     }
 
@@ -211,20 +277,30 @@ impl Member {
         life.replica.run();
         // What fails here has failed with the disk, which is looked at.
         let _ = life.replica.upkeep();
-        let output = life.replica.take_output();
-        output.answers.into_iter().for_each(Answer::give);
-        for (asker, outcome) in output.reads {
-            if let ReadAsker::Local(to) = asker {
-                let _ = to.send(outcome);
-            }
-        }
-        output.messages
+        hand_out(life.replica.take_output())
     }
 
     /// The story of the disk, for people.
     pub fn story(&self) -> String {
         self.disk.trace().to_string()
     }
+}
+
+/// Gives the answers; what is left is for other members.
+fn hand_out(output: Output) -> Vec<(u64, PeerMessage)> {
+    output.answers.into_iter().for_each(Answer::give);
+    for (asker, outcome) in output.reads {
+        if let ReadAsker::Local(to) = asker {
+            let _ = to.send(outcome);
+        }
+    }
+    for (to, outcome) in output.leases {
+        let _ = to.send(outcome);
+    }
+    for (to, outcome) in output.moves {
+        let _ = to.send(outcome);
+    }
+    output.messages
 }
 
 impl Life {
@@ -240,6 +316,7 @@ impl Life {
             replica,
             word,
             backlog: VecDeque::new(),
+            stops_by: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use environment::randomness::Random;
+use tokio::sync::oneshot;
 
 use crate::clients::Client;
 use crate::judge::Judge;
@@ -23,7 +24,14 @@ pub struct World {
     network: Network,
     clients: Vec<Client>,
     judge: Judge,
+    /// At rest, all leases end before the run does.
+    leases_end: bool,
     crashes: u64,
+    stops: u64,
+    /// Besides those of members that stop.
+    transfers: u64,
+    /// Waits for the outcome of the last hand-over.
+    transfer: Option<oneshot::Receiver<Result<(), cluster::Error>>>,
     fingerprint: u64,
 }
 
@@ -60,7 +68,11 @@ impl World {
             network: Network::default(),
             clients: (0..CLIENTS).map(Client::new).collect(),
             judge: Judge::default(),
+            leases_end: false,
             crashes: 0,
+            stops: 0,
+            transfers: 0,
+            transfer: None,
             fingerprint: 0,
         }
     }
@@ -106,11 +118,35 @@ impl World {
         if self.random.chance(faults.crash_permille, 1000) && member.is_up() {
             member.crash(&mut self.random);
         }
+        if self.random.chance(faults.stop_permille, 1000) {
+            member.stop(self.now);
+        }
         if self.random.chance(faults.pause_permille, 1000) {
             member.paused_until = until;
         }
         if self.random.chance(faults.slow_disk_permille, 1000) {
             member.slow_until = until;
+        }
+        self.move_lead();
+    }
+
+    /// Whoever leads is asked to hand over to somebody.
+    fn move_lead(&mut self) {
+        if let Some(answer) = &mut self.transfer
+            && let Ok(outcome) = answer.try_recv()
+        {
+            self.transfers += u64::from(outcome.is_ok());
+            self.transfer = None;
+        }
+        if !self.random.chance(self.faults.transfer_permille, 1000) {
+            return;
+        }
+        let to = self.random.pick(&self.members).id;
+        let leads = |member: &&mut Member| member.replica().is_some_and(|it| it.holds_the_lead());
+        if let Some(leader) = self.members.iter_mut().find(leads) {
+            let (answer, outcome) = oneshot::channel();
+            leader.move_lead(to, answer);
+            self.transfer = Some(outcome).filter(|_| to != leader.id);
         }
     }
 
@@ -131,6 +167,10 @@ impl World {
         for member in &mut self.members {
             if member.bury(self.now, &mut self.random) {
                 self.crashes += 1;
+                self.judge.restarted(member.id);
+            }
+            if self.now >= member.paused_until && member.has_left(self.now, &mut self.random) {
+                self.stops += 1;
                 self.judge.restarted(member.id);
             }
             if member.starts_at.is_some_and(|at| at <= self.now) {
@@ -181,6 +221,9 @@ impl World {
             }
             let revision = replica.reader().revision();
             self.judge.compare(member.id, replica.reader());
+            self.judge
+                .leases
+                .look(self.now, member.id, replica.reader());
             let seen = [member.id, replica.term(), replica.index(), revision as u64];
             for word in seen {
                 self.fingerprint = (self.fingerprint ^ word)
@@ -193,6 +236,8 @@ impl World {
     /// Everything is mended, and everybody comes to the same end.
     pub fn rest(&mut self) {
         self.faults = Faults::NONE;
+        // It takes a while.
+        self.leases_end = self.random.chance(1, 4);
         self.network.heal();
         for member in &mut self.members {
             (member.paused_until, member.slow_until) = (self.now, self.now);
@@ -212,6 +257,14 @@ impl World {
     }
 
     fn agrees(&self) -> bool {
+        // Nobody renews them any more.
+        let leased = |member: &Member| {
+            let reader = member.reader();
+            reader.is_none_or(|reader| !reader.lease_leases().leases.is_empty())
+        };
+        if self.leases_end && self.members.iter().any(leased) {
+            return false;
+        }
         let ends = self.members.iter().map(|member| {
             let replica = member.replica()?;
             let led = replica.leader() != 0 && replica.index() == replica.applied_index();
@@ -256,11 +309,17 @@ impl World {
             "members have different hashes: {hashes:?}"
         );
         let (answers, revisions, terms) = self.judge.conclude();
+        let reader = self.members[0].reader().expect("everybody has answered");
+        let (renewals, leases_ended) = self.judge.leases.conclude(reader);
         Verdict {
             answers,
             revisions,
             terms,
             crashes: self.crashes,
+            stops: self.stops,
+            transfers: self.transfers,
+            renewals,
+            leases_ended,
             fingerprint: self.fingerprint,
         }
     }

@@ -36,6 +36,12 @@ fn who_reads_without_confirmation_is_caught() {
 }
 
 #[test]
+#[ignore = "too rare: it takes more seeds than this test tries"]
+fn who_renews_without_confirmation_is_caught() {
+    is_caught(Mutant::RenewsWithoutConfirmation);
+}
+
+#[test]
 fn who_leads_before_its_first_entry_is_caught() {
     is_caught(Mutant::LeadsBeforeItsFirstEntry);
 }

@@ -37,14 +37,23 @@ fn nothing_is_lost_and_everybody_agrees_on_many_bad_days() {
     let mut sum = Verdict::default();
     let steps = number("INKSTONE_SIMULATION_STEPS", 3000);
     for seed in seeds(1000) {
-        let members = if seed % 4 == 3 { 5 } else { 3 };
+        let (members, transfer_permille) = if seed % 4 == 3 { (5, 15) } else { (3, 3) };
+        let faults = Faults {
+            transfer_permille,
+            ..Faults::MANY
+        };
         eprintln!("INKSTONE_SIMULATION_SEED={seed} INKSTONE_SIMULATION_SEEDS=1");
-        let verdict = run(seed, members, steps, Faults::MANY);
+        let verdict = run(seed, members, steps, faults);
         sum.answers += verdict.answers;
         sum.crashes += verdict.crashes;
         sum.terms += verdict.terms;
         sum.revisions += verdict.revisions;
+        sum.stops += verdict.stops;
+        sum.transfers += verdict.transfers;
+        sum.renewals += verdict.renewals;
+        sum.leases_ended += verdict.leases_ended;
     }
     eprintln!("{sum:?}");
     assert!(sum.answers > 0 && sum.terms > 0, "{sum:?}");
+    assert!(sum.transfers > 0 && sum.renewals > 0, "{sum:?}");
 }

@@ -15,7 +15,7 @@ fn who_waits_for_garbage_to_go_is_told_that_the_log_has_failed() {
     let replica = Replica::open(
         Arc::clone(&options.disk),
         &options.directory,
-        options.replica(),
+        options.replica(1),
         Arc::clone(&options.clock),
     );
     let inbox = Arc::new(Inbox::new(options.queue_bytes_max));

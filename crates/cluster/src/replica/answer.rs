@@ -5,6 +5,9 @@ use tokio::sync::oneshot;
 
 use crate::Error;
 
+/// A local asker, and what it is told.
+pub type Told<T> = (oneshot::Sender<Result<T, Error>>, Result<T, Error>);
+
 /// Who waits for a command's answer.
 #[derive(Debug)]
 pub enum Asker {

@@ -93,6 +93,7 @@ impl Replica {
                     let message = PeerMessage::ReadAt { round, index };
                     self.output.messages.push((member, message));
                 }
+                ReadAsker::Lease(number) => self.answer_lease_question(number),
                 ReadAsker::Local(_) => self.output.reads.push((asker, Ok(()))),
             }
         }

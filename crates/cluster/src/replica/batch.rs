@@ -32,6 +32,7 @@ impl Replica {
         match self.lead {
             Lead::Ready => {
                 !self.machine.batch_is_full()
+                    && !self.is_transferring()
                     && (!command.changes_configuration() || self.takes_configuration_change())
             }
             Lead::Behind { .. } => false,
@@ -96,6 +97,7 @@ impl Replica {
     /// room for: together they may be more than any batch holds.
     pub(super) fn propose_due(&mut self) {
         while self.lead == Lead::Ready
+            && !self.is_transferring()
             && !self.machine.batch_is_full()
             && let Some(command) = self.due.pop_front()
         {
@@ -208,14 +210,18 @@ impl Replica {
         })
     }
 
-    /// Nothing is evaluated, to be evaluated again, sealed or under way.
+    /// Nothing is evaluated, to be evaluated again, sealed or under way, here or
+    /// at the leader.
     pub fn is_idle(&self) -> bool {
-        self.open.is_empty() && self.sealed.is_empty() && self.spared.is_empty()
+        let here = self.open.is_empty() && self.sealed.is_empty() && self.spared.is_empty();
+        here && self.forwarded.is_empty()
     }
 
-    /// Something waits to be evaluated again, and there is room for it.
+    /// Something waits to be evaluated, again or for another member, and there
+    /// is room for it.
     pub fn has_spared(&self) -> bool {
-        self.lead == Lead::Ready && !self.spared.is_empty() && !self.machine.batch_is_full()
+        let spared = !self.spared.is_empty() && !self.machine.batch_is_full();
+        self.lead == Lead::Ready && (spared || self.takes_held())
     }
 
     /// Nothing is in the open batch.

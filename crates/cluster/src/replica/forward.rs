@@ -3,7 +3,7 @@
 //! They are sent once. When the leader's answer comes, it waits until this
 //! member has applied what it tells of, so that who asked can read it here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use environment::Instant;
 use revisions::{Command, Response};
@@ -11,6 +11,10 @@ use revisions::{Command, Response};
 use super::{Answer, Asker, Lead, Replica, apply};
 use crate::Error;
 use crate::peer_message::PeerMessage;
+
+/// Bytes of other members' commands that wait at the leader; one more than
+/// that is always let in.
+const HELD_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Debug)]
 struct Sent {
@@ -43,6 +47,12 @@ impl Forwarded {
         self.last_number
     }
 
+    /// The leader has none of this member's commands, nor is an answer of its
+    /// waited with.
+    pub fn is_empty(&self) -> bool {
+        self.sent.is_empty() && self.waiting.is_empty()
+    }
+
     /// All that nobody has answered.
     pub fn take_all(&mut self) -> Vec<Answer> {
         let sent = std::mem::take(&mut self.sent).into_values();
@@ -56,6 +66,35 @@ impl Forwarded {
         let late: Vec<u64> = self.sent.iter().filter_map(late).collect();
         let late = late.iter().filter_map(|number| self.sent.remove(number));
         late.map(|sent| Answer::new(sent.to, Err(apply::changed())))
+            .collect()
+    }
+}
+
+/// Other members' commands that wait at the leader: until it may evaluate, for
+/// room in the batch, or until the lead is handed over or kept.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    commands: VecDeque<(Asker, Command)>,
+    bytes: usize,
+}
+
+impl Held {
+    fn push(&mut self, to: Asker, command: &Command) {
+        self.bytes += command.size_bytes();
+        self.commands.push_back((to, command.clone()));
+    }
+
+    fn pop(&mut self) -> Option<(Asker, Command)> {
+        let (to, command) = self.commands.pop_front()?;
+        self.bytes -= command.size_bytes();
+        Some((to, command))
+    }
+
+    /// All of them, for the end of the lead: none was carried out.
+    pub fn take_all(&mut self) -> Vec<Answer> {
+        self.bytes = 0;
+        let all = std::mem::take(&mut self.commands).into_iter();
+        all.map(|(to, _)| Answer::new(to, Err(apply::changed())))
             .collect()
     }
 }
@@ -74,16 +113,31 @@ impl Replica {
     /// A follower takes this member for the leader.
     pub(super) fn do_for_another(&mut self, member: u64, number: u64, command: &Command) {
         let to = Asker::Member { member, number };
-        if self.lead == Lead::Ready && self.takes(command) {
-            self.evaluate(command, to, false);
-        } else {
+        if self.lead == Lead::No {
             // Not sent on: it could go round in circles.
-            let refused = if self.lead == Lead::Ready {
-                Error::Refused(etcd_api::Error::TooManyRequests.into())
-            } else {
-                apply::changed()
-            };
+            self.send_answer(Answer::new(to, Err(apply::changed())));
+        } else if self.held.commands.is_empty() && self.takes(command) {
+            self.evaluate(command, to, false);
+        } else if self.held.bytes < HELD_BYTES_MAX {
+            self.held.push(to, command);
+        } else {
+            let refused = Error::Refused(etcd_api::Error::TooManyRequests.into());
             self.send_answer(Answer::new(to, Err(refused)));
+        }
+    }
+
+    /// Whether the first of the held commands can be evaluated now.
+    pub(super) fn takes_held(&self) -> bool {
+        let first = self.held.commands.front();
+        self.lead == Lead::Ready && first.is_some_and(|(_, command)| self.takes(command))
+    }
+
+    /// Evaluates what others asked for and had to wait.
+    pub(super) fn evaluate_held(&mut self) {
+        while self.takes_held()
+            && let Some((to, command)) = self.held.pop()
+        {
+            self.evaluate(&command, to, false);
         }
     }
 

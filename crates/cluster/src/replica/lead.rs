@@ -99,7 +99,9 @@ impl Replica {
             self.reads.restart();
             let lost = self.forwarded.take_all();
             self.fail_answers(lost, &apply::changed());
+            self.lease_questions.restart();
         }
+        self.tell_of_transfers();
     }
 
     /// What was evaluated and not proposed is dropped; what was proposed may
@@ -108,9 +110,11 @@ impl Replica {
         self.lead = Lead::No;
         self.machine.demote();
         self.due.clear();
+        self.transfer.forget();
         let open = std::mem::take(&mut self.open);
         let spared = std::mem::take(&mut self.spared);
-        let dropped = open.into_iter().chain(spared).collect();
+        let held = self.held.take_all();
+        let dropped = open.into_iter().chain(spared).chain(held).collect();
         self.fail_answers(dropped, &apply::changed());
     }
 
@@ -136,6 +140,8 @@ impl Replica {
     /// Nobody waits for ever.
     pub(super) fn give_up(&mut self, now: environment::Instant) {
         let timeout = || Error::Refused(Refusal::Timeout.into());
+        self.tend_lease_questions(now);
+        self.give_up_transfers(now);
         for asker in self.reads.take_late(now) {
             if let ReadAsker::Local(_) = asker {
                 self.output.reads.push((asker, Err(timeout())));
@@ -232,10 +238,5 @@ impl Replica {
     /// Leases that were ended because nobody renewed them.
     pub fn leases_expired(&self) -> u64 {
         self.leases_expired
-    }
-
-    /// Hands the lead to another member.
-    pub fn transfer(&mut self, to: u64) {
-        self.consensus.transfer(to);
     }
 }

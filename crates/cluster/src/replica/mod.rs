@@ -26,6 +26,8 @@ mod apply;
 mod batch;
 mod forward;
 mod lead;
+mod leases;
+mod transfer;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -35,17 +37,20 @@ use std::time::Duration;
 use engine::{Commitment, Engine, Sequence};
 use environment::{Clock, Disk, Instant};
 use raft::eraftpb::MessageType;
-use revisions::{Command, Machine, Reader};
+use revisions::{Command, LeaseAnswer, Machine, Reader};
 
 use crate::peer_message::PeerMessage;
 use crate::raft::consensus::{Consensus, Elections, Progress};
 use crate::reads::Reads;
 use crate::{Error, Mutant, ReadAsker};
 
-pub use answer::{Answer, Asker};
+pub use answer::{Answer, Asker, Told};
+pub use leases::LeaseAsker;
 
-use forward::Forwarded;
+use forward::{Forwarded, Held};
 use lead::Lead;
+use leases::LeaseQuestions;
+use transfer::Transfer;
 
 /// What a replica is started with.
 #[derive(Debug)]
@@ -73,6 +78,10 @@ pub struct Output {
     pub answers: Vec<Answer>,
     /// Reads that may be served now, or never.
     pub reads: Vec<(ReadAsker, Result<(), Error>)>,
+    /// What is known of leases.
+    pub leases: Vec<Told<LeaseAnswer>>,
+    /// How the lead's moves went.
+    pub moves: Vec<Told<()>>,
 }
 
 /// One member.
@@ -104,6 +113,9 @@ pub struct Replica {
     spared: VecDeque<Answer>,
     reads: Reads,
     forwarded: Forwarded,
+    held: Held,
+    lease_questions: LeaseQuestions,
+    transfer: Transfer,
     output: Output,
     mutant: Option<Mutant>,
     /// Set by the first failure of the log; never cleared.
@@ -153,6 +165,9 @@ impl Replica {
             spared: VecDeque::new(),
             reads: Reads::new(first_number),
             forwarded: Forwarded::new(first_number),
+            held: Held::default(),
+            lease_questions: LeaseQuestions::new(first_number),
+            transfer: Transfer::default(),
             output: Output::default(),
             mutant: options.mutant,
             failed: None,
@@ -201,6 +216,14 @@ impl Replica {
                 index,
                 outcome,
             } => self.answered(number, index, *outcome),
+            PeerMessage::LeaseQuestion { number, question } => {
+                let member = LeaseAsker::Member {
+                    member: from,
+                    number,
+                };
+                self.ask_lease(question, member);
+            }
+            PeerMessage::LeaseAnswer { number, answer } => self.lease_answered(number, *answer),
         }
     }
 
@@ -260,7 +283,10 @@ impl Replica {
             return Ok(());
         }
         self.settle()?;
+        self.evaluate_held();
         self.append()?;
+        self.start_transfer();
+        self.pass_on_lease_questions();
         self.start_reads();
         self.settle()
     }
@@ -295,6 +321,7 @@ impl Replica {
             }
             self.observe_lead();
             self.release_reads();
+            self.look_at_run_out_leases();
             if !more {
                 return Ok(());
             }
@@ -334,8 +361,13 @@ impl Replica {
             .chain(self.open.drain(..))
             .chain(self.spared.drain(..));
         let waiting = waiting.chain(self.forwarded.take_all());
+        let waiting = waiting.chain(self.held.take_all());
         let failed: Vec<Answer> = waiting.map(|answer| answer.failed(&error)).collect();
         self.output.answers.extend(failed);
+        self.fail_lease_questions(&error);
+        for answer in self.transfer.take_waiting() {
+            self.output.moves.push((answer, Err(error.clone())));
+        }
         if let Error::Stopped = error {
             for asker in self.reads.take_all() {
                 self.output.reads.push((asker, Err(Error::Stopped)));

@@ -5,14 +5,40 @@ use std::sync::Arc;
 
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{
-    LeaseLeasesResponse, LeaseStatus, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
+    LeaseKeepAliveResponse, LeaseLeasesResponse, LeaseStatus, LeaseTimeToLiveRequest,
+    LeaseTimeToLiveResponse,
 };
 
 use super::lessor::Renewal;
 use crate::range::header;
-use crate::{Error, Reader};
+use crate::{Error, LeaseAnswer, LeaseQuestion, Reader};
 
 impl Reader {
+    /// Answers a question about a lease, without waiting. `None`: a renewal of a
+    /// lease that has run out and is not revoked yet; to be asked again when
+    /// something was applied. Where the machine does not lead: `NotLeader`.
+    pub fn answer_of_lease(&self, question: &LeaseQuestion) -> Option<Result<LeaseAnswer, Error>> {
+        let request = match question {
+            LeaseQuestion::TimeToLive(request) => {
+                let answer = self.lease_time_to_live(request);
+                return Some(answer.map(LeaseAnswer::TimeToLive));
+            }
+            LeaseQuestion::KeepAlive(request) => request,
+        };
+        // Before the renewal: nobody must see a lease alive at a revision at
+        // which it was revoked already.
+        let header = header(self.revision());
+        let ttl = match self.shared.applied().lessor.renew(request.id) {
+            Renewal::Renewed(ttl_seconds) => ttl_seconds,
+            Renewal::NotFound => 0,
+            Renewal::NotLeading => return Some(Err(Refusal::NotLeader.into())),
+            Renewal::Expired => return None,
+        };
+        let id = request.id;
+        let answer = LeaseKeepAliveResponse { header, id, ttl };
+        Some(Ok(LeaseAnswer::KeepAlive(answer)))
+    }
+
     /// Renews a lease and returns its time to live in seconds; 0 when there
     /// is no such lease. A lease that has run out but is not revoked yet:
     /// waits for the revocation, as etcd does. Where the machine does not lead:

@@ -17,7 +17,9 @@
 mod commands;
 mod keep_alive;
 mod lessor;
+mod question;
 mod revocation;
 
 pub(crate) use lessor::Lessor;
+pub use question::{LeaseAnswer, LeaseQuestion};
 pub(crate) use revocation::Pace;

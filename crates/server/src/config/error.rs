@@ -82,7 +82,7 @@ impl Error {
     }
 
     /// A value that cannot be read.
-    pub(super) fn bad(flag: &'static str, text: &str, remedy: impl Into<String>) -> Error {
+    pub(crate) fn bad(flag: &'static str, text: &str, remedy: impl Into<String>) -> Error {
         Error::BadValue {
             flag,
             text: text.to_owned(),

@@ -106,12 +106,13 @@ const fn later(name: &'static str, kind: Kind, default: &'static str, what: &'st
 /// What a TLS flag waits for.
 pub(super) const TLS: &str = "TLS";
 const AUTH: &str = "users, roles and tokens";
-const CLUSTER: &str = "a cluster of several members";
+const CLUSTER: &str = "finding the members of a cluster";
 const TRACING: &str = "distributed tracing";
 
 const ONE_STORE: &str = "the log is the database: there is no second store to flush";
 const NO_SNAPSHOT_FILES: &str = "checkpoints are taken by the size of the log";
-const ONE_MEMBER: &str = "a single member has no peers";
+const NO_HASH_CHECK: &str = "members do not compare their hashes by themselves yet";
+const MEMBERS_CONNECTIONS: &str = "connections between members have limits of their own";
 const IN_MEMORY_COMPACTION: &str = "compaction works on the index in memory";
 
 #[rustfmt::skip]
@@ -122,9 +123,9 @@ static TABLE: &[Flag] = &[
     served("listen-client-urls", Urls, "http://localhost:2379", "where clients reach gRPC and HTTP"),
     served("listen-client-http-urls", Urls, "", "where clients reach HTTP, taking it away from listen-client-urls"),
     served("listen-metrics-urls", Urls, "", "further addresses for /metrics, /health, /livez and /readyz"),
-    served("listen-peer-urls", Urls, "http://localhost:2380", "where peers would reach this member; a single member does not listen there"),
-    served("heartbeat-interval", Unsigned, "100", "milliseconds between heartbeats; checked, but a single node sends none"),
-    served("election-timeout", Unsigned, "1000", "milliseconds without a leader before an election; a single node holds none, but requests wait 5 s and twice this, and no lease is shorter than 1.5 times this"),
+    served("listen-peer-urls", Urls, "http://localhost:2380", "where other members reach this one; a member that is alone does not listen there"),
+    served("heartbeat-interval", Unsigned, "100", "milliseconds between heartbeats; checked, but a member that is alone sends none"),
+    served("election-timeout", Unsigned, "1000", "milliseconds without a leader before an election; a member that is alone holds none, but requests wait 5 s and twice this, and no lease is shorter than 1.5 times this"),
     served("quota-backend-bytes", Signed, "0", "bytes the store may use before the alarm NOSPACE; 0 is 2 GiB, negative is no limit"),
     served("max-txn-ops", Unsigned, "128", "operations allowed in one transaction"),
     served("max-request-bytes", Unsigned, "1572864", "bytes allowed in one request"),
@@ -143,9 +144,9 @@ static TABLE: &[Flag] = &[
     // Clustering
     served("initial-advertise-peer-urls", Urls, "http://localhost:2380", "this member's peer URLs, part of its identity"),
     served("advertise-client-urls", Urls, "http://localhost:2379", "client URLs shown in the member list; required with --listen-client-urls"),
-    served("initial-cluster", Text, "", "name=peer-url of the one member; computed when empty"),
+    served("initial-cluster", Text, "", "name=peer-url of every member, comma-separated; this one alone when empty"),
     served("initial-cluster-token", Text, "etcd-cluster", "token of the cluster, part of its identity"),
-    served("initial-cluster-state", Text, "new", "new or existing"),
+    served("initial-cluster-state", Text, "new", "new; existing, for joining a cluster that runs, is not there yet"),
     // HTTP
     served("enable-grpc-gateway", Boolean, "true", "the JSON gateway under /v3/; not there yet: true answers 501, false 404"),
     served("cors", Text, "*", "origins that browsers may call from; * for all"),
@@ -159,7 +160,7 @@ static TABLE: &[Flag] = &[
     served("config-file", Text, "", "YAML file with these flags as keys; other flags and variables are then ignored"),
     // Accepted without effect
     idle("snapshot-count", Unsigned, "10000", NO_SNAPSHOT_FILES),
-    idle("snapshot-catchup-entries", Unsigned, "5000", ONE_MEMBER),
+    idle("snapshot-catchup-entries", Unsigned, "5000", "the log is the data: what is in it can be sent"),
     idle("max-snapshots", Unsigned, "5", NO_SNAPSHOT_FILES),
     idle("max-wals", Unsigned, "5", NO_SNAPSHOT_FILES),
     idle("backend-batch-interval", Duration, "0s", ONE_STORE),
@@ -168,15 +169,15 @@ static TABLE: &[Flag] = &[
     idle("bootstrap-defrag-threshold-megabytes", Unsigned, "0", "space is reclaimed while serving"),
     idle("compaction-batch-limit", Signed, "0", IN_MEMORY_COMPACTION),
     idle("compaction-sleep-interval", Duration, "0s", IN_MEMORY_COMPACTION),
-    idle("corrupt-check-time", Duration, "0s", ONE_MEMBER),
-    idle("compact-hash-check-time", Duration, "1m0s", ONE_MEMBER),
-    idle("downgrade-check-time", Duration, "5s", ONE_MEMBER),
-    idle("raft-read-timeout", Duration, "5s", ONE_MEMBER),
-    idle("raft-write-timeout", Duration, "5s", ONE_MEMBER),
-    idle("initial-election-tick-advance", Boolean, "true", ONE_MEMBER),
-    idle("strict-reconfig-check", Boolean, "true", ONE_MEMBER),
-    idle("pre-vote", Boolean, "true", ONE_MEMBER),
-    idle("max-learners", Signed, "1", ONE_MEMBER),
+    idle("corrupt-check-time", Duration, "0s", NO_HASH_CHECK),
+    idle("compact-hash-check-time", Duration, "1m0s", NO_HASH_CHECK),
+    idle("downgrade-check-time", Duration, "5s", "there is no downgrade"),
+    idle("raft-read-timeout", Duration, "5s", MEMBERS_CONNECTIONS),
+    idle("raft-write-timeout", Duration, "5s", MEMBERS_CONNECTIONS),
+    idle("initial-election-tick-advance", Boolean, "true", "a member that starts waits its full time before it stands for election"),
+    idle("strict-reconfig-check", Boolean, "true", "always on"),
+    idle("pre-vote", Boolean, "true", "always on"),
+    idle("max-learners", Signed, "1", "a cluster takes one learner at a time"),
     idle("warning-apply-duration", Duration, "100ms", "apply evaluates nothing"),
     idle("grpc-keepalive-min-time", Duration, "5s", "pings are answered however frequent; etcd ends such connections with too_many_pings"),
     idle("socket-reuse-address", Boolean, "false", "always on"),
@@ -198,7 +199,7 @@ static TABLE: &[Flag] = &[
     later("enable-log-rotation", Boolean, "false", "rotation of log files"),
     later("enable-pprof", Boolean, "false", "profiling over HTTP"),
     later("enable-distributed-tracing", Boolean, "false", TRACING),
-    later("force-new-cluster", Boolean, "false", CLUSTER),
+    later("force-new-cluster", Boolean, "false", "making a cluster of one from a member of several"),
     later("discovery-endpoints", Text, "", CLUSTER),
     later("discovery-token", Text, "", CLUSTER),
     later("discovery-dial-timeout", Duration, "2s", CLUSTER),

@@ -13,6 +13,7 @@ mod arguments;
 mod error;
 mod file;
 mod flags;
+mod founders;
 mod gather;
 mod help;
 mod settings;
@@ -24,6 +25,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use error::Error;
+pub use founders::Founder;
 pub use gather::{Surroundings, resolve};
 pub use urls::{Place, Url};
 
@@ -51,15 +53,23 @@ pub struct Config {
     pub listen_client_http: Vec<Url>,
     /// Further addresses for metrics and health.
     pub listen_metrics: Vec<Url>,
+    /// Where other members reach this one; nobody listens there for a member
+    /// that is alone.
+    pub listen_peer: Vec<Url>,
     /// Client URLs shown in the member list.
     pub advertise_client: Vec<Url>,
     /// Peer URLs shown in the member list; part of the identity.
     pub advertise_peer: Vec<Url>,
+    /// The members that a new cluster starts with, ascending by name: this one
+    /// is among them unless `cannot_begin` says otherwise.
+    pub founders: Vec<Founder>,
     /// Token of the cluster; part of the identity.
     pub cluster_token: String,
     /// Why a new store cannot begin with these flags, if it cannot. A store
     /// that exists knows its cluster and does not look at them.
     pub cannot_begin: Option<Error>,
+    /// Time between a leader's heartbeats.
+    pub heartbeat_interval: Duration,
     /// Time without a leader before an election. Alone there is none, but
     /// requests and leases are given as much time as etcd gives them.
     pub election_timeout: Duration,
@@ -101,6 +111,8 @@ pub struct Config {
     pub log: LogConfig,
     /// What to say in the log about the configuration itself.
     pub warnings: Vec<String>,
+    /// The same, for a member that is alone in its cluster.
+    pub warnings_alone: Vec<String>,
 }
 
 impl Config {

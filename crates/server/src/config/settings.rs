@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::flags::{Flag, Kind};
 use super::gather::Gathered;
 use super::{
-    AutoCompaction, Config, Durability, Error, LogConfig, LogFormat, LogOutput, Place, Url, urls,
-    values,
+    AutoCompaction, Config, Durability, Error, LogConfig, LogFormat, LogOutput, Place, Url,
+    founders, urls, values,
 };
 
 /// etcd's default quota.
@@ -24,11 +24,10 @@ const WATCH_PROGRESS_MIN: Duration = Duration::from_millis(100);
 
 /// Reads and checks everything.
 pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
-    let election_timeout = election_timeout(&mut gathered)?;
+    let elections = elections(&gathered)?;
     let name = gathered.text("name").to_owned();
     let advertise_peer = hosts(&gathered, "initial-advertise-peer-urls")?;
-    let cannot_begin = cannot_begin(&gathered, &name, &advertise_peer)?;
-    bind(&gathered, "listen-peer-urls")?;
+    let (founders, cannot_begin) = founders::read(&gathered, &name, &advertise_peer)?;
     let listen_client = bind(&gathered, "listen-client-urls")?;
     if listen_client.is_empty() {
         return Err(Error::bad(
@@ -43,6 +42,7 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         listen_client,
         listen_client_http: bind(&gathered, "listen-client-http-urls")?,
         listen_metrics: bind(&gathered, "listen-metrics-urls")?,
+        listen_peer: bind(&gathered, "listen-peer-urls")?,
         advertise_client: advertise_client(&gathered)?,
         cluster_token: gathered.text("initial-cluster-token").to_owned(),
         quota_bytes: quota(&gathered)?,
@@ -68,8 +68,11 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         warnings: warnings(&mut gathered)?,
         name,
         advertise_peer,
+        founders,
         cannot_begin,
-        election_timeout,
+        heartbeat_interval: elections.heartbeat_interval,
+        election_timeout: elections.timeout,
+        warnings_alone: elections.warnings_alone,
     })
 }
 
@@ -137,8 +140,15 @@ fn data_directory(gathered: &Gathered, name: &str) -> PathBuf {
     }
 }
 
+/// When members hold elections, and what to tell one that holds none.
+struct Elections {
+    heartbeat_interval: Duration,
+    timeout: Duration,
+    warnings_alone: Vec<String>,
+}
+
 /// etcd's rules for the two times of an election, with etcd's words.
-fn election_timeout(gathered: &mut Gathered) -> Result<Duration, Error> {
+fn elections(gathered: &Gathered) -> Result<Elections, Error> {
     const HEARTBEAT: &str = "heartbeat-interval";
     const ELECTION: &str = "election-timeout";
     let heartbeat = values::unsigned(HEARTBEAT, gathered.text(HEARTBEAT))?;
@@ -160,18 +170,23 @@ fn election_timeout(gathered: &mut Gathered) -> Result<Duration, Error> {
             format!("is too long, and should be set less than {ELECTION_MILLISECONDS_MAX}ms");
         return Err(Error::bad(ELECTION, &election.to_string(), rule));
     }
+    let mut warnings_alone = Vec::new();
     if is_changed(gathered, HEARTBEAT, heartbeat) {
-        gathered.warn(format!(
+        warnings_alone.push(format!(
             "--{HEARTBEAT}={heartbeat} has no effect: a single node sends no heartbeats"
         ));
     }
     if is_changed(gathered, ELECTION, election) {
-        gathered.warn(format!(
+        warnings_alone.push(format!(
             "--{ELECTION}={election} starts no election on a single node; it sets how long \
              requests wait and how short a lease may be"
         ));
     }
-    Ok(Duration::from_millis(election))
+    Ok(Elections {
+        heartbeat_interval: Duration::from_millis(heartbeat),
+        timeout: Duration::from_millis(election),
+        warnings_alone,
+    })
 }
 
 fn is_changed(gathered: &Gathered, name: &'static str, number: u64) -> bool {
@@ -189,45 +204,6 @@ fn advertise_client(gathered: &Gathered) -> Result<Vec<Url>, Error> {
         ));
     }
     hosts(gathered, "advertise-client-urls")
-}
-
-/// The one member that a cluster has so far must be this one. What cannot be
-/// read is an error at once; what does not fit, only for a new store.
-fn cannot_begin(gathered: &Gathered, name: &str, peers: &[Url]) -> Result<Option<Error>, Error> {
-    const FLAG: &str = "initial-cluster";
-    let state = gathered.text("initial-cluster-state");
-    if !matches!(state, "new" | "existing") {
-        return Err(Error::bad(
-            "initial-cluster-state",
-            state,
-            "write new or existing",
-        ));
-    }
-    let text = gathered.text(FLAG);
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let mut urls = Vec::new();
-    for part in text.split(',') {
-        let Some((member, url)) = part.trim().split_once('=') else {
-            return Err(Error::bad(FLAG, text, "write name=http://host:port"));
-        };
-        if member != name {
-            let what = "a cluster of several members (or a member of another name: see --name)";
-            return Ok(Some(Error::NotYet {
-                flag: FLAG,
-                text: text.to_owned(),
-                what,
-            }));
-        }
-        urls.push(url);
-    }
-    if urls::list(FLAG, &urls.join(","))? != peers {
-        return Ok(Some(Error::Conflict(format!(
-            "--initial-cluster={text} must name the same URLs as --initial-advertise-peer-urls"
-        ))));
-    }
-    Ok(None)
 }
 
 /// Keys live in memory: beyond this the machine would be in danger.

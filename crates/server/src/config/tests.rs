@@ -163,13 +163,23 @@ fn promises_that_cannot_be_kept_yet_are_refused() {
 #[test]
 fn a_cluster_that_cannot_begin_is_judged_when_it_is_known_to_be_new() {
     for (word, part) in [
+        ("--initial-cluster-state=existing", "not supported yet"),
         (
-            "--initial-cluster=default=http://localhost:2380,b=http://localhost:3380",
-            "not supported yet",
+            "--initial-cluster=b=http://localhost:2380",
+            "couldn't find local name \"default\" in the initial cluster configuration",
         ),
         (
             "--initial-cluster=default=http://localhost:1",
-            "initial-advertise-peer-urls",
+            "--initial-cluster has default=http://localhost:1 but missing from \
+             --initial-advertise-peer-urls=http://localhost:2380",
+        ),
+        (
+            "--initial-cluster=default=http://localhost:2380,b=http://localhost:2380",
+            "has duplicate url http://localhost:2380",
+        ),
+        (
+            "--initial-cluster=default=http://localhost:2380,b=unix:///run/b",
+            "meet over TCP",
         ),
     ] {
         let text = config(&[word]).cannot_begin.unwrap().to_string();
@@ -177,13 +187,52 @@ fn a_cluster_that_cannot_begin_is_judged_when_it_is_known_to_be_new() {
     }
     let fits = config(&["--initial-cluster=default=http://localhost:2380"]);
     assert!(fits.cannot_begin.is_none());
+    let advertised = "--initial-advertise-peer-urls=http://localhost:2380,http://localhost:1";
+    let words = [
+        "--initial-cluster=default=http://localhost:2380",
+        advertised,
+    ];
+    let text = config(&words).cannot_begin.unwrap().to_string();
+    let part = "--initial-advertise-peer-urls has http://localhost:1 but missing from \
+                --initial-cluster=default=http://localhost:2380";
+    assert!(text.contains(part), "{text}");
+}
+
+#[test]
+fn a_cluster_of_several_is_what_its_list_says() {
+    let config = config(&[
+        "--name=b",
+        "--initial-advertise-peer-urls=http://h:3,http://h:2",
+        "--initial-cluster=c=http://h:4,b=http://h:3,a=http://h:1,b=http://h:2,",
+        "--heartbeat-interval=50",
+    ]);
+    assert!(config.cannot_begin.is_none(), "{:?}", config.cannot_begin);
+    let founders: Vec<(&str, Vec<&str>)> = config
+        .founders
+        .iter()
+        .map(|founder| {
+            let urls = founder.peer_urls.iter().map(Url::as_str);
+            (founder.name.as_str(), urls.collect())
+        })
+        .collect();
+    assert_eq!(
+        founders,
+        [
+            ("a", vec!["http://h:1"]),
+            ("b", vec!["http://h:2", "http://h:3"]),
+            ("c", vec!["http://h:4"]),
+        ]
+    );
+    assert_eq!(config.heartbeat_interval, Duration::from_millis(50));
 }
 
 #[test]
 fn times_of_an_election_that_change_nothing_here_are_told() {
     let config = config(&["--heartbeat-interval=50", "--election-timeout=1000"]);
-    assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
-    assert!(config.warnings[0].contains("no heartbeats"));
+    let warnings = &config.warnings_alone;
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("no heartbeats"));
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
 }
 
 #[test]

@@ -200,7 +200,7 @@ impl Check {
                 }
                 read(backend, false).await
             }
-            // A single member votes.
+            Check::NonLearner if backend.is_learner() => Err("this member is a learner".to_owned()),
             Check::NonLearner => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! etcd's metrics of things that do not exist here.
 //!
 //! Dashboards and tests ask for them by name. Their value is the truth: no
-//! bbolt page was ever rebalanced, no snapshot file saved, no peer known. The
+//! bbolt page was ever rebalanced, no snapshot file saved. The
 //! kinds are etcd's, which calls some counters gauges.
 
 use super::histogram::{
@@ -30,8 +30,6 @@ const GAUGES: &[&str] = &[
     "etcd_grpc_proxy_cache_misses_total",
     "etcd_grpc_proxy_watchers_coalescing_total",
     "etcd_mvcc_db_open_read_transactions",
-    "etcd_network_known_peers",
-    "etcd_server_is_learner",
     "etcd_server_snapshot_apply_in_progress_total",
 ];
 

@@ -11,6 +11,7 @@ use crate::methods::Method;
 /// Adds them all.
 pub(super) fn write(page: &mut Page, backend: &Backend) {
     facts(page, backend);
+    peers(page, backend);
     durations(page, backend);
     calls(page, backend);
     handled(page, backend);
@@ -52,6 +53,24 @@ fn facts(page: &mut Page, backend: &Backend) {
     let name = "inkstone_auto_compaction_retention";
     page.family(name, "gauge", "History kept: seconds or revisions.");
     page.sample(name, &[("mode", mode)], kept);
+}
+
+/// Alone, nobody is known.
+fn peers(page: &mut Page, backend: &Backend) {
+    let name = "etcd_network_known_peers";
+    page.family(name, "gauge", "1 for each other member.");
+    if backend.alone {
+        return page.sample(name, &[], 0);
+    }
+    let local = format!("{:x}", backend.identity.member);
+    let members = backend.reader().members();
+    let others = members
+        .iter()
+        .filter(|member| member.id != backend.identity.member);
+    for member in others {
+        let remote = format!("{:x}", member.id);
+        page.sample(name, &[("Local", &local), ("Remote", &remote)], 1);
+    }
 }
 
 fn durations(page: &mut Page, backend: &Backend) {

@@ -40,7 +40,30 @@ async fn names_outlive_flags_that_would_give_others() {
 }
 
 #[tokio::test]
-async fn a_new_directory_begins_only_with_a_cluster_of_this_member() {
-    let told = refusal(&["--initial-cluster=default=http://localhost:2380,b=http://localhost:1"]);
-    assert!(told.contains("not supported yet"), "{told}");
+async fn a_new_directory_begins_only_with_a_new_cluster_that_has_this_member() {
+    for (word, part) in [
+        (
+            "--initial-cluster=b=http://localhost:1",
+            "couldn't find local name",
+        ),
+        ("--initial-cluster-state=existing", "not supported yet"),
+    ] {
+        let told = refusal(&[word]);
+        assert!(told.contains(part), "{word}: {told}");
+    }
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "the test takes a port by itself")]
+async fn a_peer_port_that_is_taken_is_told_before_anything_is_written() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", taken.local_addr().unwrap());
+    let told = refusal(&[
+        &format!("--listen-peer-urls={url}"),
+        &format!("--initial-cluster=default=http://localhost:2380,b={url}"),
+    ]);
+    assert!(
+        told.contains(&url) && told.contains("--listen-peer-urls"),
+        "{told}"
+    );
 }

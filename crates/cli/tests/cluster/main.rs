@@ -1,0 +1,10 @@
+//! Three members as three processes, met from outside: what one is told all
+//! know, one that is killed is not missed, and comes back.
+#![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests take ports and start processes by themselves"
+)]
+
+mod members;
+mod three;

@@ -1,0 +1,166 @@
+//! Handing the lead over.
+//!
+//! ```text
+//!   leads ──wanted──► what is evaluated goes to the log ──► asked to stand ──► another leads
+//!     ▲                                                          │
+//!     └───────────── not taken within an election timeout ───────┘
+//! ```
+//!
+//! Meanwhile commands wait: they are not evaluated here, where they would be
+//! dropped with the lead.
+
+use environment::Instant;
+use etcd_api::Error as Refusal;
+use raft::StateRole;
+use tokio::sync::oneshot;
+
+use super::{Lead, Replica, apply};
+use crate::Error;
+
+type Sender = oneshot::Sender<Result<(), Error>>;
+
+/// Who waits for a member to lead.
+#[derive(Debug)]
+struct Waiting {
+    to: u64,
+    answer: Sender,
+    deadline: Instant,
+}
+
+/// The lead on its way to another member.
+#[derive(Debug, Default)]
+pub(super) struct Transfer {
+    /// Who shall have it once nothing evaluated waits for the log.
+    wanted: Option<u64>,
+    waiting: Vec<Waiting>,
+}
+
+impl Transfer {
+    /// The lead was lost: there is nothing to hand over.
+    pub fn forget(&mut self) {
+        self.wanted = None;
+    }
+
+    pub fn take_waiting(&mut self) -> impl Iterator<Item = Sender> + use<> {
+        let waiting = std::mem::take(&mut self.waiting);
+        waiting.into_iter().map(|waiting| waiting.answer)
+    }
+}
+
+impl Replica {
+    /// Hands the lead to another member, and says when that leads.
+    pub fn move_lead(&mut self, to: u64, answer: oneshot::Sender<Result<(), Error>>) {
+        let outcome = match &self.failed {
+            Some(error) => Some(Err(error.clone())),
+            None => self.check_transferee(to),
+        };
+        if let Some(outcome) = outcome {
+            self.output.moves.push((answer, outcome));
+            return;
+        }
+        self.transfer.wanted = Some(to);
+        self.transfer.waiting.push(Waiting {
+            to,
+            answer,
+            deadline: self.clock.now() + self.patience,
+        });
+    }
+
+    /// What is answered at once.
+    fn check_transferee(&self, to: u64) -> Option<Result<(), Error>> {
+        let refused = |refusal: Refusal| Some(Err(Error::Refused(refusal.into())));
+        let members = self.reader.members();
+        let votes = members.voters().any(|voter| voter.id == to);
+        if !self.holds_the_lead() {
+            refused(Refusal::NotLeader)
+        } else if !votes {
+            refused(Refusal::BadLeaderTransferee)
+        } else {
+            (to == self.member_id).then_some(Ok(()))
+        }
+    }
+
+    /// Raft calls this member the leader, whether or not commands are evaluated
+    /// here yet.
+    pub fn holds_the_lead(&self) -> bool {
+        self.failed.is_none() && self.consensus.raft().state == StateRole::Leader
+    }
+
+    /// Before this member stops: hands the lead to the voter that has most of
+    /// the log, of those that were heard of lately. To be called until it is
+    /// handed over.
+    pub fn hand_over(&mut self) {
+        if !self.holds_the_lead() || self.is_transferring() {
+            return;
+        }
+        let members = self.reader.members();
+        let others = members.voters().filter(|voter| voter.id != self.member_id);
+        let prs = self.consensus.raft().prs();
+        let heard = others.filter_map(|voter| {
+            let progress = prs.get(voter.id).filter(|it| it.recent_active)?;
+            Some((progress.matched, voter.id))
+        });
+        self.transfer.wanted = heard.max().map(|(_, id)| id);
+    }
+
+    /// Another has taken the lead, or there is nobody to take it.
+    pub fn is_handed_over(&self) -> bool {
+        let raft = self.consensus.raft();
+        self.failed.is_some()
+            || raft.prs().is_singleton()
+            || (raft.leader_id != 0 && raft.leader_id != self.member_id)
+    }
+
+    /// Commands wait until it is known who leads.
+    pub(super) fn is_transferring(&self) -> bool {
+        self.transferee().is_some()
+    }
+
+    fn transferee(&self) -> Option<u64> {
+        self.transfer
+            .wanted
+            .or(self.consensus.raft().lead_transferee)
+    }
+
+    /// Asks the wanted member to stand, if nothing evaluated would be dropped.
+    pub(super) fn start_transfer(&mut self) {
+        if self.lead != Lead::No
+            && self.open.is_empty()
+            && self.spared.is_empty()
+            && let Some(to) = self.transfer.wanted.take()
+        {
+            tracing::info!(to = format!("{to:x}"), "the lead is handed over");
+            self.consensus.transfer(to);
+        }
+    }
+
+    /// Tells those who wait how it went, where that is known.
+    pub(super) fn tell_of_transfers(&mut self) {
+        let transferee = self.transferee();
+        let (leads, leader) = (self.holds_the_lead(), self.leader);
+        let over = |waiting: &mut Waiting| match leads {
+            true => transferee != Some(waiting.to),
+            false => leader != 0 && leader != self.member_id,
+        };
+        let over: Vec<Waiting> = self.transfer.waiting.extract_if(.., over).collect();
+        for waiting in over {
+            let outcome = if leads {
+                Err(Error::Refused(Refusal::Timeout.into()))
+            } else if leader == waiting.to {
+                Ok(())
+            } else {
+                Err(apply::changed())
+            };
+            self.output.moves.push((waiting.answer, outcome));
+        }
+    }
+
+    /// Nobody waits for ever.
+    pub(super) fn give_up_transfers(&mut self, now: Instant) {
+        let late = |waiting: &mut Waiting| now >= waiting.deadline;
+        for waiting in self.transfer.waiting.extract_if(.., late) {
+            let timeout = Error::Refused(Refusal::Timeout.into());
+            self.output.moves.push((waiting.answer, Err(timeout)));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The members that a new cluster starts with: `--initial-cluster`.
+//!
+//! ```text
+//!   a=http://h1:2380,b=http://h2:2380,b=http://h3:2380
+//!   └ member a, one URL  └─────── member b, two URLs
+//! ```
+//!
+//! All members are told the same, because their ids and the cluster's are
+//! computed from it. What cannot be read is an error at once; what does not
+//! fit together is one only where a data directory begins, in etcd's words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::gather::Gathered;
+use super::{Error, Place, Url, urls};
+
+const CLUSTER: &str = "initial-cluster";
+const STATE: &str = "initial-cluster-state";
+const ADVERTISED: &str = "initial-advertise-peer-urls";
+
+/// A member that the cluster starts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Founder {
+    /// Its name.
+    pub name: String,
+    /// Where other members reach it: sorted, at least one.
+    pub peer_urls: Vec<Url>,
+}
+
+/// All members, ascending by name, and why they cannot begin a cluster, if
+/// they cannot.
+pub(super) fn read(
+    gathered: &Gathered,
+    name: &str,
+    advertised: &[Url],
+) -> Result<(Vec<Founder>, Option<Error>), Error> {
+    let state = gathered.text(STATE);
+    if !matches!(state, "new" | "existing") {
+        return Err(Error::bad(STATE, state, "write new or existing"));
+    }
+    let text = gathered.text(CLUSTER);
+    let founders = match text {
+        "" => vec![Founder {
+            name: name.to_owned(),
+            peer_urls: advertised.to_vec(),
+        }],
+        text => listed(text)?,
+    };
+    let joins = (state == "existing").then(|| Error::NotYet {
+        flag: STATE,
+        text: state.to_owned(),
+        what: "joining a cluster that runs already",
+    });
+    let misfit = joins.or_else(|| misfit(text, &founders, name, advertised).err());
+    Ok((founders, misfit))
+}
+
+/// What the flag lists; a URL that is listed twice stays there twice.
+fn listed(text: &str) -> Result<Vec<Founder>, Error> {
+    let refuse = || Error::bad(CLUSTER, text, "write name=http://host:port");
+    let mut by_name: BTreeMap<&str, Vec<Url>> = BTreeMap::new();
+    for part in text.split(',').map(str::trim) {
+        // As in etcd, where a list may end with a comma.
+        if part.is_empty() {
+            continue;
+        }
+        let (name, url) = part.split_once('=').ok_or_else(refuse)?;
+        let url = urls::list(CLUSTER, url)?;
+        if url.is_empty() {
+            return Err(refuse());
+        }
+        by_name.entry(name).or_default().extend(url);
+    }
+    let founders = by_name.into_iter().map(|(name, mut peer_urls)| {
+        peer_urls.sort();
+        Founder {
+            name: name.to_owned(),
+            peer_urls,
+        }
+    });
+    Ok(founders.collect())
+}
+
+/// etcd's checks of a new cluster, in etcd's order.
+fn misfit(text: &str, founders: &[Founder], name: &str, advertised: &[Url]) -> Result<(), Error> {
+    let Some(own) = founders.iter().find(|founder| founder.name == name) else {
+        return Err(Error::Conflict(format!(
+            "couldn't find local name {name:?} in the initial cluster configuration: \
+             --{CLUSTER}={text} must name this member (--name)"
+        )));
+    };
+    advertises_what_is_listed(own, advertised)?;
+    let mut seen = BTreeSet::new();
+    for url in founders.iter().flat_map(|founder| &founder.peer_urls) {
+        if !seen.insert(url.as_str()) {
+            let what = format!("initial cluster {text} has duplicate url {}", url.as_str());
+            return Err(Error::Conflict(what));
+        }
+        if founders.len() > 1 && matches!(url.place(), Place::Unix { .. }) {
+            let remedy = "members of a cluster meet over TCP: write name=http://host:port";
+            return Err(Error::bad(CLUSTER, text, remedy));
+        }
+    }
+    Ok(())
+}
+
+fn advertises_what_is_listed(own: &Founder, advertised: &[Url]) -> Result<(), Error> {
+    let lacks = |lacking: &[Url], url: &&Url| !lacking.contains(url);
+    let joined = |prefix: &str, urls: &[&Url]| {
+        let texts = urls.iter().map(|url| format!("{prefix}{}", url.as_str()));
+        texts.collect::<Vec<_>>().join(",")
+    };
+    let name = format!("{}=", own.name);
+    let all = |urls: &[Url], prefix: &str| joined(prefix, &urls.iter().collect::<Vec<_>>());
+    let unadvertised: Vec<&Url> = own
+        .peer_urls
+        .iter()
+        .filter(|url| lacks(advertised, url))
+        .collect();
+    if !unadvertised.is_empty() {
+        return Err(Error::Conflict(format!(
+            "--{CLUSTER} has {} but missing from --{ADVERTISED}={}",
+            joined(&name, &unadvertised),
+            all(advertised, "")
+        )));
+    }
+    let unlisted: Vec<&Url> = advertised
+        .iter()
+        .filter(|url| lacks(&own.peer_urls, url))
+        .collect();
+    if !unlisted.is_empty() {
+        return Err(Error::Conflict(format!(
+            "--{ADVERTISED} has {} but missing from --{CLUSTER}={}",
+            joined("", &unlisted),
+            all(&own.peer_urls, &name)
+        )));
+    }
+    Ok(())
+}
