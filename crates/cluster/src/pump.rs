@@ -131,9 +131,11 @@ impl Pump {
     /// How long there is nothing to do, if nothing comes.
     fn idle_for(&self) -> Duration {
         if self.takes_next() || self.replica.has_spared() || self.replica.is_sweeping() {
-            Duration::ZERO
-        } else {
-            self.tick
+            return Duration::ZERO;
+        }
+        match self.replica.due() {
+            Some(due) => due.saturating_since(self.clock.now()).min(self.tick),
+            None => self.tick,
         }
     }
 

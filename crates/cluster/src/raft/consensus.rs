@@ -93,6 +93,8 @@ pub(crate) struct Consensus {
     written: HardState,
     appended: Sequence,
     durable: Sequence,
+    /// What went along with the last entry that was sent to everyone, or alone.
+    commit_told: u64,
     pub mutant: Option<Mutant>,
 }
 
@@ -140,6 +142,8 @@ impl Consensus {
             // entries into a message that says it goes on elsewhere.
             batch_append: false,
             max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
+            // See `Consensus::owes_commit`.
+            skip_bcast_commit: true,
             ..Config::default()
         };
         let node = RawNode::new(&config, view, &log_lines::logger()).map_err(refused)?;
@@ -160,6 +164,7 @@ impl Consensus {
             written: state,
             appended: durable,
             durable,
+            commit_told: 0,
             mutant: None,
         })
     }
@@ -209,10 +214,30 @@ impl Consensus {
         message.mut_entries().push(entry);
         self.proposed = Some((batch, body));
         let outcome = self.node.step(message).map_err(refused);
-        if outcome.is_err() {
-            self.proposed = None;
+        match outcome {
+            Ok(()) => self.commit_told = self.node.raft.raft_log.committed,
+            Err(_) => self.proposed = None,
         }
         outcome
+    }
+
+    /// The leader knows of entries to be committed what the others have not been
+    /// told. The next entry tells them; without one, [`Consensus::tell_commit`].
+    pub fn owes_commit(&self) -> bool {
+        let raft = &self.node.raft;
+        let leads_others = raft.state == StateRole::Leader && !raft.prs().is_singleton();
+        leads_others && raft.raft_log.committed > self.commit_told
+    }
+
+    /// Up to where the others have been told.
+    pub fn commit_told(&self) -> u64 {
+        self.commit_told
+    }
+
+    /// Tells the others how far the log is committed.
+    pub fn tell_commit(&mut self) {
+        self.node.raft.bcast_append();
+        self.commit_told = self.node.raft.raft_log.committed;
     }
 
     /// Term and index of the next entry this member would propose.

@@ -79,6 +79,7 @@ impl Replica {
                     outcome,
                 };
                 self.output.messages.push((member, message));
+                self.await_commit(answer.index);
             }
             Asker::Nobody => {}
             Asker::Local(_) => self.output.answers.push(answer),
@@ -92,6 +93,7 @@ impl Replica {
                 ReadAsker::Member { member, round } => {
                     let message = PeerMessage::ReadAt { round, index };
                     self.output.messages.push((member, message));
+                    self.await_commit(index);
                 }
                 ReadAsker::Lease(number) => self.answer_lease_question(number),
                 ReadAsker::Local(_) => self.output.reads.push((asker, Ok(()))),

@@ -24,6 +24,7 @@
 mod answer;
 mod apply;
 mod batch;
+mod commit;
 mod forward;
 mod lead;
 mod leases;
@@ -47,6 +48,7 @@ use crate::{Error, Mutant, ReadAsker};
 pub use answer::{Answer, Asker, Told};
 pub use leases::LeaseAsker;
 
+use commit::Commit;
 use forward::{Forwarded, Held};
 use lead::Lead;
 use leases::LeaseQuestions;
@@ -103,6 +105,7 @@ pub struct Replica {
     /// Answers of the open batch, in order of evaluation.
     open: Vec<Answer>,
     sealed: VecDeque<batch::Sealed>,
+    commit: Commit,
     /// The replica's own commands that wait for room in a batch.
     due: VecDeque<Command>,
     /// Leases ended because nobody renewed them, since the start.
@@ -159,6 +162,7 @@ impl Replica {
             patience: Duration::from_secs(5) + options.election_timeout * 2,
             open: Vec::new(),
             sealed: VecDeque::new(),
+            commit: Commit::default(),
             due: VecDeque::new(),
             leases_expired: 0,
             unswept: Vec::new(),
@@ -288,6 +292,8 @@ impl Replica {
         self.start_transfer();
         self.pass_on_lease_questions();
         self.start_reads();
+        self.settle()?;
+        self.pass_on_commit();
         self.settle()
     }
 

@@ -1,0 +1,50 @@
+//! When the others learn how far the log is committed.
+//!
+//! The next entry says so, and under load one follows soon. A message of its own
+//! for every entry would cost each follower as much as the entry itself: it is
+//! sent when nothing followed for a moment, or when somebody at another member
+//! waits for what is committed.
+
+use std::time::Duration;
+
+use environment::Instant;
+
+use super::Replica;
+
+/// So long nobody is told who does not wait for it.
+const DELAY: Duration = Duration::from_millis(1);
+
+/// What the leader has yet to tell.
+#[derive(Debug, Default)]
+pub(super) struct Commit {
+    /// Somebody at another member waits until this index is applied there.
+    awaited: u64,
+    /// Then it is told even if nobody waits.
+    due: Option<Instant>,
+}
+
+impl Replica {
+    /// An answer that another member gives out when it has applied `index`.
+    pub(super) fn await_commit(&mut self, index: u64) {
+        self.commit.awaited = self.commit.awaited.max(index);
+    }
+
+    /// Tells the others, if it is time.
+    pub(super) fn pass_on_commit(&mut self) {
+        if !self.consensus.owes_commit() {
+            self.commit.due = None;
+            return;
+        }
+        let now = self.clock.now();
+        let due = *self.commit.due.get_or_insert(now + DELAY);
+        if now >= due || self.commit.awaited > self.consensus.commit_told() {
+            self.consensus.tell_commit();
+            self.commit.due = None;
+        }
+    }
+
+    /// When [`Replica::run`] has something to do even if nothing comes.
+    pub fn due(&self) -> Option<Instant> {
+        self.commit.due
+    }
+}
