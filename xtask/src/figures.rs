@@ -17,20 +17,17 @@ mod benchmark;
 mod record;
 mod scenes;
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 use crate::{
     etcd,
-    machine::{Machine, processor_seconds, resident_mib},
+    group::Group,
+    machine::Machine,
     process::{Outcome, inkstone_binary},
     puts,
-    server_process::{Program, Server},
 };
 use benchmark::Summary;
-use scenes::{Scene, Step};
+use scenes::{Scene, Step, Target};
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -61,13 +58,11 @@ pub struct Row {
     pub side: &'static str,
     pub round: usize,
     pub summary: Summary,
-    /// Of the server alone, in microseconds.
+    /// Of all members together, without the benchmark, in microseconds.
     pub processor_us_per_op: f64,
-    /// Of the server after the step.
+    /// Of all members together, after the step.
     pub resident_mib: f64,
 }
-
-const SETTLE_SECONDS_MAX: u32 = 60;
 
 pub const SIDES: [&str; 2] = ["inkstone", "etcd"];
 
@@ -93,23 +88,7 @@ pub fn run(options: &Options) -> Outcome {
     record::write(&machine, &rows, options.records.as_deref())
 }
 
-/// Waits until the server has prepared itself: what it does once in its life
-/// (segments made ahead, for one) is no part of what an operation costs.
-fn settle(server: &Server) -> Outcome {
-    let mut before = processor_seconds(server.pid())?;
-    for _ in 0..SETTLE_SECONDS_MAX {
-        std::thread::sleep(Duration::from_secs(1));
-        let now = processor_seconds(server.pid())?;
-        // Timers cost an idle server a little.
-        if now - before < 0.02 {
-            return Ok(());
-        }
-        before = now;
-    }
-    Err(format!("the idle server is busy after {SETTLE_SECONDS_MAX} s").into())
-}
-
-/// One scene on a fresh server.
+/// One scene on fresh servers.
 fn play(
     scene: &Scene,
     binary: &Path,
@@ -121,24 +100,31 @@ fn play(
         Some(directory) => tempfile::tempdir_in(directory)?,
         None => tempfile::tempdir()?,
     };
-    let mut program = Program::new(binary, &folder.path().join("data"));
-    // The benchmark's largest scene must not meet a quota on either side.
-    program
-        .flags
-        .push(format!("--quota-backend-bytes={}", 8_u64 << 30));
-    program.flags.push("--log-level=error".to_owned());
+    let flags = [
+        // The benchmark's largest scene must not meet a quota on either side.
+        format!("--quota-backend-bytes={}", 8_u64 << 30),
+        "--log-level=error".to_owned(),
+    ];
+    let directories: Vec<PathBuf> = (0..scene.members)
+        .map(|number| folder.path().join(format!("data{number}")))
+        .collect();
     // What the last run left to write would be paid by this one.
     rustix::fs::sync();
-    let mut server = program.start()?;
+    let group = Group::start(binary, &directories, &flags)?;
     // The key that point reads ask for.
     let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(puts::puts(&server.url(), 1, 1, scenes::VALUE_BYTES))?;
-    settle(&server)?;
+    let url = group.leader().url();
+    runtime.block_on(puts::puts(&url, 1, 1, scenes::VALUE_BYTES))?;
+    group.settle()?;
     let mut rows = Vec::new();
     for step in &scene.steps {
-        let before = processor_seconds(server.pid())?;
-        let summary = benchmark::run(&server.endpoint(), step)?;
-        let spent = processor_seconds(server.pid())? - before;
+        let endpoints = match step.target {
+            Target::Leader => group.leader().endpoint(),
+            Target::AllMembers => group.endpoints(),
+        };
+        let before = group.processor_seconds()?;
+        let summary = benchmark::run(&endpoints, step)?;
+        let spent = group.processor_seconds()? - before;
         let row = Row {
             scene: scene.name,
             step: step.name,
@@ -146,13 +132,13 @@ fn play(
             round,
             summary,
             processor_us_per_op: spent * 1e6 / step.operations as f64,
-            resident_mib: resident_mib(server.pid())?.0,
+            resident_mib: group.resident_mib()?,
         };
         println!("  {}", record::line(&row));
         if step.is_measured {
             rows.push(row);
         }
     }
-    server.stop()?;
+    group.stop()?;
     Ok(rows)
 }

@@ -23,6 +23,7 @@ mod etcd;
 mod etcd_tests;
 mod figures;
 mod fuzz;
+mod group;
 mod house;
 mod layers;
 mod live_line;

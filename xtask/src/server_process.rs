@@ -25,10 +25,42 @@ pub struct Program {
     pub flags: Vec<String>,
 }
 
+/// Where a member listens, and with whom it began.
+#[derive(Clone, Debug)]
+pub struct Seat {
+    name: String,
+    client_port: u16,
+    peer_port: u16,
+    initial_cluster: String,
+}
+
+impl Seat {
+    /// As many as there are names, on free ports.
+    pub fn draw(names: &[&str]) -> Outcome<Vec<Seat>> {
+        let ports: Vec<(u16, u16)> = names
+            .iter()
+            .map(|_| Ok((free_port()?, free_port()?)))
+            .collect::<Outcome<_>>()?;
+        let pairs: Vec<String> = names
+            .iter()
+            .zip(&ports)
+            .map(|(name, (_, peer))| format!("{name}=http://127.0.0.1:{peer}"))
+            .collect();
+        let seat = |(name, (client_port, peer_port)): (&&str, &(u16, u16))| Seat {
+            name: (*name).to_owned(),
+            client_port: *client_port,
+            peer_port: *peer_port,
+            initial_cluster: pairs.join(","),
+        };
+        Ok(names.iter().zip(&ports).map(seat).collect())
+    }
+}
+
 /// A started server; killed when dropped.
 pub struct Server {
     child: Child,
     client_port: u16,
+    log: PathBuf,
 }
 
 impl Program {
@@ -46,20 +78,27 @@ impl Program {
 
     /// Starts the server on free ports; returns once it takes connections.
     pub fn start(&self) -> Outcome<Server> {
-        let (client, peer) = (free_port()?, free_port()?);
-        let client_url = format!("http://127.0.0.1:{client}");
-        let peer_url = format!("http://127.0.0.1:{peer}");
+        let seats = Seat::draw(&["house"])?;
+        let mut server = self.spawn(&seats[0])?;
+        server.wait_until_ready()?;
+        Ok(server)
+    }
+
+    /// Starts the server, and does not wait for it: it may need others.
+    pub fn spawn(&self, seat: &Seat) -> Outcome<Server> {
+        let client_url = format!("http://127.0.0.1:{}", seat.client_port);
+        let peer_url = format!("http://127.0.0.1:{}", seat.peer_port);
         let log = File::options().create(true).append(true).open(&self.log)?;
         let mut command = Command::new(&self.binary);
         command
             .args(self.verb)
-            .arg("--name=house")
+            .arg(format!("--name={}", seat.name))
             .arg(format!("--data-dir={}", self.data.display()))
             .arg(format!("--listen-client-urls={client_url}"))
             .arg(format!("--advertise-client-urls={client_url}"))
             .arg(format!("--listen-peer-urls={peer_url}"))
             .arg(format!("--initial-advertise-peer-urls={peer_url}"))
-            .arg(format!("--initial-cluster=house={peer_url}"))
+            .arg(format!("--initial-cluster={}", seat.initial_cluster))
             .args(&self.flags)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -67,14 +106,11 @@ impl Program {
         let child = command
             .spawn()
             .map_err(|error| format!("cannot start {}: {error}", self.binary.display()))?;
-        let mut server = Server {
+        Ok(Server {
             child,
-            client_port: client,
-        };
-        match server.wait_until_ready() {
-            Ok(()) => Ok(server),
-            Err(error) => Err(format!("{error}\n{}", last_lines(&self.log)).into()),
-        }
+            client_port: seat.client_port,
+            log: self.log.clone(),
+        })
     }
 }
 
@@ -109,7 +145,13 @@ impl Server {
         Ok(())
     }
 
-    fn wait_until_ready(&mut self) -> Outcome {
+    /// Returns once it takes connections; an error shows the end of its log.
+    pub fn wait_until_ready(&mut self) -> Outcome {
+        let ready = self.wait_for_connection();
+        ready.map_err(|error| format!("{error}\n{}", last_lines(&self.log)).into())
+    }
+
+    fn wait_for_connection(&mut self) -> Outcome {
         let deadline = Instant::now() + Duration::from_secs(READY_SECONDS);
         while TcpStream::connect(self.endpoint()).is_err() {
             if let Some(status) = self.child.try_wait()? {

@@ -94,9 +94,11 @@ fn page(machine: &Machine, rows: &[Row]) -> String {
     let rounds = rows.iter().map(|row| row.round + 1).max().unwrap_or(0);
     let mut page = format!(
         "# Inkstone and etcd 3.7.3, {}\n\n\
-         {} ({} cores, {} GiB), {}; Inkstone at {}. One node each, durable, default \
-         flags but the quota; etcd's benchmark v3.7.1 on the same machine; {rounds} \
-         alternating rounds, fresh directories. Written by `cargo xtask figures`; every \
+         {} ({} cores, {} GiB), {}; Inkstone at {}. One node each, and three where a \
+         step says so (their CPU and memory added up, clients at the leader where it \
+         does not say all members); durable, default flags but the quota; etcd's \
+         benchmark v3.7.1 on the same machine; {rounds} alternating rounds, fresh \
+         directories. Written by `cargo xtask figures`; every \
          run is in the table beside this page.\n\n\
          Median (least to most). A ratio above 1 means that Inkstone is better; `~` \
          marks one whose spreads overlap: it shows nothing.\n",

@@ -2,15 +2,24 @@
 
 use crate::puts;
 
-/// Steps on one fresh server.
+/// Steps on fresh servers.
 pub struct Scene {
     pub name: &'static str,
+    pub members: usize,
     pub steps: Vec<Step>,
+}
+
+/// Whom the benchmark's clients talk to.
+#[derive(Clone, Copy)]
+pub enum Target {
+    Leader,
+    AllMembers,
 }
 
 /// One call of the benchmark.
 pub struct Step {
     pub name: &'static str,
+    pub target: Target,
     /// Requests that it makes.
     pub operations: u64,
     /// After the flags that every call gets.
@@ -32,6 +41,7 @@ pub fn all(divide: u64) -> Vec<Scene> {
     vec![
         Scene {
             name: "puts and point reads",
+            members: 1,
             steps: vec![
                 put("put, 1 client", of(4_000), 1, 1),
                 put("put, 100 clients", of(100_000), 100, 10),
@@ -64,6 +74,7 @@ pub fn all(divide: u64) -> Vec<Scene> {
         },
         Scene {
             name: "limit 1 of 65,536 keys",
+            members: 1,
             steps: vec![
                 preparation(put("fill", of(RANGE_KEYS), 100, 10)),
                 range(
@@ -86,6 +97,7 @@ pub fn all(divide: u64) -> Vec<Scene> {
         },
         Scene {
             name: "memory after 1,000,000 keys",
+            members: 1,
             steps: vec![put(
                 "put 1,000,000 keys, 1000 clients",
                 of(MEMORY_KEYS),
@@ -93,7 +105,39 @@ pub fn all(divide: u64) -> Vec<Scene> {
                 100,
             )],
         },
+        Scene {
+            name: "three members",
+            members: 3,
+            steps: three_members(divide),
+        },
     ]
+}
+
+/// The first four are the rows that other Raft stores publish.
+fn three_members(divide: u64) -> Vec<Step> {
+    let of = |operations: u64| (operations / divide).max(1);
+    let point = puts::key(0);
+    let read = |name, consistency| range(name, of(60_000), 100, 10, consistency, &[&point]);
+    vec![
+        put("three: put, 1 client", of(4_000), 1, 1),
+        put("three: put, 100 clients", of(40_000), 100, 10),
+        read("three: linearizable read, 100 clients", "l"),
+        read("three: serializable read, 100 clients", "s"),
+        everywhere(put(
+            "three: put, 100 clients, all members",
+            of(40_000),
+            100,
+            10,
+        )),
+        everywhere(read("three: linearizable read, all members", "l")),
+    ]
+}
+
+fn everywhere(step: Step) -> Step {
+    Step {
+        target: Target::AllMembers,
+        ..step
+    }
 }
 
 fn preparation(step: Step) -> Step {
@@ -140,6 +184,7 @@ fn step(
     arguments.push(format!("--conns={connections}"));
     Step {
         name,
+        target: Target::Leader,
         operations,
         arguments,
         is_measured: true,
