@@ -79,7 +79,7 @@ impl NodeOptions {
             heartbeat_interval: self.heartbeat_interval,
             election_timeout: self.election_timeout,
             seed,
-            mutant: None,
+            mutant: crate::mutant::OF_THIS_BUILD,
         }
     }
 
