@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use environment::randomness::Random;
-use environment::threads;
+use environment::{Instant, threads};
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{
     LeaseKeepAliveRequest, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
@@ -88,7 +88,8 @@ impl Node {
         let transport = match network {
             Some(network) => {
                 let incoming = Arc::clone(&inbox);
-                let transport = Transport::start(network, replica.member_id(), incoming)?;
+                let member_id = replica.member_id();
+                let transport = Transport::start(network, member_id, incoming, reader.clone())?;
                 Some(Arc::new(transport))
             }
             None => None,
@@ -214,6 +215,12 @@ impl Node {
     /// Why writes are refused, if they are: stopping, or a failed log.
     pub fn refuses_writes(&self) -> Option<Error> {
         self.shared.inbox.closed()
+    }
+
+    /// Since when another member is connected; `None`: it is not, or this one is
+    /// alone.
+    pub fn connected_since(&self, member: u64) -> Option<Instant> {
+        self.shared.transport.as_ref()?.connected_since(member)
     }
 
     /// Raft's term: in the header of every answer, so it costs one load.

@@ -5,11 +5,12 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use environment::Instant;
 use peers::{BoxFuture, Dropped, Handler, Lane, Peers, PeersOptions, Stream};
-use revisions::Members;
+use revisions::{Members, Reader};
 
 use crate::inbox::Inbox;
-use crate::{Error, Outbox, PeerMessage};
+use crate::{Error, Outbox, PeerMessage, roster};
 
 /// Where the members of a cluster meet.
 #[derive(Debug)]
@@ -39,16 +40,27 @@ impl std::fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// Starts listening; what comes in goes to `inbox`.
-    pub fn start(network: Network, member_id: u64, inbox: Arc<Inbox>) -> Result<Transport, Error> {
+    /// Starts listening; what comes in goes to `inbox`, and who asks for the
+    /// members hears what `reader` knows.
+    pub fn start(
+        network: Network,
+        member_id: u64,
+        inbox: Arc<Inbox>,
+        reader: Reader,
+    ) -> Result<Transport, Error> {
         let options = PeersOptions::new(network.cluster_id, member_id, network.listeners);
-        let peers = Peers::start(options, Arc::new(Incoming(inbox)))
+        let peers = Peers::start(options, Arc::new(Incoming { inbox, reader }))
             .map_err(|error| Error::Storage(error.to_string()))?;
         Ok(Transport {
             peers,
             member_id,
             known: Mutex::default(),
         })
+    }
+
+    /// Since when a member is connected; `None`: it is not.
+    pub fn connected_since(&self, member: u64) -> Option<Instant> {
+        self.peers.status(member)?.active_since
     }
 
     /// Ends the connections.
@@ -95,20 +107,23 @@ impl Outbox for Transport {
 }
 
 /// The host and port of a peer URL.
-fn address(url: &str) -> Option<String> {
+pub(crate) fn address(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?']).next()?;
     (!authority.is_empty()).then(|| authority.to_owned())
 }
 
-/// What other members send.
-struct Incoming(Arc<Inbox>);
+/// What other members send, and strangers ask.
+struct Incoming {
+    inbox: Arc<Inbox>,
+    reader: Reader,
+}
 
 impl Handler for Incoming {
     fn message(&self, from: u64, _lane: Lane, kind: u8, payload: Bytes) {
         let bytes = payload.len();
         match PeerMessage::decode(kind, payload) {
-            Ok(message) => self.0.receive(from, message, bytes),
+            Ok(message) => self.inbox.receive(from, message, bytes),
             Err(what) => {
                 tracing::warn!(from = format!("{from:x}"), what, "a message cannot be read");
             }
@@ -118,6 +133,15 @@ impl Handler for Incoming {
     fn request(&self, _from: u64, _kind: u8, _body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
         let refusal = Bytes::from_static(b"this release answers no requests on this lane");
         Box::pin(async move { Err(refusal) })
+    }
+
+    fn inquiry(&self, kind: u8, _question: Bytes) -> Result<Bytes, String> {
+        if kind != roster::QUESTION {
+            return Err(format!("this release answers no questions of kind {kind}"));
+        }
+        // The index first: what is applied meanwhile makes the roster newer.
+        let index = self.reader.engine().applied_index();
+        Ok(roster::encode(&self.reader.members(), index))
     }
 
     fn stream(&self, from: u64, kind: u8, _header: Bytes, _stream: Stream) -> BoxFuture<()> {
