@@ -22,6 +22,7 @@
 
 mod error;
 mod inbox;
+mod member_file;
 mod mutant;
 mod node;
 mod observer;
@@ -37,8 +38,9 @@ mod transport;
 
 pub use error::Error;
 pub use inbox::Pending;
+pub use member_file::{MemberFile, MemberFileError};
 pub use mutant::Mutant;
-pub use node::{Node, Status};
+pub use node::{Leadership, Node, Status};
 pub use observer::Observer;
 pub use options::NodeOptions;
 pub use outbox::Outbox;

@@ -14,7 +14,8 @@ use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{
     LeaseKeepAliveRequest, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
 };
-use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response};
+use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response, WatchHub};
+use tokio::sync::watch;
 use tracing::{error, info};
 
 use crate::inbox::{Inbox, Pending};
@@ -40,6 +41,15 @@ pub struct Status {
     pub leases_expired: u64,
 }
 
+/// Who leads in which term, as far as a member knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leadership {
+    /// Raft's term.
+    pub term: u64,
+    /// The leader's id; 0: nobody, or nobody known.
+    pub leader: u64,
+}
+
 /// A running node. Cheap to clone; the last clone's drop stops it.
 #[derive(Clone, Debug)]
 pub struct Node {
@@ -51,6 +61,7 @@ struct Shared {
     inbox: Arc<Inbox>,
     reader: Reader,
     progress: Arc<Progress>,
+    leadership: watch::Receiver<Leadership>,
     /// `None` for a node alone.
     transport: Option<Arc<Transport>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -99,8 +110,12 @@ impl Node {
             None => Arc::new(Nowhere),
         };
         let mut pump = Pump::new(&options, replica, for_pump, outbox, told);
+        let leadership = pump.leadership();
         pump.settle_alone();
-        let latch = PanicLatch(Arc::clone(&inbox));
+        let latch = LastWord {
+            inbox: Arc::clone(&inbox),
+            watches: Arc::clone(reader.watch_hub()),
+        };
         let run = move || {
             let _latch = latch;
             pump.run();
@@ -117,6 +132,7 @@ impl Node {
             inbox,
             reader,
             progress,
+            leadership,
             transport,
             thread: Mutex::new(Some(thread)),
         };
@@ -241,6 +257,12 @@ impl Node {
         }
     }
 
+    /// Tells of each change of who leads, the newest if several come at once. It
+    /// ends when the node does.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.shared.leadership.clone()
+    }
+
     /// Reclaims all garbage now. Reads go on; writes wait for it.
     pub async fn defragment(&self) -> Result<(), Error> {
         self.shared
@@ -301,16 +323,21 @@ fn another_answer() -> Error {
     Error::Raft("the leader has answered another question; run the same release everywhere".into())
 }
 
-/// A broken invariant ends the replica thread; nobody may wait for it then.
-struct PanicLatch(Arc<Inbox>);
+/// Spoken when the replica thread ends: nothing will be told to watches any
+/// more. A broken invariant ends it, too; then nobody may wait for it.
+struct LastWord {
+    inbox: Arc<Inbox>,
+    watches: Arc<WatchHub>,
+}
 
-impl Drop for PanicLatch {
+impl Drop for LastWord {
     fn drop(&mut self) {
+        self.watches.close();
         if std::thread::panicking() {
             let what = "the replica thread has panicked, restart the node";
-            self.0.close(Error::Storage(what.into()));
+            self.inbox.close(Error::Storage(what.into()));
             // Nobody will: their senders go, and with them their patience.
-            drop(self.0.take(Duration::ZERO));
+            drop(self.inbox.take(Duration::ZERO));
         }
     }
 }
