@@ -37,6 +37,9 @@ pub struct Status {
     pub applied_index: u64,
     /// Commands waiting to be evaluated.
     pub waiting: usize,
+    /// Leaders seen since the start: each that came, and one that came again
+    /// after there was none.
+    pub leader_changes: u64,
     /// Leases ended because nobody renewed them, since the start.
     pub leases_expired: u64,
 }
@@ -239,6 +242,13 @@ impl Node {
         self.shared.transport.as_ref()?.connected_since(member)
     }
 
+    /// This member receives everything and votes on nothing. Asked by every
+    /// request, so it costs one load.
+    pub fn is_learner(&self) -> bool {
+        let transport = self.shared.transport.as_ref();
+        transport.is_some_and(|transport| transport.is_learner())
+    }
+
     /// Raft's term: in the header of every answer, so it costs one load.
     pub fn term(&self) -> u64 {
         self.shared.progress.term.load(Ordering::Relaxed)
@@ -253,6 +263,7 @@ impl Node {
             applied_index: progress.applied_index.load(Ordering::Relaxed),
             index: progress.index.load(Ordering::Relaxed),
             waiting: self.shared.inbox.waiting(),
+            leader_changes: progress.leader_changes.load(Ordering::Relaxed),
             leases_expired: progress.leases_expired.load(Ordering::Relaxed),
         }
     }

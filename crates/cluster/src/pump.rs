@@ -31,6 +31,7 @@ pub(crate) struct Progress {
     pub(crate) leader: AtomicU64,
     pub(crate) index: AtomicU64,
     pub(crate) applied_index: AtomicU64,
+    pub(crate) leader_changes: AtomicU64,
     pub(crate) leases_expired: AtomicU64,
     /// This member leads and nobody else votes: what it has applied is all
     /// there is, and a read need not ask anyone.
@@ -296,7 +297,13 @@ impl Pump {
             term: replica.term(),
             leader: replica.leader(),
         };
-        let changed = |told: &mut Leadership| std::mem::replace(told, now) != now;
+        let changed = |told: &mut Leadership| {
+            let before = std::mem::replace(told, now);
+            if now.leader != 0 && now.leader != before.leader {
+                progress.leader_changes.fetch_add(1, order);
+            }
+            before != now
+        };
         self.leadership.send_if_modified(changed);
     }
 

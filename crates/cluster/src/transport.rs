@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -27,6 +28,8 @@ pub(crate) struct Transport {
     member_id: u64,
     /// Whom the connections know.
     known: Mutex<BTreeSet<u64>>,
+    /// Whether this member is one, as the newest members that were set say.
+    is_learner: AtomicBool,
 }
 
 impl std::fmt::Debug for Transport {
@@ -55,7 +58,13 @@ impl Transport {
             peers,
             member_id,
             known: Mutex::default(),
+            is_learner: AtomicBool::default(),
         })
+    }
+
+    /// This member votes on nothing.
+    pub fn is_learner(&self) -> bool {
+        self.is_learner.load(Ordering::Relaxed)
     }
 
     /// Since when a member is connected; `None`: it is not.
@@ -89,6 +98,9 @@ impl Outbox for Transport {
     }
 
     fn set_members(&self, members: &Members) {
+        let own = members.get(self.member_id);
+        let is_learner = own.is_some_and(|member| member.is_learner);
+        self.is_learner.store(is_learner, Ordering::Relaxed);
         let others = members.iter().filter(|member| member.id != self.member_id);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut present = BTreeSet::new();
