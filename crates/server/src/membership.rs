@@ -62,6 +62,10 @@ impl Membership {
 
     /// Tells whoever gave other flags since that they change nothing.
     pub(crate) fn tell_ignored_flags(&self, config: &Config) {
+        // Who has joined was named by the cluster, not by flags.
+        if config.joins {
+            return;
+        }
         if config.cannot_begin.is_some() || Membership::described(config) != *self {
             let Identity { member, cluster } = self.identity;
             warn!(
