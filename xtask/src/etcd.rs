@@ -15,9 +15,6 @@ use crate::process::{Outcome, capture, root, run};
 const VERSION: &str = "v3.7.3";
 /// The module with the benchmark has no newer version on the proxy.
 const BENCHMARK_VERSION: &str = "v3.7.1";
-const TESTS: &str = "common.test";
-/// The same tests, compiled with another default size of a cluster.
-const ONE_NODE_TESTS: &str = "common-one-node.test";
 const PACKAGE: &str = "go.etcd.io/etcd";
 
 /// Where the binaries are.
@@ -30,11 +27,46 @@ pub fn binary(name: &str) -> Outcome<PathBuf> {
     existing(directory().join("bin").join(name))
 }
 
-/// etcd's tests/common as a program, and the folder it must run in. Those that
-/// name no size start three nodes, or one if `one_node`.
-pub fn test_program(one_node: bool) -> Outcome<(PathBuf, PathBuf)> {
-    let name = if one_node { ONE_NODE_TESTS } else { TESTS };
-    let program = existing(directory().join(name))?;
+/// etcd's tests/common, compiled for clusters of one size. TLS is not there yet,
+/// so what etcd runs with it on three nodes runs without.
+pub struct Variant {
+    /// The program.
+    name: &'static str,
+    /// What is replaced in which file; each stands there once.
+    edits: &'static [(&'static str, &'static str, &'static str)],
+}
+
+/// Tests that name no size of a cluster start one node.
+pub const ONE_NODE: Variant = Variant {
+    name: "common-one-node.test",
+    edits: &[(
+        "framework/config/cluster.go",
+        "ClusterSize:         3,",
+        "ClusterSize:         1,",
+    )],
+};
+
+/// Rows without TLS start three nodes, and so does the test whose rows differ in
+/// their TLS only.
+pub const THREE_NODES: Variant = Variant {
+    name: "common-three-nodes.test",
+    edits: &[
+        (
+            "common/e2e_test.go",
+            "config.ClusterConfig{ClusterSize: 1}",
+            "config.ClusterConfig{ClusterSize: 3}",
+        ),
+        (
+            "common/wait_leader_test.go",
+            "\"PeerTLS\",\n\t\t\tconfig: config.NewClusterConfig(config.WithPeerTLS(config.ManualTLS))",
+            "\"NoTLS\",\n\t\t\tconfig: config.NewClusterConfig()",
+        ),
+    ],
+};
+
+/// etcd's tests/common as a program, and the folder it must run in.
+pub fn test_program(variant: &Variant) -> Outcome<(PathBuf, PathBuf)> {
+    let program = existing(directory().join(variant.name))?;
     let folder = fs::read_to_string(existing(directory().join("tests_dir"))?)?;
     Ok((program, Path::new(folder.trim()).join("common")))
 }
@@ -95,42 +127,43 @@ fn build_tests(directory: &Path) -> Outcome {
     // The tests read their fixtures beside their own sources.
     let folder = capture(go(directory).args(["list", "-m", "-f", "{{.Dir}}", &module]))?;
     fs::write(directory.join("tests_dir"), &folder)?;
-    let compile = ["test", "-c", "-tags", "e2e", "-o"];
     let package = format!("{module}/common");
-    if !directory.join(TESTS).exists() {
-        run(go(directory).args(compile).args([TESTS, &package]))?;
-    }
-    if !directory.join(ONE_NODE_TESTS).exists() {
-        let modules = one_node_modules(directory, Path::new(folder.trim()))?;
+    for variant in [ONE_NODE, THREE_NODES] {
+        if directory.join(variant.name).exists() {
+            println!("{} is there already", variant.name);
+            continue;
+        }
+        let modules = edited(directory, Path::new(folder.trim()), &variant)?;
         run(go(directory)
-            .args(compile)
-            .args([ONE_NODE_TESTS, &modules, &package]))?;
+            .args(["test", "-c", "-tags", "e2e", "-o", variant.name])
+            .args([&modules, &package]))?;
     }
     Ok(())
 }
 
-/// A copy of the tests with another default, and the option that makes Go take
-/// the copy for the original.
-fn one_node_modules(directory: &Path, tests: &Path) -> Outcome<String> {
-    let copy = directory.join("one-node-tests");
+/// An edited copy of the tests, and the option that makes Go take the copy for
+/// the original.
+fn edited(directory: &Path, tests: &Path, variant: &Variant) -> Outcome<String> {
+    let copy = directory.join("edited-tests");
     if copy.exists() {
         fs::remove_dir_all(&copy)?;
     }
     run(Command::new("cp").arg("-r").args([tests, &copy]))?;
     // Go's cache of modules is read-only, and so is what is copied from it.
     run(Command::new("chmod").args(["-R", "u+w"]).arg(&copy))?;
-    let defaults = copy.join("framework/config/cluster.go");
-    let text = fs::read_to_string(&defaults)?;
-    let (three, one) = ("ClusterSize:         3,", "ClusterSize:         1,");
-    if text.matches(three).count() != 1 {
-        return Err(format!("{}: no default of three nodes", defaults.display()).into());
+    for (file, from, to) in variant.edits {
+        let path = copy.join(file);
+        let text = fs::read_to_string(&path)?;
+        if text.matches(from).count() != 1 {
+            return Err(format!("{}: {from} is not there once", path.display()).into());
+        }
+        fs::write(&path, text.replace(from, to))?;
     }
-    fs::write(&defaults, text.replace(three, one))?;
     let modules = fs::read_to_string(directory.join("go.mod"))?;
-    let replace = format!("{modules}\nreplace {PACKAGE}/tests/v3 => ./one-node-tests\n");
-    fs::write(directory.join("one_node.mod"), replace)?;
-    fs::copy(directory.join("go.sum"), directory.join("one_node.sum"))?;
-    Ok("-modfile=one_node.mod".to_owned())
+    let replace = format!("{modules}\nreplace {PACKAGE}/tests/v3 => ./edited-tests\n");
+    fs::write(directory.join("edited.mod"), replace)?;
+    fs::copy(directory.join("go.sum"), directory.join("edited.sum"))?;
+    Ok("-modfile=edited.mod".to_owned())
 }
 
 fn go(directory: &Path) -> Command {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   on each change   check  fix  test
-//!   against the real server   crash  power-cut  soak  device-work  etcd-tests  figures
+//!   against the real server   crash  faults  power-cut  soak  device-work  etcd-tests  figures
 //!   fetches etcd itself       etcd
 //!   looks for bad input       fuzz
 //! ```
@@ -21,6 +21,7 @@ mod crash;
 mod device_work;
 mod etcd;
 mod etcd_tests;
+mod faults;
 mod figures;
 mod fuzz;
 mod group;
@@ -60,6 +61,8 @@ enum Verb {
     Test,
     /// Kill the real server with -9 under load, again and again
     Crash(crash::Options),
+    /// Three members under faults, and whether what clients saw can be true
+    Faults(faults::Options),
     /// Cut the power of a real ext4 below the server, again and again (needs root)
     PowerCut(power_cut::Options),
     /// A mixed load on the real server that must not make it grow
@@ -85,6 +88,7 @@ fn main() -> process::Outcome {
         Verb::Formats => check::formats(),
         Verb::Test => check::test(),
         Verb::Crash(options) => crash::run(&options),
+        Verb::Faults(options) => faults::run(&options),
         Verb::PowerCut(options) => power_cut::run(&options),
         Verb::Soak(options) => soak::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),

@@ -20,7 +20,7 @@ mod history;
 mod load;
 mod store;
 mod totals;
-mod volume;
+pub mod volume;
 
 use std::{
     path::PathBuf,

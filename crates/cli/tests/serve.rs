@@ -264,18 +264,28 @@ fn a_file_that_is_only_called_like_a_log_is_told_by_name() {
 }
 
 #[test]
-fn joining_a_cluster_that_runs_exits_with_2() {
+fn joining_a_cluster_where_nobody_answers_is_told() {
     let place = tempfile::tempdir().unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = nobody.local_addr().unwrap();
+    drop(nobody);
     let output = serve(&[
         &format!("--data-dir={}", place.path().join("data").display()),
         &format!("--listen-client-urls={}", socket_url(&place)),
         "--advertise-client-urls=http://127.0.0.1:2379",
-        "--initial-cluster=default=http://localhost:2380,b=http://localhost:3380",
+        &format!("--initial-cluster=default=http://localhost:2380,b=http://{address}"),
         "--initial-cluster-state=existing",
     ]);
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(1));
     let told = text(&output.stderr);
-    assert!(told.contains("not supported yet"), "{told}");
+    assert!(
+        told.contains("could not retrieve cluster information"),
+        "{told}"
+    );
+    assert!(
+        told.contains(&format!("{address}: cannot connect")),
+        "{told}"
+    );
     assert!(!place.path().join("data").exists(), "nothing has begun");
 }
 

@@ -22,6 +22,7 @@
 
 mod error;
 mod inbox;
+mod member_file;
 mod mutant;
 mod node;
 mod observer;
@@ -32,16 +33,19 @@ mod pump;
 mod raft;
 mod reads;
 mod replica;
+mod roster;
 mod transport;
 
 pub use error::Error;
 pub use inbox::Pending;
+pub use member_file::{MemberFile, MemberFileError};
 pub use mutant::Mutant;
-pub use node::{Node, Status};
+pub use node::{Leadership, Node, Status};
 pub use observer::Observer;
 pub use options::NodeOptions;
 pub use outbox::Outbox;
 pub use peer_message::PeerMessage;
 pub use reads::ReadAsker;
 pub use replica::{Answer, Asker, LeaseAsker, Output, Replica, ReplicaOptions, Told};
+pub use roster::Roster;
 pub use transport::Network;

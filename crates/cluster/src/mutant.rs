@@ -1,7 +1,7 @@
 //! Members that break a rule on purpose: whoever watches must notice.
 
-/// A rule that is broken. Only the simulation chooses one: a node has no option
-/// for it.
+/// A rule that is broken. Only the simulation chooses one, and a build that is
+/// broken from the ground up: a node has no option for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     /// Entries and votes count as stable before they are flushed.
@@ -19,3 +19,13 @@ pub enum Mutant {
     /// An answer to an earlier life's question is taken for one to this life's.
     NumbersFromOneInEachLife,
 }
+
+/// The rule that every node of this build breaks: none, unless the compiler was
+/// told `--cfg inkstone_broken_reads`. No flag, variable or file of a program
+/// that was built without it brings it back; `cargo xtask faults --broken`
+/// builds one to see that it is caught.
+pub(crate) const OF_THIS_BUILD: Option<Mutant> = if cfg!(inkstone_broken_reads) {
+    Some(Mutant::ReadsWithoutConfirmation)
+} else {
+    None
+};

@@ -9,12 +9,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use environment::randomness::Random;
-use environment::threads;
+use environment::{Instant, threads};
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{
     LeaseKeepAliveRequest, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
 };
-use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response};
+use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response, WatchHub};
+use tokio::sync::watch;
 use tracing::{error, info};
 
 use crate::inbox::{Inbox, Pending};
@@ -36,8 +37,20 @@ pub struct Status {
     pub applied_index: u64,
     /// Commands waiting to be evaluated.
     pub waiting: usize,
+    /// Leaders seen since the start: each that came, and one that came again
+    /// after there was none.
+    pub leader_changes: u64,
     /// Leases ended because nobody renewed them, since the start.
     pub leases_expired: u64,
+}
+
+/// Who leads in which term, as far as a member knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leadership {
+    /// Raft's term.
+    pub term: u64,
+    /// The leader's id; 0: nobody, or nobody known.
+    pub leader: u64,
 }
 
 /// A running node. Cheap to clone; the last clone's drop stops it.
@@ -51,6 +64,7 @@ struct Shared {
     inbox: Arc<Inbox>,
     reader: Reader,
     progress: Arc<Progress>,
+    leadership: watch::Receiver<Leadership>,
     /// `None` for a node alone.
     transport: Option<Arc<Transport>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -88,7 +102,8 @@ impl Node {
         let transport = match network {
             Some(network) => {
                 let incoming = Arc::clone(&inbox);
-                let transport = Transport::start(network, replica.member_id(), incoming)?;
+                let member_id = replica.member_id();
+                let transport = Transport::start(network, member_id, incoming, reader.clone())?;
                 Some(Arc::new(transport))
             }
             None => None,
@@ -98,8 +113,12 @@ impl Node {
             None => Arc::new(Nowhere),
         };
         let mut pump = Pump::new(&options, replica, for_pump, outbox, told);
+        let leadership = pump.leadership();
         pump.settle_alone();
-        let latch = PanicLatch(Arc::clone(&inbox));
+        let latch = LastWord {
+            inbox: Arc::clone(&inbox),
+            watches: Arc::clone(reader.watch_hub()),
+        };
         let run = move || {
             let _latch = latch;
             pump.run();
@@ -116,6 +135,7 @@ impl Node {
             inbox,
             reader,
             progress,
+            leadership,
             transport,
             thread: Mutex::new(Some(thread)),
         };
@@ -216,6 +236,19 @@ impl Node {
         self.shared.inbox.closed()
     }
 
+    /// Since when another member is connected; `None`: it is not, or this one is
+    /// alone.
+    pub fn connected_since(&self, member: u64) -> Option<Instant> {
+        self.shared.transport.as_ref()?.connected_since(member)
+    }
+
+    /// This member receives everything and votes on nothing. Asked by every
+    /// request, so it costs one load.
+    pub fn is_learner(&self) -> bool {
+        let transport = self.shared.transport.as_ref();
+        transport.is_some_and(|transport| transport.is_learner())
+    }
+
     /// Raft's term: in the header of every answer, so it costs one load.
     pub fn term(&self) -> u64 {
         self.shared.progress.term.load(Ordering::Relaxed)
@@ -230,8 +263,15 @@ impl Node {
             applied_index: progress.applied_index.load(Ordering::Relaxed),
             index: progress.index.load(Ordering::Relaxed),
             waiting: self.shared.inbox.waiting(),
+            leader_changes: progress.leader_changes.load(Ordering::Relaxed),
             leases_expired: progress.leases_expired.load(Ordering::Relaxed),
         }
+    }
+
+    /// Tells of each change of who leads, the newest if several come at once. It
+    /// ends when the node does.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.shared.leadership.clone()
     }
 
     /// Reclaims all garbage now. Reads go on; writes wait for it.
@@ -294,16 +334,21 @@ fn another_answer() -> Error {
     Error::Raft("the leader has answered another question; run the same release everywhere".into())
 }
 
-/// A broken invariant ends the replica thread; nobody may wait for it then.
-struct PanicLatch(Arc<Inbox>);
+/// Spoken when the replica thread ends: nothing will be told to watches any
+/// more. A broken invariant ends it, too; then nobody may wait for it.
+struct LastWord {
+    inbox: Arc<Inbox>,
+    watches: Arc<WatchHub>,
+}
 
-impl Drop for PanicLatch {
+impl Drop for LastWord {
     fn drop(&mut self) {
+        self.watches.close();
         if std::thread::panicking() {
             let what = "the replica thread has panicked, restart the node";
-            self.0.close(Error::Storage(what.into()));
+            self.inbox.close(Error::Storage(what.into()));
             // Nobody will: their senders go, and with them their patience.
-            drop(self.0.take(Duration::ZERO));
+            drop(self.inbox.take(Duration::ZERO));
         }
     }
 }

@@ -36,6 +36,9 @@ pub struct NodeOptions {
     /// Without word from a leader for so long, members stand for election; at
     /// least twice the heartbeat interval.
     pub election_timeout: Duration,
+    /// Changes of the membership are refused while too few members are up (etcd's
+    /// `--strict-reconfig-check`).
+    pub strict_reconfiguration: bool,
     /// Draws this member's own patience before an election; `None`: the kernel
     /// does.
     pub seed: Option<u64>,
@@ -66,6 +69,7 @@ impl NodeOptions {
             batch_bytes_max: 4 << 20,
             heartbeat_interval: Duration::from_millis(100),
             election_timeout: Duration::from_secs(1),
+            strict_reconfiguration: true,
             seed: None,
             disk: Arc::new(RealDisk),
             clock: Arc::new(RealClock),
@@ -78,8 +82,9 @@ impl NodeOptions {
             machine: self.machine.clone(),
             heartbeat_interval: self.heartbeat_interval,
             election_timeout: self.election_timeout,
+            strict_reconfiguration: self.strict_reconfiguration,
             seed,
-            mutant: None,
+            mutant: crate::mutant::OF_THIS_BUILD,
         }
     }
 

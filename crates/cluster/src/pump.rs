@@ -10,12 +10,15 @@ use std::time::Duration;
 
 use environment::{Clock, Instant};
 use revisions::Members;
+use tokio::sync::watch;
 use tracing::{error, warn};
 
 use crate::inbox::{Arrived, Inbox, Proposal};
 use crate::observer::Observing;
 use crate::replica::Output;
-use crate::{Answer, Asker, Error, LeaseAsker, NodeOptions, Outbox, ReadAsker, Replica};
+use crate::{
+    Answer, Asker, Error, Leadership, LeaseAsker, NodeOptions, Outbox, ReadAsker, Replica,
+};
 
 /// What is left undone when a node stops waits no longer than this: peers may
 /// never answer.
@@ -28,6 +31,7 @@ pub(crate) struct Progress {
     pub(crate) leader: AtomicU64,
     pub(crate) index: AtomicU64,
     pub(crate) applied_index: AtomicU64,
+    pub(crate) leader_changes: AtomicU64,
     pub(crate) leases_expired: AtomicU64,
     /// This member leads and nobody else votes: what it has applied is all
     /// there is, and a read need not ask anyone.
@@ -49,6 +53,8 @@ pub(crate) struct Pump {
     inbox: Arc<Inbox>,
     outbox: Arc<dyn Outbox>,
     progress: Arc<Progress>,
+    /// Dropped with the thread, so that nobody waits for its word in vain.
+    leadership: watch::Sender<Leadership>,
     /// Taken from the inbox, not yet evaluated or sent on.
     backlog: VecDeque<Waiting>,
     /// Bytes of the commands in the open batch.
@@ -76,6 +82,7 @@ impl Pump {
             inbox,
             outbox,
             progress,
+            leadership: watch::Sender::default(),
             backlog: VecDeque::new(),
             open_bytes: 0,
             batch_bytes_max: options.batch_bytes_max,
@@ -89,6 +96,11 @@ impl Pump {
             closed: false,
             members: Arc::default(),
         }
+    }
+
+    /// Word of each change of who leads.
+    pub(crate) fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.leadership.subscribe()
     }
 
     /// Tells the outbox who belongs to the cluster, if that has changed.
@@ -283,6 +295,18 @@ impl Pump {
         progress
             .alone
             .store(replica.leads_alone(), Ordering::Release);
+        let now = Leadership {
+            term: replica.term(),
+            leader: replica.leader(),
+        };
+        let changed = |told: &mut Leadership| {
+            let before = std::mem::replace(told, now);
+            if now.leader != 0 && now.leader != before.leader {
+                progress.leader_changes.fetch_add(1, order);
+            }
+            before != now
+        };
+        self.leadership.send_if_modified(changed);
     }
 
     /// The log has failed: proposals are refused from now on.

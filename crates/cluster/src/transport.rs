@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use environment::Instant;
 use peers::{BoxFuture, Dropped, Handler, Lane, Peers, PeersOptions, Stream};
-use revisions::Members;
+use revisions::{Members, Reader};
 
 use crate::inbox::Inbox;
-use crate::{Error, Outbox, PeerMessage};
+use crate::{Error, Outbox, PeerMessage, roster};
 
 /// Where the members of a cluster meet.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub(crate) struct Transport {
     member_id: u64,
     /// Whom the connections know.
     known: Mutex<BTreeSet<u64>>,
+    /// Whether this member is one, as the newest members that were set say.
+    is_learner: AtomicBool,
 }
 
 impl std::fmt::Debug for Transport {
@@ -39,16 +43,33 @@ impl std::fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// Starts listening; what comes in goes to `inbox`.
-    pub fn start(network: Network, member_id: u64, inbox: Arc<Inbox>) -> Result<Transport, Error> {
+    /// Starts listening; what comes in goes to `inbox`, and who asks for the
+    /// members hears what `reader` knows.
+    pub fn start(
+        network: Network,
+        member_id: u64,
+        inbox: Arc<Inbox>,
+        reader: Reader,
+    ) -> Result<Transport, Error> {
         let options = PeersOptions::new(network.cluster_id, member_id, network.listeners);
-        let peers = Peers::start(options, Arc::new(Incoming(inbox)))
+        let peers = Peers::start(options, Arc::new(Incoming { inbox, reader }))
             .map_err(|error| Error::Storage(error.to_string()))?;
         Ok(Transport {
             peers,
             member_id,
             known: Mutex::default(),
+            is_learner: AtomicBool::default(),
         })
+    }
+
+    /// This member votes on nothing.
+    pub fn is_learner(&self) -> bool {
+        self.is_learner.load(Ordering::Relaxed)
+    }
+
+    /// Since when a member is connected; `None`: it is not.
+    pub fn connected_since(&self, member: u64) -> Option<Instant> {
+        self.peers.status(member)?.active_since
     }
 
     /// Ends the connections.
@@ -77,6 +98,9 @@ impl Outbox for Transport {
     }
 
     fn set_members(&self, members: &Members) {
+        let own = members.get(self.member_id);
+        let is_learner = own.is_some_and(|member| member.is_learner);
+        self.is_learner.store(is_learner, Ordering::Relaxed);
         let others = members.iter().filter(|member| member.id != self.member_id);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut present = BTreeSet::new();
@@ -95,20 +119,23 @@ impl Outbox for Transport {
 }
 
 /// The host and port of a peer URL.
-fn address(url: &str) -> Option<String> {
+pub(crate) fn address(url: &str) -> Option<String> {
     let (_, rest) = url.split_once("://")?;
     let authority = rest.split(['/', '?']).next()?;
     (!authority.is_empty()).then(|| authority.to_owned())
 }
 
-/// What other members send.
-struct Incoming(Arc<Inbox>);
+/// What other members send, and strangers ask.
+struct Incoming {
+    inbox: Arc<Inbox>,
+    reader: Reader,
+}
 
 impl Handler for Incoming {
     fn message(&self, from: u64, _lane: Lane, kind: u8, payload: Bytes) {
         let bytes = payload.len();
         match PeerMessage::decode(kind, payload) {
-            Ok(message) => self.0.receive(from, message, bytes),
+            Ok(message) => self.inbox.receive(from, message, bytes),
             Err(what) => {
                 tracing::warn!(from = format!("{from:x}"), what, "a message cannot be read");
             }
@@ -118,6 +145,15 @@ impl Handler for Incoming {
     fn request(&self, _from: u64, _kind: u8, _body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
         let refusal = Bytes::from_static(b"this release answers no requests on this lane");
         Box::pin(async move { Err(refusal) })
+    }
+
+    fn inquiry(&self, kind: u8, _question: Bytes) -> Result<Bytes, String> {
+        if kind != roster::QUESTION {
+            return Err(format!("this release answers no questions of kind {kind}"));
+        }
+        // The index first: what is applied meanwhile makes the roster newer.
+        let index = self.reader.engine().applied_index();
+        Ok(roster::encode(&self.reader.members(), index))
     }
 
     fn stream(&self, from: u64, kind: u8, _header: Bytes, _stream: Stream) -> BoxFuture<()> {

@@ -296,3 +296,17 @@ async fn a_lead_that_is_not_taken_is_kept_and_what_waited_is_done() {
     assert_eq!(refusal, etcd_api::Error::Timeout);
     assert_eq!(cluster.node(1).status().leader, 1);
 }
+
+#[tokio::test]
+async fn who_leads_is_told_when_it_changes_and_until_the_end() {
+    let cluster = Cluster::start_with_patience();
+    let mut notices = cluster.node(1).leadership();
+    let first = in_time(notices.wait_for(|now| now.leader == 1)).await;
+    let term = first.unwrap().term;
+    in_time(cluster.node(0).move_leader(3)).await.unwrap();
+    let second = in_time(notices.wait_for(|now| now.leader == 3)).await;
+    assert!(second.unwrap().term > term);
+    cluster.node(1).stop();
+    let end = in_time(notices.wait_for(|now| now.leader == 9)).await;
+    assert!(end.is_err(), "the node has stopped");
+}

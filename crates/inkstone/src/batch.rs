@@ -4,6 +4,7 @@ use bytes::Bytes;
 use etcd_api::etcdserverpb::{
     DeleteRangeRequest, PutRequest, RequestOp, TxnRequest, request_op::Request,
 };
+use revisions::Command;
 
 /// Puts and deletes that become one revision, whole or not at all.
 ///
@@ -62,10 +63,14 @@ impl Batch {
         self
     }
 
-    pub(crate) fn into_request(self) -> TxnRequest {
-        TxnRequest {
+    pub(crate) fn into_operations(self) -> Vec<RequestOp> {
+        self.operations
+    }
+
+    pub(crate) fn into_command(self) -> Command {
+        Command::Txn(TxnRequest {
             success: self.operations,
             ..Default::default()
-        }
+        })
     }
 }

@@ -12,7 +12,13 @@ pub enum Remedy {
     MakeRoom,
     /// Wait a moment, then call again.
     Retry,
-    /// Open the store again; what was acknowledged is there.
+    /// Whether the write happened is not known, and it may still happen: the
+    /// lead changed, or no majority answered in time. Call again if doing it
+    /// twice does no harm; otherwise read linearizably, or let a
+    /// [`Condition`](crate::Condition) decide.
+    LookFirst,
+    /// Open the store again; what was acknowledged is there, what was under way
+    /// may be.
     Reopen,
     /// The files or the machine need a person; the message says which.
     Repair,
@@ -41,12 +47,28 @@ impl Error {
 }
 
 impl Error {
+    /// A read that failed has changed nothing: it may be repeated.
+    pub(crate) fn of_read(error: cluster::Error) -> Error {
+        let mut error = Error::from(error);
+        if error.remedy == Remedy::LookFirst {
+            error.remedy = Remedy::Retry;
+        }
+        error
+    }
+
     /// What the state machine said no to, by its rules.
     pub(crate) fn refused(error: etcd_api::Error) -> Error {
         use etcd_api::Error as Etcd;
         let remedy = match error {
             Etcd::NoSpace => Remedy::MakeRoom,
-            Etcd::TooManyRequests => Remedy::Retry,
+            Etcd::Timeout
+            | Etcd::TimeoutDueToLeaderFail
+            | Etcd::TimeoutDueToConnectionLost
+            | Etcd::LeaderChanged => Remedy::LookFirst,
+            Etcd::TooManyRequests
+            | Etcd::NoLeader
+            | Etcd::Unhealthy
+            | Etcd::TimeoutWaitAppliedIndex => Remedy::Retry,
             Etcd::Corrupt => Remedy::Repair,
             _ => Remedy::CorrectTheCall,
         };

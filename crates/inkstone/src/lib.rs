@@ -31,6 +31,14 @@
 //! # }
 //! ```
 //!
+//! # Alone or replicated
+//!
+//! A [`Store`] is one directory of one process. A [`Node`] is a member of a
+//! cluster of such processes: the same queries, batches and watches, written to
+//! a majority of the members before it is acknowledged, and there as long as a
+//! majority is. Its calls return an [`Answer`], which a thread waits for and a
+//! task awaits; a store's return when they are done.
+//!
 //! # What is promised
 //!
 //! A call that writes returns when its effect is on stable storage (in the
@@ -45,19 +53,28 @@
 //! on the disk. Old revisions stay readable until [`Store::compact`] says
 //! otherwise; without it the disk fills.
 
+mod answer;
 mod batch;
 mod error;
 mod key_range;
 mod key_value;
+mod node;
 mod options;
 mod query;
+mod requests;
 mod store;
+mod transaction;
+mod waiting;
 mod watch;
 
+pub use answer::Answer;
 pub use batch::Batch;
 pub use error::{Error, Remedy};
 pub use key_value::KeyValue;
+pub use node::{Leadership, LeadershipChanges, Node, NodeOptions};
 pub use options::{Durability, Options};
 pub use query::{Entries, Query, View};
+pub use revisions::Member;
 pub use store::Store;
+pub use transaction::{Condition, Transacted, Transaction};
 pub use watch::{Event, Watch};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cluster::{Node, NodeOptions};
 
-use crate::{Error, Store};
+use crate::{Error, Remedy, Store};
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,15 @@ pub enum Durability {
     /// When the operating system has it: survives this process, also by
     /// kill -9, but not a power loss, which takes up to the last half minute.
     Os,
+}
+
+impl From<Durability> for engine::Durability {
+    fn from(durability: Durability) -> engine::Durability {
+        match durability {
+            Durability::Durable => engine::Durability::Durable,
+            Durability::Os => engine::Durability::Os,
+        }
+    }
 }
 
 /// Options of a [`Store`].
@@ -39,10 +48,7 @@ impl Options {
     /// When a write is acknowledged.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Options {
-        self.node.machine.engine.durability = match durability {
-            Durability::Durable => engine::Durability::Durable,
-            Durability::Os => engine::Durability::Os,
-        };
+        self.node.machine.engine.durability = durability.into();
         self
     }
 
@@ -62,8 +68,20 @@ impl Options {
         self
     }
 
-    /// Opens the store.
+    /// Opens the store. The directory of a member of a cluster is refused:
+    /// nothing could be written there alone.
     pub fn open(self) -> Result<Store, Error> {
-        Ok(Store::with_node(Node::start(self.node)?))
+        let directory = self.node.directory.clone();
+        let node = Node::start(self.node)?;
+        let members = node.reader().members().len();
+        if members > 1 {
+            node.stop();
+            let what = format!(
+                "{} belongs to one of {members} members of a cluster: start it as a Node",
+                directory.display()
+            );
+            return Err(Error::new(Remedy::CorrectTheCall, what));
+        }
+        Ok(Store::with_node(node))
     }
 }

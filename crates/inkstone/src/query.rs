@@ -7,8 +7,10 @@ use etcd_api::etcdserverpb::{
     range_request::{SortOrder, SortTarget},
 };
 
+use revisions::Reader;
+
 use crate::key_range::KeyRange;
-use crate::{Error, KeyValue, Store};
+use crate::{Error, KeyValue};
 
 /// Entries that one step of [`Entries`] reads.
 const PAGE_ENTRIES: i64 = 512;
@@ -16,14 +18,22 @@ const PAGE_ENTRIES: i64 = 512;
 /// The store at one revision.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    store: &'a Store,
+    reader: &'a Reader,
     /// 0 for "now, at each call".
     revision: i64,
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(store: &'a Store, revision: i64) -> View<'a> {
-        View { store, revision }
+    pub(crate) fn new(reader: &'a Reader, revision: i64) -> View<'a> {
+        View { reader, revision }
+    }
+
+    /// Which revision that is: to watch from the next one on what was read here.
+    pub fn revision(&self) -> i64 {
+        match self.revision {
+            0 => self.reader.revision(),
+            fixed => fixed,
+        }
     }
 
     /// The version of a key that was newest at this revision.
@@ -33,17 +43,21 @@ impl<'a> View<'a> {
             revision: self.revision,
             ..Default::default()
         };
-        Ok(read(self.store, &request)?.kvs.first().map(KeyValue::from))
+        Ok(read(self.reader, &request)?.kvs.first().map(KeyValue::from))
     }
 
     /// Keys in a range at this revision.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Query<'a> {
-        Query::new(self.store, KeyRange::new(range), self.revision)
+        Query::new(self.reader, KeyRange::new(range), self.revision)
     }
 
     /// Keys that begin with `prefix` at this revision.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Query<'a> {
-        Query::new(self.store, KeyRange::prefix(prefix.as_ref()), self.revision)
+        Query::new(
+            self.reader,
+            KeyRange::prefix(prefix.as_ref()),
+            self.revision,
+        )
     }
 }
 
@@ -51,7 +65,7 @@ impl<'a> View<'a> {
 #[derive(Clone, Debug)]
 #[must_use = "a query reads nothing until it is collected, counted or iterated"]
 pub struct Query<'a> {
-    store: &'a Store,
+    reader: &'a Reader,
     range: KeyRange,
     revision: i64,
     reverse: bool,
@@ -60,9 +74,9 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    pub(crate) fn new(store: &'a Store, range: KeyRange, revision: i64) -> Query<'a> {
+    pub(crate) fn new(reader: &'a Reader, range: KeyRange, revision: i64) -> Query<'a> {
         Query {
-            store,
+            reader,
             range,
             revision,
             reverse: false,
@@ -91,7 +105,7 @@ impl<'a> Query<'a> {
             count_only: true,
             ..self.request(&self.range, 0)
         };
-        let count = read(self.store, &request)?.count;
+        let count = read(self.reader, &request)?.count;
         Ok(u64::try_from(count).expect("a count is never negative"))
     }
 
@@ -151,7 +165,7 @@ impl Entries<'_> {
                 .unwrap_or(PAGE_ENTRIES)
                 .min(PAGE_ENTRIES)
         });
-        let response = read(self.query.store, &self.query.request(&range, entries))?;
+        let response = read(self.query.reader, &self.query.request(&range, entries))?;
         if self.query.revision == 0 {
             self.query.revision = response.header.as_ref().map_or(0, |header| header.revision);
         }
@@ -202,6 +216,6 @@ impl Iterator for Entries<'_> {
     }
 }
 
-fn read(store: &Store, request: &RangeRequest) -> Result<RangeResponse, Error> {
-    Ok(store.node().reader().range(request)?)
+fn read(reader: &Reader, request: &RangeRequest) -> Result<RangeResponse, Error> {
+    Ok(reader.range(request)?)
 }

@@ -5,13 +5,12 @@ use std::path::Path;
 
 use bytes::Bytes;
 use cluster::Node;
-use etcd_api::etcdserverpb::alarm_request::AlarmAction;
-use etcd_api::etcdserverpb::{AlarmRequest, CompactionRequest, DeleteRangeRequest, PutRequest};
 use revisions::{Command, Response};
 
 use crate::key_range::KeyRange;
 use crate::query::{Query, View};
-use crate::{Batch, Error, KeyValue, Options, Remedy, Watch};
+use crate::requests::{self, Written};
+use crate::{Batch, Error, KeyValue, Options, Transacted, Transaction, Watch};
 
 /// An open store. Clones share it; the last one closes it.
 #[derive(Clone, Debug)]
@@ -35,22 +34,12 @@ impl Store {
 
     /// Writes one key and returns the revision that did.
     pub fn put(&self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Result<i64, Error> {
-        let put = PutRequest {
-            key: key.into(),
-            value: value.into(),
-            ..Default::default()
-        };
-        self.write(Command::Put(put)).map(|(revision, _)| revision)
+        Ok(self.write(requests::put(key, value))?.revision)
     }
 
     /// Deletes one key and says whether it existed.
     pub fn delete(&self, key: impl Into<Bytes>) -> Result<bool, Error> {
-        let delete = DeleteRangeRequest {
-            key: key.into(),
-            ..Default::default()
-        };
-        self.write(Command::DeleteRange(delete))
-            .map(|(_, deleted)| deleted > 0)
+        Ok(self.write(requests::delete(key))?.deleted > 0)
     }
 
     /// Deletes every key in `range` as one revision; returns how many.
@@ -59,44 +48,33 @@ impl Store {
         if range.is_empty() {
             return Ok(0);
         }
-        let delete = DeleteRangeRequest {
-            key: range.key.into(),
-            range_end: range.range_end.into(),
-            ..Default::default()
-        };
-        self.write(Command::DeleteRange(delete))
-            .map(|(_, deleted)| deleted)
+        Ok(self.write(requests::delete_range(range))?.deleted)
     }
 
     /// Makes all of a batch's changes one revision, and returns it. An empty
     /// batch, or one that only deletes what does not exist, changes nothing
     /// and returns the current revision.
     pub fn write_batch(&self, batch: Batch) -> Result<i64, Error> {
-        self.write(Command::Txn(batch.into_request()))
-            .map(|(revision, _)| revision)
+        Ok(self.write(batch.into_command())?.revision)
+    }
+
+    /// Decides and does a transaction.
+    pub fn transact(&self, transaction: Transaction) -> Result<Transacted, Error> {
+        Transacted::of(self.execute(transaction.into_command())?)
     }
 
     /// Forgets what happened before `revision`, except each key's newest
     /// version at it. Reads and watches below it fail from now on; what was
     /// forgotten takes no memory any more.
     pub fn compact(&self, revision: i64) -> Result<(), Error> {
-        let compact = CompactionRequest {
-            revision,
-            physical: true,
-        };
-        self.write(Command::Compact(compact)).map(|_| ())
+        self.write(requests::compact(revision)).map(drop)
     }
 
-    /// Lets writes go on after one was refused with [`Remedy::MakeRoom`] and
+    /// Lets writes go on after one was refused with [`Remedy::MakeRoom`](crate::Remedy::MakeRoom) and
     /// room has been made. Until then only deletions and compactions pass.
     pub fn disarm(&self) -> Result<(), Error> {
-        for member in self.node.reader().alarms() {
-            let alarm = AlarmRequest {
-                action: AlarmAction::Deactivate.into(),
-                member_id: member.member_id,
-                alarm: member.alarm,
-            };
-            self.node.propose(Command::Alarm(alarm))?.wait()?;
+        for command in requests::disarm(self.node.reader()) {
+            self.execute(command)?;
         }
         Ok(())
     }
@@ -108,17 +86,17 @@ impl Store {
 
     /// Keys in a range, now: `store.range("a".."b")`, `store.range::<&str>(..)`.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Query<'_> {
-        Query::new(self, KeyRange::new(range), 0)
+        Query::new(self.node.reader(), KeyRange::new(range), 0)
     }
 
     /// Keys that begin with `prefix`, now.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Query<'_> {
-        Query::new(self, KeyRange::prefix(prefix.as_ref()), 0)
+        Query::new(self.node.reader(), KeyRange::prefix(prefix.as_ref()), 0)
     }
 
     /// The store as it was at `revision`, until that is compacted.
     pub fn at(&self, revision: i64) -> View<'_> {
-        View::new(self, revision)
+        View::new(self.node.reader(), revision)
     }
 
     /// The store as it is at this moment; later writes do not show.
@@ -127,7 +105,7 @@ impl Store {
     }
 
     fn now(&self) -> View<'_> {
-        View::new(self, 0)
+        View::new(self.node.reader(), 0)
     }
 
     /// The newest revision: 1 when nothing was ever written.
@@ -141,35 +119,30 @@ impl Store {
         range: impl RangeBounds<K>,
         revision: i64,
     ) -> Result<Watch, Error> {
-        Watch::open(&self.node, KeyRange::new(range), revision)
+        Ok(Watch::open(
+            self.node.reader(),
+            KeyRange::new(range),
+            revision,
+        ))
     }
 
     /// Every change to keys that begin with `prefix` from `revision` on.
     pub fn watch_prefix(&self, prefix: impl AsRef<[u8]>, revision: i64) -> Result<Watch, Error> {
-        Watch::open(&self.node, KeyRange::prefix(prefix.as_ref()), revision)
+        let range = KeyRange::prefix(prefix.as_ref());
+        Ok(Watch::open(self.node.reader(), range, revision))
     }
 
-    /// The node underneath, for transactions, leases and everything else that
+    /// The node underneath, for leases and everything else that
     /// etcd's messages express.
     pub fn node(&self) -> &Node {
         &self.node
     }
 
-    /// Runs a command; returns its revision and how many keys it deleted.
-    fn write(&self, command: Command) -> Result<(i64, u64), Error> {
-        revisions::validate::command(&command, usize::MAX).map_err(Error::refused)?;
-        let response = self.node.propose(command)?.wait()?;
-        let (header, deleted) = match response {
-            Response::Put(put) => (put.header, 0),
-            Response::DeleteRange(delete) => (delete.header, delete.deleted),
-            Response::Txn(txn) => (txn.header, 0),
-            Response::Compact(compact) => (compact.header, 0),
-            other => {
-                let message = format!("this command was answered with {other:?}; please report it");
-                return Err(Error::new(Remedy::Repair, message));
-            }
-        };
-        let revision = header.map_or(0, |header| header.revision);
-        Ok((revision, u64::try_from(deleted).unwrap_or(0)))
+    fn write(&self, command: Command) -> Result<Written, Error> {
+        Written::of(self.execute(command)?)
+    }
+
+    fn execute(&self, command: Command) -> Result<Response, Error> {
+        Ok(requests::propose(&self.node, command)?.wait()?)
     }
 }

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use cluster::Node;
 use etcd_api::etcdserverpb::{WatchCreateRequest, WatchResponse};
 use etcd_api::{EncodedKeyValue, mvccpb};
-use revisions::WatchStream;
+use revisions::{Reader, WatchStream};
 
 use crate::key_range::KeyRange;
+use crate::waiting::block_on;
 use crate::{Error, Remedy};
 
 /// One change of one key.
@@ -44,43 +44,42 @@ impl Event {
 #[derive(Debug)]
 pub struct Watch {
     stream: WatchStream,
-    /// Runs the stream on the caller's thread while it waits.
-    runtime: tokio::runtime::Runtime,
     /// Received, not given yet.
     events: VecDeque<Event>,
 }
 
 impl Watch {
-    pub(crate) fn open(node: &Node, range: KeyRange, revision: i64) -> Result<Watch, Error> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .map_err(|error| Error::new(Remedy::Retry, format!("cannot wait here: {error}")))?;
-        let stream = node.reader().watch_hub().subscribe();
+    pub(crate) fn open(reader: &Reader, range: KeyRange, revision: i64) -> Watch {
+        let stream = reader.watch_hub().subscribe();
         stream.create(WatchCreateRequest {
             key: range.key.into(),
             range_end: range.range_end.into(),
             start_revision: revision,
             ..Default::default()
         });
-        Ok(Watch {
+        Watch {
             stream,
-            runtime,
             events: VecDeque::new(),
-        })
+        }
     }
 
-    /// Waits for the next change. An error ends the watch: the revision it
-    /// needs is compacted, or the store has closed.
+    /// Waits on this thread for the next change. An error ends the watch: the
+    /// revision it needs is compacted, or the store has closed.
     #[expect(
         clippy::should_implement_trait,
         reason = "a watch has no end, only errors"
     )]
     pub fn next(&mut self) -> Result<Event, Error> {
+        block_on(self.receive())
+    }
+
+    /// [`Watch::next`] for tasks. Dropping the future loses nothing.
+    pub async fn receive(&mut self) -> Result<Event, Error> {
         loop {
             if let Some(event) = self.events.pop_front() {
                 return Ok(event);
             }
-            match self.runtime.block_on(self.stream.next()) {
+            match self.stream.next().await {
                 Some(response) => self.take(response)?,
                 None => return Err(Error::new(Remedy::Reopen, "the store has closed")),
             }

@@ -123,6 +123,18 @@ fn a_watch_gives_the_past_and_then_the_present_in_order() {
 }
 
 #[test]
+fn a_watch_that_waits_is_told_when_its_store_closes() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let mut watch = store.watch_prefix("w/", 0).unwrap();
+    let waiting = std::thread::Builder::new()
+        .spawn(move || watch.next().unwrap_err())
+        .unwrap();
+    drop(store);
+    assert_eq!(waiting.join().unwrap().remedy(), Remedy::Reopen);
+}
+
+#[test]
 fn a_compacted_revision_is_refused_for_reads_and_watches() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);

@@ -13,7 +13,7 @@ use crate::frames::FrameReader;
 use crate::greet::{self, NoGreeting};
 use crate::shared::{Received, Shared};
 use crate::socket::{self, Socket};
-use crate::{Lane, Refusal, answers, stream, visitor};
+use crate::{Lane, Refusal, answers, inquiry, stream, visitor};
 
 /// Pause after the system refused to hand out a connection: out of file
 /// descriptors, most often.
@@ -59,6 +59,10 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, permit: OwnedSemaphorePerm
     else {
         return;
     };
+    if hello.lane == Lane::Inquiry {
+        // Counted with the greetings: strangers are many, and nobody knows them.
+        return inquiry::serve(&shared, socket).await;
+    }
     drop(permit);
     if let Some(member) = shared.member(hello.sender) {
         member.dialled_us.send_replace(());
@@ -191,7 +195,7 @@ struct Incoming<'a> {
 impl<'a> Incoming<'a> {
     /// Ends the connection that was in this place.
     fn enter(shared: &'a Shared, from: u64, lane: Lane) -> Incoming<'a> {
-        assert_ne!(lane, Lane::Snapshot, "each transfer has its own");
+        assert!(Lane::KEPT.contains(&lane), "one of many has no place");
         let replaced = Arc::new(Notify::new());
         let received = shared.received_from(from);
         let elder = shared

@@ -9,7 +9,7 @@ use crate::format::{Hello, Unreadable, Welcome};
 use crate::greet::{self, NoGreeting};
 use crate::shared::Shared;
 use crate::socket::{self, Socket};
-use crate::{Lane, LinkError, Refusal};
+use crate::{Lane, Limits, LinkError, Refusal};
 
 /// A connection after its greetings.
 pub(crate) struct Dialled {
@@ -50,7 +50,7 @@ async fn dial_one(
         within,
     };
     let began = shared.clock.now();
-    let connecting = timeout(limits.connect_timeout, connect(shared, address));
+    let connecting = timeout(limits.connect_timeout, connect(limits, address));
     let mut socket = connecting
         .await
         .map_err(|_| late(limits.connect_timeout))??;
@@ -82,10 +82,10 @@ async fn dial_one(
 }
 
 /// To the first of the host's addresses that answers.
-async fn connect(shared: &Shared, address: &str) -> Result<Socket, LinkError> {
+pub(crate) async fn connect(limits: &Limits, address: &str) -> Result<Socket, LinkError> {
     let mut reason = "the name has no address".to_owned();
     for resolved in resolve(address).await? {
-        match socket::dial(resolved, &shared.limits).await {
+        match socket::dial(resolved, limits).await {
             Ok(socket) => return Ok(socket),
             Err(error) => reason = error.to_string(),
         }
@@ -130,7 +130,7 @@ fn judge(hello: &Hello, address: &str, welcome: Welcome) -> Result<String, LinkE
     Ok(welcome.release)
 }
 
-fn no_welcome(address: &str, error: NoGreeting) -> LinkError {
+pub(crate) fn no_welcome(address: &str, error: NoGreeting) -> LinkError {
     let address = address.to_owned();
     match error {
         NoGreeting::Io(error) => LinkError::Broken {

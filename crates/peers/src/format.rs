@@ -5,7 +5,7 @@
 //!     │ hello ────────────────────────────────► │  who I am, whom I expect, which lane
 //!     │ ◄──────────────────────────── welcome   │  accepted, or why not
 //!     │ frame frame frame ... ────────────────► │
-//!     │ ◄─────────────── frame frame frame ...  │  lanes Request and Snapshot only
+//!     │ ◄─────────────── frame frame frame ...  │  lanes Request, Snapshot, Inquiry only
 //!
 //!   frame: ┌─────┬────────┬──────┬──────┬─────┬─────────┐
 //!          │ CRC │ length │ kind │ role │ 0 0 │ payload │
@@ -40,9 +40,9 @@ pub(crate) const REASON_BYTES_MAX: usize = 1024;
 pub(crate) mod role {
     /// A message, a request, or a part of a stream.
     pub(crate) const PLAIN: u8 = 0;
-    /// Request lane: the handler's answer.
+    /// Request and Inquiry lanes: the handler's answer.
     pub(crate) const ANSWER: u8 = 1;
-    /// Request lane: the handler's refusal.
+    /// Request and Inquiry lanes: the handler's refusal.
     pub(crate) const REFUSAL: u8 = 2;
     /// Request lane: nobody waits for the answer any more.
     pub(crate) const CANCEL: u8 = 3;

@@ -4,8 +4,8 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::Refusal;
 use crate::format::{GREETING_BYTES, Hello, MAGIC, Unreadable, VERSION, Welcome, greeting_bytes};
+use crate::{Lane, Refusal};
 
 /// Why no greeting came.
 #[derive(Debug)]
@@ -72,8 +72,12 @@ pub(crate) struct Identity {
     pub member: u64,
 }
 
-/// Whether the member that says `hello` may come in; if not, why.
+/// Whether the member that says `hello` may come in; if not, why. Who only asks
+/// need not know any id.
 pub(crate) fn judge(hello: &Hello, us: Identity) -> Result<(), (Refusal, String)> {
+    if hello.lane == Lane::Inquiry {
+        return Ok(());
+    }
     if hello.cluster != us.cluster {
         let text = format!(
             "member {:016x} belongs to cluster {:016x}, this member to cluster {:016x}; \

@@ -32,6 +32,14 @@ pub trait Handler: Send + Sync + 'static {
     /// stream works on any other as well.
     fn stream(&self, from: u64, kind: u8, header: Bytes, stream: Stream) -> BoxFuture<()>;
 
+    /// A question of somebody who need not be a member, see [`crate::ask`]: an
+    /// answer that anyone may have who reaches the port. `Err` is a text for
+    /// whoever asks.
+    fn inquiry(&self, kind: u8, question: Bytes) -> Result<Bytes, String> {
+        let _ = question;
+        Err(format!("questions of kind {kind} are not answered here"))
+    }
+
     /// A lane to a member of the table got its connection, or lost it, or an
     /// attempt to connect failed.
     fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {

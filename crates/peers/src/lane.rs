@@ -15,6 +15,9 @@ pub enum Lane {
     Request,
     /// One transfer per connection, see [`crate::Peers::open_stream`].
     Snapshot,
+    /// One question per connection, of somebody who need not be a member, see
+    /// [`crate::ask`].
+    Inquiry,
 }
 
 impl Lane {
@@ -27,11 +30,14 @@ impl Lane {
             Lane::Bulk => 2,
             Lane::Request => 3,
             Lane::Snapshot => 4,
+            Lane::Inquiry => 5,
         }
     }
 
     pub(crate) fn of_number(number: u8) -> Option<Lane> {
-        let mut lanes = Lane::KEPT.into_iter().chain([Lane::Snapshot]);
+        let mut lanes = Lane::KEPT
+            .into_iter()
+            .chain([Lane::Snapshot, Lane::Inquiry]);
         lanes.find(|lane| lane.number() == number)
     }
 }
@@ -43,6 +49,7 @@ impl fmt::Display for Lane {
             Lane::Bulk => "bulk",
             Lane::Request => "request",
             Lane::Snapshot => "snapshot",
+            Lane::Inquiry => "inquiry",
         })
     }
 }

@@ -21,6 +21,7 @@
 //!   was certainly not carried out from what may have been.
 //! - **Streams** ([`Peers::open_stream`]) carry one transfer each, as fast as
 //!   the slower end.
+//! - **Inquiries** ([`ask`]) are for those who know an address and nothing else.
 //!
 //! Everything runs on one thread with a runtime of its own, so callers need
 //! none. The bytes are in `docs/formats/peers.md`.
@@ -83,6 +84,7 @@ mod frames;
 pub mod fuzzing;
 mod greet;
 mod handler;
+mod inquiry;
 mod keep;
 mod lane;
 mod link;
@@ -100,6 +102,7 @@ mod writer;
 
 pub use error::{CallError, Dropped, LinkError, MemberError, StartError, StreamError};
 pub use handler::{BoxFuture, Handler};
+pub use inquiry::{Told, ask};
 pub use lane::{Lane, Refusal};
 pub use link::LaneCounts;
 pub use options::{Limits, PeersOptions};

@@ -42,7 +42,9 @@ impl Member {
         match lane {
             Lane::Urgent => &self.urgent,
             Lane::Bulk => &self.bulk,
-            Lane::Request | Lane::Snapshot => panic!("the {lane} lane carries no messages"),
+            Lane::Request | Lane::Snapshot | Lane::Inquiry => {
+                panic!("the {lane} lane carries no messages")
+            }
         }
     }
 

@@ -23,9 +23,6 @@ use crate::member::{MemberChange, Members};
 use crate::state::StateRecord;
 use crate::{Error, identity, peer_urls};
 
-/// Learners at a time; what etcd allows unless told otherwise.
-const LEARNERS_MAX: usize = 1;
-
 /// A member has started and tells its name. Not a request of clients.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct MemberPublishRequest {
@@ -58,7 +55,11 @@ impl Machine {
         let texts: Vec<&str> = peer_urls.iter().map(String::as_str).collect();
         let id = identity::added_member_id(&texts, self.clock.unix_time().as_secs());
         let is_learner = request.is_learner;
-        check_add(&self.decided.members, id, &peer_urls, is_learner)?;
+        let members = &self.decided.members;
+        check_add(members, id, &peer_urls)?;
+        if is_learner && members.learners().count() >= self.shared.options.learners_max {
+            return Err(Refusal::TooManyLearners.into());
+        }
         self.change_members(MemberChange::Added {
             id,
             is_learner,
@@ -150,12 +151,7 @@ impl Machine {
 }
 
 /// In etcd's order, which decides what a request with two mistakes is told.
-fn check_add(
-    members: &Members,
-    id: u64,
-    peer_urls: &[String],
-    is_learner: bool,
-) -> Result<(), Refusal> {
+fn check_add(members: &Members, id: u64, peer_urls: &[String]) -> Result<(), Refusal> {
     if members.is_removed(id) {
         return Err(Refusal::MemberNotFound);
     }
@@ -164,9 +160,6 @@ fn check_add(
     }
     if members.has_peer_url(peer_urls, None) {
         return Err(Refusal::PeerUrlExist);
-    }
-    if is_learner && members.learners().count() >= LEARNERS_MAX {
-        return Err(Refusal::TooManyLearners);
     }
     Ok(())
 }

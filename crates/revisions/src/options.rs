@@ -18,6 +18,8 @@ pub struct Options {
     /// the same. None: the directory waits to be filled by a cluster that exists.
     /// A directory that holds something ignores them.
     pub initial_members: Vec<Member>,
+    /// Learners that a cluster takes at a time.
+    pub learners_max: usize,
     /// Shorter leases are lengthened to this.
     pub lease_ttl_min_seconds: i64,
     /// Expired leases handed out by [`crate::Machine::expired`] per second.
@@ -53,6 +55,7 @@ impl Default for Options {
             quota_bytes: Some(2 << 30),
             member_id: 0,
             initial_members: Vec::new(),
+            learners_max: 1,
             lease_ttl_min_seconds: 2,
             lease_revocations_per_second: 1000,
             lease_revocation_retry: Duration::from_secs(3),

@@ -158,10 +158,21 @@ impl Backend {
         self.leader() == self.identity.member
     }
 
+    /// Where this member votes on nothing, an error.
+    pub(crate) fn refuse_at_learner(&self) -> Result<(), Status> {
+        match self.is_learner() {
+            true => Err(etcd_api::Error::NotSupportedForLearner.to_status()),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the cluster has let this member go.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.reader().is_removed(self.identity.member)
+    }
+
     /// Whether this member receives everything and votes on nothing.
     pub(crate) fn is_learner(&self) -> bool {
-        let members = self.reader().members();
-        let own = members.get(self.identity.member);
-        own.is_some_and(|member| member.is_learner)
+        self.node.is_learner()
     }
 }

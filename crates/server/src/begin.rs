@@ -2,20 +2,23 @@
 //! them.
 
 use std::net::TcpListener;
+use std::path::Path;
 
 use cluster::{Network, Node, NodeOptions};
+use environment::Disk;
 use revisions::Member;
 use tracing::{info, warn};
 
 use crate::config::{Config, Durability, Url};
 use crate::membership::Membership;
-use crate::{Error, identity, listen};
+use crate::{Error, identity, introduction, listen};
 
 /// What the configuration means for the node.
 pub(crate) fn node_options(config: &Config) -> NodeOptions {
     let mut options = NodeOptions::new(&config.data_directory);
     let machine = &mut options.machine;
     machine.quota_bytes = config.quota_bytes;
+    machine.learners_max = config.learners_max;
     machine.lease_ttl_min_seconds = lease_ttl_min_seconds(config);
     machine.watch.response_bytes_max = config.message_bytes_max();
     let engine = &mut machine.engine;
@@ -26,6 +29,7 @@ pub(crate) fn node_options(config: &Config) -> NodeOptions {
         Durability::Durable => engine::Durability::Durable,
         Durability::Os => engine::Durability::Os,
     };
+    options.strict_reconfiguration = config.strict_reconfiguration;
     options
 }
 
@@ -47,12 +51,15 @@ pub(crate) fn start_node(
         let found = Membership::find(disk, directory)?;
         let membership = match &found {
             Some(membership) => membership.clone(),
-            None => Membership::of(config)?,
+            None => introduction::introduce(config, holds_data(disk, directory))?,
         };
         let node = if membership.identity.stands_alone() {
             start_alone(options, &membership)?
         } else {
             let begins = found.is_none();
+            if !begins && !holds_data(disk, directory) {
+                return Err(not_in_its_data(config, membership.identity.member));
+            }
             start_member(config, options, &membership, begins, door.open(config)?)?
         };
         // Before the node had the directory's lock, another server may have
@@ -72,6 +79,24 @@ pub(crate) fn start_node(
             warn!("{warning}");
         }
         return Ok((node, membership));
+    }
+}
+
+/// Besides the file `MEMBER` and the lock there is something. Before its first
+/// start a directory is empty; afterwards, without data, it has lost them.
+fn holds_data(disk: &dyn Disk, directory: &Path) -> bool {
+    // What cannot be listed, or is not there yet, the engine judges.
+    let names = disk.list(directory).unwrap_or_default();
+    let ends = [".log", ".checkpoint"];
+    names
+        .iter()
+        .any(|name| ends.iter().any(|end| name.ends_with(end)))
+}
+
+fn not_in_its_data(config: &Config, member: u64) -> Error {
+    Error::NotInItsData {
+        directory: config.data_directory.clone(),
+        member,
     }
 }
 
@@ -116,7 +141,8 @@ fn start_member(
     let identity = membership.identity;
     let mut options = options.clone();
     options.machine.member_id = identity.member;
-    options.machine.initial_members = if begins { founders(config) } else { Vec::new() };
+    let founds = begins && !config.joins;
+    options.machine.initial_members = if founds { founders(config) } else { Vec::new() };
     options.heartbeat_interval = config.heartbeat_interval;
     options.election_timeout = config.election_timeout;
     let network = Network {
@@ -124,11 +150,17 @@ fn start_member(
         listeners,
     };
     let node = Node::start_member(options, network)?;
-    if node.reader().members().get(identity.member).is_none() {
-        return Err(Error::NotInItsData {
-            directory: config.data_directory.clone(),
+    let members = node.reader().members();
+    if members.is_removed(identity.member) {
+        node.stop();
+        return Err(Error::Removed {
             member: identity.member,
         });
+    }
+    // A member that joins knows nobody until the others have told it everything.
+    if !members.is_empty() && members.get(identity.member).is_none() {
+        node.stop();
+        return Err(not_in_its_data(config, identity.member));
     }
     Ok(node)
 }
@@ -170,14 +202,13 @@ fn values_bytes_max(node: &Node, options: &NodeOptions) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use cluster::Pending;
     use environment::disk::DirectoryLock;
     use environment::simulated::SimulatedDisk;
-    use environment::{Disk, File, OpenMode, Space};
+    use environment::{File, OpenMode, Space};
     use etcd_api::etcdserverpb::PutRequest;
     use revisions::Command;
 

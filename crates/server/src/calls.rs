@@ -54,6 +54,9 @@ impl Call {
     }
 
     fn check(&mut self, metadata: &MetadataMap) -> Result<(), Status> {
+        if !self.method.serves_at_learners() {
+            self.backend.refuse_at_learner()?;
+        }
         let (_, _, shape) = self.method.about();
         if shape != Shape::BidiStream {
             self.backend.metrics.grpc.of(self.method).received.add(1);

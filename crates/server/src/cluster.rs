@@ -19,6 +19,7 @@ use crate::backend::Backend;
 use crate::calls::Call;
 use crate::config::Url;
 use crate::methods::Method;
+use crate::reconfiguration;
 use crate::refusal::not_yet;
 
 /// The service.
@@ -79,6 +80,7 @@ impl ClusterService {
         if self.backend.alone {
             return Err(not_yet("a change of the membership of a cluster of one"));
         }
+        reconfiguration::check(&self.backend, &command).map_err(|refusal| refusal.to_status())?;
         self.backend.execute_for_members(command).await
     }
 }

@@ -52,6 +52,47 @@ pub enum Error {
         /// Its member.
         member: u64,
     },
+    /// The same of a member that has lost everything, as the others know.
+    #[error(
+        "member {member:x} has already been bootstrapped: other members know it as one that was \
+         up, and this data directory is empty; bring the directory back, or remove the member \
+         (etcdctl member remove {member:x}), add it again and start it with \
+         --initial-cluster-state=existing"
+    )]
+    Bootstrapped {
+        /// The member.
+        member: u64,
+    },
+    /// Its id never returns.
+    #[error(
+        "the member {member:x} has been permanently removed from the cluster: to bring this \
+         machine back, move its data directory away, add it anew (etcdctl member add) and start \
+         it with --initial-cluster-state=existing"
+    )]
+    Removed {
+        /// The member.
+        member: u64,
+    },
+    /// A member that joins has to know who is there.
+    #[error(
+        "cannot fetch cluster info from peer urls: could not retrieve cluster information from \
+         the given URLs ({reasons}); see --initial-cluster"
+    )]
+    NobodyAnswers {
+        /// Why not, of each address.
+        reasons: String,
+    },
+    /// A member that joins does not know who is there.
+    #[error(
+        "error validating peerURLs {{{members}}}: {what}; write --initial-cluster as \
+         `etcdctl member add` has printed it"
+    )]
+    NotListed {
+        /// Who is there.
+        members: String,
+        /// How that differs from what was listed.
+        what: String,
+    },
     /// Serving an empty store in its place would look like lost data.
     #[error(
         "{} is a data directory of etcd (it holds {holds}/), which Inkstone does not read; \

@@ -40,8 +40,11 @@ impl KvService {
     }
 
     async fn answer_range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
-        validate::range(&request)?;
         let backend = &self.backend;
+        if !request.serializable {
+            backend.refuse_at_learner()?;
+        }
+        validate::range(&request)?;
         if !request.serializable {
             backend.confirm_reads().await?;
         }

@@ -11,21 +11,16 @@
 //! the first answer leaves, so that no client ever saw names that a crash
 //! could change.
 
-mod format;
+use std::path::Path;
 
-use std::io;
-use std::path::{Path, PathBuf};
-
+use cluster::{MemberFile, MemberFileError};
+use environment::Disk;
 use environment::real::RealDisk;
-use environment::{Disk, OpenMode};
 use tracing::warn;
 
+use crate::Error;
 use crate::config::{Config, Url};
 use crate::identity::Identity;
-use crate::{Error, files};
-
-const FILE: &str = "MEMBER";
-const PARTIAL: &str = "MEMBER.partial";
 
 /// What stays the same as long as the data does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,21 +34,14 @@ pub(crate) struct Membership {
 impl Membership {
     /// What the directory says; `None` before its first start.
     pub(crate) fn find(disk: &dyn Disk, directory: &Path) -> Result<Option<Membership>, Error> {
-        let file = directory.join(FILE);
-        let text = match files::read_text_from(disk, &file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            // A file in the directory's place: the engine says so.
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(unusable(file, error.to_string()));
-            }
-            Err(error) => return Err(Error::Member(error)),
-        };
-        match format::decode(&text) {
-            Ok(membership) => Ok(Some(membership)),
-            Err(what) => Err(unusable(file, what)),
-        }
+        let found = MemberFile::find(disk, directory)?;
+        Ok(found.map(|found| Membership {
+            identity: Identity {
+                member: found.member,
+                cluster: found.cluster,
+            },
+            peer_urls: found.peer_urls,
+        }))
     }
 
     /// What the flags say of a new member, if they can.
@@ -74,6 +62,10 @@ impl Membership {
 
     /// Tells whoever gave other flags since that they change nothing.
     pub(crate) fn tell_ignored_flags(&self, config: &Config) {
+        // Who has joined was named by the cluster, not by flags.
+        if config.joins {
+            return;
+        }
         if config.cannot_begin.is_some() || Membership::described(config) != *self {
             let Identity { member, cluster } = self.identity;
             warn!(
@@ -88,20 +80,21 @@ impl Membership {
     /// Writes the file; on stable storage on return. The caller has the
     /// directory to itself.
     pub(crate) fn keep(&self, disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
-        self.write(disk, directory).map_err(Error::Member)
+        let kept = MemberFile {
+            member: self.identity.member,
+            cluster: self.identity.cluster,
+            peer_urls: self.peer_urls.clone(),
+        };
+        kept.keep(disk, directory).map_err(Error::Member)
     }
+}
 
-    fn write(&self, disk: &dyn Disk, directory: &Path) -> io::Result<()> {
-        let partial = directory.join(PARTIAL);
-        match disk.remove(&partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+impl From<MemberFileError> for Error {
+    fn from(error: MemberFileError) -> Error {
+        match error {
+            MemberFileError::Unusable { file, what } => Error::MemberFile { file, what },
+            MemberFileError::Disk(error) => Error::Member(error),
         }
-        let file = disk.open(&partial, OpenMode::CreateNew)?;
-        file.write_at(&[format::encode(self).as_bytes()], 0)?;
-        file.sync_data()?;
-        disk.rename(&partial, &directory.join(FILE))?;
-        disk.sync_directory(directory)
     }
 }
 
@@ -134,55 +127,3 @@ pub struct MemberFileDamage {
 /// As [`Error::MemberFile`] says.
 const DAMAGED_REMEDY: &str = "put a copy of it back, or remove it to have the --initial-* flags name \
      this member anew";
-
-fn unusable(file: PathBuf, what: String) -> Error {
-    Error::MemberFile { file, what }
-}
-
-#[cfg(test)]
-mod tests {
-    use environment::simulated::SimulatedDisk;
-
-    use super::*;
-    use crate::config::testing;
-
-    const DIRECTORY: &str = "/data";
-
-    fn disk() -> SimulatedDisk {
-        let disk = SimulatedDisk::new(1);
-        disk.create_directories(Path::new(DIRECTORY)).unwrap();
-        disk
-    }
-
-    fn keep(disk: &SimulatedDisk) -> Membership {
-        let membership = Membership::of(&testing::config(&[])).unwrap();
-        membership.keep(disk, Path::new(DIRECTORY)).unwrap();
-        membership
-    }
-
-    #[test]
-    fn what_is_kept_is_found_also_over_the_remains_of_a_crash() {
-        let disk = disk();
-        let path = Path::new(DIRECTORY);
-        assert_eq!(Membership::find(&disk, path).unwrap(), None);
-        disk.open(&path.join(PARTIAL), OpenMode::CreateNew).unwrap();
-        let membership = keep(&disk);
-        assert_eq!(Membership::find(&disk, path).unwrap(), Some(membership));
-        assert_eq!(disk.list(path).unwrap(), [FILE]);
-    }
-
-    #[test]
-    fn a_damaged_file_is_refused_by_name() {
-        let disk = disk();
-        keep(&disk);
-        let path = Path::new(DIRECTORY).join(FILE);
-        let file = disk.open(&path, OpenMode::ReadWrite).unwrap();
-        file.write_at(&[b"0"], 30).unwrap();
-        let error = Membership::find(&disk, Path::new(DIRECTORY)).unwrap_err();
-        let text = error.to_string();
-        assert!(
-            text.contains("/data/MEMBER") && text.contains("checksum"),
-            "{text}"
-        );
-    }
-}

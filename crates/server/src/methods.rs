@@ -43,6 +43,12 @@ macro_rules! methods {
                     $(Method::$variant => ($service, $name, Shape::$shape)),*
                 }
             }
+
+            /// A member without a vote answers it as well; a range, if the
+            /// client takes what is there.
+            pub(crate) const fn serves_at_learners(self) -> bool {
+                matches!(self, Method::Range | Method::Status | Method::Snapshot)
+            }
         }
     };
 }

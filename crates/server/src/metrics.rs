@@ -87,8 +87,6 @@ pub(crate) struct Metrics {
     pub(crate) leases_revoked: Counter,
     /// Renewals.
     pub(crate) leases_renewed: Counter,
-    /// Leaders that this member saw come.
-    pub(crate) leader_changes: Counter,
     /// Health checks that passed.
     pub(crate) health_success: Counter,
     /// Health checks that failed.

@@ -1,13 +1,15 @@
 //! What a member of several does besides serving: it tells the others its name
-//! and where clients reach it, and sees who leads.
+//! and where clients reach it, sees who leads, and ends when it is let go.
 //!
 //! ```text
 //!   start ──► publish, again and again, until a leader has taken it ──► ready
-//!         └─► look for a new leader, once per heartbeat ─────────────► metrics
+//!         ├─► each change of who leads ───────────────────────────────► log
+//!         └─► look whether it was removed, once per heartbeat ────────► the end
 //! ```
 
 use std::time::Duration;
 
+use cluster::Leadership;
 use revisions::{Command, MemberPublishRequest};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -20,8 +22,8 @@ use crate::config::Url;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Works until the server stops; `ready` turns true once the cluster knows
-/// this member. Runs on a thread of its own.
-pub(crate) fn run(backend: &Backend, ready: &watch::Sender<bool>) {
+/// this member, `removed` when it has let it go. Runs on a thread of its own.
+pub(crate) fn run(backend: &Backend, ready: &watch::Sender<bool>, removed: &watch::Sender<bool>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -31,7 +33,13 @@ pub(crate) fn run(backend: &Backend, ready: &watch::Sender<bool>) {
     };
     runtime.block_on(async {
         let mut stopping = backend.stopping.clone();
-        let work = async { tokio::join!(publish(backend, ready), watch_leader(backend)) };
+        let work = async {
+            tokio::join!(
+                publish(backend, ready),
+                watch_leader(backend),
+                watch_removal(backend, removed)
+            )
+        };
         tokio::select! {
             () = stopped(&mut stopping) => {}
             _ = work => {}
@@ -65,24 +73,33 @@ async fn publish(backend: &Backend, ready: &watch::Sender<bool>) {
     ready.send_replace(true);
 }
 
-/// Counts each leader that comes: also the one from before, elected again. Two
-/// that come within a heartbeat count once.
+/// Tells in the log who leads.
 async fn watch_leader(backend: &Backend) {
-    let mut looks = interval(backend.config.heartbeat_interval);
-    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut last = (0, 0);
+    let mut notices = backend.node.leadership();
+    let mut before = 0;
     loop {
-        looks.tick().await;
-        let status = backend.node.status();
-        let now = (status.term, status.leader);
-        if status.leader != 0 && now != last {
-            backend.metrics.leader_changes.add(1);
-            info!(
-                term = status.term,
-                leader = format!("{:x}", status.leader),
-                "a leader was elected"
-            );
-            last = now;
+        let Leadership { term, leader } = *notices.borrow_and_update();
+        if leader != 0 {
+            info!(term, leader = format!("{leader:x}"), "a leader was elected");
+        } else if before != 0 {
+            warn!(term, leader = format!("{before:x}"), "the leader is lost");
+        }
+        before = leader;
+        // The node has stopped, and so will this.
+        if notices.changed().await.is_err() {
+            return std::future::pending().await;
         }
     }
+}
+
+/// A member that the cluster has let go has nothing to do here any more.
+async fn watch_removal(backend: &Backend, removed: &watch::Sender<bool>) {
+    let mut looks = interval(backend.config.heartbeat_interval);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while !backend.is_removed() {
+        looks.tick().await;
+    }
+    error!("the member has been permanently removed from the cluster");
+    removed.send_replace(true);
+    std::future::pending().await
 }

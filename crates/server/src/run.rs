@@ -14,7 +14,8 @@ use crate::config::Config;
 use crate::server::Server;
 use crate::{Error, logging, supervisor};
 
-/// Serves until SIGTERM or SIGINT. Blocks.
+/// Serves until SIGTERM or SIGINT, or until the cluster has let this member go,
+/// which is an error. Blocks.
 pub fn run(config: Config) -> Result<(), Error> {
     logging::start(&config.log, Arc::new(RealClock)).map_err(Error::Log)?;
     supervisor::end_on_broken_invariants();
@@ -23,11 +24,17 @@ pub fn run(config: Config) -> Result<(), Error> {
     let server = Server::start(config)?;
     // Before the ready line: who reads it may send a signal at once.
     let signals = Signals::catch().map_err(Error::Threads)?;
-    let signal = signals.wait(server.ready());
-    info!(signal, "received signal; shutting down");
+    let member = server.identity().member;
+    let ending = signals.wait(server.ready(), server.removed());
+    if let Ending::Signal(signal) = ending {
+        info!(signal, "received signal; shutting down");
+    }
     server.stop();
     info!("stopped");
-    Ok(())
+    match ending {
+        Ending::Signal(_) => Ok(()),
+        Ending::Removed => Err(Error::Removed { member }),
+    }
 }
 
 fn announce(config: &Config) {
@@ -63,6 +70,12 @@ fn raise_file_limit() {
     }
 }
 
+/// Why a server ends.
+enum Ending {
+    Signal(&'static str),
+    Removed,
+}
+
 /// The signals that end the server, caught from the moment this exists.
 struct Signals {
     runtime: Runtime,
@@ -86,7 +99,7 @@ impl Signals {
 
     /// Tells meanwhile when the server is ready: a member of several is, as in
     /// etcd, once a leader has taken its name.
-    fn wait(self, mut ready: watch::Receiver<bool>) -> &'static str {
+    fn wait(self, mut ready: watch::Receiver<bool>, mut removed: watch::Receiver<bool>) -> Ending {
         let Signals {
             runtime,
             mut terminate,
@@ -99,10 +112,17 @@ impl Signals {
             }
             std::future::pending::<Infallible>().await
         };
+        let let_go = async {
+            // Where nobody watches for it, it does not happen.
+            if removed.wait_for(|removed| *removed).await.is_err() {
+                std::future::pending().await
+            }
+        };
         runtime.block_on(async {
             tokio::select! {
-                _ = terminate.recv() => "terminated",
-                _ = interrupt.recv() => "interrupt",
+                _ = terminate.recv() => Ending::Signal("terminated"),
+                _ = interrupt.recv() => Ending::Signal("interrupt"),
+                () = let_go => Ending::Removed,
                 never = tell => match never {},
             }
         })

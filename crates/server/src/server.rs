@@ -37,6 +37,8 @@ pub struct Server {
     stop: watch::Sender<bool>,
     /// True once the cluster knows this member.
     ready: watch::Receiver<bool>,
+    /// True once the cluster has let this member go.
+    removed: watch::Receiver<bool>,
     /// One per core, the compactor's, and that of a member of several.
     threads: Vec<JoinHandle<()>>,
     client_addresses: Vec<SocketAddr>,
@@ -74,6 +76,7 @@ impl Server {
         tell_of_open_doors(&config, alone);
         // Alone, there is nobody to tell.
         let (known, ready) = watch::channel(alone);
+        let (let_go, removed) = watch::channel(false);
         let (stop, stopping) = watch::channel(false);
         let backend = Arc::new(Backend {
             node,
@@ -90,6 +93,7 @@ impl Server {
             backend,
             stop,
             ready,
+            removed,
             threads: Vec::new(),
             client_addresses: sockets.client_addresses,
             _socket_files: sockets.socket_files,
@@ -98,7 +102,8 @@ impl Server {
         server.start_compactor()?;
         if !alone {
             let backend = Arc::clone(&server.backend);
-            server.spawn("presence", move || presence::run(&backend, &known))?;
+            let run = move || presence::run(&backend, &known, &let_go);
+            server.spawn("presence", run)?;
         }
         Ok(server)
     }
@@ -146,6 +151,11 @@ impl Server {
     /// true from the start where it is alone.
     pub(crate) fn ready(&self) -> watch::Receiver<bool> {
         self.ready.clone()
+    }
+
+    /// Turns true once the cluster has let this member go: it should stop.
+    pub(crate) fn removed(&self) -> watch::Receiver<bool> {
+        self.removed.clone()
     }
 
     /// Where clients can connect over TCP.

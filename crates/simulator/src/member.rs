@@ -87,6 +87,7 @@ impl Member {
             machine,
             heartbeat_interval: Duration::from_millis(20),
             election_timeout: Duration::from_millis(200),
+            strict_reconfiguration: true,
             seed: self.id * 1000 + self.lives,
             mutant: self.mutant,
         }

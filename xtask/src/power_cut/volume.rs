@@ -54,10 +54,15 @@ pub fn enter_private_namespace() -> Outcome {
 impl Volume {
     /// A fresh file system.
     pub fn create() -> Outcome<Volume> {
+        Volume::of_bytes(IMAGE_BYTES)
+    }
+
+    /// A fresh file system on so many bytes.
+    pub fn of_bytes(bytes: u64) -> Outcome<Volume> {
         let volume = Volume {
             directory: tempfile::tempdir()?,
         };
-        File::create(volume.image())?.set_len(IMAGE_BYTES)?;
+        File::create(volume.image())?.set_len(bytes)?;
         std::fs::create_dir(volume.root())?;
         capture(
             Command::new("mkfs.ext4")

@@ -64,6 +64,8 @@ pub struct ReplicaOptions {
     pub heartbeat_interval: Duration,
     /// Without word from a leader for so long, members may stand for election.
     pub election_timeout: Duration,
+    /// Changes of the membership are refused while too few members are up.
+    pub strict_reconfiguration: bool,
     /// Draws this member's own patience, from one to two election timeouts.
     pub seed: u64,
     /// A rule to break, for the simulation's own tests.
@@ -119,6 +121,7 @@ pub struct Replica {
     held: Held,
     lease_questions: LeaseQuestions,
     transfer: Transfer,
+    strict_reconfiguration: bool,
     output: Output,
     mutant: Option<Mutant>,
     /// Set by the first failure of the log; never cleared.
@@ -172,6 +175,7 @@ impl Replica {
             held: Held::default(),
             lease_questions: LeaseQuestions::new(first_number),
             transfer: Transfer::default(),
+            strict_reconfiguration: options.strict_reconfiguration,
             output: Output::default(),
             mutant: options.mutant,
             failed: None,

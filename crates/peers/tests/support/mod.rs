@@ -153,6 +153,13 @@ impl Handler for Recorder {
         })
     }
 
+    fn inquiry(&self, kind: u8, question: Bytes) -> Result<Bytes, String> {
+        match kind {
+            1 => Ok(question),
+            kind => Err(format!("questions of kind {kind} are not answered here")),
+        }
+    }
+
     fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {
         self.tell(Event::Link(to, lane, state.map_err(Clone::clone)));
     }

@@ -27,13 +27,18 @@ pub struct Founder {
     pub peer_urls: Vec<Url>,
 }
 
-/// All members, ascending by name, and why they cannot begin a cluster, if
-/// they cannot.
-pub(super) fn read(
-    gathered: &Gathered,
-    name: &str,
-    advertised: &[Url],
-) -> Result<(Vec<Founder>, Option<Error>), Error> {
+/// What the flags say of the members.
+pub(super) struct Listed {
+    /// All of them, ascending by name.
+    pub founders: Vec<Founder>,
+    /// They run already, and this one joins them.
+    pub joins: bool,
+    /// Why a data directory cannot begin with them, if it cannot.
+    pub misfit: Option<Error>,
+}
+
+/// Reads the flags.
+pub(super) fn read(gathered: &Gathered, name: &str, advertised: &[Url]) -> Result<Listed, Error> {
     let state = gathered.text(STATE);
     if !matches!(state, "new" | "existing") {
         return Err(Error::bad(STATE, state, "write new or existing"));
@@ -46,13 +51,19 @@ pub(super) fn read(
         }],
         text => listed(text)?,
     };
-    let joins = (state == "existing").then(|| Error::NotYet {
-        flag: STATE,
-        text: state.to_owned(),
-        what: "joining a cluster that runs already",
+    let joins = state == "existing";
+    // The cluster has been told the newcomer's URLs before.
+    let advertised = (!joins).then_some(advertised);
+    let misfit = misfit(text, &founders, name, advertised).err();
+    let lonely = (joins && misfit.is_none() && founders.len() == 1).then(|| {
+        let rule = "write name=http://host:port of every member, those that run included";
+        Error::bad(CLUSTER, text, rule)
     });
-    let misfit = joins.or_else(|| misfit(text, &founders, name, advertised).err());
-    Ok((founders, misfit))
+    Ok(Listed {
+        founders,
+        joins,
+        misfit: misfit.or(lonely),
+    })
 }
 
 /// What the flag lists; a URL that is listed twice stays there twice.
@@ -81,15 +92,22 @@ fn listed(text: &str) -> Result<Vec<Founder>, Error> {
     Ok(founders.collect())
 }
 
-/// etcd's checks of a new cluster, in etcd's order.
-fn misfit(text: &str, founders: &[Founder], name: &str, advertised: &[Url]) -> Result<(), Error> {
+/// etcd's checks of a new cluster, and of one that is joined, in etcd's order.
+fn misfit(
+    text: &str,
+    founders: &[Founder],
+    name: &str,
+    advertised: Option<&[Url]>,
+) -> Result<(), Error> {
     let Some(own) = founders.iter().find(|founder| founder.name == name) else {
         return Err(Error::Conflict(format!(
             "couldn't find local name {name:?} in the initial cluster configuration: \
              --{CLUSTER}={text} must name this member (--name)"
         )));
     };
-    advertises_what_is_listed(own, advertised)?;
+    if let Some(advertised) = advertised {
+        advertises_what_is_listed(own, advertised)?;
+    }
     let mut seen = BTreeSet::new();
     for url in founders.iter().flat_map(|founder| &founder.peer_urls) {
         if !seen.insert(url.as_str()) {

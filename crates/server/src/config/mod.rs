@@ -63,11 +63,17 @@ pub struct Config {
     /// The members that a new cluster starts with, ascending by name: this one
     /// is among them unless `cannot_begin` says otherwise.
     pub founders: Vec<Founder>,
+    /// The members run already, and this one joins them.
+    pub joins: bool,
     /// Token of the cluster; part of the identity.
     pub cluster_token: String,
     /// Why a new store cannot begin with these flags, if it cannot. A store
     /// that exists knows its cluster and does not look at them.
     pub cannot_begin: Option<Error>,
+    /// Changes of the membership are refused while too few members are up.
+    pub strict_reconfiguration: bool,
+    /// Learners that a cluster takes at a time.
+    pub learners_max: usize,
     /// Time between a leader's heartbeats.
     pub heartbeat_interval: Duration,
     /// Time without a leader before an election. Alone there is none, but

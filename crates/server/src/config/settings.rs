@@ -27,7 +27,7 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
     let elections = elections(&gathered)?;
     let name = gathered.text("name").to_owned();
     let advertise_peer = hosts(&gathered, "initial-advertise-peer-urls")?;
-    let (founders, cannot_begin) = founders::read(&gathered, &name, &advertise_peer)?;
+    let listed = founders::read(&gathered, &name, &advertise_peer)?;
     let listen_client = bind(&gathered, "listen-client-urls")?;
     if listen_client.is_empty() {
         return Err(Error::bad(
@@ -68,8 +68,11 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         warnings: warnings(&mut gathered)?,
         name,
         advertise_peer,
-        founders,
-        cannot_begin,
+        founders: listed.founders,
+        joins: listed.joins,
+        cannot_begin: listed.misfit,
+        strict_reconfiguration: boolean(&gathered, "strict-reconfig-check")?,
+        learners_max: learners_max(&gathered)?,
         heartbeat_interval: elections.heartbeat_interval,
         election_timeout: elections.timeout,
         warnings_alone: elections.warnings_alone,
@@ -192,6 +195,14 @@ fn elections(gathered: &Gathered) -> Result<Elections, Error> {
 fn is_changed(gathered: &Gathered, name: &'static str, number: u64) -> bool {
     let default = Flag::named(name).map_or("", |flag| flag.default);
     gathered.is_given(name) && number.to_string() != default
+}
+
+fn learners_max(gathered: &Gathered) -> Result<usize, Error> {
+    const FLAG: &str = "max-learners";
+    let number = values::signed(FLAG, gathered.text(FLAG))?;
+    let rule = || Error::bad(FLAG, &number.to_string(), "at least 1");
+    let learners = usize::try_from(number).ok().filter(|&number| number > 0);
+    learners.ok_or_else(rule)
 }
 
 /// Who listens somewhere of their own has to say how clients get there.

@@ -83,7 +83,8 @@ fn the_harness_of_etcd_s_own_tests_is_understood() {
     ]);
     assert_eq!(config.quota_bytes, Some(53_248));
     assert_eq!(config.cluster_token, "new");
-    assert_eq!(config.warnings.len(), 1, "{:?}", config.warnings);
+    assert!(!config.strict_reconfiguration);
+    assert!(config.warnings.is_empty(), "{:?}", config.warnings);
 }
 
 #[test]
@@ -163,7 +164,10 @@ fn promises_that_cannot_be_kept_yet_are_refused() {
 #[test]
 fn a_cluster_that_cannot_begin_is_judged_when_it_is_known_to_be_new() {
     for (word, part) in [
-        ("--initial-cluster-state=existing", "not supported yet"),
+        (
+            "--initial-cluster-state=existing",
+            "those that run included",
+        ),
         (
             "--initial-cluster=b=http://localhost:2380",
             "couldn't find local name \"default\" in the initial cluster configuration",
@@ -224,6 +228,18 @@ fn a_cluster_of_several_is_what_its_list_says() {
         ]
     );
     assert_eq!(config.heartbeat_interval, Duration::from_millis(50));
+}
+
+#[test]
+fn a_member_that_joins_need_not_advertise_what_the_cluster_knows() {
+    let config = config(&[
+        "--name=b",
+        "--initial-cluster=a=http://h:1,b=http://h:2",
+        "--initial-cluster-state=existing",
+    ]);
+    assert!(config.joins);
+    assert!(config.cannot_begin.is_none(), "{:?}", config.cannot_begin);
+    assert!(refusal(&["--max-learners=0"]).contains("at least 1"));
 }
 
 #[test]

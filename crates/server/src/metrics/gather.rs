@@ -92,13 +92,11 @@ pub(crate) fn exposition(backend: &Backend) -> String {
 fn server(backend: &Backend) -> Vec<Row> {
     let (status, metrics, config) = (backend.node.status(), &backend.metrics, &backend.config);
     let leader = backend.leader();
-    // Alone there is one, from the start on.
-    let changes = if backend.alone { 1 } else { metrics.leader_changes.get() };
     vec![
         gauge("etcd_server_has_leader", "Whether a leader exists.", leader != 0),
         gauge("etcd_server_is_leader", "Whether this member leads.", leader == backend.identity.member),
         gauge("etcd_server_is_learner", "Whether this member votes on nothing.", backend.is_learner()),
-        counter("etcd_server_leader_changes_seen_total", "Changes of the leader seen.", changes),
+        counter("etcd_server_leader_changes_seen_total", "Changes of the leader seen.", status.leader_changes),
         gauge("etcd_server_proposals_committed_total", "Newest committed index.", status.index),
         gauge("etcd_server_proposals_applied_total", "Newest applied index.", status.applied_index),
         gauge("etcd_server_proposals_pending", "Commands waiting.", status.waiting),

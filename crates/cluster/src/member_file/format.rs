@@ -10,8 +10,7 @@
 
 use sha1::{Digest, Sha1};
 
-use super::Membership;
-use crate::identity::Identity;
+use super::MemberFile;
 
 /// The first line without the version.
 const TITLE: &str = "inkstone member ";
@@ -20,10 +19,10 @@ const VERSION: &str = "1";
 const SUM: &str = "sha1 ";
 
 /// The file's text.
-pub(super) fn encode(membership: &Membership) -> String {
-    let Identity { member, cluster } = membership.identity;
+pub(super) fn encode(content: &MemberFile) -> String {
+    let (member, cluster) = (content.member, content.cluster);
     let mut text = format!("{TITLE}{VERSION}\nmember {member:016x}\ncluster {cluster:016x}\n");
-    for url in &membership.peer_urls {
+    for url in &content.peer_urls {
         text.push_str(&format!("peer {url}\n"));
     }
     let sum = sum(&text);
@@ -32,7 +31,7 @@ pub(super) fn encode(membership: &Membership) -> String {
 }
 
 /// What the text says, or why it cannot be trusted.
-pub(super) fn decode(text: &str) -> Result<Membership, String> {
+pub(super) fn decode(text: &str) -> Result<MemberFile, String> {
     let title = text.lines().next().unwrap_or_default();
     match title.strip_prefix(TITLE) {
         Some(VERSION) => {}
@@ -50,13 +49,14 @@ pub(super) fn decode(text: &str) -> Result<Membership, String> {
     fields(body).ok_or_else(|| "lacks a field".to_owned())
 }
 
-fn fields(body: &str) -> Option<Membership> {
+fn fields(body: &str) -> Option<MemberFile> {
     let mut lines = body.lines().skip(1);
     let mut id = |name| u64::from_str_radix(lines.next()?.strip_prefix(name)?, 16).ok();
     let (member, cluster) = (id("member ")?, id("cluster ")?);
     let peer_urls = lines.map(|line| line.strip_prefix("peer ").map(str::to_owned));
-    Some(Membership {
-        identity: Identity { member, cluster },
+    Some(MemberFile {
+        member,
+        cluster,
         peer_urls: peer_urls.collect::<Option<_>>()?,
     })
 }
@@ -70,26 +70,24 @@ fn sum(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn membership() -> Membership {
-        Membership {
-            identity: Identity {
-                member: 0x8e9e_05c5_2164_694d,
-                cluster: 0x0df8_1819_4e3a_8c32,
-            },
+    fn content() -> MemberFile {
+        MemberFile {
+            member: 0x8e9e_05c5_2164_694d,
+            cluster: 0x0df8_1819_4e3a_8c32,
             peer_urls: vec!["http://a:1".into(), "http://b:2".into()],
         }
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let text = encode(&membership());
+        let text = encode(&content());
         assert!(text.starts_with("inkstone member 1\nmember 8e9e05c52164694d\n"));
-        assert_eq!(decode(&text), Ok(membership()));
+        assert_eq!(decode(&text), Ok(content()));
     }
 
     #[test]
     fn every_changed_byte_and_every_missing_end_is_seen() {
-        let text = encode(&membership());
+        let text = encode(&content());
         for place in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
             bytes[place] ^= 1;

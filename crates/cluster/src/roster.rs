@@ -1,0 +1,189 @@
+//! Who the members are, told to everyone who asks at the peer port.
+//!
+//! A process that is about to begin, or fears that it was removed, asks the
+//! members at the addresses it knows. What it hears is what a member has
+//! applied: it may be old, but was true once, and ids never return.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use peers::Limits;
+use prost::Message;
+use revisions::{Member, Members};
+use tokio::task::JoinSet;
+
+/// The kind of question; the question itself is empty.
+pub(crate) const QUESTION: u8 = 1;
+/// A cluster of a thousand members would not fill it.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
+
+/// What one member knows of the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roster {
+    /// Their cluster.
+    pub cluster_id: u64,
+    /// What the teller had applied: a larger index is a newer roster.
+    pub index: u64,
+    /// Ascending by id.
+    pub members: Vec<Member>,
+    /// Ids of those who were removed, ascending.
+    pub removed: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RosterMessage {
+    #[prost(uint64, tag = "1")]
+    index: u64,
+    #[prost(message, repeated, tag = "2")]
+    members: Vec<MemberMessage>,
+    #[prost(fixed64, repeated, tag = "3")]
+    removed: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct MemberMessage {
+    #[prost(fixed64, tag = "1")]
+    id: u64,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(string, repeated, tag = "3")]
+    peer_urls: Vec<String>,
+    #[prost(string, repeated, tag = "4")]
+    client_urls: Vec<String>,
+    #[prost(bool, tag = "5")]
+    is_learner: bool,
+}
+
+/// What this member has applied up to `index`.
+pub(crate) fn encode(members: &Members, index: u64) -> Bytes {
+    let message = RosterMessage {
+        index,
+        members: members.iter().cloned().map(MemberMessage::from).collect(),
+        removed: members.removed().collect(),
+    };
+    message.encode_to_vec().into()
+}
+
+fn decode(cluster_id: u64, bytes: Bytes) -> Result<Roster, String> {
+    let message = RosterMessage::decode(bytes).map_err(|error| error.to_string())?;
+    Ok(Roster {
+        cluster_id,
+        index: message.index,
+        members: message.members.into_iter().map(Member::from).collect(),
+        removed: message.removed,
+    })
+}
+
+impl From<Member> for MemberMessage {
+    fn from(member: Member) -> MemberMessage {
+        MemberMessage {
+            id: member.id,
+            name: member.name,
+            peer_urls: member.peer_urls,
+            client_urls: member.client_urls,
+            is_learner: member.is_learner,
+        }
+    }
+}
+
+impl From<MemberMessage> for Member {
+    fn from(message: MemberMessage) -> Member {
+        Member {
+            id: message.id,
+            name: message.name,
+            peer_urls: message.peer_urls,
+            client_urls: message.client_urls,
+            is_learner: message.is_learner,
+        }
+    }
+}
+
+impl Roster {
+    /// One of the members.
+    pub fn member(&self, id: u64) -> Option<&Member> {
+        self.members.iter().find(|member| member.id == id)
+    }
+
+    /// Asks at all these peer URLs at once, and waits as long as `patience` for
+    /// whoever is slow: the rosters, the newest first, and why there are no more
+    /// of them. Needs a tokio runtime.
+    pub async fn ask(peer_urls: &[String], patience: Duration) -> (Vec<Roster>, Vec<String>) {
+        let mut asked = JoinSet::new();
+        for url in peer_urls {
+            asked.spawn(ask_one(url.clone(), patience));
+        }
+        let (mut rosters, mut reasons) = (Vec::new(), Vec::new());
+        while let Some(outcome) = asked.join_next().await {
+            match outcome.expect("asking does not panic, and nobody cancels it") {
+                // A member that waits to be filled knows nobody.
+                Ok(roster) if roster.members.is_empty() => {}
+                Ok(roster) => rosters.push(roster),
+                Err(reason) => reasons.push(reason),
+            }
+        }
+        rosters.sort_by_key(|roster| std::cmp::Reverse(roster.index));
+        reasons.sort();
+        (rosters, reasons)
+    }
+}
+
+async fn ask_one(url: String, patience: Duration) -> Result<Roster, String> {
+    let address = crate::transport::address(&url)
+        .ok_or_else(|| format!("{url} is no peer URL: write http://host:port"))?;
+    let limits = Limits {
+        payload_bytes_max: ANSWER_BYTES_MAX,
+        connect_timeout: patience,
+        greeting_timeout: patience,
+        ..Limits::default()
+    };
+    let told = peers::ask(&address, QUESTION, Bytes::new(), &limits).await;
+    let told = told.map_err(|error| error.to_string())?;
+    let read = decode(told.cluster, told.answer);
+    read.map_err(|error| format!("{address}: its answer cannot be read: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_understood() {
+        let roster = Roster {
+            cluster_id: 9,
+            index: 1 << 40,
+            members: vec![
+                Member {
+                    id: u64::MAX,
+                    name: "a".into(),
+                    peer_urls: vec!["http://h:1".into(), "http://h:2".into()],
+                    client_urls: vec!["http://h:3".into()],
+                    is_learner: true,
+                },
+                Member::default(),
+            ],
+            removed: vec![1, 7],
+        };
+        let message = RosterMessage {
+            index: roster.index,
+            members: roster.members.iter().cloned().map(Into::into).collect(),
+            removed: roster.removed.clone(),
+        };
+        let bytes = Bytes::from(message.encode_to_vec());
+        assert_eq!(decode(9, bytes.clone()), Ok(roster));
+        assert!(decode(9, bytes.slice(..bytes.len() - 1)).is_err());
+    }
+
+    #[test]
+    fn an_address_without_a_member_is_a_reason() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let urls = ["a:1".to_owned(), "http://127.0.0.1:1".to_owned()];
+        let (rosters, reasons) = runtime.block_on(Roster::ask(&urls, Duration::from_secs(60)));
+        assert_eq!(rosters, []);
+        assert_eq!(reasons.len(), 2, "{reasons:?}");
+        assert!(reasons[0].starts_with("127.0.0.1:1: cannot connect"));
+        assert!(reasons[1].starts_with("a:1 is no peer URL"));
+    }
+}

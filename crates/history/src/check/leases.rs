@@ -1,0 +1,180 @@
+//! Leases: what they hold, and when they may end.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::{Case, completed::Witness, evidence};
+use crate::{Change, Entry, Moment, Operation, Request, Rule, Violation};
+
+const NANOSECONDS: u64 = 1_000_000_000;
+
+/// What is known of one lease.
+#[derive(Default)]
+struct Lease<'a> {
+    /// The one that must live longest: until when, and who was told so.
+    lives: Option<(Moment, &'a Operation)>,
+    /// The last renewal that succeeded, by its beginning.
+    renewed: Option<&'a Operation>,
+    revocations: Vec<&'a Operation>,
+    /// Its keys at the revision that the walk has reached.
+    keys: BTreeSet<&'a str>,
+    /// The revision at which its keys went.
+    ended: Option<i64>,
+}
+
+/// All of them, at one revision of the ledger.
+#[derive(Default)]
+pub(super) struct Leases<'a> {
+    all: HashMap<i64, Lease<'a>>,
+}
+
+impl<'a> Leases<'a> {
+    pub fn of(case: &Case<'a>) -> Leases<'a> {
+        let mut leases = Leases::default();
+        for operation in &case.history.operations {
+            match operation.request {
+                Request::Grant { lease, seconds } => {
+                    // Unanswered it may have been granted, no earlier than that.
+                    let seconds = operation.answer().map_or(seconds, |it| it.seconds);
+                    if operation.answer().is_some() || operation.is_unknown() {
+                        leases.lives(case, lease, operation, seconds);
+                    }
+                }
+                Request::Renew { lease } => {
+                    if let Some(answer) = operation.answer().filter(|it| it.succeeded) {
+                        leases.lives(case, lease, operation, answer.seconds);
+                        let renewed = &mut leases.all.entry(lease).or_default().renewed;
+                        if renewed.is_none_or(|before| before.called < operation.called) {
+                            *renewed = Some(operation);
+                        }
+                    }
+                }
+                Request::Revoke { lease } => {
+                    if operation.answer().is_some() || operation.is_unknown() {
+                        let lease = leases.all.entry(lease).or_default();
+                        lease.revocations.push(operation);
+                    }
+                }
+                _ => {}
+            }
+        }
+        leases
+    }
+
+    /// Since it was asked for this lease lives for so long, by our clock.
+    fn lives(&mut self, case: &Case<'a>, lease: i64, since: &'a Operation, seconds: i64) {
+        let time = NANOSECONDS * seconds.max(0).unsigned_abs() * 100;
+        let until = since.called + time / (100 + case.history.clock_error_percent);
+        let lives = &mut self.all.entry(lease).or_default().lives;
+        if lives.is_none_or(|(before, _)| before < until) {
+            *lives = Some((until, since));
+        }
+    }
+
+    /// Whether this is the end of a lease; if it is one that may not be, that
+    /// is told.
+    pub fn ends(&mut self, case: &mut Case<'a>, entry: &Entry) -> bool {
+        let Some(id) = self.holder(entry) else {
+            return false;
+        };
+        let lease = self.all.get_mut(&id).expect("it holds keys");
+        let gone: BTreeSet<&str> = entry.changes.iter().map(Change::key).collect();
+        if gone != lease.keys {
+            return false;
+        }
+        lease.ended = Some(entry.revision);
+        let revoked = lease.revocations.iter().any(|it| {
+            let before = case.completed.before(it.called);
+            before.is_none_or(|(before, _)| before < entry.revision)
+        });
+        let known = case.completed.known_from(entry.revision);
+        if let (false, Some((known, witness)), Some((until, renewal))) =
+            (revoked, known, lease.lives)
+            && known < until
+        {
+            let short = (until - known) as f64 / 1e9;
+            let text = format!(
+                "lease {id} ended at revision {} at least {short:.3} s too early",
+                entry.revision
+            );
+            tell(case, text, &[renewal], Some(witness));
+        }
+        true
+    }
+
+    /// The lease that holds all that goes, if nothing but that happens.
+    fn holder(&self, entry: &Entry) -> Option<i64> {
+        let first = entry.changes.first()?;
+        let deletes = |change: &Change| matches!(change, Change::Delete { .. });
+        if !entry.changes.iter().all(deletes) {
+            return None;
+        }
+        let holds = |lease: &Lease<'_>| lease.keys.contains(first.key());
+        let mut holders = self.all.iter().filter(|(_, lease)| holds(lease));
+        holders.next().map(|(id, _)| *id)
+    }
+
+    /// Goes on to the next revision.
+    pub fn follow(&mut self, case: &mut Case<'a>, entry: &'a Entry) {
+        for change in &entry.changes {
+            if let Some(before) = case.ledger.at(change.key(), entry.revision - 1)
+                && let Some(lease) = self.all.get_mut(&before.lease)
+            {
+                lease.keys.remove(change.key());
+            }
+            let Change::Put(version) = change else {
+                continue;
+            };
+            if version.lease == 0 {
+                continue;
+            }
+            let lease = self.all.entry(version.lease).or_default();
+            lease.keys.insert(&version.key);
+            if let Some(ended) = lease.ended {
+                let text = format!(
+                    "revision {} attaches to lease {}, which ended at revision {ended}",
+                    entry.revision, version.lease
+                );
+                tell(case, text, &[], None);
+            }
+        }
+    }
+
+    /// Renewals after the end, and what revocations left behind.
+    pub fn conclude(&self, case: &mut Case<'a>) {
+        for (id, lease) in &self.all {
+            let known = lease
+                .ended
+                .and_then(|ended| case.completed.known_from(ended));
+            if let (Some((known, witness)), Some(renewal)) = (known, lease.renewed)
+                && known < renewal.called
+            {
+                let text = format!("lease {id} was renewed after its keys had gone");
+                tell(case, text, &[renewal], Some(witness));
+            }
+            let revoked = lease.revocations.iter().filter(|it| it.answer().is_some());
+            let revoked: Vec<&Operation> = revoked.copied().collect();
+            if let ([first, ..], false) = (&revoked[..], lease.keys.is_empty()) {
+                let text = format!("lease {id} was revoked, and still holds {:?}", lease.keys);
+                tell(case, text, &[first], None);
+            }
+        }
+    }
+}
+
+fn tell(case: &mut Case<'_>, text: String, operations: &[&Operation], witness: Option<Witness>) {
+    let mut all: Vec<_> = operations.iter().map(|it| evidence(it)).collect();
+    match witness {
+        Some(Witness::Operation(index)) => all.push(evidence(&case.history.operations[index])),
+        Some(Witness::Watch(index)) => {
+            let watch = &case.history.watches[index];
+            let what = format!("client {} saw it in a watch", watch.client);
+            all.push((watch.called, watch.called, what));
+        }
+        None => {}
+    }
+    case.violations.push(Violation {
+        rule: Rule::Lease,
+        text,
+        evidence: all,
+    });
+}

@@ -1,0 +1,142 @@
+//! How a member of a cluster is started.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{Durability, Error, Node};
+
+/// Options of a [`Node`].
+///
+/// ```no_run
+/// # fn main() -> Result<(), inkstone::Error> {
+/// // The same on the other two machines, with their own name.
+/// let node = inkstone::NodeOptions::new("a", "data")
+///     .cluster_token("orders")
+///     .founder("a", "10.0.0.1:7400")
+///     .founder("b", "10.0.0.2:7400")
+///     .founder("c", "10.0.0.3:7400")
+///     .start()?;
+/// node.wait_for_leader().wait()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    pub(super) name: String,
+    pub(super) token: String,
+    pub(super) founders: Vec<Founder>,
+    pub(super) listen: Option<String>,
+    pub(super) listener: Option<Arc<TcpListener>>,
+    pub(super) node: cluster::NodeOptions,
+}
+
+/// A member that the cluster starts with.
+#[derive(Clone, Debug)]
+pub(super) struct Founder {
+    pub name: String,
+    pub address: String,
+}
+
+impl NodeOptions {
+    /// A member of this name, which keeps everything in this directory; it is
+    /// made when missing. Nobody founds the cluster yet.
+    pub fn new(name: impl Into<String>, directory: impl Into<PathBuf>) -> NodeOptions {
+        let mut node = cluster::NodeOptions::new(directory);
+        node.machine.quota_bytes = None;
+        NodeOptions {
+            name: name.into(),
+            token: "inkstone".to_owned(),
+            founders: Vec::new(),
+            listen: None,
+            listener: None,
+            node,
+        }
+    }
+
+    /// Sets clusters apart whose members could take each other for their own:
+    /// members of another token are refused. The same for all founders.
+    #[must_use]
+    pub fn cluster_token(mut self, token: impl Into<String>) -> NodeOptions {
+        self.token = token.into();
+        self
+    }
+
+    /// A member that the cluster starts with, and the `host:port` where the
+    /// others reach it. All founders, this member included, are told the same
+    /// list: ids are computed from it. What a directory began with stands; at
+    /// later starts the list may be left out, and is not looked at.
+    #[must_use]
+    pub fn founder(mut self, name: impl Into<String>, address: impl Into<String>) -> NodeOptions {
+        self.founders.push(Founder {
+            name: name.into(),
+            address: address.into(),
+        });
+        self
+    }
+
+    /// Where to listen for the other members, as `host:port`. Without it: where
+    /// they expect this one, as the founders say, or as they said when the
+    /// directory began.
+    #[must_use]
+    pub fn listen(mut self, address: impl Into<String>) -> NodeOptions {
+        self.listen = Some(address.into());
+        self
+    }
+
+    /// A socket that listens already, instead of [`NodeOptions::listen`]: one
+    /// that a supervisor hands over, or one that was bound to learn its port.
+    #[must_use]
+    pub fn listener(mut self, listener: TcpListener) -> NodeOptions {
+        self.listener = Some(Arc::new(listener));
+        self
+    }
+
+    /// When a member counts itself among those that have a write. With
+    /// [`Durability::Os`] on all members a write survives the loss of any
+    /// minority of machines, but not of the power of all.
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> NodeOptions {
+        self.node.machine.engine.durability = durability.into();
+        self
+    }
+
+    /// As [`Options::segment_bytes`](crate::Options::segment_bytes); the same
+    /// on all members, because a batch that one has room for must fit into the
+    /// others' segments.
+    #[must_use]
+    pub fn segment_bytes(mut self, bytes: u64) -> NodeOptions {
+        self.node.machine.engine.segment_bytes = bytes;
+        self
+    }
+
+    /// As [`Options::memory_bytes_max`](crate::Options::memory_bytes_max).
+    #[must_use]
+    pub fn memory_bytes_max(mut self, bytes: u64) -> NodeOptions {
+        self.node.machine.engine.memory_bytes_max = bytes;
+        self
+    }
+
+    /// How often a leader lets the others hear of it: 100 ms unless told
+    /// otherwise. About the time of a round trip.
+    #[must_use]
+    pub fn heartbeat_interval(mut self, interval: Duration) -> NodeOptions {
+        self.node.heartbeat_interval = interval;
+        self
+    }
+
+    /// After so long without a leader members stand for election: 1 s unless
+    /// told otherwise. Ten heartbeats are a good measure, two the least. Writes
+    /// and reads that find no leader are given up after 5 s and twice this.
+    #[must_use]
+    pub fn election_timeout(mut self, timeout: Duration) -> NodeOptions {
+        self.node.election_timeout = timeout;
+        self
+    }
+
+    /// Starts the member, see [`Node::start`].
+    pub fn start(self) -> Result<Node, Error> {
+        Node::start(self)
+    }
+}

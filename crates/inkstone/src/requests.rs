@@ -1,0 +1,92 @@
+//! What a store and a node ask in the same words.
+
+use bytes::Bytes;
+use cluster::{Node, Pending};
+use etcd_api::etcdserverpb::alarm_request::AlarmAction;
+use etcd_api::etcdserverpb::{AlarmRequest, CompactionRequest, DeleteRangeRequest, PutRequest};
+use revisions::{Command, Reader, Response};
+
+use crate::key_range::KeyRange;
+use crate::{Error, Remedy};
+
+/// Writes one key.
+pub(crate) fn put(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Command {
+    Command::Put(PutRequest {
+        key: key.into(),
+        value: value.into(),
+        ..Default::default()
+    })
+}
+
+/// Deletes one key.
+pub(crate) fn delete(key: impl Into<Bytes>) -> Command {
+    Command::DeleteRange(DeleteRangeRequest {
+        key: key.into(),
+        ..Default::default()
+    })
+}
+
+/// Deletes what is in the range, which is not empty.
+pub(crate) fn delete_range(range: KeyRange) -> Command {
+    Command::DeleteRange(DeleteRangeRequest {
+        key: range.key.into(),
+        range_end: range.range_end.into(),
+        ..Default::default()
+    })
+}
+
+/// Forgets history, and answers when its memory is free.
+pub(crate) fn compact(revision: i64) -> Command {
+    Command::Compact(CompactionRequest {
+        revision,
+        physical: true,
+    })
+}
+
+/// Clears each alarm that is raised.
+pub(crate) fn disarm(reader: &Reader) -> Vec<Command> {
+    let clear = |member: etcd_api::etcdserverpb::AlarmMember| {
+        Command::Alarm(AlarmRequest {
+            action: AlarmAction::Deactivate.into(),
+            member_id: member.member_id,
+            alarm: member.alarm,
+        })
+    };
+    reader.alarms().into_iter().map(clear).collect()
+}
+
+/// Puts a command on its way, unless it is wrong in itself.
+pub(crate) fn propose(node: &Node, command: Command) -> Result<Pending, Error> {
+    revisions::validate::command(&command, usize::MAX).map_err(Error::refused)?;
+    Ok(node.propose(command)?)
+}
+
+/// What a write did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    pub revision: i64,
+    /// Keys that it deleted.
+    pub deleted: u64,
+}
+
+impl Written {
+    pub fn of(response: Response) -> Result<Written, Error> {
+        let (header, deleted) = match response {
+            Response::Put(put) => (put.header, 0),
+            Response::DeleteRange(delete) => (delete.header, delete.deleted),
+            Response::Txn(txn) => (txn.header, 0),
+            Response::Compact(compact) => (compact.header, 0),
+            other => return Err(unexpected(&other)),
+        };
+        Ok(Written {
+            revision: header.map_or(0, |header| header.revision),
+            deleted: u64::try_from(deleted).unwrap_or(0),
+        })
+    }
+}
+
+/// An answer of another kind than the question.
+pub(crate) fn unexpected(response: &Response) -> Error {
+    let message = format!("this command was answered with {response:?}; please report it");
+    Error::new(Remedy::Repair, message)
+}

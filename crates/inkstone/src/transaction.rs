@@ -1,0 +1,184 @@
+//! Changes that depend on what is there.
+
+use bytes::Bytes;
+use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
+use etcd_api::etcdserverpb::request_op::Request;
+use etcd_api::etcdserverpb::response_op::Response as Part;
+use etcd_api::etcdserverpb::{Compare, RangeRequest, RequestOp, TxnRequest, TxnResponse};
+use revisions::{Command, Response};
+
+use crate::requests::unexpected;
+use crate::{Batch, Error, KeyValue};
+
+/// What must be true of a key for a [`Transaction`] to go one way and not the
+/// other.
+#[derive(Clone, Debug)]
+pub struct Condition {
+    compare: Compare,
+}
+
+impl Condition {
+    /// The key does not exist.
+    pub fn missing(key: impl Into<Bytes>) -> Condition {
+        let zero = TargetUnion::CreateRevision(0);
+        Condition::new(key, CompareTarget::Create, CompareResult::Equal, zero)
+    }
+
+    /// The key exists.
+    pub fn exists(key: impl Into<Bytes>) -> Condition {
+        let zero = TargetUnion::CreateRevision(0);
+        Condition::new(key, CompareTarget::Create, CompareResult::Greater, zero)
+    }
+
+    /// The key exists and has this value.
+    pub fn value(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Condition {
+        let value = TargetUnion::Value(value.into());
+        Condition::new(key, CompareTarget::Value, CompareResult::Equal, value)
+    }
+
+    /// The key was last written by this revision ([`KeyValue::mod_revision`]):
+    /// nobody has touched it since it was read. Unlike a comparison of values,
+    /// it also sees a value that went away and came back.
+    pub fn written_by(key: impl Into<Bytes>, revision: i64) -> Condition {
+        let revision = TargetUnion::ModRevision(revision);
+        Condition::new(key, CompareTarget::Mod, CompareResult::Equal, revision)
+    }
+
+    fn new(
+        key: impl Into<Bytes>,
+        target: CompareTarget,
+        result: CompareResult,
+        wanted: TargetUnion,
+    ) -> Condition {
+        Condition {
+            compare: Compare {
+                key: key.into(),
+                result: result.into(),
+                target: target.into(),
+                target_union: Some(wanted),
+                ..Default::default()
+            },
+        }
+    }
+}
+
+/// If all conditions hold, one batch; otherwise another. Decided and done at
+/// one moment, as one revision.
+///
+/// ```
+/// # fn main() -> Result<(), inkstone::Error> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let store = inkstone::Options::new(directory.path().join("data"))
+/// #     .segment_bytes(1 << 20).open()?;
+/// use inkstone::{Batch, Condition, Transaction};
+///
+/// // Whoever comes first has the job; the others learn who that is.
+/// let take = |who: &'static str| {
+///     Transaction::new()
+///         .when(Condition::missing("job"))
+///         .then(Batch::new().put("job", who))
+///         .read("job")
+/// };
+/// assert!(store.transact(take("ada"))?.succeeded);
+/// let late = store.transact(take("grace"))?;
+/// assert!(!late.succeeded);
+/// assert_eq!(late.entries[0].value, "ada");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Transaction {
+    conditions: Vec<Compare>,
+    then: Batch,
+    otherwise: Batch,
+    reads: Vec<RequestOp>,
+}
+
+impl Transaction {
+    /// Without conditions, which hold, and without changes.
+    pub fn new() -> Transaction {
+        Transaction::default()
+    }
+
+    /// Adds a condition; all of them must hold.
+    #[must_use]
+    pub fn when(mut self, condition: Condition) -> Transaction {
+        self.conditions.push(condition.compare);
+        self
+    }
+
+    /// What is done when all conditions hold.
+    #[must_use]
+    pub fn then(mut self, batch: Batch) -> Transaction {
+        self.then = batch;
+        self
+    }
+
+    /// What is done when one does not hold.
+    #[must_use]
+    pub fn otherwise(mut self, batch: Batch) -> Transaction {
+        self.otherwise = batch;
+        self
+    }
+
+    /// Brings back a key as it is after the changes, whichever way it goes.
+    #[must_use]
+    pub fn read(mut self, key: impl Into<Bytes>) -> Transaction {
+        let range = RangeRequest {
+            key: key.into(),
+            ..Default::default()
+        };
+        self.reads.push(RequestOp {
+            request: Some(Request::RequestRange(range)),
+        });
+        self
+    }
+
+    pub(crate) fn into_command(self) -> Command {
+        let with_reads = |batch: Batch| {
+            let mut operations = batch.into_operations();
+            operations.extend(self.reads.iter().cloned());
+            operations
+        };
+        Command::Txn(TxnRequest {
+            success: with_reads(self.then),
+            failure: with_reads(self.otherwise),
+            compare: self.conditions,
+        })
+    }
+}
+
+/// What became of a [`Transaction`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transacted {
+    /// All conditions held.
+    pub succeeded: bool,
+    /// The store's revision after it.
+    pub revision: i64,
+    /// The keys asked for with [`Transaction::read`] that exist, in that order.
+    pub entries: Vec<KeyValue>,
+}
+
+impl Transacted {
+    pub(crate) fn of(response: Response) -> Result<Transacted, Error> {
+        match response {
+            Response::Txn(txn) => Ok(Transacted::of_txn(txn)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn of_txn(txn: TxnResponse) -> Transacted {
+        let ranges = txn
+            .responses
+            .iter()
+            .filter_map(|part| match &part.response {
+                Some(Part::ResponseRange(range)) => Some(&range.kvs),
+                _ => None,
+            });
+        Transacted {
+            succeeded: txn.succeeded,
+            revision: txn.header.as_ref().map_or(0, |header| header.revision),
+            entries: ranges.flatten().map(KeyValue::from).collect(),
+        }
+    }
+}

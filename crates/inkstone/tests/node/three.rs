@@ -1,0 +1,122 @@
+//! What the tests share: three members, each with a directory of its own.
+
+#![expect(clippy::disallowed_methods, reason = "a member is given bound sockets")]
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use inkstone::{Answer, Error, Node, NodeOptions, Remedy};
+
+pub const NAMES: [&str; 3] = ["a", "b", "c"];
+
+pub struct Three {
+    addresses: Vec<String>,
+    nodes: Vec<Option<Node>>,
+    place: tempfile::TempDir,
+}
+
+impl Three {
+    /// Three members that elect whom they like.
+    pub fn start() -> Three {
+        Three::start_with(|options, _| options)
+    }
+
+    /// Nobody but the first stands for election within an hour, unless asked to.
+    pub fn start_with_patience() -> Three {
+        Three::start_with(|options, number| match number {
+            0 => options,
+            _ => options.election_timeout(Duration::from_secs(3600)),
+        })
+    }
+
+    fn start_with(change: impl Fn(NodeOptions, usize) -> NodeOptions) -> Three {
+        let listeners: Vec<_> = NAMES.iter().map(|_| listener()).collect();
+        let address = |listener: &TcpListener| listener.local_addr().unwrap().to_string();
+        let mut three = Three {
+            addresses: listeners.iter().map(address).collect(),
+            nodes: Vec::new(),
+            place: tempfile::tempdir().unwrap(),
+        };
+        for (number, listener) in listeners.into_iter().enumerate() {
+            let options = change(three.founding(number).listener(listener), number);
+            three.nodes.push(Some(options.start().unwrap()));
+        }
+        three
+    }
+
+    /// Options that name nobody but the member itself.
+    pub fn options(&self, number: usize) -> NodeOptions {
+        NodeOptions::new(NAMES[number], self.directory(number))
+            .segment_bytes(1 << 20)
+            .heartbeat_interval(Duration::from_millis(20))
+            .election_timeout(Duration::from_millis(200))
+    }
+
+    fn founding(&self, number: usize) -> NodeOptions {
+        let members = NAMES.iter().zip(&self.addresses);
+        members.fold(self.options(number), |options, (name, address)| {
+            options.founder(*name, address)
+        })
+    }
+
+    pub fn directory(&self, number: usize) -> PathBuf {
+        self.place.path().join(NAMES[number])
+    }
+
+    pub fn node(&self, number: usize) -> &Node {
+        self.nodes[number].as_ref().unwrap()
+    }
+
+    pub fn stop(&mut self, number: usize) {
+        self.nodes[number].take().unwrap().stop();
+    }
+
+    /// From its directory: what the founders said is kept there.
+    pub fn restart(&mut self, number: usize) {
+        self.nodes[number] = Some(self.options(number).start().unwrap());
+    }
+
+    /// Who leads, by its place among the three.
+    pub fn leader(&self, asked: usize) -> usize {
+        let led = self.node(asked).wait_for_leader().wait().unwrap();
+        let running = |number: &usize| self.nodes[*number].is_some();
+        let mut numbers = (0..3).filter(running);
+        let found = numbers.find(|&number| Some(self.node(number).id()) == led.leader);
+        found.expect("the leader is one of those that run")
+    }
+}
+
+pub fn listener() -> TcpListener {
+    TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+/// Asks again where the lead has just changed.
+pub fn surely<T>(call: impl Fn() -> Result<T, Error>) -> T {
+    for _ in 0..100 {
+        match call() {
+            Ok(outcome) => return outcome,
+            Err(error) if [Remedy::LookFirst, Remedy::Retry].contains(&error.remedy()) => {
+                eprintln!("again: {error}");
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("no leader was found");
+}
+
+pub fn put(node: &Node, key: &str, value: &str) -> i64 {
+    surely(|| node.put(key.to_owned(), value.to_owned()).wait())
+}
+
+/// Linearizable.
+pub fn get(node: &Node, key: &str) -> Option<String> {
+    let found = surely(|| node.get(key).wait());
+    found.map(|entry| String::from_utf8(entry.value.to_vec()).unwrap())
+}
+
+/// What must happen, and happens soon.
+pub fn in_time<T>(mut answer: Answer<'_, T>) -> Result<T, Error> {
+    let outcome = answer.wait_at_most(Duration::from_secs(60));
+    outcome.expect("this was waited for in vain")
+}

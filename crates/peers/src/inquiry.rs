@@ -1,0 +1,154 @@
+//! Questions of those who are no members, or do not know yet that they are.
+//!
+//! ```text
+//!   asker                               member
+//!     │ hello, without any id ───────────► │
+//!     │ ◄──────────────────────── welcome  │  who listens here
+//!     │ question ────────────────────────► │  one frame
+//!     │ ◄───────────────────────── answer  │  one frame, then the end
+//! ```
+//!
+//! A process that joins a cluster knows addresses and nothing else: not the
+//! cluster's id, not the members', not even its own. So this lane asks for none,
+//! and what is answered here is for everyone who reaches the port.
+
+use bytes::Bytes;
+use tokio::io::AsyncWriteExt;
+use tokio::time::timeout;
+
+use crate::dial::{connect, no_welcome};
+use crate::format::{Frame, Hello, Welcome, role};
+use crate::frames::FrameReader;
+use crate::outgoing::Outgoing;
+use crate::shared::Shared;
+use crate::socket::{self, Socket};
+use crate::{Lane, Limits, LinkError, greet};
+
+/// Longest question: a stranger may not make a member hold more.
+const QUESTION_BYTES_MAX: usize = 4 << 10;
+
+/// An answer, and who gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The cluster it belongs to.
+    pub cluster: u64,
+    /// Its id.
+    pub member: u64,
+    /// What [`crate::Handler::inquiry`] said there.
+    pub answer: Bytes,
+}
+
+/// Asks whoever listens at `address` (`host:port`) one question; within
+/// `connect_timeout` and `greeting_timeout` of `limits`. Needs a tokio runtime,
+/// and no [`crate::Peers`].
+pub async fn ask(
+    address: &str,
+    kind: u8,
+    question: Bytes,
+    limits: &Limits,
+) -> Result<Told, LinkError> {
+    let late = |within| LinkError::Timeout {
+        address: address.to_owned(),
+        within,
+    };
+    let connecting = timeout(limits.connect_timeout, connect(limits, address));
+    let socket = connecting
+        .await
+        .map_err(|_| late(limits.connect_timeout))??;
+    let asking = exchange(address, kind, question, limits, socket);
+    let asked = timeout(limits.greeting_timeout, asking).await;
+    asked.map_err(|_| late(limits.greeting_timeout))?
+}
+
+async fn exchange(
+    address: &str,
+    kind: u8,
+    question: Bytes,
+    limits: &Limits,
+    mut socket: Socket,
+) -> Result<Told, LinkError> {
+    let hello = Hello {
+        lane: Lane::Inquiry,
+        cluster: 0,
+        sender: 0,
+        receiver: 0,
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let welcome = greet::introduce(&mut socket, &hello).await;
+    let welcome = welcome.map_err(|error| no_welcome(address, error))?;
+    let Welcome {
+        cluster, member, ..
+    } = welcome;
+    if let Err(refusal) = welcome.verdict {
+        return Err(LinkError::Refused {
+            address: address.to_owned(),
+            refusal,
+            text: welcome.reason,
+        });
+    }
+    let frame = question_and_answer(kind, question, limits, socket).await;
+    match frame {
+        Ok(frame) if frame.role == role::ANSWER => Ok(Told {
+            cluster,
+            member,
+            answer: frame.payload,
+        }),
+        Ok(frame) => Err(broken(address, &String::from_utf8_lossy(&frame.payload))),
+        Err(reason) => Err(broken(address, &reason)),
+    }
+}
+
+async fn question_and_answer(
+    kind: u8,
+    question: Bytes,
+    limits: &Limits,
+    socket: Socket,
+) -> Result<Frame, String> {
+    let (read, mut write) = socket::split(socket);
+    let mut outgoing = Outgoing::default();
+    outgoing.push(kind, role::PLAIN, &[question]);
+    outgoing
+        .write(&mut write)
+        .await
+        .map_err(|error| error.to_string())?;
+    let mut frames = FrameReader::new(read, limits.payload_bytes_max);
+    match frames.next().await {
+        Ok(Some(frame)) => Ok(frame),
+        Ok(None) => Err("it was closed before the answer".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn broken(address: &str, reason: &str) -> LinkError {
+    LinkError::Broken {
+        address: address.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+/// The listener's part, after the greetings.
+pub(crate) async fn serve(shared: &Shared, socket: Socket) {
+    // Who does not ask, or does not listen, is hung up on.
+    let _ = timeout(shared.limits.greeting_timeout, answer(shared, socket)).await;
+}
+
+async fn answer(shared: &Shared, socket: Socket) {
+    let (read, mut write) = socket::split(socket);
+    let mut frames = FrameReader::new(read, QUESTION_BYTES_MAX);
+    let question = match frames.next().await {
+        Ok(Some(frame)) if frame.role == role::PLAIN => frame,
+        Ok(_) => return,
+        Err(error) => return tracing::debug!("a question cannot be read: {error}"),
+    };
+    let kind = question.kind;
+    let (role, body) = match shared.handler.inquiry(kind, question.payload) {
+        Ok(body) => (role::ANSWER, body),
+        Err(reason) => (role::REFUSAL, Bytes::from(reason)),
+    };
+    let mut outgoing = Outgoing::default();
+    outgoing.push(kind, role, &[body]);
+    if outgoing.write(&mut write).await.is_ok() {
+        // Who has hung up already has heard enough.
+        let _ = write.shutdown().await;
+    }
+}

@@ -1,0 +1,75 @@
+//! Questions of those who know an address and no ids.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use bytes::Bytes;
+use peers::{Limits, LinkError, Told, ask};
+use support::{CLUSTER, GREETING_BYTES, frame, member, read, read_all};
+
+const INQUIRY: u8 = 5;
+/// A kind that [`support::Recorder`] answers with the question.
+const ECHO: u8 = 1;
+
+fn limits() -> Limits {
+    Limits {
+        connect_timeout: support::PATIENCE,
+        greeting_timeout: support::PATIENCE,
+        ..Limits::default()
+    }
+}
+
+#[tokio::test]
+async fn whoever_asks_is_told_who_answers_and_for_which_cluster() {
+    let two = member(2);
+    let told = ask(&two.address, ECHO, Bytes::from("who?"), &limits()).await;
+    let expected = Told {
+        cluster: CLUSTER,
+        member: 2,
+        answer: Bytes::from("who?"),
+    };
+    assert_eq!(told, Ok(expected));
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_comes_back_with_the_reason() {
+    let two = member(2);
+    let error = ask(&two.address, 9, Bytes::new(), &limits()).await;
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("questions of kind 9"), "{text}");
+    let long = Bytes::from(vec![0; 5_000]);
+    let error = ask(&two.address, ECHO, long, &limits()).await.unwrap_err();
+    assert!(matches!(error, LinkError::Broken { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn an_address_without_a_member_says_what_is_there() {
+    let nobody = support::listener();
+    let address = nobody.local_addr().unwrap().to_string();
+    let silent = Limits {
+        greeting_timeout: Duration::from_millis(100),
+        ..limits()
+    };
+    let error = ask(&address, ECHO, Bytes::new(), &silent).await;
+    assert!(matches!(error, Err(LinkError::Timeout { .. })), "{error:?}");
+    drop(nobody);
+    let error = ask(&address, ECHO, Bytes::new(), &limits()).await;
+    assert!(matches!(error, Err(LinkError::Connect { .. })), "{error:?}");
+}
+
+#[test]
+fn a_question_and_its_answer_are_as_documented() {
+    let mut options = support::options(2);
+    options.0.release = "r2".to_owned();
+    let two = support::start(options);
+    let mut socket = TcpStream::connect(&two.address).unwrap();
+    socket.write_all(&support::hello(0, 0, 0, INQUIRY)).unwrap();
+    let welcome = read(&mut socket, GREETING_BYTES);
+    assert_eq!(welcome, support::welcome(CLUSTER, 2));
+    socket.write_all(&frame(ECHO, 0, b"who?")).unwrap();
+    assert_eq!(read_all(&mut socket), frame(ECHO, 1, b"who?"));
+}

@@ -1,0 +1,255 @@
+//! What a process asks the others before its data directory begins.
+//!
+//! ```text
+//!   --initial-cluster-state=new       does anyone know me as started?   then refuse
+//!   --initial-cluster-state=existing  who are you all, and who am I?    then join
+//! ```
+//!
+//! A member that has lost its directory must not begin anew under its old name:
+//! it would vote again where it has voted, and forget what it has acknowledged.
+//! Its own flags look as they did on its first day, so only the others can tell.
+//! When nobody answers, all begin together.
+//!
+//! The rules of joining are etcd's: `--initial-cluster` lists everybody, the
+//! newcomer included, with the peer URLs that the cluster knows.
+
+use std::time::Duration;
+
+use cluster::Roster;
+use revisions::Member;
+
+use crate::Error;
+use crate::config::{Config, Founder, Url};
+use crate::identity::Identity;
+use crate::membership::Membership;
+
+/// As long as etcd waits for word of itself.
+const NEW_PATIENCE: Duration = Duration::from_secs(1);
+/// Who joins needs an answer, and waits longer for it.
+const JOIN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who this member is, of a directory without its file `MEMBER`: one that is
+/// empty, or in which a crash came between the first data and the file.
+pub(crate) fn introduce(config: &Config, holds_data: bool) -> Result<Membership, Error> {
+    let described = Membership::of(config)?;
+    if config.joins {
+        let (rosters, reasons) = ask(config, JOIN_PATIENCE)?;
+        let membership = joined(config, &rosters, &reasons)?;
+        refuse_if_known(membership.identity.member, &rosters, holds_data)?;
+        return Ok(membership);
+    }
+    if !described.identity.stands_alone() {
+        let (rosters, _) = ask(config, NEW_PATIENCE)?;
+        refuse_if_known(described.identity.member, &rosters, holds_data)?;
+    }
+    Ok(described)
+}
+
+/// What the other members of `--initial-cluster` say, the newest first, and why
+/// others say nothing.
+fn ask(config: &Config, patience: Duration) -> Result<(Vec<Roster>, Vec<String>), Error> {
+    let others = config.founders.iter().filter(|it| it.name != config.name);
+    let urls: Vec<String> = others.flat_map(|other| texts(&other.peer_urls)).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::Threads)?;
+    let answers = runtime.block_on(Roster::ask(&urls, patience));
+    // A name that is still being looked up keeps nobody waiting.
+    runtime.shutdown_background();
+    Ok(answers)
+}
+
+/// The others must not know this member as one that has gone, nor, if it holds
+/// nothing, as one that has been up.
+fn refuse_if_known(member: u64, rosters: &[Roster], holds_data: bool) -> Result<(), Error> {
+    if rosters
+        .iter()
+        .any(|roster| roster.removed.contains(&member))
+    {
+        return Err(Error::Removed { member });
+    }
+    let known = rosters.iter().filter_map(|roster| roster.member(member));
+    match known.into_iter().any(was_up) {
+        true if !holds_data => Err(Error::Bootstrapped { member }),
+        _ => Ok(()),
+    }
+}
+
+/// It has told its name once.
+fn was_up(member: &Member) -> bool {
+    member.is_started() || !member.client_urls.is_empty()
+}
+
+/// The newcomer's place in the newest roster that fits what the flags list.
+fn joined(config: &Config, rosters: &[Roster], reasons: &[String]) -> Result<Membership, Error> {
+    let mut misfit = None;
+    for roster in rosters {
+        match place(config, roster) {
+            Ok(member) => {
+                return Ok(Membership {
+                    identity: Identity {
+                        member: member.id,
+                        cluster: roster.cluster_id,
+                    },
+                    peer_urls: member.peer_urls.clone(),
+                });
+            }
+            // Of the newest.
+            Err(what) => misfit = misfit.or(Some((roster, what))),
+        }
+    }
+    Err(match misfit {
+        Some((roster, what)) => Error::NotListed {
+            members: listed(roster),
+            what,
+        },
+        None => Error::NobodyAnswers {
+            reasons: reasons.join("; "),
+        },
+    })
+}
+
+/// Which member this is: everyone of the roster must be listed, and nobody else.
+fn place<'a>(config: &Config, roster: &'a Roster) -> Result<&'a Member, String> {
+    if roster.members.len() != config.founders.len() {
+        return Err("member count is unequal".to_owned());
+    }
+    let mut own = None;
+    for member in &roster.members {
+        let fits = |founder: &&Founder| sorted(&member.peer_urls) == texts(&founder.peer_urls);
+        let founder = config.founders.iter().find(fits).ok_or_else(|| {
+            format!(
+                "PeerURLs: no match found for existing member ({:x}, [{}])",
+                member.id,
+                member.peer_urls.join(" ")
+            )
+        })?;
+        if founder.name == config.name {
+            own = Some(member);
+        }
+    }
+    own.ok_or_else(|| format!("no member has the peer URLs of {}", config.name))
+}
+
+/// Members as people read them.
+fn listed(roster: &Roster) -> String {
+    let members = roster.members.iter().map(|member| {
+        let name = if member.name.is_empty() {
+            "?"
+        } else {
+            &member.name
+        };
+        let urls = member.peer_urls.iter();
+        let listed: Vec<String> = urls.map(|url| format!("{name}={url}")).collect();
+        listed.join(",")
+    });
+    members.collect::<Vec<_>>().join(",")
+}
+
+fn texts(urls: &[Url]) -> Vec<String> {
+    let texts = urls.iter().map(Url::as_str).map(str::to_owned);
+    sorted(&texts.collect::<Vec<_>>())
+}
+
+fn sorted(texts: &[String]) -> Vec<String> {
+    let mut sorted = texts.to_vec();
+    sorted.sort_unstable();
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::testing;
+
+    const LIST: &str = "--initial-cluster=a=http://h:1,b=http://h:2,c=http://h:3";
+
+    fn config(state: &str) -> Config {
+        testing::config(&[
+            "--name=c",
+            LIST,
+            &format!("--initial-cluster-state={state}"),
+            "--initial-advertise-peer-urls=http://h:3",
+        ])
+    }
+
+    fn member(id: u64, name: &str) -> Member {
+        Member {
+            id,
+            name: name.to_owned(),
+            peer_urls: vec![format!("http://h:{id}")],
+            ..Member::default()
+        }
+    }
+
+    fn roster(index: u64, members: Vec<Member>) -> Roster {
+        Roster {
+            cluster_id: 9,
+            index,
+            members,
+            removed: vec![7],
+        }
+    }
+
+    fn three(third: &str) -> Vec<Member> {
+        vec![member(1, "a"), member(2, "b"), member(3, third)]
+    }
+
+    #[test]
+    fn who_joins_takes_the_id_that_the_cluster_gave_it() {
+        let config = config("existing");
+        // One that answers has not heard of the newcomer yet.
+        let old = roster(1, vec![member(1, "a"), member(2, "b")]);
+        let new = roster(2, three(""));
+        for rosters in [vec![new.clone(), old.clone()], vec![old, new]] {
+            let found = joined(&config, &rosters, &[]).unwrap();
+            assert_eq!(
+                found.identity,
+                Identity {
+                    member: 3,
+                    cluster: 9
+                }
+            );
+            assert_eq!(found.peer_urls, ["http://h:3"]);
+        }
+    }
+
+    #[test]
+    fn who_is_not_listed_is_told_in_etcd_s_words() {
+        let config = config("existing");
+        let mut elsewhere = three("");
+        elsewhere[1].peer_urls = vec!["http://h:9".into()];
+        for (rosters, part) in [
+            (vec![], "cannot fetch cluster info from peer urls"),
+            (
+                vec![roster(1, vec![member(1, "a")])],
+                "member count is unequal",
+            ),
+            (
+                vec![roster(1, elsewhere)],
+                "no match found for existing member (2, [http://h:9])",
+            ),
+        ] {
+            let error = joined(&config, &rosters, &["h: no answer".into()]).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_was_up_or_was_removed_must_not_begin_anew() {
+        assert!(refuse_if_known(3, &[], false).is_ok(), "nobody answers");
+        assert!(refuse_if_known(3, &[roster(1, three(""))], false).is_ok());
+        let started = [roster(2, three("")), roster(1, three("c"))];
+        let error = refuse_if_known(3, &started, false).unwrap_err().to_string();
+        let expected = "member 3 has already been bootstrapped";
+        assert!(error.contains(expected), "{error}");
+        assert!(
+            refuse_if_known(3, &started, true).is_ok(),
+            "it has its data"
+        );
+        let removed = refuse_if_known(7, &started, true);
+        assert!(matches!(removed, Err(Error::Removed { member: 7 })));
+    }
+}

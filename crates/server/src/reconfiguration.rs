@@ -1,0 +1,107 @@
+//! Whether the cluster can bear a change of its members: etcd's strict check.
+//!
+//! The member that a client asks looks at its own connections, as in etcd: those
+//! that have held for a while count. What the leader knows of the others' logs it
+//! checks itself, when it evaluates the change.
+
+use std::time::Duration;
+
+use etcd_api::Error as Refusal;
+use revisions::{Command, Members, quorum};
+use tracing::warn;
+
+use crate::backend::Backend;
+
+/// A connection that has held for so long is a good one (etcd's HealthInterval).
+const HEALTH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What this member knows of the others.
+struct View<'a> {
+    members: &'a Members,
+    /// Of this member.
+    own_id: u64,
+    /// For how long another member has been connected, if it is.
+    connected: &'a dyn Fn(u64) -> Option<Duration>,
+}
+
+/// Refuses what would leave too few members.
+pub(crate) fn check(backend: &Backend, command: &Command) -> Result<(), Refusal> {
+    if !backend.config.strict_reconfiguration {
+        return Ok(());
+    }
+    let now = backend.clock.now();
+    let connected = |id| {
+        let since = backend.node.connected_since(id)?;
+        Some(now.saturating_since(since))
+    };
+    let view = View {
+        members: &backend.reader().members(),
+        own_id: backend.identity.member,
+        connected: &connected,
+    };
+    let outcome = view.check(command);
+    if let Err(refusal) = &outcome {
+        let reason = refusal.message();
+        warn!(
+            reason,
+            "rejecting a change of the members; see --strict-reconfig-check"
+        );
+    }
+    outcome
+}
+
+impl View<'_> {
+    fn check(&self, command: &Command) -> Result<(), Refusal> {
+        match command {
+            Command::MemberAdd(request) => self.check_add(request.is_learner),
+            Command::MemberRemove(request) => self.check_remove(request.id),
+            Command::MemberPromote(_) if !self.members.may_promote() => {
+                Err(Refusal::MemberNotEnoughStarted)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The newcomer counts as one that is down.
+    fn check_add(&self, is_learner: bool) -> Result<(), Refusal> {
+        if !is_learner && !self.members.may_add_voter() {
+            return Err(Refusal::MemberNotEnoughStarted);
+        }
+        let voters = self.members.voters().count();
+        match voters == 1 || self.healthy() >= quorum(voters + 1) {
+            true => Ok(()),
+            false => Err(Refusal::Unhealthy),
+        }
+    }
+
+    fn check_remove(&self, id: u64) -> Result<(), Refusal> {
+        let leaver = self.members.get(id).ok_or(Refusal::MemberNotFound)?;
+        if leaver.is_learner {
+            return Ok(());
+        }
+        if !self.members.may_remove(id) {
+            return Err(Refusal::MemberNotEnoughStarted);
+        }
+        // Whoever is down is not missed.
+        if id != self.own_id && (self.connected)(id).is_none() {
+            return Ok(());
+        }
+        let left = self.members.voters().count() - 1;
+        match self.healthy() > quorum(left) {
+            true => Ok(()),
+            false => Err(Refusal::Unhealthy),
+        }
+    }
+
+    /// Voters that have been connected for long enough, this one among them.
+    fn healthy(&self) -> usize {
+        let healthy = |id: u64| {
+            let connected = (self.connected)(id);
+            id == self.own_id || connected.is_some_and(|length| length > HEALTH_INTERVAL)
+        };
+        self.members
+            .voters()
+            .filter(|voter| healthy(voter.id))
+            .count()
+    }
+}

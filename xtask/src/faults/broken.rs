@@ -1,0 +1,70 @@
+//! The trial's own trial: members that serve reads without asking whether they
+//! still lead.
+//!
+//! ```text
+//!   leader   slow clock ── cut off ────── still leads, by its own clock ──► mended
+//!   others                     elect another, acknowledge writes
+//!   clients  read at the old leader: what it shows is over
+//! ```
+//!
+//! With confirmation, clocks do not matter: the cut-off leader answers no read.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use history::{Rule, Violation};
+
+use super::{cross_check::Verdict, links::MEMBERS, trial::Trial};
+use crate::process::{Outcome, cargo, root, run};
+
+/// Millionths that the leader's clock loses.
+const SLOWER: i64 = -800_000;
+const CUT_OFF: Duration = Duration::from_secs(5);
+
+/// The broken program, in a folder of its own: it never lies where a good one is
+/// looked for.
+pub fn build() -> Outcome<PathBuf> {
+    let folder = root().join("target/broken-reads");
+    let mut build = cargo(&["build", "--release", "--bin", "inkstone", "--target-dir"]);
+    build.arg(&folder);
+    run(build.env("RUSTFLAGS", "--cfg inkstone_broken_reads"))?;
+    Ok(folder.join("release/inkstone"))
+}
+
+/// One round of the scene.
+pub async fn slow_leader_cut_off(trial: &Arc<Trial>) -> Outcome {
+    let Some(leader) = trial.leader().await else {
+        return Ok(());
+    };
+    let others: Vec<usize> = (0..MEMBERS).filter(|it| *it != leader).collect();
+    trial.members[leader].clock.set(SLOWER, 0)?;
+    for &other in &others {
+        trial.links.cut(leader, other, false);
+        trial.links.cut(other, leader, false);
+    }
+    tokio::time::sleep(CUT_OFF).await;
+    trial.members[leader].clock.set(0, 0)?;
+    for other in others {
+        trial.links.mend(leader, other);
+        trial.links.mend(other, leader);
+    }
+    Ok(())
+}
+
+/// Both judges must have found stale reads.
+pub fn verdict(violations: &[Violation], other: Option<Verdict>) -> Outcome {
+    let stale = violations
+        .iter()
+        .filter(|it| it.rule == Rule::Order)
+        .count();
+    match (stale, other) {
+        (0, _) => Err("NOT CAUGHT: the checker found no stale read of the broken build".into()),
+        (_, Some(Verdict::Impossible)) => {
+            println!("verdict: caught by both judges, {stale} stale reads");
+            Ok(())
+        }
+        (_, other) => Err(format!(
+            "HALF CAUGHT: the checker found {stale} stale reads; porcupine said {other:?}"
+        )
+        .into()),
+    }
+}

@@ -1,0 +1,167 @@
+//! The end of a trial: everything healed, quiet, and compared.
+
+use std::{sync::Arc, time::Duration};
+
+use etcd_api::etcdserverpb::{
+    HashKvRequest, LeaseLeasesRequest, lease_client::LeaseClient,
+    maintenance_client::MaintenanceClient,
+};
+use history::{Entry, Request};
+use tokio::{task::JoinSet, time::Instant};
+
+use super::{
+    call::{Caller, dial},
+    links::MEMBERS,
+    recorder::Recorder,
+    recovery::Probe,
+    trial::Trial,
+    watchers::{self, END_KEY, FIRST_KEY},
+};
+use crate::process::Outcome;
+
+/// Every call of a client has ended by then.
+const CALLS_END: Duration = Duration::from_secs(30);
+/// Commands that are still under way somewhere are given up by then.
+const QUIET: Duration = Duration::from_secs(8);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Revisions at which the members' hashes are compared.
+const COMPARED: i64 = 6;
+
+/// What the end has shown.
+pub struct Ending {
+    pub ledger: Vec<Entry>,
+    /// Revision and the hash that all members have there.
+    pub hashes: Vec<(i64, u32)>,
+}
+
+/// Waits for the clients, for leases and for what is under way; then all members
+/// must tell the same story.
+pub async fn end(
+    trial: &Trial,
+    recorder: &Arc<Recorder>,
+    clients: JoinSet<Outcome>,
+    watchers: JoinSet<Outcome>,
+    last: tokio::sync::watch::Sender<Option<i64>>,
+) -> Outcome<Ending> {
+    recorder.end();
+    join(clients, CALLS_END, "a client's call").await?;
+    no_lease_is_left(trial).await?;
+    let mut probe = Probe::new(2_000, trial, recorder);
+    probe.everybody(trial).await?;
+    let newest = quiet(trial, recorder).await?;
+    last.send_replace(Some(newest));
+    join(watchers, PATIENCE, "a watch").await?;
+    let ledger = ledger(trial, 0, newest).await?;
+    for member in 1..MEMBERS {
+        if self::ledger(trial, member, newest).await? != ledger {
+            return Err(format!("members a and {member} tell different stories").into());
+        }
+    }
+    let mut hashes = Vec::new();
+    for part in 1..=COMPARED {
+        let revision = (newest * part / COMPARED).max(1);
+        hashes.push((revision, same_hash(trial, revision).await?));
+    }
+    Ok(Ending { ledger, hashes })
+}
+
+async fn join(mut tasks: JoinSet<Outcome>, patience: Duration, what: &str) -> Outcome {
+    let ends = async {
+        while let Some(task) = tasks.join_next().await {
+            task??;
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(patience, ends).await {
+        Ok(ended) => ended,
+        Err(_) => Err(format!("{what} has not come to its end in {} s", patience.as_secs()).into()),
+    }
+}
+
+/// Nobody renews any more: all leases end.
+async fn no_lease_is_left(trial: &Trial) -> Outcome {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let channel = dial(&trial.members[0]).await.ok_or("member a is away")?;
+        let answer = LeaseClient::new(channel)
+            .lease_leases(LeaseLeasesRequest {})
+            .await;
+        let left = answer.map(|it| it.into_inner().leases.len());
+        match left {
+            Ok(0) => return Ok(()),
+            _ if Instant::now() < deadline => tokio::time::sleep(Duration::from_millis(200)).await,
+            Ok(left) => return Err(format!("{left} leases do not end").into()),
+            Err(status) => return Err(status.into()),
+        }
+    }
+}
+
+/// Waits until nothing happens any more; the last revision.
+async fn quiet(trial: &Trial, recorder: &Arc<Recorder>) -> Outcome<i64> {
+    let mut caller = Caller::to_one(3_000, 0, &trial.members[0], recorder);
+    let mut random = environment::randomness::Random::from_seed(0);
+    let deadline = Instant::now() + PATIENCE;
+    let mut seen = (0, Instant::now());
+    while Instant::now() < deadline {
+        let get = Request::Get {
+            key: FIRST_KEY.to_owned(),
+            end: END_KEY.to_owned(),
+            revision: 0,
+            serializable: false,
+        };
+        let called = caller.call(get, Duration::from_secs(10), &mut random).await;
+        let answer = called.as_ref().and_then(|it| it.answer());
+        let revision = answer.ok_or("a healed cluster answers no read")?.revision;
+        if revision != seen.0 {
+            seen = (revision, Instant::now());
+        }
+        if seen.1.elapsed() > QUIET {
+            return Ok(revision);
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    Err("something goes on writing after all clients have ended".into())
+}
+
+/// Every revision, as a member tells it.
+async fn ledger(trial: &Trial, member: usize, newest: i64) -> Outcome<Vec<Entry>> {
+    let name = trial.members[member].name;
+    let channel = dial(&trial.members[member])
+        .await
+        .ok_or("a member is away")?;
+    let opened = watchers::start(channel, FIRST_KEY, END_KEY, 2).await;
+    let (mut stream, _) = opened.ok_or_else(|| format!("no watch at member {name}"))?;
+    let mut ledger: Vec<Entry> = Vec::new();
+    let mut told = 1;
+    while told < newest {
+        let answer = tokio::time::timeout(PATIENCE, stream.next()).await;
+        let answer = answer.ok().flatten();
+        let answer = answer.ok_or_else(|| format!("member {name} tells no more after {told}"))?;
+        for event in &answer.events {
+            let change = watchers::change(event);
+            told = change.modified();
+            match ledger.last_mut() {
+                Some(entry) if entry.revision == told => entry.changes.push(change),
+                _ => ledger.push(Entry {
+                    revision: told,
+                    changes: vec![change],
+                }),
+            }
+        }
+    }
+    Ok(ledger)
+}
+
+async fn same_hash(trial: &Trial, revision: i64) -> Outcome<u32> {
+    let mut hashes = Vec::new();
+    for member in &trial.members {
+        let channel = dial(member).await.ok_or("a member is away")?;
+        let mut client = MaintenanceClient::new(channel);
+        let answer = client.hash_kv(HashKvRequest { revision }).await?;
+        hashes.push(answer.into_inner().hash);
+    }
+    if hashes.iter().any(|hash| *hash != hashes[0]) {
+        return Err(format!("HashKV at revision {revision} differs: {hashes:08x?}").into());
+    }
+    Ok(hashes[0])
+}

@@ -1,0 +1,218 @@
+//! Faults, done and healed.
+
+use std::{
+    fs::File,
+    path::Path,
+    process::{Command, Stdio},
+    sync::Arc,
+    time::Duration,
+};
+
+use environment::randomness::Random;
+use rustix::fs::{FallocateFlags, fallocate};
+use tokio::sync::OwnedMutexGuard;
+
+use super::{clock::FASTER_PERCENT_MAX, kinds::Kind, links::MEMBERS, trial::Trial};
+use crate::process::Outcome;
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+/// Does one fault and heals it. False: another fault is in its way.
+pub async fn inject(trial: Arc<Trial>, kind: Kind, mut random: Random) -> Outcome<bool> {
+    let leads = matches!(
+        kind,
+        Kind::KillLeader | Kind::PauseLeader | Kind::CutOffLeader | Kind::MoveLeader
+    );
+    let member = match leads {
+        true => trial.leader().await,
+        false => Some(random.below(MEMBERS as u64) as usize),
+    };
+    let Some(member) = member else {
+        return Ok(false);
+    };
+    match kind {
+        Kind::Kill | Kind::KillLeader => kill(&trial, &[member], &mut random).await,
+        Kind::KillAll => kill(&trial, &[0, 1, 2], &mut random).await,
+        Kind::Stop => stop(&trial, member, &mut random).await,
+        Kind::PauseShortly => pause(&trial, member, 50 + random.below(750)).await,
+        Kind::PauseLong | Kind::PauseLeader => {
+            pause(&trial, member, 1_500 + random.below(5_000)).await
+        }
+        Kind::CutOff | Kind::CutOffLeader | Kind::Deafen | Kind::Silence | Kind::CutOneWay => {
+            cut(&trial, kind, member, &mut random).await
+        }
+        Kind::Delay => delay(&trial, &mut random).await,
+        Kind::SlowDisk => slow_disk(&trial, member, &mut random).await,
+        Kind::FullDisk => full_disk(&trial, member, &mut random).await,
+        Kind::ClockRate | Kind::WallJump => clocks(&trial, kind, member, &mut random).await,
+        Kind::MoveLeader => {
+            let step = 1 + random.below(MEMBERS as u64 - 1) as usize;
+            trial.move_leader(member, (member + step) % MEMBERS).await
+        }
+    }
+}
+
+async fn some_time(random: &mut Random, least: u64, more: u64) {
+    tokio::time::sleep(MILLISECOND * (least + random.below(more)) as u32).await;
+}
+
+/// Who stops and starts these members, alone; nothing if somebody does already.
+fn take(trial: &Trial, members: &[usize]) -> Option<Vec<OwnedMutexGuard<()>>> {
+    let guards = members
+        .iter()
+        .map(|&it| trial.hands[it].clone().try_lock_owned());
+    guards.collect::<Result<_, _>>().ok()
+}
+
+async fn kill(trial: &Trial, members: &[usize], random: &mut Random) -> Outcome<bool> {
+    let Some(_hands) = take(trial, members) else {
+        return Ok(false);
+    };
+    for &member in members {
+        trial.links.set_process(member, 0);
+        trial.members[member].kill()?;
+    }
+    some_time(random, 10, 4_000).await;
+    for &member in members {
+        trial.start(member)?;
+        some_time(random, 0, 500).await;
+    }
+    Ok(true)
+}
+
+async fn stop(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
+    /// A member that takes longer to stop is killed, as an operator would.
+    const PATIENCE: u32 = 200;
+    let Some(_hands) = take(trial, &[member]) else {
+        return Ok(false);
+    };
+    trial.members[member].ask_to_stop()?;
+    for _ in 0..PATIENCE {
+        if trial.members[member].reap()?.0 {
+            break;
+        }
+        tokio::time::sleep(50 * MILLISECOND).await;
+    }
+    trial.members[member].kill()?;
+    some_time(random, 0, 2_000).await;
+    trial.start(member)?;
+    Ok(true)
+}
+
+async fn pause(trial: &Trial, member: usize, milliseconds: u64) -> Outcome<bool> {
+    let Some(_hands) = take(trial, &[member]) else {
+        return Ok(false);
+    };
+    trial.members[member].freeze()?;
+    tokio::time::sleep(MILLISECOND * milliseconds as u32).await;
+    trial.members[member].thaw()?;
+    Ok(true)
+}
+
+async fn cut(trial: &Trial, kind: Kind, member: usize, random: &mut Random) -> Outcome<bool> {
+    let others = (0..MEMBERS).filter(|it| *it != member);
+    let outward: Vec<_> = others.clone().map(|other| (member, other)).collect();
+    let inward: Vec<_> = others.map(|other| (other, member)).collect();
+    let flows = match kind {
+        Kind::Deafen => inward,
+        Kind::Silence => outward,
+        Kind::CutOneWay => vec![*random.pick(&[outward, inward].concat())],
+        _ => [outward, inward].concat(),
+    };
+    let reset = random.chance(1, 3);
+    for &(from, to) in &flows {
+        trial.links.cut(from, to, reset);
+    }
+    some_time(random, 200, 6_000).await;
+    for (from, to) in flows {
+        trial.links.mend(from, to);
+    }
+    Ok(true)
+}
+
+async fn delay(trial: &Trial, random: &mut Random) -> Outcome<bool> {
+    for from in 0..MEMBERS {
+        for to in (0..MEMBERS).filter(|to| *to != from) {
+            let late = MILLISECOND * random.below(250) as u32;
+            trial.links.delay(from, to, late);
+        }
+    }
+    some_time(random, 500, 6_000).await;
+    for from in 0..MEMBERS {
+        for to in 0..MEMBERS {
+            trial.links.delay(from, to, Duration::ZERO);
+        }
+    }
+    Ok(true)
+}
+
+/// strace holds each durable write back.
+async fn slow_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
+    let Some(process) = trial.members[member].process() else {
+        return Ok(false);
+    };
+    let microseconds = 1_000 * (5 + random.below(300));
+    let calls = "pwritev2,fdatasync,fsync";
+    let mut tracer = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e"])
+        .arg(format!("trace={calls}"))
+        .arg("-e")
+        .arg(format!("inject={calls}:delay_exit={microseconds}"))
+        .args(["-p", &process.to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("cannot start strace: {error}"))?;
+    some_time(random, 500, 6_000).await;
+    // It lets go of the member, which runs on, or has ended with it.
+    let pid = rustix::process::Pid::from_child(&tracer);
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    tokio::task::spawn_blocking(move || tracer.wait()).await??;
+    Ok(true)
+}
+
+/// A file takes all the room that is left.
+async fn full_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
+    let ballast = trial.members[member].root.join("ballast");
+    if ballast.exists() {
+        return Ok(false);
+    }
+    trial.excuse(member);
+    fill(&ballast)?;
+    some_time(random, 500, 6_000).await;
+    std::fs::remove_file(&ballast)?;
+    Ok(true)
+}
+
+fn fill(ballast: &Path) -> Outcome {
+    const LEAST_BYTES: u64 = 4096;
+    let file = File::create(ballast)?;
+    let (mut length, mut part) = (0, 1 << 30);
+    while part >= LEAST_BYTES {
+        match fallocate(&file, FallocateFlags::empty(), length, part) {
+            Ok(()) => length += part,
+            Err(rustix::io::Errno::NOSPC) => part /= 2,
+            Err(error) => return Err(format!("{}: {error}", ballast.display()).into()),
+        }
+    }
+    Ok(())
+}
+
+async fn clocks(trial: &Trial, kind: Kind, member: usize, random: &mut Random) -> Outcome<bool> {
+    let clock = &trial.members[member].clock;
+    match kind {
+        Kind::ClockRate => {
+            let most = FASTER_PERCENT_MAX * 10_000;
+            let rate = random.below(2 * most + 1) as i64 - most as i64;
+            clock.set(rate, 0)?;
+        }
+        _ => {
+            let seconds = random.below(7_200) as i64 - 3_600;
+            clock.set(0, seconds * 1_000_000_000)?;
+        }
+    }
+    some_time(random, 1_000, 7_000).await;
+    clock.set(0, 0)?;
+    Ok(true)
+}

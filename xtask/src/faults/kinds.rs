@@ -1,0 +1,132 @@
+//! What may go wrong, and what is drawn.
+
+use environment::randomness::Random;
+
+/// One way for things to go wrong; it heals by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// kill -9 of any member, and a start some time later.
+    Kill,
+    /// The same of the member that leads.
+    KillLeader,
+    /// The same of all at once.
+    KillAll,
+    /// SIGTERM of any member, and a start once it has ended.
+    Stop,
+    /// SIGSTOP for less than an election timeout.
+    PauseShortly,
+    /// SIGSTOP for longer than others wait.
+    PauseLong,
+    /// SIGSTOP of the leader, for longer than others wait.
+    PauseLeader,
+    /// Nothing to and nothing from a member.
+    CutOff,
+    /// The same of the leader.
+    CutOffLeader,
+    /// A member sends, and hears nothing.
+    Deafen,
+    /// A member hears, and sends nothing.
+    Silence,
+    /// Nothing goes from one member to one other.
+    CutOneWay,
+    /// Everything between members comes late.
+    Delay,
+    /// A member's writes take long.
+    SlowDisk,
+    /// A member's file system is full.
+    FullDisk,
+    /// A member's clocks run faster or slower.
+    ClockRate,
+    /// A member's wall clock jumps.
+    WallJump,
+    /// The lead is handed over on demand.
+    MoveLeader,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 18] = [
+        Kind::Kill,
+        Kind::KillLeader,
+        Kind::KillAll,
+        Kind::Stop,
+        Kind::PauseShortly,
+        Kind::PauseLong,
+        Kind::PauseLeader,
+        Kind::CutOff,
+        Kind::CutOffLeader,
+        Kind::Deafen,
+        Kind::Silence,
+        Kind::CutOneWay,
+        Kind::Delay,
+        Kind::SlowDisk,
+        Kind::FullDisk,
+        Kind::ClockRate,
+        Kind::WallJump,
+        Kind::MoveLeader,
+    ];
+
+    /// For people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Kill => "kill -9, one member",
+            Kind::KillLeader => "kill -9, the leader",
+            Kind::KillAll => "kill -9, all members",
+            Kind::Stop => "SIGTERM and start",
+            Kind::PauseShortly => "pause, below the election timeout",
+            Kind::PauseLong => "pause, beyond the election timeout",
+            Kind::PauseLeader => "pause, the leader",
+            Kind::CutOff => "cut off, one member",
+            Kind::CutOffLeader => "cut off, the leader",
+            Kind::Deafen => "cut one way: hears nothing",
+            Kind::Silence => "cut one way: says nothing",
+            Kind::CutOneWay => "cut one way between two",
+            Kind::Delay => "delay on all links",
+            Kind::SlowDisk => "slow disk",
+            Kind::FullDisk => "full disk",
+            Kind::ClockRate => "clocks faster or slower",
+            Kind::WallJump => "wall clock jumps",
+            Kind::MoveLeader => "leader moved",
+        }
+    }
+}
+
+/// What a machine without root or tools cannot do.
+#[derive(Clone, Debug, Default)]
+pub struct Missing(pub Vec<(Kind, &'static str)>);
+
+impl Missing {
+    /// Leaves a kind out, and says so.
+    pub fn leave_out(&mut self, kind: Kind, why: &'static str) {
+        eprintln!("NOT TRIED: {}: {why}", kind.name());
+        self.0.push((kind, why));
+    }
+
+    /// One to three kinds that go wrong at about the same time.
+    pub fn draw(&self, random: &mut Random) -> Vec<Kind> {
+        let possible: Vec<Kind> = Kind::ALL
+            .into_iter()
+            .filter(|kind| self.0.iter().all(|(missing, _)| missing != kind))
+            .collect();
+        let many = [1, 1, 2, 2, 2, 3][random.below(6) as usize];
+        (0..many).map(|_| *random.pick(&possible)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_draws_the_same_faults_and_never_a_missing_one() {
+        let missing = Missing(vec![(Kind::FullDisk, "no root")]);
+        let draw = || {
+            let mut random = Random::from_seed(7);
+            let rounds = (0..200).flat_map(|_| missing.draw(&mut random));
+            rounds.collect::<Vec<_>>()
+        };
+        let drawn = draw();
+        assert_eq!(drawn, draw());
+        assert!(!drawn.contains(&Kind::FullDisk));
+        assert!(Kind::ALL[..14].iter().all(|kind| drawn.contains(kind)));
+    }
+}

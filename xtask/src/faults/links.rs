@@ -1,0 +1,230 @@
+//! The network between members: a proxy in front of each, which can hold, delay
+//! and break what goes through.
+//!
+//! ```text
+//!   member a ──dials what b advertises──► proxy of b ──► where b listens
+//!                      a → b  ◄── the flow that decides ──►  b → a
+//! ```
+//!
+//! Members know each other by what they advertise, so a connection has to be
+//! told by its other end: the kernel says which process holds that socket. A cut
+//! flow keeps its bytes, as TCP would, and delivers them once it is mended,
+//! however old they are then; or the connections are reset.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::{mpsc, watch},
+    time::Instant,
+};
+
+use super::owner;
+use crate::process::Outcome;
+
+/// Members of the trial's cluster.
+pub const MEMBERS: usize = 3;
+/// Parts of a connection's bytes that may be on their way.
+const PARTS_MAX: usize = 64;
+const PART_BYTES: usize = 16 << 10;
+
+/// What happens to the bytes from one member to another.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// How many faults cut it.
+    cuts: u32,
+    /// How late everything is.
+    delay: Duration,
+    /// Connections older than this are to be reset.
+    resets: u64,
+}
+
+/// All flows between members.
+#[derive(Debug)]
+pub struct Links {
+    flows: [[watch::Sender<Flow>; MEMBERS]; MEMBERS],
+    /// Each member's process; 0: none.
+    processes: [AtomicU32; MEMBERS],
+    /// Bytes that went through.
+    pub carried_bytes: AtomicU64,
+}
+
+impl Links {
+    pub fn new() -> Arc<Links> {
+        Arc::new(Links {
+            flows: std::array::from_fn(|_| {
+                std::array::from_fn(|_| watch::Sender::new(Flow::default()))
+            }),
+            processes: Default::default(),
+            carried_bytes: AtomicU64::new(0),
+        })
+    }
+
+    pub fn set_process(&self, member: usize, process: u32) {
+        self.processes[member].store(process, Ordering::SeqCst);
+    }
+
+    /// Holds what goes from one member to another; with `reset`, connections
+    /// between them break as well.
+    pub fn cut(&self, from: usize, to: usize, reset: bool) {
+        self.flows[from][to].send_modify(|flow| {
+            flow.cuts += 1;
+            flow.resets += u64::from(reset);
+        });
+    }
+
+    pub fn mend(&self, from: usize, to: usize) {
+        self.flows[from][to].send_modify(|flow| {
+            assert!(flow.cuts > 0, "only what was cut is mended");
+            flow.cuts -= 1;
+        });
+    }
+
+    pub fn delay(&self, from: usize, to: usize, delay: Duration) {
+        self.flows[from][to].send_modify(|flow| flow.delay = delay);
+    }
+
+    /// Carries what arrives for a member to where it listens.
+    pub async fn serve(self: Arc<Self>, member: usize, door: TcpListener, behind: u16) {
+        loop {
+            if let Ok((stream, _)) = door.accept().await {
+                let links = Arc::clone(&self);
+                // A connection that fails is an everyday thing here.
+                tokio::spawn(async move { links.carry(member, stream, behind).await.ok() });
+            }
+        }
+    }
+
+    async fn carry(&self, to: usize, near: TcpStream, behind: u16) -> Outcome {
+        let (client, door) = (near.peer_addr()?.port(), near.local_addr()?.port());
+        let processes: Vec<u32> = self
+            .processes
+            .iter()
+            .map(|it| it.load(Ordering::SeqCst))
+            .collect();
+        let owner = owner::of_socket(client, door, &processes)?;
+        let from = owner.ok_or("the dialer is gone")?;
+        let mut there = self.flows[from][to].subscribe();
+        let back = self.flows[to][from].subscribe();
+        let resets = (there.borrow().resets, back.borrow().resets);
+        // Who cannot send cannot connect.
+        there.wait_for(|flow| flow.cuts == 0).await?;
+        let far = TcpStream::connect(("127.0.0.1", behind)).await?;
+        near.set_nodelay(true)?;
+        far.set_nodelay(true)?;
+        let (near_in, near_out) = near.into_split();
+        let (far_in, far_out) = far.into_split();
+        tokio::select! {
+            ended = self.pump(near_in, far_out, there.clone()) => ended,
+            ended = self.pump(far_in, near_out, back.clone()) => ended,
+            () = reset(there, resets.0) => Ok(()),
+            () = reset(back, resets.1) => Ok(()),
+        }
+    }
+
+    async fn pump(
+        &self,
+        mut from: OwnedReadHalf,
+        to: OwnedWriteHalf,
+        flow: watch::Receiver<Flow>,
+    ) -> Outcome {
+        let (parts, waiting) = mpsc::channel(PARTS_MAX);
+        let read = async {
+            let delays = flow.clone();
+            loop {
+                let mut part = vec![0; PART_BYTES];
+                let length = from.read(&mut part).await?;
+                if length == 0 {
+                    return Ok::<(), Box<dyn std::error::Error + Send + Sync>>(());
+                }
+                part.truncate(length);
+                self.carried_bytes
+                    .fetch_add(length as u64, Ordering::Relaxed);
+                let due = Instant::now() + delays.borrow().delay;
+                parts.send((due, part)).await?;
+            }
+        };
+        tokio::select! {
+            ended = read => ended,
+            ended = deliver(waiting, to, flow.clone()) => ended,
+        }
+    }
+}
+
+async fn deliver(
+    mut waiting: mpsc::Receiver<(Instant, Vec<u8>)>,
+    mut to: OwnedWriteHalf,
+    mut flow: watch::Receiver<Flow>,
+) -> Outcome {
+    while let Some((due, part)) = waiting.recv().await {
+        tokio::time::sleep_until(due).await;
+        flow.wait_for(|flow| flow.cuts == 0).await?;
+        to.write_all(&part).await?;
+    }
+    Ok(())
+}
+
+/// Ends when connections of this age are reset.
+async fn reset(mut flow: watch::Receiver<Flow>, known: u64) {
+    if flow.wait_for(|flow| flow.resets > known).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Member 0 is this process; it dials member 1.
+    async fn connection() -> (Arc<Links>, TcpStream, TcpStream) {
+        let links = Links::new();
+        links.set_process(0, std::process::id());
+        let behind = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = door.local_addr().unwrap();
+        let port = behind.local_addr().unwrap().port();
+        tokio::spawn(Arc::clone(&links).serve(1, door, port));
+        let near = TcpStream::connect(address).await.unwrap();
+        let (far, _) = behind.accept().await.unwrap();
+        (links, near, far)
+    }
+
+    #[tokio::test]
+    async fn what_is_cut_one_way_arrives_when_it_is_mended() {
+        let (links, mut near, mut far) = connection().await;
+        links.cut(0, 1, false);
+        near.write_all(b"there").await.unwrap();
+        far.write_all(b"back").await.unwrap();
+        let mut back = [0; 4];
+        near.read_exact(&mut back).await.unwrap();
+        assert_eq!(&back, b"back");
+        let mut there = [0; 5];
+        let early = far.read_exact(&mut there);
+        assert!(
+            tokio::time::timeout(Duration::from_millis(20), early)
+                .await
+                .is_err()
+        );
+        links.mend(0, 1);
+        far.read_exact(&mut there).await.unwrap();
+        assert_eq!(&there, b"there");
+    }
+
+    #[tokio::test]
+    async fn a_reset_ends_connections() {
+        let (links, mut near, _far) = connection().await;
+        links.cut(1, 0, true);
+        let mut nothing = [0; 1];
+        assert!(matches!(near.read(&mut nothing).await, Ok(0) | Err(_)));
+    }
+}

@@ -1,0 +1,197 @@
+//! One member: its process, its disk and its clock, and what is done to them.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::clock::{Shim, SkewedClock};
+use crate::process::Outcome;
+
+/// How each member is started.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub binary: PathBuf,
+    /// All members and their peer URLs, as etcd's flag wants them.
+    pub initial_cluster: String,
+    pub shim: Option<Shim>,
+}
+
+/// One member.
+#[derive(Debug)]
+pub struct Member {
+    pub name: &'static str,
+    plan: Plan,
+    /// Its data and nothing else; a file system of its own if we are root.
+    pub root: PathBuf,
+    log: PathBuf,
+    pub clock: SkewedClock,
+    pub client_port: u16,
+    /// Where others reach it, and where it listens: a proxy is between.
+    peer_ports: (u16, u16),
+    child: Mutex<Option<Child>>,
+    /// Changes whenever a process begins or ends.
+    life: AtomicU32,
+}
+
+/// Where a member lives.
+pub struct Home {
+    pub name: &'static str,
+    pub root: PathBuf,
+    /// Outside its disk.
+    pub beside: PathBuf,
+    pub client_port: u16,
+    pub door_port: u16,
+    pub listen_port: u16,
+}
+
+impl Member {
+    pub fn new(plan: &Plan, home: Home) -> Outcome<Member> {
+        Ok(Member {
+            name: home.name,
+            plan: plan.clone(),
+            root: home.root,
+            log: home.beside.join(format!("{}.log", home.name)),
+            clock: SkewedClock::new(home.beside.join(format!("{}.clock", home.name)))?,
+            client_port: home.client_port,
+            peer_ports: (home.door_port, home.listen_port),
+            child: Mutex::new(None),
+            life: AtomicU32::new(0),
+        })
+    }
+
+    /// Where clients connect.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.client_port)
+    }
+
+    /// Equal before and after an answer: the same process gave it.
+    pub fn life(&self) -> u32 {
+        self.life.load(Ordering::SeqCst)
+    }
+
+    /// Starts the process; gives back its id.
+    pub fn start(&self) -> Outcome<u32> {
+        let mut child = self.child.lock().expect("no holder panics");
+        assert!(child.is_none(), "{} runs already", self.name);
+        let started = self.command()?.spawn();
+        let started = started
+            .map_err(|error| format!("cannot start {}: {error}", self.plan.binary.display()))?;
+        let process = started.id();
+        *child = Some(started);
+        self.life.fetch_add(1, Ordering::SeqCst);
+        Ok(process)
+    }
+
+    fn command(&self) -> Outcome<Command> {
+        let is_etcd = self.plan.binary.file_stem().is_some_and(|it| it == "etcd");
+        let log = File::options().create(true).append(true).open(&self.log)?;
+        let (door, listen) = self.peer_ports;
+        let mut command = Command::new(&self.plan.binary);
+        command
+            .args((!is_etcd).then_some("serve"))
+            .arg(format!("--name={}", self.name))
+            .arg(format!("--data-dir={}", self.data().display()))
+            .arg(format!("--listen-client-urls={}", self.url()))
+            .arg(format!("--advertise-client-urls={}", self.url()))
+            .arg(format!("--listen-peer-urls=http://127.0.0.1:{listen}"))
+            .arg(format!(
+                "--initial-advertise-peer-urls=http://127.0.0.1:{door}"
+            ))
+            .arg(format!("--initial-cluster={}", self.plan.initial_cluster))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        if !is_etcd {
+            // Small segments: a run fills, recycles and reads back many.
+            command.arg("--segment-bytes=4194304");
+        }
+        if let Some(shim) = &self.plan.shim {
+            command
+                .env("LD_PRELOAD", &shim.library)
+                .env("FAULTS_CLOCK", &self.clock.path);
+        }
+        Ok(command)
+    }
+
+    fn data(&self) -> PathBuf {
+        self.root.join("data")
+    }
+
+    /// Of the process, if one runs.
+    pub fn process(&self) -> Option<u32> {
+        let child = self.child.lock().expect("no holder panics");
+        child.as_ref().map(Child::id)
+    }
+
+    /// kill -9, and waits for the end; nothing if none runs.
+    pub fn kill(&self) -> Outcome {
+        self.life.fetch_add(1, Ordering::SeqCst);
+        if let Some(mut child) = self.child.lock().expect("no holder panics").take() {
+            child.kill()?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// SIGTERM; `reap` says when it has ended.
+    pub fn ask_to_stop(&self) -> Outcome {
+        self.signal(Signal::TERM)
+    }
+
+    /// SIGSTOP: the process stands still, its connections stay.
+    pub fn freeze(&self) -> Outcome {
+        self.signal(Signal::STOP)
+    }
+
+    /// SIGCONT.
+    pub fn thaw(&self) -> Outcome {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Outcome {
+        if let Some(child) = self.child.lock().expect("no holder panics").as_ref() {
+            kill_process(Pid::from_child(child), signal)?;
+        }
+        Ok(())
+    }
+
+    /// Whether no process runs any more; how it ended, if it did just now.
+    pub fn reap(&self) -> Outcome<(bool, Option<String>)> {
+        let mut child = self.child.lock().expect("no holder panics");
+        let Some(running) = child.as_mut() else {
+            return Ok((true, None));
+        };
+        let Some(status) = running.try_wait()? else {
+            return Ok((false, None));
+        };
+        *child = None;
+        self.life.fetch_add(1, Ordering::SeqCst);
+        Ok((true, Some(status.to_string())))
+    }
+
+    /// The end of its log, to show why it ended.
+    pub fn last_words(&self) -> String {
+        last_lines(&self.log)
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // Already gone is fine: the point is that nothing is left running.
+        drop(self.kill());
+    }
+}
+
+fn last_lines(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(12)..].join("\n")
+}

@@ -1,0 +1,267 @@
+//! The cluster of a trial: three members, each behind a proxy, on a disk and
+//! with a clock of its own.
+
+use std::{
+    collections::BTreeMap,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use etcd_api::etcdserverpb::{
+    MoveLeaderRequest, StatusRequest, StatusResponse, maintenance_client::MaintenanceClient,
+};
+
+use super::{
+    call::dial,
+    clock::Shim,
+    kinds::{Kind, Missing},
+    links::{Links, MEMBERS},
+    member::{Home, Member, Plan},
+};
+use crate::{
+    power_cut::volume::{self, Volume},
+    process::{Outcome, is_root},
+};
+
+const NAMES: [&str; MEMBERS] = ["a", "b", "c"];
+/// Sparse; a trial writes some hundred MiB.
+const DISK_BYTES: u64 = 4 << 30;
+/// A member that says nothing for so long says nothing.
+const STATUS_TIME: Duration = Duration::from_millis(700);
+
+/// Where everything of a trial is.
+pub struct Ground {
+    folder: tempfile::TempDir,
+    disks: Vec<Volume>,
+    shim: Option<Shim>,
+    missing: Missing,
+}
+
+/// A cluster under test.
+pub struct Trial {
+    pub members: Vec<Arc<Member>>,
+    pub links: Arc<Links>,
+    /// Held by whoever stops and starts a member.
+    pub hands: [Arc<tokio::sync::Mutex<()>>; MEMBERS],
+    /// Members whose disk was full since they were last looked at.
+    excused: [AtomicBool; MEMBERS],
+    /// What is not tried here.
+    pub missing: Mutex<Missing>,
+    /// How often each kind was done.
+    pub done: Mutex<BTreeMap<Kind, u64>>,
+    /// What goes wrong now.
+    pub now: Mutex<Vec<Kind>>,
+    /// Members that ended by themselves because their disk was full.
+    pub ended_for_want_of_room: Mutex<u64>,
+}
+
+impl Ground {
+    /// Disks, if we may mount, and the library for the clocks. To be called
+    /// before any other thread starts.
+    pub fn prepare() -> Outcome<Ground> {
+        let mut missing = Missing::default();
+        let mut disks = Vec::new();
+        if is_root() {
+            volume::enter_private_namespace()?;
+            for _ in NAMES {
+                disks.push(Volume::of_bytes(DISK_BYTES)?);
+            }
+        } else {
+            let why = "needs root, for a file system of its own";
+            missing.leave_out(Kind::FullDisk, why);
+        }
+        let folder = tempfile::tempdir()?;
+        let shim = Shim::build(folder.path());
+        if let Err(error) = &shim {
+            eprintln!("{error}");
+            let why = "needs a C compiler called cc";
+            missing.leave_out(Kind::ClockRate, why);
+            missing.leave_out(Kind::WallJump, why);
+        }
+        let strace = std::process::Command::new("strace").arg("-V").output();
+        if strace.is_err() {
+            missing.leave_out(Kind::SlowDisk, "needs strace");
+        }
+        Ok(Ground {
+            folder,
+            disks,
+            shim: shim.ok(),
+            missing,
+        })
+    }
+
+    fn root(&self, member: usize) -> Outcome<PathBuf> {
+        match self.disks.get(member) {
+            Some(disk) => Ok(disk.root()),
+            None => {
+                let root = self.folder.path().join(NAMES[member]);
+                std::fs::create_dir(&root)?;
+                Ok(root)
+            }
+        }
+    }
+
+    /// Leaves everything for people to look at.
+    pub fn keep(mut self) -> Vec<PathBuf> {
+        let disks = self.disks.iter_mut().map(Volume::keep);
+        let mut kept: Vec<PathBuf> = disks.collect();
+        kept.push(self.folder.keep());
+        kept
+    }
+}
+
+/// Ports that were free a moment ago, all different.
+fn ports(many: usize) -> Outcome<Vec<u16>> {
+    let listeners: Result<Vec<_>, _> = (0..many)
+        .map(|_| TcpListener::bind("127.0.0.1:0"))
+        .collect();
+    let ports = listeners?.into_iter().map(|it| it.local_addr());
+    Ok(ports
+        .map(|it| it.map(|it| it.port()))
+        .collect::<Result<_, _>>()?)
+}
+
+impl Trial {
+    /// A new cluster, started.
+    pub async fn begin(binary: &Path, ground: &Ground) -> Outcome<Arc<Trial>> {
+        let ports = ports(2 * MEMBERS)?;
+        let mut doors = Vec::new();
+        let mut urls = Vec::new();
+        for name in NAMES {
+            let door = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+            let port = door.local_addr()?.port();
+            urls.push(format!("{name}=http://127.0.0.1:{port}"));
+            doors.push((port, door));
+        }
+        let plan = Plan {
+            binary: binary.to_owned(),
+            initial_cluster: urls.join(","),
+            shim: ground.shim.clone(),
+        };
+        let links = Links::new();
+        let mut members = Vec::new();
+        for (index, (door_port, door)) in doors.into_iter().enumerate() {
+            let home = Home {
+                name: NAMES[index],
+                root: ground.root(index)?,
+                beside: ground.folder.path().to_owned(),
+                client_port: ports[2 * index],
+                door_port,
+                listen_port: ports[2 * index + 1],
+            };
+            let behind = home.listen_port;
+            members.push(Arc::new(Member::new(&plan, home)?));
+            tokio::spawn(Arc::clone(&links).serve(index, door, behind));
+        }
+        let trial = Arc::new(Trial {
+            members,
+            links,
+            hands: Default::default(),
+            excused: Default::default(),
+            missing: Mutex::new(ground.missing.clone()),
+            done: Mutex::default(),
+            now: Mutex::default(),
+            ended_for_want_of_room: Mutex::default(),
+        });
+        for member in 0..MEMBERS {
+            trial.start(member)?;
+        }
+        Ok(trial)
+    }
+
+    /// Starts a member that does not run.
+    pub fn start(&self, member: usize) -> Outcome {
+        let process = self.members[member].start()?;
+        self.links.set_process(member, process);
+        Ok(())
+    }
+
+    /// A member whose disk is full may end by itself.
+    pub fn excuse(&self, member: usize) {
+        self.excused[member].store(true, Ordering::SeqCst);
+    }
+
+    /// Nobody may have ended but by our hand; who had no room is started again.
+    pub fn look_after_members(&self) -> Outcome {
+        for (index, member) in self.members.iter().enumerate() {
+            let excused = self.excused[index].swap(false, Ordering::SeqCst);
+            let (is_gone, how) = member.reap()?;
+            if !is_gone {
+                continue;
+            }
+            if !excused {
+                let how = how.unwrap_or_default();
+                let words = member.last_words();
+                return Err(
+                    format!("member {} ended by itself: {how}\n{words}", member.name).into(),
+                );
+            }
+            *self
+                .ended_for_want_of_room
+                .lock()
+                .expect("no holder panics") += 1;
+            self.start(index)?;
+        }
+        Ok(())
+    }
+
+    /// Whether every member lives by the clock that we gave it; a program that
+    /// asks the kernel by itself does not, and its clocks are left alone.
+    pub fn look_at_clocks(&self) -> bool {
+        let mut readings = self.members.iter().map(|it| it.clock.readings());
+        let ours = readings.all(|it| it.is_ok_and(|it| it > 0));
+        let mut missing = self.missing.lock().expect("no holder panics");
+        if !ours && missing.0.iter().all(|(kind, _)| *kind != Kind::ClockRate) {
+            let why = "the program does not ask the C library for the time";
+            missing.leave_out(Kind::ClockRate, why);
+            missing.leave_out(Kind::WallJump, why);
+        }
+        ours
+    }
+
+    /// What a member says of itself.
+    pub async fn status(&self, member: usize) -> Option<StatusResponse> {
+        let ask = async {
+            let channel = dial(&self.members[member]).await?;
+            let mut client = MaintenanceClient::new(channel);
+            let answer = client.status(StatusRequest {}).await.ok()?;
+            Some(answer.into_inner())
+        };
+        tokio::time::timeout(STATUS_TIME, ask).await.ok()?
+    }
+
+    /// The member that leads, as far as the newest term knows.
+    pub async fn leader(&self) -> Option<usize> {
+        let mut statuses = Vec::new();
+        for member in 0..MEMBERS {
+            statuses.push(self.status(member).await);
+        }
+        let newest = statuses.iter().flatten().max_by_key(|it| it.raft_term)?;
+        let leads = |it: &&StatusResponse| id(it) == Some(newest.leader);
+        statuses
+            .iter()
+            .position(|it| it.as_ref().is_some_and(|it| leads(&it)))
+    }
+
+    /// Asks the leader to hand over; false: it could not.
+    pub async fn move_leader(&self, from: usize, to: usize) -> Outcome<bool> {
+        let Some(target) = self.status(to).await.and_then(|it| id(&it)) else {
+            return Ok(false);
+        };
+        let Some(channel) = dial(&self.members[from]).await else {
+            return Ok(false);
+        };
+        let mut client = MaintenanceClient::new(channel);
+        let request = MoveLeaderRequest { target_id: target };
+        Ok(client.move_leader(request).await.is_ok())
+    }
+}
+
+fn id(status: &StatusResponse) -> Option<u64> {
+    status.header.as_ref().map(|header| header.member_id)
+}

@@ -1,0 +1,241 @@
+//! Watches: two on everything, which go on where they were cut off, and some on
+//! the keys of the day, which begin anywhere.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use environment::randomness::Random;
+use etcd_api::{
+    EncodedKeyValue,
+    etcdserverpb::{
+        WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
+        watch_client::WatchClient, watch_request::RequestUnion,
+    },
+    mvccpb::{Event, event::EventType},
+};
+use history::{Change, Delivery, Watch};
+use tokio::{sync::mpsc, time::Instant};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Streaming, transport::Channel};
+
+use super::{
+    call::dial,
+    clients::{end_of, prefix},
+    member::Member,
+    recorder::Recorder,
+    values,
+};
+use crate::process::Outcome;
+
+/// Every key of the trial lies between.
+pub const FIRST_KEY: &str = "a";
+pub const END_KEY: &str = "z";
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// Without a word for so long a watcher asks elsewhere.
+const SILENCE: Duration = Duration::from_secs(6);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// A watch that is open.
+pub struct Stream {
+    requests: mpsc::Sender<WatchRequest>,
+    answers: Streaming<WatchResponse>,
+}
+
+/// Watches everything from the first revision on, wherever it can, until it has
+/// seen the revision that `last` names in the end.
+pub async fn follow(
+    client: u32,
+    members: Vec<Arc<Member>>,
+    recorder: Arc<Recorder>,
+    seed: u64,
+    mut last: tokio::sync::watch::Receiver<Option<i64>>,
+) -> Outcome {
+    let mut random = Random::from_seed(seed);
+    let mut watch = Watch {
+        client,
+        member: 0,
+        key: FIRST_KEY.to_owned(),
+        end: END_KEY.to_owned(),
+        first: 2,
+        called: 0,
+        deliveries: Vec::new(),
+    };
+    while last.borrow().is_none_or(|last| watch.first <= last) {
+        watch.member = random.below(members.len() as u64) as u32;
+        let life = Duration::from_secs(5 + random.below(60));
+        let member = &members[watch.member as usize];
+        observe(&mut watch, member, &recorder, life, &mut last).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+/// Watches the keys of the day, from now or from a moment ago, for some seconds;
+/// again and again until the end.
+pub async fn glance(
+    client: u32,
+    members: Vec<Arc<Member>>,
+    recorder: Arc<Recorder>,
+    seed: u64,
+    mut last: tokio::sync::watch::Receiver<Option<i64>>,
+) -> Outcome {
+    let mut random = Random::from_seed(seed);
+    while !recorder.has_ended() {
+        let (mut key, mut end) = (prefix(&recorder), end_of(&prefix(&recorder)));
+        if random.chance(1, 3) {
+            (key, end) = (format!("{key}b"), String::new());
+        }
+        let newest = recorder.revision.load(Ordering::Relaxed);
+        let past = newest - random.below(2_000) as i64;
+        let mut watch = Watch {
+            client,
+            member: random.below(members.len() as u64) as u32,
+            key,
+            end,
+            first: if random.chance(1, 2) { 0 } else { past.max(2) },
+            called: 0,
+            deliveries: Vec::new(),
+        };
+        let life = Duration::from_secs(1 + random.below(8));
+        let member = &members[watch.member as usize];
+        observe(&mut watch, member, &recorder, life, &mut last).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+/// One stream, until it breaks or its time is over, and records it. What comes
+/// next is in `watch.first` then.
+async fn observe(
+    watch: &mut Watch,
+    member: &Member,
+    recorder: &Recorder,
+    life: Duration,
+    last: &mut tokio::sync::watch::Receiver<Option<i64>>,
+) {
+    watch.called = recorder.moment();
+    let opened = tokio::time::timeout(SILENCE, open(member, watch)).await;
+    let Ok(Some((mut stream, created))) = opened else {
+        return;
+    };
+    if watch.first == 0 {
+        watch.first = created + 1;
+    }
+    let until = Instant::now() + life;
+    let mut progress = tokio::time::interval(PROGRESS_INTERVAL);
+    loop {
+        if last
+            .borrow()
+            .is_some_and(|last| next_of(watch).is_some_and(|next| next > last))
+        {
+            break;
+        }
+        tokio::select! {
+            answer = tokio::time::timeout(SILENCE, stream.answers.message()) => {
+                let Ok(Ok(Some(answer))) = answer else { break };
+                if !take(watch, recorder, answer) { break }
+            }
+            _ = progress.tick() => stream.ask_for_progress().await,
+            () = tokio::time::sleep_until(until) => break,
+            _ = last.changed() => {}
+        }
+    }
+    let next = next_of(watch).unwrap_or(watch.first);
+    let deliveries = std::mem::take(&mut watch.deliveries);
+    recorder.record_watch(Watch {
+        deliveries,
+        ..watch.clone()
+    });
+    watch.first = next;
+}
+
+/// What comes after the last change that was delivered.
+fn next_of(watch: &Watch) -> Option<i64> {
+    let mut changes = watch
+        .deliveries
+        .iter()
+        .rev()
+        .flat_map(|it| it.changes.last());
+    changes.next().map(|change| change.modified() + 1)
+}
+
+/// Notes an answer; whether the watch goes on.
+fn take(watch: &mut Watch, recorder: &Recorder, answer: WatchResponse) -> bool {
+    let at = recorder.moment();
+    if answer.canceled {
+        return false;
+    }
+    if answer.created {
+        return true;
+    }
+    let revision = answer.header.map_or(0, |header| header.revision);
+    let changes: Vec<Change> = answer.events.iter().map(change).collect();
+    let events = changes.len() as u64;
+    recorder.events.fetch_add(events, Ordering::Relaxed);
+    watch.deliveries.push(Delivery {
+        at,
+        revision,
+        changes,
+    });
+    true
+}
+
+/// An event as the history keeps it.
+pub fn change(event: &Event) -> Change {
+    let nothing = EncodedKeyValue::default();
+    let version = values::version(event.kv.as_ref().unwrap_or(&nothing));
+    match event.r#type() {
+        EventType::Put => Change::Put(version),
+        EventType::Delete => Change::Delete {
+            key: version.key,
+            modified: version.modified,
+        },
+    }
+}
+
+async fn open(member: &Member, watch: &Watch) -> Option<(Stream, i64)> {
+    let channel = dial(member).await?;
+    start(channel, &watch.key, &watch.end, watch.first).await
+}
+
+/// Opens a watch; the revision at which it was made comes with it.
+pub async fn start(channel: Channel, key: &str, end: &str, first: i64) -> Option<(Stream, i64)> {
+    let create = WatchCreateRequest {
+        key: Bytes::copy_from_slice(key.as_bytes()),
+        range_end: Bytes::copy_from_slice(end.as_bytes()),
+        start_revision: first,
+        ..WatchCreateRequest::default()
+    };
+    let (requests, receiver) = mpsc::channel(4);
+    let create = WatchRequest {
+        request_union: Some(RequestUnion::CreateRequest(create)),
+    };
+    requests.send(create).await.ok()?;
+    let mut client = WatchClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+    let answers = client.watch(ReceiverStream::new(receiver)).await.ok()?;
+    let mut answers = answers.into_inner();
+    let created = answers.message().await.ok()??;
+    if !created.created || created.canceled {
+        return None;
+    }
+    let revision = created.header?.revision;
+    Some((Stream { requests, answers }, revision))
+}
+
+impl Stream {
+    /// The next message.
+    pub async fn next(&mut self) -> Option<WatchResponse> {
+        self.answers.message().await.ok()?
+    }
+
+    async fn ask_for_progress(&mut self) {
+        let ask = WatchRequest {
+            request_union: Some(RequestUnion::ProgressRequest(WatchProgressRequest {})),
+        };
+        // A stream that does not listen ends by itself.
+        drop(self.requests.try_send(ask));
+    }
+}
