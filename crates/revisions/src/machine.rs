@@ -375,7 +375,7 @@ impl Drop for Machine {
 
 impl Shared {
     /// What a checkpoint keeps besides keys.
-    fn checkpoint_state(&self) -> Vec<u8> {
+    pub fn checkpoint_state(&self) -> Vec<u8> {
         let revision = self.engine.snapshot().revision();
         checkpoint::encode(&self.applied(), revision)
     }
