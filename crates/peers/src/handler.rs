@@ -32,6 +32,13 @@ pub trait Handler: Send + Sync + 'static {
     /// stream works on any other as well.
     fn stream(&self, from: u64, kind: u8, header: Bytes, stream: Stream) -> BoxFuture<()>;
 
+    /// Whether `sender` was removed from the cluster: then it is refused, and
+    /// told so. Asked at every greeting; must not wait.
+    fn is_removed(&self, sender: u64) -> bool {
+        let _ = sender;
+        false
+    }
+
     /// A lane to a member of the table got its connection, or lost it, or an
     /// attempt to connect failed.
     fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {
