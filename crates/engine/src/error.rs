@@ -171,7 +171,7 @@ pub enum Error {
     /// A piece of a snapshot that does not fit. Ask for the one that is wanted,
     /// or begin again.
     #[error(
-        "piece {number} of the snapshot, byte {offset}: {what}; it is not taken, ask for it again"
+        "piece {number} of the snapshot, byte {offset}: {what}; ask for that piece again, or begin anew"
     )]
     Piece {
         /// Number of the piece that was wanted.

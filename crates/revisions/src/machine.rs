@@ -167,7 +167,7 @@ impl Shared {
         self.engine.batch_log_bytes_max() / 4 * 3 - STATE_RECORDS_BYTES
     }
 
-    fn update_used_bytes(&self) {
+    pub fn update_used_bytes(&self) {
         self.used_bytes
             .store(self.engine.status().log_bytes, Ordering::Relaxed);
     }

@@ -7,10 +7,13 @@
 //!    machine's blob, at one moment)                 alarms; watches go and read
 //! ```
 
+use std::sync::Arc;
+
 use engine::{Export, Import, ImportNotice, Installed};
 
-use crate::Error;
+use crate::apply::Applied;
 use crate::machine::Machine;
+use crate::{Error, checkpoint};
 
 impl Machine {
     /// Begins an export of everything applied so far, in pieces of about so many
@@ -34,6 +37,25 @@ impl Machine {
     /// other error it goes on as it was.
     pub fn install(&mut self, import: Import) -> Result<Installed, Error> {
         assert!(!self.leading, "what was decided here would be lost");
-        Ok(self.applier.install(import, &mut |_| Ok(()))?)
+        let compacted = import.info().map(|info| info.compacted);
+        let mut applied = Applied::new(Arc::clone(&self.clock));
+        let installed = self.applier.install(import, &mut |blob| {
+            let decoded = checkpoint::decode(blob, &mut applied);
+            decoded.map_err(|error| engine::Error::Replay(error.to_string()))?;
+            if Some(applied.compacted) == compacted {
+                return Ok(());
+            }
+            let what = "its state and its versions are of different compactions";
+            Err(engine::Error::Replay(what.into()))
+        })?;
+        {
+            let mut now = self.shared.applied();
+            applied.lessor.succeed(&now.lessor);
+            *now = applied;
+        }
+        self.shared.hub.skip_to(installed.revision);
+        self.abandon();
+        self.shared.update_used_bytes();
+        Ok(installed)
     }
 }

@@ -18,16 +18,23 @@
 //! is the one step at which the old state ends and the new one begins
 //! (`install.rs`); before it a crash leaves the old one, and garbage.
 
-mod export;
-mod import;
-mod install;
+use bytes::Bytes;
 
-pub use export::{Export, Piece};
+mod export;
+pub(crate) mod format;
+pub(crate) mod holds;
+pub(crate) mod import;
+mod install;
+mod intake;
+mod order;
+mod walk;
+
+pub use export::Export;
 pub use import::{Import, ImportNotice, ImportProgress};
 pub use install::Installed;
 
 /// The moment that a snapshot is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotInfo {
     /// What marks the pieces of one export as belonging together.
     pub id: u64,
@@ -39,6 +46,15 @@ pub struct SnapshotInfo {
     pub revision: i64,
     /// Last compacted main revision; -1: never.
     pub compacted: i64,
-    /// About how many bytes its pieces have together.
-    pub bytes: u64,
+}
+
+/// A part of a snapshot, to be sent as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its number, from 0.
+    pub number: u64,
+    /// None follows.
+    pub last: bool,
+    /// Checksummed, and chained to the piece before.
+    pub bytes: Bytes,
 }
