@@ -32,6 +32,7 @@ mod pump;
 mod raft;
 mod reads;
 mod replica;
+mod snapshot;
 mod transport;
 
 pub use error::Error;
@@ -44,4 +45,5 @@ pub use outbox::Outbox;
 pub use peer_message::PeerMessage;
 pub use reads::ReadAsker;
 pub use replica::{Answer, Asker, LeaseAsker, Output, Replica, ReplicaOptions, Told};
+pub use snapshot::{Sender, Step};
 pub use transport::Network;

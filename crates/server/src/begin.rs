@@ -122,6 +122,7 @@ fn start_member(
     let network = Network {
         cluster_id: identity.cluster,
         listeners,
+        contacts: Vec::new(),
     };
     let node = Node::start_member(options, network)?;
     if node.reader().members().get(identity.member).is_none() {
