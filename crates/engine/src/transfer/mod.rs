@@ -27,6 +27,8 @@ pub(crate) mod import;
 mod install;
 mod intake;
 mod order;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 pub use export::Export;
