@@ -77,7 +77,7 @@ pub enum PeerMessage {
     /// A leader has a snapshot for a member that is behind the log. Repeated
     /// until the member says where to begin.
     SnapshotOffer {
-        /// Which; every export has its own.
+        /// The leader's number for the transfer.
         id: u64,
         /// What Raft is told when it is whole.
         message: Box<Message>,

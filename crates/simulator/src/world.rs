@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use environment::randomness::Random;
+use revisions::Reader;
 use tokio::sync::oneshot;
 
 use crate::clients::Client;
@@ -212,14 +213,27 @@ impl World {
             let Some(member) = member else {
                 continue;
             };
-            let reader = member.reader();
-            if !reader.is_some_and(|reader| reader.is_removed(from)) {
+            let refuses = |reader: &Reader| reader.is_removed(from);
+            if !member.reader().is_some_and(refuses) {
                 member.receive(from, message);
-            } else if self.network.carries(to, from)
-                && let Some(sender) = self.members.iter_mut().find(|it| it.id == from)
-            {
-                sender.told_of_removal();
             }
+        }
+        self.dial();
+    }
+
+    /// Members keep connections to each other, or try: who was removed is told so
+    /// at the door.
+    fn dial(&mut self) {
+        let dialer = self.random.pick(&self.members).id;
+        let refuses = |member: &&Member| {
+            let roads =
+                self.network.carries(dialer, member.id) && self.network.carries(member.id, dialer);
+            let reader = member.reader();
+            roads && reader.is_some_and(|reader| reader.is_removed(dialer))
+        };
+        let refused = self.members.iter().any(|member| refuses(&member));
+        if refused && let Some(member) = self.members.iter_mut().find(|it| it.id == dialer) {
+            member.told_of_removal();
         }
     }
 
@@ -317,7 +331,7 @@ impl World {
     fn state(&self) -> String {
         let members = self.members.iter().map(|member| match member.replica() {
             Some(replica) => format!(
-                "{:x}: term {}, leader {:x}, {} of {} applied, {:?}",
+                "{:x}: term {}, leader {:x}, {} of {} applied, {:?}, {replica:?}",
                 member.id,
                 replica.term(),
                 replica.leader(),

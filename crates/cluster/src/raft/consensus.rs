@@ -112,6 +112,7 @@ impl std::fmt::Debug for Consensus {
             .field("hard_state", &self.hard_state)
             .field("last", &self.node.store().last())
             .field("pending", &self.pending.len())
+            .field("progress", &self.node.raft.prs().iter().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

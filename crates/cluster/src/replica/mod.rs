@@ -212,7 +212,11 @@ impl Replica {
             held: Held::default(),
             lease_questions: LeaseQuestions::new(first_number),
             transfer: Transfer::default(),
-            outgoing: Outgoing::new(options.snapshot_piece_bytes, options.election_timeout),
+            outgoing: Outgoing::new(
+                first_number,
+                options.snapshot_piece_bytes,
+                options.election_timeout,
+            ),
             incoming: None,
             installed: None,
             waker: Arc::new(|| {}),

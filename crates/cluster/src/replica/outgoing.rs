@@ -48,16 +48,19 @@ struct Transfer {
 #[derive(Debug)]
 pub(super) struct Outgoing {
     transfers: BTreeMap<u64, Transfer>,
+    last_id: u64,
     piece_bytes: usize,
     /// The unit of its patience.
     election_timeout: Duration,
 }
 
 impl Outgoing {
-    pub fn new(piece_bytes: usize, election_timeout: Duration) -> Outgoing {
+    /// For a new life: its transfers have numbers that no earlier one had.
+    pub fn new(first_number: u64, piece_bytes: usize, election_timeout: Duration) -> Outgoing {
         assert!(piece_bytes > 0, "pieces have bytes");
         Outgoing {
             transfers: BTreeMap::new(),
+            last_id: first_number,
             piece_bytes,
             election_timeout,
         }
@@ -125,7 +128,6 @@ impl Replica {
             self.consensus.snapshot_sent(to, SnapshotStatus::Failure);
             return;
         };
-        let info = export.info();
         tracing::info!(
             to = format!("{to:x}"),
             index,
@@ -133,7 +135,10 @@ impl Replica {
             "a member is behind the log: sending it a snapshot"
         );
         let exchange = Arc::new(Exchange::default());
+        self.outgoing.last_id += 1;
+        let id = self.outgoing.last_id;
         let parcel = Parcel {
+            id,
             to,
             export,
             message,
@@ -141,10 +146,7 @@ impl Replica {
         let pace = self.outgoing.pace();
         let sender = Sender::new(parcel, pace, Arc::clone(&exchange), self.clock.now());
         self.output.snapshots.push(sender);
-        let stage = Stage::UnderWay {
-            id: info.id,
-            exchange,
-        };
+        let stage = Stage::UnderWay { id, exchange };
         self.outgoing
             .transfers
             .insert(to, Transfer { index, stage });

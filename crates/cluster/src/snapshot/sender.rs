@@ -36,6 +36,8 @@ pub(crate) struct Pace {
 /// What is sent.
 #[derive(Debug)]
 pub(crate) struct Parcel {
+    /// The transfer's number: no other of this member's has it.
+    pub id: u64,
     pub to: u64,
     pub export: Export,
     /// What Raft is told at the end.
@@ -59,7 +61,6 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Sender {
     parcel: Parcel,
-    id: u64,
     pace: Pace,
     exchange: Arc<Exchange>,
     /// Words of the member's that were looked at.
@@ -73,6 +74,9 @@ pub struct Sender {
     in_flight_bytes: usize,
     /// Gone back to this piece because it was missed: once is enough.
     gone_back_to: Option<u64>,
+    /// Pieces that were sent at least once.
+    given: u64,
+    /// The farthest that the member has got.
     farthest: u64,
     /// When it is offered again.
     offer_at: Instant,
@@ -83,7 +87,6 @@ pub struct Sender {
 impl Sender {
     pub(crate) fn new(parcel: Parcel, pace: Pace, exchange: Arc<Exchange>, now: Instant) -> Sender {
         Sender {
-            id: parcel.export.info().id,
             parcel,
             pace,
             exchange,
@@ -93,6 +96,7 @@ impl Sender {
             in_flight: VecDeque::new(),
             in_flight_bytes: 0,
             gone_back_to: None,
+            given: 0,
             farthest: 0,
             offer_at: now,
             last_word: now,
@@ -148,7 +152,7 @@ impl Sender {
         self.is_sending = false;
         self.offer_at = now + self.pace.resend_after;
         Step::Send(PeerMessage::SnapshotOffer {
-            id: self.id,
+            id: self.parcel.id,
             message: Box::new(self.parcel.message.clone()),
         })
     }
@@ -179,34 +183,31 @@ impl Sender {
 
     /// Pieces go on from this one.
     fn go_to(&mut self, number: u64) -> Result<(), String> {
-        let next = self.parcel.export.number();
-        if number > next {
-            // An old word: it was sent so far once, and then went back.
+        if number > self.given {
+            // Nobody can have what was never sent.
             return Ok(());
         }
         self.is_sending = true;
+        self.all_sent = false;
         while let Some(&(last, bytes)) = self.in_flight.back()
             && last >= number
         {
             self.in_flight.pop_back();
             self.in_flight_bytes -= bytes;
         }
-        if number < next {
-            self.all_sent = false;
-            let sought = self.parcel.export.seek(number);
-            sought.map_err(|error| error.to_string())?;
-        }
-        Ok(())
+        let sought = self.parcel.export.seek(number);
+        sought.map_err(|error| error.to_string())
     }
 
     fn next_piece(&mut self) -> Step {
         match self.parcel.export.next() {
             Some(Ok(piece)) => {
                 self.all_sent = piece.last;
+                self.given = self.given.max(piece.number + 1);
                 self.in_flight.push_back((piece.number, piece.bytes.len()));
                 self.in_flight_bytes += piece.bytes.len();
                 Step::Send(PeerMessage::SnapshotPiece {
-                    id: self.id,
+                    id: self.parcel.id,
                     bytes: piece.bytes,
                 })
             }
