@@ -54,7 +54,7 @@ fn a_snapshot_brings_everything_while_its_source_goes_on() {
         let mut receiver = receiver(&there);
         let mut import = receiver.import();
         let mut number = 0;
-        while let Some(piece) = export.next() {
+        for piece in export.by_ref() {
             let piece = piece.unwrap();
             assert_eq!(piece.number, number);
             number += 1;

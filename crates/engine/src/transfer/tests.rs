@@ -1,8 +1,6 @@
 //! Pieces that are whole and say what no member should: their checksums are
 //! right, their contents are not.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 use super::format::{ENVELOPE_BYTES, Envelope, Foot, Kind, encode_head};
 use super::{Import, SnapshotInfo};
 use crate::format::KeyHeader;
