@@ -30,6 +30,17 @@ pub enum Error {
         reason: String,
     },
 
+    /// The cluster goes on without this member, for ever. Restarting it does not
+    /// help: its directory belongs to nobody any more.
+    #[error(
+        "member {member:x} was removed from its cluster; begin anew in an empty directory, \
+         as a new member"
+    )]
+    Removed {
+        /// This member's id.
+        member: u64,
+    },
+
     /// The consensus refused; nothing changed.
     #[error("raft: {0}")]
     Raft(String),

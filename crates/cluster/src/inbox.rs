@@ -72,6 +72,10 @@ pub(crate) struct Arrived {
     pub moves: Vec<(u64, oneshot::Sender<Result<(), Error>>)>,
     /// Callers who want garbage reclaimed now.
     pub defragment: Vec<oneshot::Sender<Result<(), Error>>>,
+    /// Another member says that this one was removed from the cluster.
+    pub told_of_removal: bool,
+    /// An import has got on: there may be something to do.
+    pub woken: bool,
     /// No more proposals are taken.
     pub stop: bool,
 }
@@ -205,6 +209,16 @@ impl Inbox {
         pending
     }
 
+    /// Another member says that this one was removed.
+    pub fn told_of_removal(&self) {
+        self.leave(|state| state.arrived.told_of_removal = true);
+    }
+
+    /// The replica shall look what there is to do.
+    pub fn wake(&self) {
+        self.leave(|state| state.arrived.woken = true);
+    }
+
     /// Refuses proposals from now on and asks the replica to end.
     pub fn stop(&self) {
         self.leave(|state| {
@@ -267,6 +281,8 @@ impl Arrived {
             && self.reads.is_empty()
             && self.leases.is_empty()
             && self.moves.is_empty()
+            && !self.told_of_removal
+            && !self.woken
             && !self.stop
     }
 }

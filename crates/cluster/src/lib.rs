@@ -34,6 +34,7 @@ mod raft;
 mod reads;
 mod replica;
 mod roster;
+mod snapshot;
 mod transport;
 
 pub use error::Error;
@@ -48,4 +49,5 @@ pub use peer_message::PeerMessage;
 pub use reads::ReadAsker;
 pub use replica::{Answer, Asker, LeaseAsker, Output, Replica, ReplicaOptions, Told};
 pub use roster::Roster;
+pub use snapshot::{Sender, Step};
 pub use transport::Network;

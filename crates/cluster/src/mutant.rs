@@ -16,6 +16,10 @@ pub enum Mutant {
     LeadsBeforeItsFirstEntry,
     /// What was evaluated and changes nothing is answered without asking anyone.
     AnswersWithoutAnEntry,
+    /// A snapshot is installed although what is here is newer.
+    InstallsOverNewerEntries,
+    /// Now and then an entry is left out.
+    SkipsAnEntry,
     /// An answer to an earlier life's question is taken for one to this life's.
     NumbersFromOneInEachLife,
 }

@@ -85,7 +85,7 @@ impl Node {
 
     fn launch(options: NodeOptions, network: Option<Network>) -> Result<Node, Error> {
         let opened = options.clock.now();
-        let replica = Replica::open(
+        let mut replica = Replica::open(
             Arc::clone(&options.disk),
             &options.directory,
             options.replica(seed(&options, network.is_some())?),
@@ -97,13 +97,20 @@ impl Node {
         reader.engine().on_durable(Box::new(move |outcome| {
             notices.persisted(outcome.map_err(|error| error.to_string()));
         }));
+        let waking = Arc::clone(&inbox);
+        replica.wake_with(Arc::new(move || waking.wake()));
         let progress = Arc::new(Progress::default());
         let (for_pump, told) = (Arc::clone(&inbox), Arc::clone(&progress));
         let transport = match network {
             Some(network) => {
                 let incoming = Arc::clone(&inbox);
-                let member_id = replica.member_id();
-                let transport = Transport::start(network, member_id, incoming, reader.clone())?;
+                let transport = Transport::start(
+                    network,
+                    replica.member_id(),
+                    incoming,
+                    reader.clone(),
+                    Arc::clone(&options.clock),
+                )?;
                 Some(Arc::new(transport))
             }
             None => None,

@@ -9,6 +9,9 @@ use environment::{Clock, Disk};
 
 use crate::{Observer, ReplicaOptions};
 
+/// Small beside the pauses that a member's disk makes, large beside a message.
+const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
+
 /// How a [`crate::Node`] is started.
 ///
 /// ```no_run
@@ -39,6 +42,11 @@ pub struct NodeOptions {
     /// Changes of the membership are refused while too few members are up (etcd's
     /// `--strict-reconfig-check`).
     pub strict_reconfiguration: bool,
+    /// Entries kept in the log for members that are behind (etcd's
+    /// `--snapshot-catchup-entries`): one that is farther behind gets a snapshot.
+    pub entries_kept_max: usize,
+    /// The same in bytes, whichever is less.
+    pub bytes_kept_max: u64,
     /// Draws this member's own patience before an election; `None`: the kernel
     /// does.
     pub seed: Option<u64>,
@@ -70,6 +78,8 @@ impl NodeOptions {
             heartbeat_interval: Duration::from_millis(100),
             election_timeout: Duration::from_secs(1),
             strict_reconfiguration: true,
+            entries_kept_max: 5000,
+            bytes_kept_max: 64 << 20,
             seed: None,
             disk: Arc::new(RealDisk),
             clock: Arc::new(RealClock),
@@ -83,6 +93,9 @@ impl NodeOptions {
             heartbeat_interval: self.heartbeat_interval,
             election_timeout: self.election_timeout,
             strict_reconfiguration: self.strict_reconfiguration,
+            entries_kept_max: self.entries_kept_max,
+            bytes_kept_max: self.bytes_kept_max,
+            snapshot_piece_bytes: SNAPSHOT_PIECE_BYTES,
             seed,
             mutant: crate::mutant::OF_THIS_BUILD,
         }

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use revisions::Members;
 
-use crate::PeerMessage;
+use crate::{PeerMessage, Sender};
 
 /// Takes messages to other members. It must not wait; what it cannot send, it
 /// drops.
@@ -16,6 +16,10 @@ pub trait Outbox: Debug + Send + Sync {
     /// Who belongs to the cluster, and where they are: at the start, and after
     /// each change.
     fn set_members(&self, members: &Members);
+
+    /// Runs a snapshot's sender until it is over. Dropping it ends the transfer,
+    /// which is tried again later.
+    fn carry(&self, snapshot: Sender);
 }
 
 /// There are no others.
@@ -28,4 +32,8 @@ impl Outbox for Nowhere {
     }
 
     fn set_members(&self, _members: &Members) {}
+
+    fn carry(&self, snapshot: Sender) {
+        drop(snapshot);
+    }
 }

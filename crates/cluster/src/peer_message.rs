@@ -9,6 +9,11 @@
 //!         6  it is not       u64 number, u64 index, the error
 //!         7  of a lease      u64 number, the question
 //!         8  of a lease      u64 number, the answer
+//!         9  a snapshot      u64 id, Raft's message that it goes with (raft/wire.rs)
+//!        10  its piece       u64 id, the piece as the engine made it
+//!        11  go on           u64 id, u64 piece wanted next, u64 pieces written,
+//!                            u8 1: the last piece that came was another
+//!        12  the end         u64 id, u8 1: it is of no more use, 0: it failed; why, UTF-8
 //! ```
 //!
 //! All of it may be lost, doubled, late and out of order. Commands are sent
@@ -69,6 +74,39 @@ pub enum PeerMessage {
         /// Boxed: messages are moved about.
         answer: Box<LeaseAnswer>,
     },
+    /// A leader has a snapshot for a member that is behind the log. Repeated
+    /// until the member says where to begin.
+    SnapshotOffer {
+        /// The leader's number for the transfer.
+        id: u64,
+        /// What Raft is told when it is whole.
+        message: Box<Message>,
+    },
+    /// A part of it.
+    SnapshotPiece {
+        /// Of which.
+        id: u64,
+        /// Describes itself.
+        bytes: Bytes,
+    },
+    /// How far the member has got.
+    SnapshotWanted {
+        /// With which.
+        id: u64,
+        /// Number of the piece that it wants next.
+        wanted: u64,
+        /// Pieces that are written.
+        written: u64,
+        /// What came last was not the piece it wanted.
+        out_of_order: bool,
+    },
+    /// The member wants no more of it.
+    SnapshotOver {
+        /// Of which.
+        id: u64,
+        /// It has what is in it, from here or elsewhere. Otherwise: why not.
+        outcome: Result<(), String>,
+    },
 }
 
 const RAFT: u8 = 1;
@@ -79,6 +117,10 @@ const DONE: u8 = 5;
 const NOT_DONE: u8 = 6;
 const LEASE_QUESTION: u8 = 7;
 const LEASE_ANSWER: u8 = 8;
+const SNAPSHOT_OFFER: u8 = 9;
+const SNAPSHOT_PIECE: u8 = 10;
+const SNAPSHOT_WANTED: u8 = 11;
+const SNAPSHOT_OVER: u8 = 12;
 
 impl PeerMessage {
     /// Whether it may be large, and should not stand in the way of others.
@@ -87,12 +129,17 @@ impl PeerMessage {
             PeerMessage::Raft(message) => message.get_msg_type() == MessageType::MsgAppend,
             PeerMessage::ReadIndex { .. }
             | PeerMessage::ReadAt { .. }
-            | PeerMessage::LeaseQuestion { .. } => false,
+            | PeerMessage::LeaseQuestion { .. }
+            | PeerMessage::SnapshotWanted { .. }
+            | PeerMessage::SnapshotOver { .. } => false,
             // The answer may list the keys.
             PeerMessage::LeaseAnswer { answer, .. } => {
                 matches!(**answer, LeaseAnswer::TimeToLive(_))
             }
-            PeerMessage::Command { .. } | PeerMessage::Answer { .. } => true,
+            PeerMessage::Command { .. }
+            | PeerMessage::Answer { .. }
+            | PeerMessage::SnapshotOffer { .. }
+            | PeerMessage::SnapshotPiece { .. } => true,
         }
     }
 
@@ -121,6 +168,31 @@ impl PeerMessage {
             }
             PeerMessage::LeaseAnswer { number, answer } => {
                 (LEASE_ANSWER, vec![words(&[*number]), answer.encode()])
+            }
+            PeerMessage::SnapshotOffer { id, message } => {
+                let mut parts = vec![words(&[*id])];
+                parts.append(&mut wire::encode(message));
+                (SNAPSHOT_OFFER, parts)
+            }
+            PeerMessage::SnapshotPiece { id, bytes } => {
+                (SNAPSHOT_PIECE, vec![words(&[*id]), bytes.clone()])
+            }
+            PeerMessage::SnapshotWanted {
+                id,
+                wanted,
+                written,
+                out_of_order,
+            } => {
+                let flag = Bytes::copy_from_slice(&[u8::from(*out_of_order)]);
+                (
+                    SNAPSHOT_WANTED,
+                    vec![words(&[*id, *wanted, *written]), flag],
+                )
+            }
+            PeerMessage::SnapshotOver { id, outcome } => {
+                let flag = Bytes::copy_from_slice(&[u8::from(outcome.is_ok())]);
+                let why = outcome.as_ref().err().cloned().unwrap_or_default();
+                (SNAPSHOT_OVER, vec![words(&[*id]), flag, why.into()])
             }
         }
     }
@@ -163,9 +235,47 @@ impl PeerMessage {
                 number: word(&mut bytes)?,
                 answer: Box::new(LeaseAnswer::decode(bytes).map_err(text)?),
             },
+            SNAPSHOT_OFFER..=SNAPSHOT_OVER => decode_of_snapshot(kind, bytes)?,
             _ => return Err(format!("a message of unknown kind {kind}")),
         })
     }
+}
+
+fn decode_of_snapshot(kind: u8, mut bytes: Bytes) -> Result<PeerMessage, String> {
+    let id = word(&mut bytes)?;
+    Ok(match kind {
+        SNAPSHOT_OFFER => {
+            let message = wire::decode(bytes)?;
+            if message.get_msg_type() != MessageType::MsgSnapshot || !message.has_snapshot() {
+                return Err("an offer of no snapshot".into());
+            }
+            PeerMessage::SnapshotOffer {
+                id,
+                message: Box::new(message),
+            }
+        }
+        SNAPSHOT_PIECE => PeerMessage::SnapshotPiece { id, bytes },
+        SNAPSHOT_WANTED => PeerMessage::SnapshotWanted {
+            id,
+            wanted: word(&mut bytes)?,
+            written: word(&mut bytes)?,
+            out_of_order: flag(&mut bytes)?,
+        },
+        _ => PeerMessage::SnapshotOver {
+            id,
+            outcome: match flag(&mut bytes)? {
+                true => Ok(()),
+                false => Err(String::from_utf8_lossy(&bytes).into_owned()),
+            },
+        },
+    })
+}
+
+fn flag(bytes: &mut Bytes) -> Result<bool, String> {
+    if bytes.is_empty() {
+        return Err("the message is cut off".into());
+    }
+    Ok(bytes.get_u8() != 0)
 }
 
 fn words(words: &[u64]) -> Bytes {
@@ -187,8 +297,77 @@ pub(crate) fn for_others(error: Error) -> revisions::Error {
         Error::Refused(error) => error,
         Error::TooManyRequests { .. } => etcd_api::Error::TooManyRequests.into(),
         Error::Stopped => etcd_api::Error::Stopped.into(),
-        Error::LogFailed { .. } | Error::Storage(_) | Error::Raft(_) => {
+        Error::LogFailed { .. } | Error::Storage(_) | Error::Raft(_) | Error::Removed { .. } => {
             etcd_api::Error::Unhealthy.into()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_snapshot() -> Vec<PeerMessage> {
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgSnapshot);
+        (message.from, message.to, message.term) = (1, 2, 9);
+        let metadata = message.mut_snapshot().mut_metadata();
+        (metadata.index, metadata.term) = (100, 4);
+        metadata.mut_conf_state().voters = vec![1, 2];
+        let (id, message) = (7, Box::new(message));
+        vec![
+            PeerMessage::SnapshotOffer { id, message },
+            PeerMessage::SnapshotPiece {
+                id,
+                bytes: Bytes::from_static(b"a part"),
+            },
+            PeerMessage::SnapshotWanted {
+                id,
+                wanted: 3,
+                written: 2,
+                out_of_order: true,
+            },
+            PeerMessage::SnapshotOver {
+                id,
+                outcome: Ok(()),
+            },
+            PeerMessage::SnapshotOver {
+                id,
+                outcome: Err("the disk is full".into()),
+            },
+        ]
+    }
+
+    #[test]
+    fn what_is_said_of_snapshots_comes_back() {
+        for message in of_snapshot() {
+            let (kind, parts) = message.encode();
+            let decoded = PeerMessage::decode(kind, parts.concat().into()).unwrap();
+            assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_refused() {
+        for message in of_snapshot() {
+            let (kind, parts) = message.encode();
+            let bytes = Bytes::from(parts.concat());
+            // Behind its head, a piece or a reason may have any length.
+            let head = match message {
+                PeerMessage::SnapshotPiece { .. } => 8,
+                PeerMessage::SnapshotOver { .. } => 9,
+                _ => bytes.len(),
+            };
+            for length in 0..head {
+                assert!(PeerMessage::decode(kind, bytes.slice(..length)).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn an_offer_of_something_else_is_refused() {
+        let (kind, _) = of_snapshot()[0].encode();
+        let parts = [vec![words(&[7])], wire::encode(&Message::default())].concat();
+        assert!(PeerMessage::decode(kind, parts.concat().into()).is_err());
     }
 }

@@ -163,6 +163,9 @@ impl Pump {
         for (from, message) in arrived.messages {
             self.replica.receive(from, message);
         }
+        if arrived.told_of_removal {
+            self.replica.told_of_removal();
+        }
         if let Some(outcome) = arrived.persisted {
             self.replica.persisted(outcome);
         }
@@ -225,6 +228,7 @@ impl Pump {
             reads,
             leases,
             moves,
+            snapshots,
         } = self.replica.take_output();
         if !messages.is_empty() {
             let unreachable = self.outbox.send(messages);
@@ -241,6 +245,9 @@ impl Pump {
         }
         for (to, outcome) in moves {
             let _ = to.send(outcome);
+        }
+        for snapshot in snapshots {
+            self.outbox.carry(snapshot);
         }
     }
 

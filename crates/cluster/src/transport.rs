@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use environment::Instant;
-use peers::{BoxFuture, Dropped, Handler, Lane, Peers, PeersOptions, Stream};
-use revisions::{Members, Reader};
+use environment::{Clock, Instant};
+use peers::{BoxFuture, Dropped, Handler, Lane, LinkError, Peers, PeersOptions, Refusal, Stream};
+use revisions::{Member, Members, Reader};
 
 use crate::inbox::Inbox;
-use crate::{Error, Outbox, PeerMessage, roster};
+use crate::snapshot::{Couriers, courier};
+use crate::{Error, Outbox, PeerMessage, Sender, roster};
 
 /// Where the members of a cluster meet.
 #[derive(Debug)]
@@ -20,12 +21,18 @@ pub struct Network {
     pub cluster_id: u64,
     /// Bound sockets, for the other members.
     pub listeners: Vec<TcpListener>,
+    /// Members, with their ids and peer URLs, that a member talks to before it
+    /// knows that it belongs to the cluster: one that joins cannot answer anybody
+    /// else. Of no use to others.
+    pub contacts: Vec<Member>,
 }
 
 /// The connections to the other members.
 pub(crate) struct Transport {
     peers: Peers,
+    couriers: Couriers,
     member_id: u64,
+    contacts: Vec<Member>,
     /// Whom the connections know.
     known: Mutex<BTreeSet<u64>>,
     /// Whether this member is one, as the newest members that were set say.
@@ -50,13 +57,16 @@ impl Transport {
         member_id: u64,
         inbox: Arc<Inbox>,
         reader: Reader,
+        clock: Arc<dyn Clock>,
     ) -> Result<Transport, Error> {
         let options = PeersOptions::new(network.cluster_id, member_id, network.listeners);
         let peers = Peers::start(options, Arc::new(Incoming { inbox, reader }))
             .map_err(|error| Error::Storage(error.to_string()))?;
         Ok(Transport {
+            couriers: Couriers::new(peers.clone(), clock),
             peers,
             member_id,
+            contacts: network.contacts,
             known: Mutex::default(),
             is_learner: AtomicBool::default(),
         })
@@ -75,6 +85,7 @@ impl Transport {
     /// Ends the connections.
     pub fn stop(&self) {
         self.peers.stop();
+        self.couriers.join();
     }
 }
 
@@ -101,7 +112,11 @@ impl Outbox for Transport {
         let own = members.get(self.member_id);
         let is_learner = own.is_some_and(|member| member.is_learner);
         self.is_learner.store(is_learner, Ordering::Relaxed);
-        let others = members.iter().filter(|member| member.id != self.member_id);
+        let belongs = members.get(self.member_id).is_some();
+        let contacts = self.contacts.iter().filter(|_| !belongs);
+        let contacts = contacts.filter(|contact| !members.is_removed(contact.id));
+        let others = contacts.chain(members.iter());
+        let others = others.filter(|member| member.id != self.member_id);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut present = BTreeSet::new();
         for member in others {
@@ -113,8 +128,13 @@ impl Outbox for Transport {
         }
         for gone in known.difference(&present) {
             self.peers.remove_member(*gone);
+            self.peers.turn_away(*gone);
         }
         *known = present;
+    }
+
+    fn carry(&self, snapshot: Sender) {
+        self.couriers.carry(snapshot);
     }
 }
 
@@ -131,15 +151,21 @@ struct Incoming {
     reader: Reader,
 }
 
-impl Handler for Incoming {
-    fn message(&self, from: u64, _lane: Lane, kind: u8, payload: Bytes) {
+impl Incoming {
+    fn take(inbox: &Inbox, from: u64, kind: u8, payload: Bytes) {
         let bytes = payload.len();
         match PeerMessage::decode(kind, payload) {
-            Ok(message) => self.inbox.receive(from, message, bytes),
+            Ok(message) => inbox.receive(from, message, bytes),
             Err(what) => {
                 tracing::warn!(from = format!("{from:x}"), what, "a message cannot be read");
             }
         }
+    }
+}
+
+impl Handler for Incoming {
+    fn message(&self, from: u64, _lane: Lane, kind: u8, payload: Bytes) {
+        Incoming::take(&self.inbox, from, kind, payload);
     }
 
     fn request(&self, _from: u64, _kind: u8, _body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
@@ -156,10 +182,33 @@ impl Handler for Incoming {
         Ok(roster::encode(&self.reader.members(), index))
     }
 
-    fn stream(&self, from: u64, kind: u8, _header: Bytes, _stream: Stream) -> BoxFuture<()> {
+    /// A snapshot. Where too much waits for the replica a piece is dropped, and
+    /// will be missed there.
+    fn stream(&self, from: u64, kind: u8, _header: Bytes, mut stream: Stream) -> BoxFuture<()> {
+        let inbox = Arc::clone(&self.inbox);
         Box::pin(async move {
-            tracing::warn!(from = format!("{from:x}"), kind, "a stream of unknown kind");
+            if kind != courier::STREAM {
+                tracing::warn!(from = format!("{from:x}"), kind, "a stream of unknown kind");
+                return;
+            }
+            while let Ok(Some(frame)) = stream.receive().await {
+                Incoming::take(&inbox, from, frame.kind, frame.payload);
+            }
         })
+    }
+
+    fn is_removed(&self, sender: u64) -> bool {
+        self.reader.is_removed(sender)
+    }
+
+    fn link(&self, _to: u64, _lane: Lane, state: Result<(), &LinkError>) {
+        if let Err(LinkError::Refused {
+            refusal: Refusal::Removed,
+            ..
+        }) = state
+        {
+            self.inbox.told_of_removal();
+        }
     }
 }
 

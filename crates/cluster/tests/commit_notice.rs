@@ -39,6 +39,10 @@ fn options(id: u64, clock: &SimulatedClock) -> ReplicaOptions {
         machine,
         heartbeat_interval: TICK,
         election_timeout: TICK * 10,
+        strict_reconfiguration: true,
+        entries_kept_max: 5000,
+        bytes_kept_max: 64 << 20,
+        snapshot_piece_bytes: 256 << 10,
         seed: id,
         mutant: None,
     }

@@ -1,129 +1,16 @@
 //! Three members that meet over real connections.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-#![expect(clippy::disallowed_methods, reason = "a member is given bound sockets")]
 
-use std::net::TcpListener;
+mod meeting;
+
 use std::time::Duration;
 
-use cluster::{Error, Network, Node, NodeOptions};
+use cluster::Error;
 use etcd_api::etcdserverpb::{LeaseGrantRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest};
-use revisions::{Command, Member, Response};
+use revisions::Command;
 
-const CLUSTER: u64 = 0xc1;
-
-struct Cluster {
-    members: Vec<Member>,
-    nodes: Vec<Option<Node>>,
-    place: tempfile::TempDir,
-}
-
-fn options(place: &tempfile::TempDir, members: &[Member], number: usize) -> NodeOptions {
-    let mut options = NodeOptions::new(place.path().join(number.to_string()));
-    options.machine.member_id = members[number].id;
-    options.machine.initial_members = members.to_vec();
-    options.machine.engine.segment_bytes = 1 << 20;
-    options.machine.engine.reserve_bytes = 0;
-    options.heartbeat_interval = Duration::from_millis(20);
-    options.election_timeout = Duration::from_millis(200);
-    options.seed = Some(number as u64);
-    options
-}
-
-impl Cluster {
-    fn start() -> Cluster {
-        Cluster::start_with(|_| {})
-    }
-
-    /// Nobody but the first stands for election within an hour, unless asked to.
-    fn start_with_patience() -> Cluster {
-        Cluster::start_with(|options| {
-            if options.machine.member_id != 1 {
-                options.election_timeout = Duration::from_secs(3600);
-            }
-        })
-    }
-
-    fn start_with(change: impl Fn(&mut NodeOptions)) -> Cluster {
-        let listeners: Vec<TcpListener> = (0..3)
-            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
-            .collect();
-        let members = listeners.iter().zip(1..).map(|(listener, id)| Member {
-            id,
-            peer_urls: vec![format!("http://{}", listener.local_addr().unwrap())],
-            ..Member::default()
-        });
-        let members: Vec<Member> = members.collect();
-        let place = tempfile::tempdir().unwrap();
-        let nodes = listeners.into_iter().enumerate().map(|(number, listener)| {
-            let mut options = options(&place, &members, number);
-            change(&mut options);
-            Some(Node::start_member(options, network(listener)).unwrap())
-        });
-        let nodes = nodes.collect();
-        Cluster {
-            members,
-            nodes,
-            place,
-        }
-    }
-
-    fn node(&self, number: usize) -> &Node {
-        self.nodes[number].as_ref().unwrap()
-    }
-
-    fn stop(&mut self, number: usize) {
-        self.nodes[number].take().unwrap().stop();
-    }
-
-    fn restart(&mut self, number: usize) {
-        let url = self.members[number].peer_urls[0].clone();
-        let address = url.strip_prefix("http://").unwrap().to_owned();
-        let listener = TcpListener::bind(address).unwrap();
-        let options = options(&self.place, &self.members, number);
-        let node = Node::start_member(options, network(listener)).unwrap();
-        self.nodes[number] = Some(node);
-    }
-}
-
-fn network(listener: TcpListener) -> Network {
-    Network {
-        cluster_id: CLUSTER,
-        listeners: vec![listener],
-    }
-}
-
-fn put(key: &str, value: &str) -> Command {
-    Command::Put(PutRequest {
-        key: key.to_owned().into(),
-        value: value.to_owned().into(),
-        ..PutRequest::default()
-    })
-}
-
-/// Puts, again and again where the lead has just changed.
-async fn put_surely(node: &Node, key: &str, value: &str) {
-    for _ in 0..100 {
-        match node.execute(put(key, value)).await {
-            Ok(Response::Put(_)) => return,
-            Ok(other) => panic!("{other:?}"),
-            Err(Error::Refused(error)) => eprintln!("again: {error}"),
-            Err(error) => panic!("{error}"),
-        }
-    }
-    panic!("no leader was found");
-}
-
-async fn get(node: &Node, key: &str) -> Option<String> {
-    node.read_index().await.unwrap();
-    let request = RangeRequest {
-        key: key.to_owned().into(),
-        ..RangeRequest::default()
-    };
-    let found = node.reader().range(&request).unwrap().kvs;
-    let value = found.first().map(|kv| kv.value().to_vec());
-    value.map(|value| String::from_utf8(value).unwrap())
-}
+use meeting::{Cluster, get, in_time, put, put_surely};
 
 #[tokio::test]
 async fn every_member_takes_writes_and_reads_what_others_wrote() {
@@ -190,12 +77,6 @@ async fn without_a_majority_nothing_is_acknowledged_and_local_reads_go_on() {
     assert_eq!(found[0].value(), &b"kept"[..]);
     cluster.restart(1);
     put_surely(cluster.node(0), "k", "after").await;
-}
-
-/// A transfer that did not work would be waited for in vain.
-async fn in_time<T>(what: impl Future<Output = T>) -> T {
-    let waited = tokio::time::timeout(Duration::from_secs(60), what).await;
-    waited.expect("nobody stands for election by itself")
 }
 
 #[tokio::test]

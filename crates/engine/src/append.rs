@@ -12,7 +12,8 @@ use crate::{Batch, Change, Error, HardState, KeyChange, place, record};
 use std::sync::atomic::Ordering;
 use value_log::{Appended, Body, Log, Record, Tag};
 
-static ZEROS: [u8; 4096] = [0; 4096];
+/// What padding consists of.
+pub(crate) static ZEROS: [u8; 4096] = [0; 4096];
 
 /// The bytes of a record's header; the rest is the caller's.
 enum Header {
@@ -162,7 +163,7 @@ impl Shared {
 }
 
 /// The log's words for what has a name here.
-fn translate(error: value_log::Error) -> Error {
+pub(crate) fn translate(error: value_log::Error) -> Error {
     match error {
         value_log::Error::TooLarge { bytes, limit_bytes } => Error::TooLarge {
             batch_bytes: bytes,

@@ -109,10 +109,23 @@ impl Applier {
         }
     }
 
-    /// Drops all that compactions have let go, before it returns.
+    /// Drops all that compactions have let go, before it returns; what an
+    /// [`crate::Export`] holds back stays until that is dropped.
     pub fn finish_compaction(&mut self) {
-        while self.sweep_a_slice() {}
-        assert_eq!(self.swept(), self.index.compacted, "nothing is left to do");
+        // Only this thread begins exports.
+        while !self.is_held_back() {
+            if !self.sweep_a_slice() {
+                assert_eq!(self.swept(), self.index.compacted, "nothing is left to do");
+                return;
+            }
+        }
+    }
+
+    /// Whether an export must be dropped before anything is swept.
+    pub(crate) fn is_held_back(&self) -> bool {
+        let holds = &self.engine.0.holds;
+        let sweep = self.sweep.as_ref();
+        sweep.is_some_and(|sweep| holds.hold_back(sweep.compacted()))
     }
 
     /// What compaction to this revision lets go has been dropped; -1: never
@@ -124,8 +137,12 @@ impl Applier {
         }
     }
 
-    /// Drops some of what compactions have let go; false when nothing is left.
+    /// Drops some of what compactions have let go; false when nothing is left, or
+    /// held back.
     pub(crate) fn sweep_a_slice(&mut self) -> bool {
+        if self.is_held_back() {
+            return false;
+        }
         let Some(sweep) = &mut self.sweep else {
             return false;
         };

@@ -34,6 +34,14 @@ impl Books {
         }
     }
 
+    /// Another state begins. What was overruled stays so, for whoever is amid a
+    /// walk along the old log.
+    pub(crate) fn begin_anew(&self, live: Live, hard_state: HardState) {
+        *self.live() = live;
+        *self.marks() = Marks::default();
+        self.hard_state().absorb(hard_state);
+    }
+
     pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }

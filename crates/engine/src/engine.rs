@@ -12,6 +12,8 @@ use crate::entry;
 use crate::history::History;
 use crate::maintenance::Counters;
 use crate::recovery;
+use crate::transfer::holds::Holds;
+use crate::transfer::import::Imports;
 use crate::trees;
 use crate::versions::Versions;
 use crate::{
@@ -52,8 +54,18 @@ pub(crate) struct Shared {
     pub(crate) appended: AtomicU64,
     /// From this main revision on the log has every change.
     pub(crate) log_floor: AtomicI64,
+    /// Counts the snapshots installed since open: each begins another state.
+    /// Raised before that is published.
+    pub(crate) generation: AtomicU64,
+    /// What exports hold back.
+    pub(crate) holds: Arc<Holds>,
+    /// The snapshot that is being received.
+    pub(crate) imports: Imports,
     /// The applier is going: work beside it should give up.
     pub(crate) stopping: AtomicBool,
+    /// A snapshot takes the place of what checkpoints and reclaim work on: they
+    /// should give up.
+    pub(crate) replacing: AtomicBool,
     /// Another opening may write to the directory: nothing is read any more.
     pub(crate) closed: AtomicBool,
     /// Held until it is closed. Dropped last, after the log: fields go in order.
@@ -234,6 +246,7 @@ impl Applier {
         self.end_maintenance();
         let shared = &self.engine.0;
         shared.closed.store(true, Ordering::SeqCst);
+        shared.imports.end_all();
         let outcome = shared.log.close();
         drop(
             shared
@@ -256,6 +269,17 @@ impl Shared {
             });
         }
         Ok(())
+    }
+
+    /// Whether work beside the applier is of use no more.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed) || self.replacing.load(Ordering::Relaxed)
+    }
+
+    /// To be asked after a pin: the state that was pinned is of this one or an
+    /// earlier one.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
     }
 
     pub(crate) fn log_floor(&self) -> i64 {

@@ -161,6 +161,51 @@ pub enum Error {
         /// The directory.
         directory: PathBuf,
     },
+    /// The export's member has another state now, or never gave that piece.
+    /// Begin another export.
+    #[error("piece {number} of the snapshot cannot be had here (any more); begin another export")]
+    ExportOver {
+        /// The piece asked for.
+        number: u64,
+    },
+    /// A piece of a snapshot that does not fit. Ask for the one that is wanted,
+    /// or begin again.
+    #[error(
+        "piece {number} of the snapshot, byte {offset}: {what}; ask for that piece again, or begin anew"
+    )]
+    Piece {
+        /// Number of the piece that was wanted.
+        number: u64,
+        /// Where in the piece.
+        offset: u64,
+        /// What does not fit.
+        what: String,
+    },
+    /// There is an import already: finish or drop it.
+    #[error("a snapshot is being received already; one at a time")]
+    ImportUnderWay,
+    /// An import without all of its pieces cannot be installed.
+    #[error("the snapshot is not complete; it can be installed when its last piece is written")]
+    ImportIncomplete,
+    /// The snapshot is of a moment that has passed here.
+    #[error(
+        "the snapshot is of entry {index} and entry {applied} is applied here; it is not needed"
+    )]
+    SnapshotOld {
+        /// The snapshot's index.
+        index: u64,
+        /// The index that is applied.
+        applied: u64,
+    },
+    /// The disk failed in the step from the old state to the new, so nobody
+    /// knows which one lasts. The engine is closed: open it again.
+    #[error("{} has either its old state or the snapshot's, the disk did not say which ({reason}); it is closed, open it again", directory.display())]
+    InstallUnsettled {
+        /// The directory.
+        directory: PathBuf,
+        /// What failed.
+        reason: String,
+    },
     /// The storey above could not make sense of what was replayed.
     #[error("replay: {0}")]
     Replay(String),

@@ -39,7 +39,8 @@ pub(crate) fn decode(encoded: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_be_bytes(*main), key))
 }
 
-fn first_of(main: i64) -> [u8; MAIN_BYTES] {
+/// No entry of `main` or later comes before it.
+pub(crate) fn first_of(main: i64) -> [u8; MAIN_BYTES] {
     (main.max(0) as u64).to_be_bytes()
 }
 

@@ -42,6 +42,8 @@ pub struct Changes {
 pub struct History {
     engine: Engine,
     next_main: i64,
+    /// The engine's state that the source belongs to.
+    generation: u64,
     source: Source,
     /// Read, not yet handed out.
     ahead: VecDeque<Changes>,
@@ -67,6 +69,7 @@ impl History {
         Ok(History {
             engine,
             next_main: from_main.max(1),
+            generation: 0,
             source: Source::Unknown,
             ahead: VecDeque::new(),
         })
@@ -78,24 +81,42 @@ impl History {
     }
 
     fn advance(&mut self) -> Result<Option<Changes>, Error> {
-        let (applied, compacted) = {
-            let snapshot = self.engine.snapshot();
-            (snapshot.revision(), snapshot.compacted())
-        };
         // Revision 1 is the empty store: nothing was written by it.
         self.next_main = self.next_main.max(2);
+        let applied = self.check_compacted()?;
+        self.follow_installation();
         if self.next_main > applied {
             return Ok(None);
         }
-        if self.next_main < compacted {
-            return Err(Error::Compacted {
-                asked: self.next_main,
-                compacted,
-            });
-        }
-        let changes = self.find(applied)?;
+        let changes = self.find(applied);
+        // What is compacted meanwhile may have been found in part.
+        self.check_compacted()?;
+        let changes = changes?;
         self.next_main = changes.main + 1;
         Ok(Some(changes))
+    }
+
+    /// The last applied revision, unless the one that comes next is gone.
+    fn check_compacted(&self) -> Result<i64, Error> {
+        let snapshot = self.engine.snapshot();
+        let (applied, compacted) = (snapshot.revision(), snapshot.compacted());
+        if self.next_main < compacted {
+            let asked = self.next_main;
+            return Err(Error::Compacted { asked, compacted });
+        }
+        Ok(applied)
+    }
+
+    /// Once a snapshot is installed, what follows in the old log may be what
+    /// never came to pass. Asked after the look at what is applied: where that
+    /// is of the old state, the old log has it.
+    fn follow_installation(&mut self) {
+        let generation = self.engine.0.generation();
+        if generation != self.generation {
+            self.generation = generation;
+            self.ahead.clear();
+            self.source = Source::Unknown;
+        }
     }
 
     fn find(&mut self, applied: i64) -> Result<Changes, Error> {

@@ -27,7 +27,8 @@
 //!
 //! Where to read on: `apply.rs` (what a batch does to the index),
 //! `snapshot.rs` (reading in the past), `checkpoint/mod.rs` (why a smeared
-//! checkpoint is enough), `reclaim.rs`, `maintenance.rs`, `recovery.rs`.
+//! checkpoint is enough), `reclaim.rs`, `maintenance.rs`, `recovery.rs`,
+//! `transfer/mod.rs` (a whole state from one member to another).
 //!
 //! ```
 //! use bytes::Bytes;
@@ -103,6 +104,7 @@ mod recovery;
 mod snapshot;
 mod status;
 mod task;
+mod transfer;
 mod trees;
 mod versions;
 
@@ -118,5 +120,6 @@ pub use record::Stored;
 pub use recovery::Recovered;
 pub use snapshot::{Snapshot, Version};
 pub use status::Status;
+pub use transfer::{Export, Import, ImportNotice, ImportProgress, Installed, Piece, SnapshotInfo};
 pub use value_log::{Appended, Body, Position, Sequence};
 pub use versions::Versions;

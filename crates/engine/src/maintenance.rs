@@ -49,6 +49,8 @@ enum Work {
     Copying(Task<Moves>),
     Swapping(Moves),
     Checkpoint(Task<u64>),
+    /// What a snapshot has replaced.
+    GivingBack(Task<()>),
 }
 
 /// The machine's state, part of the applier.
@@ -117,6 +119,14 @@ impl Applier {
                 self.maintenance.last_bytes = task.finish()?;
                 self.begin_what_is_due(state)
             }
+            Work::GivingBack(task) if !task.is_finished() => {
+                self.maintenance.work = Work::GivingBack(task);
+                Ok(())
+            }
+            Work::GivingBack(task) => {
+                task.finish()?;
+                self.begin_what_is_due(state)
+            }
         }
     }
 
@@ -128,9 +138,10 @@ impl Applier {
     }
 
     /// Whether compactions have let something go that is not dropped yet: then
-    /// every call of [`Applier::maintain`] gets on with it.
+    /// every call of [`Applier::maintain`] gets on with it. False while an
+    /// [`crate::Export`] holds it back.
     pub fn is_sweeping(&self) -> bool {
-        self.sweep.is_some()
+        self.sweep.is_some() && !self.is_held_back()
     }
 
     fn begin_what_is_due(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
@@ -161,7 +172,7 @@ impl Applier {
     /// Whether a sweep has come to its end since garbage was last looked for.
     fn has_news_of_garbage(&self) -> bool {
         let swept = self.swept();
-        let never_swept = self.is_sweeping() && swept < 0;
+        let never_swept = self.sweep.is_some() && swept < 0;
         !never_swept && self.maintenance.looked_at != swept
     }
 
@@ -267,8 +278,61 @@ impl Applier {
                 Work::Copying(task) => self.maintenance.work = Work::Swapping(task.finish()?),
                 Work::Swapping(moves) => self.swap(moves, usize::MAX),
                 Work::Checkpoint(task) => self.maintenance.last_bytes = task.finish()?,
+                Work::GivingBack(task) => task.finish()?,
             }
         }
+    }
+
+    /// Ends what is under way, done or not: its outcome matters no more.
+    pub(crate) fn abandon_work(&mut self) {
+        let shared = Arc::clone(&self.engine.0);
+        shared.replacing.store(true, Ordering::Relaxed);
+        let outcome = match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
+            Work::Idle | Work::Swapping(_) => Ok(()),
+            Work::Copying(task) => task.finish().map(drop),
+            Work::Checkpoint(task) => task.finish().map(drop),
+            Work::GivingBack(task) => task.finish(),
+        };
+        shared.replacing.store(false, Ordering::Relaxed);
+        if let Err(error) = outcome {
+            tracing::debug!(%error, "upkeep was given up for a snapshot");
+        }
+    }
+
+    /// The books are those of another state, which a checkpoint holds: the log
+    /// is replayed from `base`. Gives back what nothing points into any more.
+    pub(crate) fn maintain_anew(&mut self, base: Position, checkpoint_bytes: u64) {
+        let shared = Arc::clone(&self.engine.0);
+        let segments = shared.log.segments();
+        let mut live = shared.books.live();
+        segments.iter().for_each(|segment| live.enter(segment.id));
+        drop(live);
+        let dead = self.dead_segments(&segments, base);
+        let maintenance = &mut self.maintenance;
+        maintenance.last_bytes = checkpoint_bytes;
+        maintenance.last_begun = base;
+        maintenance.looked_at = self.index.compacted;
+        maintenance.wanted = false;
+        maintenance.condemned.clear();
+        maintenance.kept_from = None;
+        let worker = shared.options.worker;
+        let task = Task::start(worker, "engine-release", move || shared.give_back(&dead));
+        match task {
+            Ok(task) => maintenance.work = Work::GivingBack(task),
+            // The next checkpoint gives them back.
+            Err(error) => {
+                tracing::warn!(%error, "old segments are given back later");
+                maintenance.wanted = true;
+            }
+        }
+    }
+
+    /// After a crash there may be segments that only an unfinished import, or a
+    /// state before this one, has used: the next step gives them back.
+    pub(crate) fn look_for_remains(&mut self, replayed_from: Position) {
+        let segments = self.engine.0.log.segments();
+        let remains = self.dead_segments(&segments, replayed_from);
+        self.maintenance.wanted = !remains.is_empty();
     }
 
     fn begin_checkpoint(&mut self, state: Vec<u8>) -> Result<Job, Error> {
@@ -396,6 +460,7 @@ impl Applier {
             Work::Idle | Work::Swapping(_) => false,
             Work::Copying(task) => task.has_panicked(),
             Work::Checkpoint(task) => task.has_panicked(),
+            Work::GivingBack(task) => task.has_panicked(),
         };
         if failed {
             tracing::warn!("maintenance ended in a panic while the engine was closing");

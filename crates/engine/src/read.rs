@@ -6,33 +6,64 @@
 //! place means try there; no place, compacted; the same place, real damage.
 
 use crate::engine::Shared;
+use crate::format::KEY_HEADER_BYTES;
 use crate::place::Place;
 use crate::record::unreadable;
+use crate::trees::Known;
 use crate::{Error, Stored, Version, trees};
+use bytes::Bytes;
+use ordered_index::Snapshot as Trees;
 
 /// How often a record may move under one read.
 const MOVES_MAX: usize = 16;
 
 impl Shared {
     pub(crate) fn read(&self, version: &Version) -> Result<Stored, Error> {
-        let mut place = version.place;
+        let (key, main) = (&version.key, version.main);
+        let find = |trees: &Trees| trees::find(trees, key, main);
+        Ok(self.find_record(version.place, main, find)?.1)
+    }
+
+    /// Header and kv of the version that was at `place`; `find` looks it up
+    /// again.
+    pub(crate) fn record(
+        &self,
+        place: Place,
+        main: i64,
+        find: impl Fn(&Trees) -> Option<Known>,
+    ) -> Result<Bytes, Error> {
+        let (payload, stored) = self.find_record(place, main, find)?;
+        Ok(payload.slice(..KEY_HEADER_BYTES + stored.kv.len()))
+    }
+
+    fn find_record(
+        &self,
+        mut place: Place,
+        main: i64,
+        find: impl Fn(&Trees) -> Option<Known>,
+    ) -> Result<(Bytes, Stored), Error> {
         for _ in 0..MOVES_MAX {
-            let error = match self.read_at(place, version.main) {
-                Ok(stored) => return Ok(stored),
+            let error = match self.record_at(place, main) {
+                Ok(found) => return Ok(found),
                 Err(error) => error,
             };
-            place = self.place_now(version, place)?.ok_or(error)?;
+            place = self.place_now(&find, main, place)?.ok_or(error)?;
         }
-        self.read_at(place, version.main)
+        self.record_at(place, main)
     }
 
     /// Where the version is now; `None` when it is still where it was.
-    fn place_now(&self, version: &Version, before: Place) -> Result<Option<Place>, Error> {
+    fn place_now(
+        &self,
+        find: impl Fn(&Trees) -> Option<Known>,
+        main: i64,
+        before: Place,
+    ) -> Result<Option<Place>, Error> {
         let trees = self.reader.pin();
-        match trees::find(&trees, &version.key, version.main) {
+        match find(&trees) {
             Some(known) => Ok(Some(known.place).filter(|&place| place != before)),
             None => Err(Error::Compacted {
-                asked: version.main,
+                asked: main,
                 compacted: trees::compacted(&trees),
             }),
         }
@@ -40,6 +71,11 @@ impl Shared {
 
     /// The record at `place`, if it is the one written at `main`.
     pub(crate) fn read_at(&self, place: Place, main: i64) -> Result<Stored, Error> {
+        Ok(self.record_at(place, main)?.1)
+    }
+
+    /// The same with all its bytes.
+    fn record_at(&self, place: Place, main: i64) -> Result<(Bytes, Stored), Error> {
         let position = place.position();
         let record = self.log.read(position, place.record_bytes() as usize);
         self.check_open()?;
@@ -52,6 +88,6 @@ impl Shared {
                 "it is of another revision than the index says",
             ));
         }
-        Ok(stored)
+        Ok((record.payload, stored))
     }
 }

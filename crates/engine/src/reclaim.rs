@@ -107,9 +107,11 @@ fn candidates(
         segment.kind == SegmentKind::Sorted || segment.last_tag.index <= index.applied_index
     };
     let infos = shared.log.segments();
+    // A sorted segment that is being filled is not in the books yet.
+    let in_books = |segment: &SegmentInfo| segment.kind == SegmentKind::Log || live.has(segment.id);
     let sealed = infos
         .iter()
-        .filter(|segment| segment.sealed && applied(segment));
+        .filter(|segment| segment.sealed && applied(segment) && in_books(segment));
     let mut candidates: Vec<Candidate> = sealed
         .filter(|segment| allowed(segment.kind, live.of(segment.id)))
         .map(|segment| Candidate {
@@ -249,7 +251,7 @@ impl Copy<'_> {
             for (key, entry) in survivors {
                 self.copy_record(tree, key, entry)?;
             }
-            if self.shared.stopping.load(Ordering::Relaxed) {
+            if self.shared.gives_up() {
                 return Ok(());
             }
             match next {

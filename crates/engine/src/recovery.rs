@@ -20,6 +20,7 @@ use crate::compaction::Sweep;
 use crate::engine::{Engine, Shared};
 use crate::format::KIND_HARD_STATE;
 use crate::maintenance::{Counters, Maintenance};
+use crate::transfer::import::Imports;
 use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, TREES};
 use crate::{
     Batch, Commitment, Entry, Error, HardState, Options, Replayed, Unapplied, count, entry, record,
@@ -83,6 +84,7 @@ pub(crate) fn open(
     refuse_foreign(directory, &list()?)?;
     let lock = take_lock(&*disk, directory)?;
     files::remove_partial(&*disk, directory)?;
+    files::remove_aside(&*disk, directory)?;
     let names = list()?;
     let mut recovery = Recovery::new(directory, options.commitment);
     recovery.load_checkpoint(&*disk, &names, replay)?;
@@ -476,7 +478,11 @@ impl<'a> Recovery<'a> {
             applied_term: AtomicU64::new(0),
             appended: AtomicU64::new(0),
             log_floor: AtomicI64::new(self.log_floor),
+            generation: AtomicU64::new(0),
+            holds: Arc::default(),
+            imports: Imports::default(),
             stopping: AtomicBool::new(false),
+            replacing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             lock: Mutex::new(Some(lock)),
         });
@@ -487,17 +493,15 @@ impl<'a> Recovery<'a> {
         let compacted = self.index.compacted;
         let sweep = (compacted > NEVER_COMPACTED).then(|| Sweep::new(compacted));
         let maintenance = Maintenance::new(self.last_number, self.checkpoint_bytes, begun);
-        (
-            engine.clone(),
-            Applier {
-                engine,
-                index: self.index,
-                maintenance,
-                sweep,
-                swept: NEVER_COMPACTED,
-            },
-            found,
-        )
+        let mut applier = Applier {
+            engine: engine.clone(),
+            index: self.index,
+            maintenance,
+            sweep,
+            swept: NEVER_COMPACTED,
+        };
+        applier.look_for_remains(begun);
+        (engine, applier, found)
     }
 }
 

@@ -103,9 +103,9 @@ impl From<cluster::Error> for Error {
             cluster::Error::Stopped | cluster::Error::LogFailed { .. } => {
                 Error::new(Remedy::Reopen, error.to_string())
             }
-            cluster::Error::Storage(_) | cluster::Error::Raft(_) => {
-                Error::new(Remedy::Repair, error.to_string())
-            }
+            cluster::Error::Storage(_)
+            | cluster::Error::Raft(_)
+            | cluster::Error::Removed { .. } => Error::new(Remedy::Repair, error.to_string()),
         }
     }
 }

@@ -51,6 +51,10 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, permit: OwnedSemaphorePerm
     if let Err((refusal, text)) = greet::judge(&hello, shared.identity) {
         return refuse(&shared, socket, refusal, text).await;
     }
+    if shared.handler.is_removed(hello.sender) {
+        let text = greet::removed(hello.sender);
+        return refuse(&shared, socket, Refusal::Removed, text).await;
+    }
     if socket::suit(&socket, hello.lane, &shared.limits).is_err() {
         return;
     }
@@ -135,7 +139,7 @@ async fn serve(shared: &Arc<Shared>, hello: Hello, socket: Socket) {
             let entry = Incoming::enter(shared, from, lane);
             tokio::select! {
                 reason = serve_lane(shared, from, lane, &entry.received, socket) => reason,
-                () = entry.replaced.notified() => "a newer one came".to_owned(),
+                () = entry.replaced.notified() => "it is wanted no more".to_owned(),
             }
         }
     };

@@ -103,6 +103,14 @@ pub(crate) fn judge(hello: &Hello, us: Identity) -> Result<(), (Refusal, String)
     Ok(())
 }
 
+/// What a member is told that was removed.
+pub(crate) fn removed(sender: u64) -> String {
+    format!(
+        "member {sender:016x} was removed from this cluster; \
+         begin anew in an empty directory, as a new member"
+    )
+}
+
 /// The same for a hello that could not be read.
 pub(crate) fn explain(unreadable: Unreadable) -> (Refusal, String) {
     match unreadable {

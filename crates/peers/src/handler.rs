@@ -40,6 +40,13 @@ pub trait Handler: Send + Sync + 'static {
         Err(format!("questions of kind {kind} are not answered here"))
     }
 
+    /// Whether `sender` was removed from the cluster: then it is refused, and
+    /// told so. Asked at every greeting; must not wait.
+    fn is_removed(&self, sender: u64) -> bool {
+        let _ = sender;
+        false
+    }
+
     /// A lane to a member of the table got its connection, or lost it, or an
     /// attempt to connect failed.
     fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {

@@ -67,6 +67,8 @@ pub enum Refusal {
     Lane,
     /// The greeting arrived damaged.
     Damaged,
+    /// The sender was removed from the cluster: it will never be let in again.
+    Removed,
     /// A reason that this release does not know; its text tells.
     Other(u8),
 }
@@ -79,6 +81,7 @@ impl Refusal {
             Refusal::Member => 3,
             Refusal::Lane => 4,
             Refusal::Damaged => 5,
+            Refusal::Removed => 6,
             Refusal::Other(number) => number,
         }
     }
@@ -91,6 +94,7 @@ impl Refusal {
             3 => Refusal::Member,
             4 => Refusal::Lane,
             5 => Refusal::Damaged,
+            6 => Refusal::Removed,
             number => Refusal::Other(number),
         }
     }

@@ -126,6 +126,17 @@ impl Peers {
         shared.forget_received(id);
     }
 
+    /// Ends the connections that came in from a member, but for its streams.
+    /// It will come again, and meet [`Handler::is_removed`].
+    pub fn turn_away(&self, id: u64) {
+        let shared = &self.owner.shared;
+        for lane in Lane::KEPT {
+            if let Some(connection) = shared.incoming().get(&(id, lane)) {
+                connection.notify_one();
+            }
+        }
+    }
+
     /// What is known of a member of the table.
     pub fn status(&self, id: u64) -> Option<PeerStatus> {
         let shared = &self.owner.shared;

@@ -8,7 +8,7 @@ use std::net::{Shutdown, TcpStream};
 
 use environment::randomness::Random;
 use peers::{Lane, LinkError, PeersOptions, Refusal};
-use support::{CLUSTER, Member, enter, frame, let_in, listener, member, read_all, start};
+use support::{CLUSTER, Event, Member, enter, frame, let_in, listener, member, read_all, start};
 
 const BULK: u8 = 2;
 
@@ -171,6 +171,27 @@ fn the_newest_connection_of_a_lane_replaces_its_elder() {
     assert!(read_all(&mut elder).is_empty());
     newer.write_all(&frame(1, 0, b"here")).unwrap();
     assert_eq!(two.events.message().3, "here");
+}
+
+#[test]
+fn a_member_that_was_removed_is_turned_away_and_told() {
+    let (one, two) = (member(1), member(2));
+    one.knows(2, &two);
+    one.events.connected(Lane::Bulk);
+    two.recorder.removed.lock().unwrap().insert(1);
+    two.peers.turn_away(1);
+    let told = one.events.wait(|event| match event {
+        Event::Link(2, Lane::Bulk, Err(LinkError::Refused { refusal, text, .. })) => {
+            Some((refusal, text))
+        }
+        _ => None,
+    });
+    assert_eq!(told.0, Refusal::Removed);
+    assert_eq!(
+        told.1,
+        "member 0000000000000001 was removed from this cluster; \
+         begin anew in an empty directory, as a new member"
+    );
 }
 
 #[test]

@@ -52,6 +52,7 @@ mod quota;
 mod range;
 mod range_stream;
 mod reader;
+mod snapshot;
 mod state;
 mod transaction;
 pub mod validate;
@@ -59,6 +60,8 @@ mod view;
 mod warm;
 pub mod watch;
 mod wire;
+
+pub use engine::{Export, Import, ImportNotice, ImportProgress, Installed, Piece, SnapshotInfo};
 
 pub use command::{Command, Response, is_read_only, is_serializable};
 pub use error::Error;

@@ -167,7 +167,7 @@ impl Shared {
         self.engine.batch_log_bytes_max() / 4 * 3 - STATE_RECORDS_BYTES
     }
 
-    fn update_used_bytes(&self) {
+    pub fn update_used_bytes(&self) {
         self.used_bytes
             .store(self.engine.status().log_bytes, Ordering::Relaxed);
     }
@@ -375,7 +375,7 @@ impl Drop for Machine {
 
 impl Shared {
     /// What a checkpoint keeps besides keys.
-    fn checkpoint_state(&self) -> Vec<u8> {
+    pub fn checkpoint_state(&self) -> Vec<u8> {
         let revision = self.engine.snapshot().revision();
         checkpoint::encode(&self.applied(), revision)
     }

@@ -148,6 +148,7 @@ fn start_member(
     let network = Network {
         cluster_id: identity.cluster,
         listeners,
+        contacts: Vec::new(),
     };
     let node = Node::start_member(options, network)?;
     let members = node.reader().members();

@@ -8,7 +8,9 @@ pub(crate) fn status(error: &cluster::Error) -> Status {
         cluster::Error::Refused(error) => of_machine(error),
         cluster::Error::TooManyRequests { .. } => etcd_api::Error::TooManyRequests.to_status(),
         cluster::Error::Stopped => etcd_api::Error::Stopped.to_status(),
-        cluster::Error::LogFailed { .. } => Status::unavailable(format!("inkstone: {error}")),
+        cluster::Error::LogFailed { .. } | cluster::Error::Removed { .. } => {
+            Status::unavailable(format!("inkstone: {error}"))
+        }
         cluster::Error::Storage(_) | cluster::Error::Raft(_) => {
             Status::unknown(format!("inkstone: {error}"))
         }

@@ -31,7 +31,7 @@ enum Waiting {
     },
     Read {
         key: String,
-        member: usize,
+        member: u64,
         answer: oneshot::Receiver<Result<(), cluster::Error>>,
     },
     Lease {
@@ -74,7 +74,7 @@ impl Client {
             if member.read(asker) {
                 let read = Waiting::Read {
                     key,
-                    member: at,
+                    member: member.id,
                     answer,
                 };
                 self.waiting = Some((now, read));
@@ -164,7 +164,8 @@ impl Client {
                 answer,
             } => match answer.try_recv() {
                 Ok(Ok(())) => {
-                    if let Some(observed) = read(&members[*member], key) {
+                    let member = members.iter().find(|it| it.id == *member);
+                    if let Some(observed) = member.and_then(|member| read(member, key)) {
                         judge.observe(asked, now, observed);
                     }
                     true

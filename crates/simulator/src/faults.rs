@@ -24,6 +24,9 @@ pub struct Faults {
     pub stop_permille: u64,
     /// Steps in which a member is asked to hand the lead to another.
     pub transfer_permille: u64,
+    /// Steps in which the operator thinks of changing the membership: members
+    /// join as learners or voters, are promoted and removed.
+    pub membership_permille: u64,
     /// A rule that all members break.
     pub mutant: Option<Mutant>,
 }
@@ -40,6 +43,7 @@ impl Faults {
         slow_disk_permille: 0,
         stop_permille: 0,
         transfer_permille: 0,
+        membership_permille: 0,
         mutant: None,
     };
 
@@ -54,6 +58,7 @@ impl Faults {
         slow_disk_permille: 3,
         stop_permille: 2,
         transfer_permille: 3,
+        membership_permille: 5,
         mutant: None,
     };
 }

@@ -10,12 +10,16 @@
 //!   asked for;
 //! - a read shows what the history says at its revision;
 //! - what ended before something else began has a revision that is not greater,
-//!   and a smaller one than a write that began later.
+//!   and a smaller one than a write that began later;
+//! - what a member has applied never goes back while it runs, and a snapshot that
+//!   it has installed is what the history says at its revision.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
+use cluster::Replica;
+use etcd_api::etcdserverpb::RangeRequest;
 use etcd_api::etcdserverpb::request_op::Request;
 use revisions::{Command, Reader, Response};
 
@@ -102,6 +106,12 @@ pub struct Verdict {
     pub renewals: u64,
     /// Leases that have ended.
     pub leases_ended: u64,
+    /// Members that joined, and members that were removed.
+    pub joins: u64,
+    /// See `joins`.
+    pub removals: u64,
+    /// Snapshots that were installed.
+    pub snapshots: u64,
     /// Everything that happened, in a number: equal runs have equal ones.
     pub fingerprint: u64,
 }
@@ -116,6 +126,10 @@ pub(crate) struct Judge {
     history: BTreeMap<i64, Changes>,
     /// Up to where each member was compared.
     compared: BTreeMap<u64, i64>,
+    /// Index of what each member had applied, and of the snapshot that it had
+    /// installed last, at the last look.
+    applied: BTreeMap<u64, (u64, u64)>,
+    pub snapshots: u64,
     leaders: BTreeMap<u64, u64>,
     observed: Vec<(Duration, Duration, Observed)>,
     pub leases: Leases,
@@ -135,13 +149,62 @@ impl Judge {
     /// A member begins a new life: what it has applied may be less.
     pub fn restarted(&mut self, member: u64) {
         self.compared.remove(&member);
+        self.applied.remove(&member);
         self.leases.restarted(member);
+    }
+
+    /// What a member has applied never goes back; and if a snapshot was installed
+    /// since the last look, it is compared.
+    pub fn look(&mut self, member: u64, replica: &Replica) {
+        let reader = replica.reader();
+        let applied = replica.applied_index();
+        let snapshot = replica.installed();
+        let index = snapshot.map_or(0, |(index, _)| index);
+        let (before, known) = self
+            .applied
+            .insert(member, (applied, index))
+            .unwrap_or((0, 0));
+        assert!(
+            applied >= before,
+            "member {member:x} had applied entry {before}, and now {applied}"
+        );
+        if let Some((index, revision)) = snapshot.filter(|_| index != known) {
+            assert!(
+                index > before,
+                "a snapshot of entry {index} over entry {before}"
+            );
+            self.snapshots += 1;
+            self.compare_snapshot(member, revision, reader);
+        }
+    }
+
+    /// Every key that ever was is what it was at the revision.
+    fn compare_snapshot(&self, member: u64, revision: i64, reader: &Reader) {
+        if revision < reader.compacted() {
+            return;
+        }
+        let keys = self.history.values().flatten().map(|(key, ..)| key);
+        for key in keys.collect::<BTreeSet<_>>() {
+            let request = RangeRequest {
+                key: key.clone().into(),
+                revision,
+                ..RangeRequest::default()
+            };
+            let found = reader.range(&request).expect("it is not compacted");
+            let found = found.kvs.first().map(|kv| kv.0.clone());
+            let known = self.at(key, revision);
+            assert!(
+                found == known,
+                "member {member:x} has installed {found:?} at revision {revision}, not {known:?}"
+            );
+        }
     }
 
     /// Compares what a member has applied since the last look.
     pub fn compare(&mut self, member: u64, reader: &Reader) {
         let compared = self.compared.entry(member).or_insert(1);
-        let from = (*compared + 1).max(reader.compacted());
+        // What a compaction leaves of its own revision may be less.
+        let from = (*compared + 1).max(reader.compacted() + 1);
         let newest = reader.revision();
         if newest <= *compared {
             return;

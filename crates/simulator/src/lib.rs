@@ -25,6 +25,7 @@ mod judge;
 mod leases;
 mod member;
 mod network;
+mod operator;
 mod world;
 
 pub use faults::Faults;

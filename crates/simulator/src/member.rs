@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use cluster::{
     Answer, Asker, LeaseAsker, Mutant, NodeOptions, Output, PeerMessage, ReadAsker, Replica,
-    ReplicaOptions,
+    ReplicaOptions, Sender, Step,
 };
 use engine::{Sequence, Worker};
 use environment::randomness::Random;
 use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
+use environment::{Clock, Instant};
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response};
 use tokio::sync::oneshot;
 
 const DIRECTORY: &str = "/member";
 /// Commands that wait for a leader at one member.
 const BACKLOG_MAX: usize = 64;
+/// Steps that a snapshot's sender may do in one turn.
+const SENDER_STEPS_MAX: usize = 4;
 /// As in the node: for so long a member that stops waits for others.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -30,6 +33,8 @@ struct Life {
     /// The flush thread's last word.
     word: Word,
     backlog: VecDeque<(Command, AnswerSender)>,
+    /// Snapshots on their way to others.
+    senders: Vec<Sender>,
     /// It was told to stop, and takes no longer than until then.
     stops_by: Option<Duration>,
 }
@@ -48,6 +53,8 @@ pub(crate) struct Member {
     /// When it starts again after a loss of power.
     pub starts_at: Option<Duration>,
     lives: u64,
+    /// It knows that it was removed from the cluster, and never starts again.
+    pub has_gone: bool,
     mutant: Option<Mutant>,
 }
 
@@ -63,6 +70,7 @@ impl Member {
             slow_until: Duration::ZERO,
             starts_at: Some(Duration::ZERO),
             lives: 0,
+            has_gone: false,
             mutant,
         }
     }
@@ -88,7 +96,11 @@ impl Member {
             heartbeat_interval: Duration::from_millis(20),
             election_timeout: Duration::from_millis(200),
             strict_reconfiguration: true,
-            seed: self.id * 1000 + self.lives,
+            // Few, so that snapshots are sent often.
+            entries_kept_max: 20,
+            bytes_kept_max: 8 << 10,
+            snapshot_piece_bytes: 700,
+            seed: self.id.wrapping_mul(1000) + self.lives,
             mutant: self.mutant,
         }
     }
@@ -105,6 +117,7 @@ impl Member {
         );
         match opened {
             Ok(replica) => self.life = Some(Life::new(replica)),
+            Err(cluster::Error::Removed { .. }) => self.has_gone = true,
             Err(error) => assert!(
                 self.disk.has_crashed(),
                 "member {} does not start: {error}\n{}",
@@ -126,7 +139,7 @@ impl Member {
     /// Whether the power has failed since; then everything but the disk is
     /// gone, and of that whatever chance leaves.
     pub fn bury(&mut self, now: Duration, random: &mut Random) -> bool {
-        if !self.disk.has_crashed() {
+        if !self.disk.has_crashed() || self.has_gone {
             return false;
         }
         self.life = None;
@@ -183,6 +196,11 @@ impl Member {
         self.life.is_some()
     }
 
+    /// Nobody has removed it, as far as it knows.
+    pub fn is_present(&self) -> bool {
+        !self.has_gone
+    }
+
     /// Of a member that has power.
     pub fn reader(&self) -> Option<&Reader> {
         self.replica().map(Replica::reader)
@@ -202,6 +220,13 @@ impl Member {
     pub fn receive(&mut self, from: u64, message: PeerMessage) {
         if let Some(life) = &mut self.life {
             life.replica.receive(from, message);
+        }
+    }
+
+    /// Another member refuses this one, which was removed.
+    pub fn told_of_removal(&mut self) {
+        if let Some(life) = &mut self.life {
+            life.replica.told_of_removal();
         }
     }
 
@@ -278,7 +303,29 @@ impl Member {
         life.replica.run();
         // What fails here has failed with the disk, which is looked at.
         let _ = life.replica.upkeep();
-        hand_out(life.replica.take_output())
+        let mut output = life.replica.take_output();
+        life.senders.append(&mut output.snapshots);
+        let mut messages = hand_out(output);
+        life.send_snapshots(self.clock.now(), &mut messages);
+        self.look_at_failure();
+        messages
+    }
+
+    /// A member fails because its disk does, or because it was removed, or stops.
+    fn look_at_failure(&mut self) {
+        let failure = self.life.as_ref().and_then(|life| life.replica.failure());
+        match failure {
+            Some(cluster::Error::Removed { .. }) => {
+                self.has_gone = true;
+                self.life = None;
+            }
+            Some(failure) => assert!(
+                self.disk.has_crashed() || matches!(failure, cluster::Error::Stopped),
+                "member {:x} has failed: {failure}",
+                self.id
+            ),
+            None => {}
+        }
     }
 
     /// The story of the disk, for people.
@@ -305,6 +352,20 @@ fn hand_out(output: Output) -> Vec<(u64, PeerMessage)> {
 }
 
 impl Life {
+    /// The senders have their turn.
+    fn send_snapshots(&mut self, now: Instant, messages: &mut Vec<(u64, PeerMessage)>) {
+        self.senders.retain_mut(|sender| {
+            for _ in 0..SENDER_STEPS_MAX {
+                match sender.poll(now) {
+                    Step::Send(message) => messages.push((sender.to(), message)),
+                    Step::Wait(_) => return true,
+                    Step::Over => return false,
+                }
+            }
+            true
+        });
+    }
+
     fn new(replica: Replica) -> Life {
         let word = Word::default();
         let told = Arc::clone(&word);
@@ -317,6 +378,7 @@ impl Life {
             replica,
             word,
             backlog: VecDeque::new(),
+            senders: Vec::new(),
             stops_by: None,
         }
     }

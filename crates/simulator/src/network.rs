@@ -95,6 +95,11 @@ impl Network {
         self.under_way.keys().next().map(|&(at, _)| at)
     }
 
+    /// Whether the road is not cut.
+    pub fn carries(&self, from: u64, to: u64) -> bool {
+        !self.cut.contains(&(from, to))
+    }
+
     /// Cuts the roads between the two sides, one way or both.
     pub fn cut(&mut self, here: &[u64], there: &[u64], both_ways: bool) {
         for &one in here {

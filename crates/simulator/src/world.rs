@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use environment::randomness::Random;
+use revisions::Reader;
 use tokio::sync::oneshot;
 
 use crate::clients::Client;
 use crate::judge::Judge;
 use crate::member::Member;
 use crate::network::Network;
+use crate::operator::{self, Operator};
 use crate::{Faults, Verdict};
 
 const CLIENTS: usize = 5;
@@ -23,6 +25,8 @@ pub struct World {
     members: Vec<Member>,
     network: Network,
     clients: Vec<Client>,
+    operator: Operator,
+    joins: u64,
     judge: Judge,
     /// At rest, all leases end before the run does.
     leases_end: bool,
@@ -67,6 +71,8 @@ impl World {
             faults,
             network: Network::default(),
             clients: (0..CLIENTS).map(Client::new).collect(),
+            operator: Operator::default(),
+            joins: 0,
             judge: Judge::default(),
             leases_end: false,
             crashes: 0,
@@ -84,6 +90,10 @@ impl World {
         self.start_members();
         self.deliver();
         self.turns();
+        if self.random.chance(self.faults.membership_permille, 1000) {
+            self.operator
+                .act(self.now, &mut self.members, &mut self.random);
+        }
         for client in &mut self.clients {
             client.look(self.now, &self.members, &mut self.judge);
             if self.random.chance(1, 8) {
@@ -163,7 +173,19 @@ impl World {
         }
     }
 
+    /// Whoever belongs to the cluster runs, sooner or later.
+    fn begin_members(&mut self) {
+        for id in operator::missing(&self.members) {
+            let seed = self.random.next_u64();
+            let mut member = Member::new(id, &[], seed, self.faults.mutant);
+            member.starts_at = Some(self.now + Duration::from_millis(self.random.below(500)));
+            self.members.push(member);
+            self.joins += 1;
+        }
+    }
+
     fn start_members(&mut self) {
+        self.begin_members();
         for member in &mut self.members {
             if member.bury(self.now, &mut self.random) {
                 self.crashes += 1;
@@ -188,9 +210,30 @@ impl World {
         }
         for (from, to, message) in self.network.arrived(self.now) {
             let member = self.members.iter_mut().find(|member| member.id == to);
-            if let Some(member) = member {
+            let Some(member) = member else {
+                continue;
+            };
+            let refuses = |reader: &Reader| reader.is_removed(from);
+            if !member.reader().is_some_and(refuses) {
                 member.receive(from, message);
             }
+        }
+        self.dial();
+    }
+
+    /// Members keep connections to each other, or try: who was removed is told so
+    /// at the door.
+    fn dial(&mut self) {
+        let dialer = self.random.pick(&self.members).id;
+        let refuses = |member: &&Member| {
+            let roads =
+                self.network.carries(dialer, member.id) && self.network.carries(member.id, dialer);
+            let reader = member.reader();
+            roads && reader.is_some_and(|reader| reader.is_removed(dialer))
+        };
+        let refused = self.members.iter().any(|member| refuses(&member));
+        if refused && let Some(member) = self.members.iter_mut().find(|it| it.id == dialer) {
+            member.told_of_removal();
         }
     }
 
@@ -220,6 +263,7 @@ impl World {
                 self.judge.leads(replica.term(), member.id);
             }
             let revision = replica.reader().revision();
+            self.judge.look(member.id, replica);
             self.judge.compare(member.id, replica.reader());
             self.judge
                 .leases
@@ -260,13 +304,17 @@ impl World {
         // Nobody renews them any more.
         let leased = |member: &Member| {
             let reader = member.reader();
-            reader.is_none_or(|reader| !reader.lease_leases().leases.is_empty())
+            member.is_present()
+                && reader.is_none_or(|reader| !reader.lease_leases().leases.is_empty())
         };
         if self.leases_end && self.members.iter().any(leased) {
             return false;
         }
-        let ends = self.members.iter().map(|member| {
+        // Whoever was removed knows it by then.
+        let present = self.members.iter().filter(|member| member.is_present());
+        let ends = present.map(|member| {
             let replica = member.replica()?;
+            replica.reader().members().get(member.id)?;
             let led = replica.leader() != 0 && replica.index() == replica.applied_index();
             led.then(|| {
                 (
@@ -283,7 +331,7 @@ impl World {
     fn state(&self) -> String {
         let members = self.members.iter().map(|member| match member.replica() {
             Some(replica) => format!(
-                "{:x}: term {}, leader {:x}, {} of {} applied, {:?}",
+                "{:x}: term {}, leader {:x}, {} of {} applied, {:?}, {replica:?}",
                 member.id,
                 replica.term(),
                 replica.leader(),
@@ -291,6 +339,7 @@ impl World {
                 replica.index(),
                 replica.failure(),
             ),
+            None if member.has_gone => format!("{:x}: removed", member.id),
             None => format!("{:x}: down\n{}", member.id, member.story()),
         });
         members.collect::<Vec<_>>().join("; ")
@@ -303,13 +352,16 @@ impl World {
             .iter()
             .filter_map(|member| member.reader()?.hash_kv(0).ok())
             .collect();
-        assert_eq!(hashes.len(), self.members.len(), "everybody answers");
+        let present = self.members.iter().filter(|member| member.is_present());
+        assert_eq!(hashes.len(), present.count(), "everybody answers");
         assert!(
             hashes.windows(2).all(|pair| pair[0] == pair[1]),
             "members have different hashes: {hashes:?}"
         );
         let (answers, revisions, terms) = self.judge.conclude();
-        let reader = self.members[0].reader().expect("everybody has answered");
+        let mut readers = self.members.iter().filter_map(Member::reader);
+        let reader = readers.next().expect("everybody has answered");
+        let gone = self.members.iter().filter(|member| member.has_gone).count();
         let (renewals, leases_ended) = self.judge.leases.conclude(reader);
         Verdict {
             answers,
@@ -320,6 +372,9 @@ impl World {
             transfers: self.transfers,
             renewals,
             leases_ended,
+            joins: self.joins,
+            removals: gone as u64,
+            snapshots: self.judge.snapshots,
             fingerprint: self.fingerprint,
         }
     }

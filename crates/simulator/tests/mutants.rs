@@ -52,6 +52,16 @@ fn who_answers_without_an_entry_is_caught() {
 }
 
 #[test]
+fn who_installs_over_newer_entries_is_caught() {
+    is_caught(Mutant::InstallsOverNewerEntries);
+}
+
+#[test]
+fn who_skips_an_entry_is_caught() {
+    is_caught(Mutant::SkipsAnEntry);
+}
+
+#[test]
 fn who_takes_an_earlier_life_s_answers_is_caught() {
     is_caught(Mutant::NumbersFromOneInEachLife);
 }

@@ -52,8 +52,15 @@ fn nothing_is_lost_and_everybody_agrees_on_many_bad_days() {
         sum.transfers += verdict.transfers;
         sum.renewals += verdict.renewals;
         sum.leases_ended += verdict.leases_ended;
+        sum.joins += verdict.joins;
+        sum.removals += verdict.removals;
+        sum.snapshots += verdict.snapshots;
     }
     eprintln!("{sum:?}");
     assert!(sum.answers > 0 && sum.terms > 0, "{sum:?}");
+    assert!(
+        sum.joins > 0 && sum.removals > 0 && sum.snapshots > 0,
+        "{sum:?}"
+    );
     assert!(sum.transfers > 0 && sum.renewals > 0, "{sum:?}");
 }

@@ -165,11 +165,18 @@ impl Log {
         self.shared.release(segments)
     }
 
-    /// Starts writing sorted segments.
+    /// Starts writing sorted segments with what is in the log: that brings
+    /// segments free, which is what the reserve is for.
     pub fn relocate(&self) -> Result<Relocation, Error> {
+        self.write_sorted(0)
+    }
+
+    /// Starts writing sorted segments with what is new here. They leave so much
+    /// free space alone.
+    pub fn write_sorted(&self, reserve_bytes: u64) -> Result<Relocation, Error> {
         match self.shared.progress.failure() {
             Some(failure) => Err(failure),
-            None => Ok(Relocation::new(Arc::clone(&self.shared))),
+            None => Ok(Relocation::new(Arc::clone(&self.shared), reserve_bytes)),
         }
     }
 

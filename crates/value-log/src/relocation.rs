@@ -26,6 +26,8 @@ pub struct Relocation {
     finished: Vec<u32>,
     /// What failed: records may be missing, so nothing is added or finished.
     failure: Option<Error>,
+    /// Free space that new files leave alone.
+    reserve_bytes: u64,
     done: bool,
 }
 
@@ -43,17 +45,18 @@ struct OpenSegment {
 }
 
 impl Relocation {
-    pub(crate) fn new(shared: Arc<Shared>) -> Relocation {
+    pub(crate) fn new(shared: Arc<Shared>, reserve_bytes: u64) -> Relocation {
         Relocation {
             shared,
             open: None,
             finished: Vec::new(),
             failure: None,
+            reserve_bytes,
             done: false,
         }
     }
 
-    /// Adds a record; it can be read there after [`Relocation::finish`].
+    /// Adds a record; it can be read there after [`Relocation::complete`].
     pub fn append(&mut self, record: Record<'_>) -> Result<Position, Error> {
         let bytes = record::record_bytes(record.payload_bytes());
         let limit_bytes = self.shared.supply.segment_bytes - FRAMES_START;
@@ -66,9 +69,15 @@ impl Relocation {
         self.unless_failed(|it| it.add(&record, bytes))
     }
 
+    /// Makes everything stable and readable that was added. Dropped after this,
+    /// it still leaves nothing behind.
+    pub fn complete(&mut self) -> Result<(), Error> {
+        self.unless_failed(Relocation::complete_segment)
+    }
+
     /// Makes everything stable and readable; returns the segments' ids.
     pub fn finish(mut self) -> Result<Vec<u32>, Error> {
-        self.unless_failed(Relocation::complete_segment)?;
+        self.complete()?;
         self.done = true;
         Ok(std::mem::take(&mut self.finished))
     }
@@ -89,7 +98,7 @@ impl Relocation {
             self.complete_segment()?;
         }
         if self.open.is_none() {
-            let (spare, segment) = self.shared.supply.begin_sorted()?;
+            let (spare, segment) = self.shared.supply.begin_sorted(self.reserve_bytes)?;
             self.open = Some(OpenSegment::new(spare, segment));
         }
         self.open

@@ -317,8 +317,9 @@ impl Supply {
     }
 
     /// A spare file that will become a sorted segment: its header is written,
-    /// its name is still the spare's. Leaves the last spare to the log.
-    pub fn begin_sorted(&self) -> Result<(u32, Segment), Error> {
+    /// its name is still the spare's. Leaves the last spare to the log, and so
+    /// much free space to whoever needs it.
+    pub fn begin_sorted(&self, reserve_bytes: u64) -> Result<(u32, Segment), Error> {
         self.check_running()?;
         let taken = {
             let mut stock = self.stock();
@@ -328,8 +329,7 @@ impl Supply {
                 None
             }
         };
-        // Survivors move so that segments come free: what the reserve is for.
-        let number = taken.map_or_else(|| self.make_spare(0), Ok)?;
+        let number = taken.map_or_else(|| self.make_spare(reserve_bytes), Ok)?;
         let header = self.header(allocate(&mut self.stock())?, 0, SegmentKind::Sorted);
         let from = FileName::Spare(number).in_directory(&self.directory);
         let begun = self.open(&from).and_then(|file| {

@@ -30,10 +30,6 @@ const APPEND_BYTES_MAX: u64 = 1 << 20;
 const APPENDS_IN_FLIGHT_MAX: usize = 256;
 /// Entries of the leader that no majority has yet, in bytes.
 const UNCOMMITTED_BYTES_MAX: u64 = 256 << 20;
-/// Entries kept in the log for members that are behind (etcd's
-/// snapshot-catchup-entries), and their bytes.
-const ENTRIES_KEPT_MAX: usize = 5000;
-const BYTES_KEPT_MAX: u64 = 64 << 20;
 /// Bytes of entries remembered for peers.
 const CACHED_BYTES_MAX: u64 = 16 << 20;
 
@@ -51,6 +47,17 @@ pub(crate) struct Elections {
     /// Ticks between a leader's heartbeats.
     pub heartbeat_ticks: usize,
 }
+
+/// How much of the log is kept for members that are behind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retention {
+    pub entries_max: usize,
+    pub bytes_max: u64,
+}
+
+/// While a member is sent a snapshot, and until it has caught up, so many times
+/// more is kept: else it would need the next snapshot by then.
+const KEPT_FOR_SNAPSHOTS_TIMES: u32 = 16;
 
 /// An entry in the log that is not applied.
 #[derive(Debug)]
@@ -82,17 +89,18 @@ struct Unpersisted {
 
 /// One member's part in the consensus.
 pub(crate) struct Consensus {
-    node: RawNode<View>,
+    pub(super) node: RawNode<View>,
     engine: Engine,
-    pending: VecDeque<Pending>,
+    pub(super) pending: VecDeque<Pending>,
     /// What was just proposed, so that it need not be decoded again.
-    proposed: Option<(Batch, Body)>,
+    pub(super) proposed: Option<(Batch, Body)>,
     unpersisted: VecDeque<Unpersisted>,
     /// As the library has it now, and as it was last written.
     hard_state: HardState,
-    written: HardState,
-    appended: Sequence,
-    durable: Sequence,
+    pub(super) written: HardState,
+    pub(super) appended: Sequence,
+    pub(super) durable: Sequence,
+    retention: Retention,
     /// What went along with the last entry that was sent to everyone, or alone.
     commit_told: u64,
     pub mutant: Option<Mutant>,
@@ -106,6 +114,7 @@ impl std::fmt::Debug for Consensus {
             .field("hard_state", &self.hard_state)
             .field("last", &self.node.store().last())
             .field("pending", &self.pending.len())
+            .field("progress", &self.node.raft.prs().iter().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }
@@ -114,6 +123,7 @@ impl Consensus {
     /// Goes on with what recovery found. `members` as of the applied index.
     pub fn start(
         elections: Elections,
+        retention: Retention,
         engine: Engine,
         mut recovered: Recovered,
         members: ConfState,
@@ -165,6 +175,7 @@ impl Consensus {
             appended: durable,
             durable,
             commit_told: 0,
+            retention,
             mutant: None,
         })
     }
@@ -179,14 +190,33 @@ impl Consensus {
         self.node.campaign().map_err(refused)
     }
 
-    /// A message of a peer. What does not fit is dropped, as the network might
-    /// have done.
+    /// A message of a peer, but for snapshots. Fails where the leader counts on
+    /// entries that are not here: the library would panic.
+    pub fn receive(&mut self, message: Message) -> Result<(), Error> {
+        let raft = &self.node.raft;
+        let last = raft.raft_log.last_index();
+        if message.get_msg_type() == MessageType::MsgHeartbeat
+            && message.term >= raft.term
+            && message.commit > last
+        {
+            return Err(Error::Storage(format!(
+                "member {:x} has lost entries that it had confirmed: its log ends with entry {last}, \
+                 and its leader counts on entry {}; remove it from the cluster, and add it anew \
+                 with an empty directory",
+                raft.id, message.commit
+            )));
+        }
+        if self.waits() {
+            self.receive_waiting(message);
+        } else if !self.is_stale_request(&message) {
+            self.step(message);
+        }
+        Ok(())
+    }
+
+    /// What fits is taken; the rest is dropped, as the network might have done.
     pub fn step(&mut self, message: Message) {
         let kind = message.get_msg_type();
-        if kind == MessageType::MsgSnapshot {
-            tracing::warn!("a snapshot was sent, and this release takes none");
-            return;
-        }
         if let Err(error) = self.node.step(message) {
             tracing::debug!(%error, ?kind, "a message was dropped");
         }
@@ -259,12 +289,6 @@ impl Consensus {
         self.node.report_unreachable(member);
     }
 
-    /// A member cannot be sent a snapshot.
-    pub fn snapshot_failed(&mut self, member: u64) {
-        self.node
-            .report_snapshot(member, raft::SnapshotStatus::Failure);
-    }
-
     /// The log is on stable storage up to here.
     pub fn persisted(&mut self, sequence: Sequence) {
         self.durable = self.durable.max(sequence);
@@ -285,9 +309,11 @@ impl Consensus {
             progress
                 .reads
                 .extend(ready.take_read_states().iter().filter_map(round_of));
+            let restored =
+                (!ready.snapshot().is_empty()).then(|| ready.snapshot().get_metadata().index);
             assert!(
-                ready.snapshot().is_empty(),
-                "nobody sends snapshots yet, and none is let in"
+                restored.is_none_or(|index| index + 1 == self.node.store().first()),
+                "Raft is handed only what is installed"
             );
             self.write(&mut ready)?;
             for entry in ready.take_committed_entries() {
@@ -301,6 +327,9 @@ impl Consensus {
                 messages: later,
             });
             self.node.advance_append_async(ready);
+            if let Some(index) = restored {
+                self.skip_to(index);
+            }
         }
     }
 
@@ -459,13 +488,28 @@ impl Consensus {
         &self.node.raft
     }
 
-    /// Lets go of old entries that are applied. Returns the oldest that is kept,
-    /// for members that are behind; alone in the cluster, there are none.
-    pub fn trim(&mut self, applied: u64) -> Option<Entry> {
-        let alone = self.node.raft.prs().is_singleton();
-        let entries_max = if alone { 0 } else { ENTRIES_KEPT_MAX };
+    /// Lets go of old entries that are applied; what is behind `needed_from` stays
+    /// longer. Returns the oldest that is kept, for members that are behind; alone
+    /// in the cluster, there are none.
+    pub fn trim(&mut self, applied: u64, needed_from: u64) -> Option<Entry> {
+        let alone = self.node.raft.prs().iter().count() <= 1;
+        let Retention {
+            entries_max,
+            bytes_max,
+        } = self.retention;
+        let entries_max = if alone { 0 } else { entries_max };
         let view = self.node.mut_store();
-        view.trim(applied, entries_max, BYTES_KEPT_MAX);
+        view.trim(
+            applied.min(needed_from.saturating_sub(1)),
+            entries_max,
+            bytes_max,
+        );
+        let times = KEPT_FOR_SNAPSHOTS_TIMES;
+        view.trim(
+            applied,
+            self.retention.entries_max * times as usize,
+            bytes_max * u64::from(times),
+        );
         view.entry(view.first()).copied().filter(|_| !alone)
     }
 

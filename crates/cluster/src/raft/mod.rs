@@ -5,5 +5,6 @@
 pub(crate) mod consensus;
 pub(crate) mod entry;
 mod log_lines;
+pub(crate) mod restore;
 pub(crate) mod view;
 pub(crate) mod wire;

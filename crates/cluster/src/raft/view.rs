@@ -10,13 +10,15 @@
 //! sends or applies them, which is nearly always soon after they came. So the
 //! places of all entries that are kept are here, and the bytes of the newest.
 
-use std::collections::VecDeque;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use engine::{Body, Engine, Entry};
-use raft::eraftpb::{ConfState, HardState, Snapshot};
+use raft::eraftpb::{ConfState, HardState, Snapshot, SnapshotMetadata};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
 use super::entry::to_raft;
+use super::restore::named;
 
 /// An entry's place, and its bytes while they are remembered.
 #[derive(Debug)]
@@ -40,6 +42,10 @@ pub(crate) struct View {
     cached_bytes_max: u64,
     /// Bytes of all slots' entries in the log.
     kept_bytes: u64,
+    /// What there is to be sent to members that need a snapshot.
+    offers: BTreeMap<u64, SnapshotMetadata>,
+    /// Members for whom Raft asked in vain. Raft asks through a shared reference.
+    wanted: RefCell<BTreeSet<u64>>,
 }
 
 impl View {
@@ -67,6 +73,8 @@ impl View {
             cached_bytes: 0,
             cached_bytes_max,
             kept_bytes: 0,
+            offers: BTreeMap::new(),
+            wanted: RefCell::default(),
         };
         for &entry in &recovered.entries {
             let unapplied = entry.index.checked_sub(first_unapplied);
@@ -113,6 +121,39 @@ impl View {
         }
         self.forgotten = self.forgotten.min(kept);
         Some(dropped)
+    }
+
+    /// Begins anew behind an installed snapshot: whatever entries there were,
+    /// before it and behind it, they are no more.
+    pub fn restore(&mut self, metadata: SnapshotMetadata) {
+        assert!(
+            metadata.index > self.base.0,
+            "a snapshot of entry {} over one of entry {}",
+            metadata.index,
+            self.base.0
+        );
+        self.base = (metadata.index, metadata.term);
+        self.slots.clear();
+        (self.forgotten, self.cached_bytes, self.kept_bytes) = (0, 0, 0);
+        self.conf_state = metadata.get_conf_state().clone();
+    }
+
+    /// Nobody belongs to the cluster, as far as this member knows.
+    pub fn has_no_members(&self) -> bool {
+        self.conf_state.voters.is_empty()
+    }
+
+    pub fn take_wanted(&mut self) -> Vec<u64> {
+        std::mem::take(self.wanted.get_mut()).into_iter().collect()
+    }
+
+    pub fn offer(&mut self, member: u64, metadata: SnapshotMetadata) {
+        assert!(metadata.index > 0, "a snapshot of nothing");
+        self.offers.insert(member, metadata);
+    }
+
+    pub fn withdraw(&mut self, member: u64) {
+        self.offers.remove(&member);
     }
 
     /// Lets go of the oldest entries, as long as they are applied and more than
@@ -234,15 +275,17 @@ impl Storage for View {
         Ok(self.last())
     }
 
-    /// Raft sends only the fact that a snapshot is needed: what is in it, the
-    /// engine streams (`snapshot.rs`).
-    fn snapshot(&self, _request_index: u64, _to: u64) -> raft::Result<Snapshot> {
-        let mut snapshot = Snapshot::default();
-        let status = self.engine.status();
-        let metadata = snapshot.mut_metadata();
-        metadata.index = status.applied_index;
-        metadata.term = status.applied_term;
-        metadata.set_conf_state(self.conf_state.clone());
-        Ok(snapshot)
+    /// Names what was exported for the member. Where nothing was, Raft asks again
+    /// after the member's next word.
+    fn snapshot(&self, request_index: u64, to: u64) -> raft::Result<Snapshot> {
+        let offer = self.offers.get(&to);
+        match offer.filter(|metadata| metadata.index >= request_index) {
+            Some(metadata) => Ok(named(metadata)),
+            None => {
+                self.wanted.borrow_mut().insert(to);
+                let later = StorageError::SnapshotTemporarilyUnavailable;
+                Err(raft::Error::Store(later))
+            }
+        }
     }
 }

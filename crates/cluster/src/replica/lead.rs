@@ -28,12 +28,12 @@ pub(super) enum Lead {
 
 /// Who this member is. A directory that one member began alone knows best.
 pub(super) fn own_id(id: u64, members: &Members) -> Result<u64, Error> {
+    if members.is_removed(id) {
+        return Err(Error::Removed { member: id });
+    }
     let mut all = members.iter();
     match (all.next(), all.next()) {
         (Some(only), None) => Ok(only.id),
-        _ if members.is_removed(id) => Err(Error::Storage(format!(
-            "member {id:x} was removed from its cluster; begin anew in an empty directory, as a new member"
-        ))),
         _ => Ok(id),
     }
 }
@@ -76,8 +76,10 @@ impl Replica {
     /// Looks who leads now.
     pub(super) fn observe_lead(&mut self) {
         let raft = self.consensus.raft();
-        let (leads, term) = (raft.state == StateRole::Leader, raft.term);
-        let (leader, last) = (raft.leader_id, raft.raft_log.last_index());
+        let stays = self.leaving.is_none();
+        let (leads, term) = (stays && raft.state == StateRole::Leader, raft.term);
+        let leader = if stays { raft.leader_id } else { 0 };
+        let last = raft.raft_log.last_index();
         match self.lead {
             Lead::No if leads => self.lead = Lead::Behind { term, until: last },
             Lead::Behind { term: then, .. } if leads && then != term => {
@@ -106,7 +108,7 @@ impl Replica {
 
     /// What was evaluated and not proposed is dropped; what was proposed may
     /// still be committed, and is answered when that is known.
-    fn step_down(&mut self) {
+    pub(super) fn step_down(&mut self) {
         self.lead = Lead::No;
         self.machine.demote();
         self.due.clear();

@@ -26,8 +26,11 @@ mod apply;
 mod batch;
 mod commit;
 mod forward;
+mod incoming;
 mod lead;
 mod leases;
+mod outgoing;
+mod removal;
 mod transfer;
 
 use std::collections::VecDeque;
@@ -41,17 +44,22 @@ use raft::eraftpb::MessageType;
 use revisions::{Command, LeaseAnswer, Machine, Reader};
 
 use crate::peer_message::PeerMessage;
-use crate::raft::consensus::{Consensus, Elections, Progress};
+use crate::raft::consensus::{Consensus, Elections, Progress, Retention};
 use crate::reads::Reads;
-use crate::{Error, Mutant, ReadAsker};
+use crate::{Error, Mutant, ReadAsker, Sender};
 
 pub use answer::{Answer, Asker, Told};
 pub use leases::LeaseAsker;
 
+pub(crate) use incoming::Waker;
+
 use commit::Commit;
 use forward::{Forwarded, Held};
+use incoming::Incoming;
 use lead::Lead;
 use leases::LeaseQuestions;
+use outgoing::Outgoing;
+use removal::Leaving;
 use transfer::Transfer;
 
 /// What a replica is started with.
@@ -66,6 +74,12 @@ pub struct ReplicaOptions {
     pub election_timeout: Duration,
     /// Changes of the membership are refused while too few members are up.
     pub strict_reconfiguration: bool,
+    /// Entries kept in the log for members that are behind.
+    pub entries_kept_max: usize,
+    /// The same in bytes, whichever is less.
+    pub bytes_kept_max: u64,
+    /// Bytes of a snapshot's pieces, about.
+    pub snapshot_piece_bytes: usize,
     /// Draws this member's own patience, from one to two election timeouts.
     pub seed: u64,
     /// A rule to break, for the simulation's own tests.
@@ -86,10 +100,11 @@ pub struct Output {
     pub leases: Vec<Told<LeaseAnswer>>,
     /// How the lead's moves went.
     pub moves: Vec<Told<()>>,
+    /// Snapshots to be sent: somebody has to run them.
+    pub snapshots: Vec<Sender>,
 }
 
 /// One member.
-#[derive(Debug)]
 pub struct Replica {
     member_id: u64,
     machine: Machine,
@@ -122,14 +137,38 @@ pub struct Replica {
     lease_questions: LeaseQuestions,
     transfer: Transfer,
     strict_reconfiguration: bool,
+    outgoing: Outgoing,
+    incoming: Option<Incoming>,
+    /// Index and revision of the last snapshot that was installed in this life.
+    installed: Option<(u64, i64)>,
+    waker: Waker,
+    /// This member was removed while it led.
+    leaving: Option<Leaving>,
+    leaving_patience: Duration,
     output: Output,
     mutant: Option<Mutant>,
     /// Set by the first failure of the log; never cleared.
     failed: Option<Error>,
 }
 
+impl std::fmt::Debug for Replica {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Replica")
+            .field("member_id", &self.member_id)
+            .field("lead", &self.lead)
+            .field("consensus", &self.consensus)
+            .field("outgoing", &self.outgoing)
+            .field("incoming", &self.incoming)
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Replica {
-    /// Recovers what the directory holds.
+    /// Recovers what the directory holds. A directory that holds nothing begins
+    /// a cluster of the members in the options; without any, it waits for a leader
+    /// to send a snapshot, and neither votes nor stands until it has one.
     pub fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
@@ -148,7 +187,12 @@ impl Replica {
         let members = lead::configuration(&members);
         let elections = elections(&options, member_id);
         let first_number = first_number(&options, recovered.opening);
-        let mut consensus = Consensus::start(elections, engine.clone(), recovered, members)?;
+        let retention = Retention {
+            entries_max: options.entries_kept_max,
+            bytes_max: options.bytes_kept_max,
+        };
+        let mut consensus =
+            Consensus::start(elections, retention, engine.clone(), recovered, members)?;
         consensus.mutant = options.mutant;
         let now = clock.now();
         let mut replica = Replica {
@@ -176,12 +220,28 @@ impl Replica {
             lease_questions: LeaseQuestions::new(first_number),
             transfer: Transfer::default(),
             strict_reconfiguration: options.strict_reconfiguration,
+            outgoing: Outgoing::new(
+                first_number,
+                options.snapshot_piece_bytes,
+                options.election_timeout,
+            ),
+            incoming: None,
+            installed: None,
+            waker: Arc::new(|| {}),
+            leaving: None,
+            leaving_patience: options.election_timeout * 2,
             output: Output::default(),
             mutant: options.mutant,
             failed: None,
         };
         replica.stand_if_alone()?;
         Ok(replica)
+    }
+
+    /// Whom to tell that an import has got on: [`Replica::run`] wants to be called
+    /// then.
+    pub(crate) fn wake_with(&mut self, waker: Waker) {
+        self.waker = waker;
     }
 
     /// Reads of what is applied.
@@ -206,9 +266,20 @@ impl Replica {
             return;
         }
         match message {
-            PeerMessage::Raft(message) if message.from == from => self.consensus.step(message),
+            // Snapshots come with what is in them.
+            PeerMessage::Raft(message)
+                if message.from == from && message.get_msg_type() != MessageType::MsgSnapshot =>
+            {
+                if let Err(error) = self.consensus.receive(message) {
+                    self.fail(error);
+                }
+            }
             PeerMessage::Raft(message) => {
-                tracing::warn!(from, ?message, "a message in another member's name");
+                tracing::warn!(
+                    from,
+                    ?message,
+                    "a message that is not this member's to send"
+                );
             }
             PeerMessage::ReadIndex { round } => {
                 let member = ReadAsker::Member {
@@ -232,6 +303,15 @@ impl Replica {
                 self.ask_lease(question, member);
             }
             PeerMessage::LeaseAnswer { number, answer } => self.lease_answered(number, *answer),
+            PeerMessage::SnapshotOffer { id, message } => self.snapshot_offered(from, id, *message),
+            PeerMessage::SnapshotPiece { id, bytes } => self.snapshot_piece(from, id, bytes),
+            PeerMessage::SnapshotWanted {
+                id,
+                wanted,
+                written,
+                out_of_order,
+            } => self.snapshot_wanted(from, id, (wanted, written), out_of_order),
+            PeerMessage::SnapshotOver { id, outcome } => self.snapshot_over(from, id, outcome),
         }
     }
 
@@ -291,6 +371,9 @@ impl Replica {
             return Ok(());
         }
         self.settle()?;
+        self.tend_import()?;
+        self.tend_transfers();
+        self.export_wanted();
         self.evaluate_held();
         self.append()?;
         self.start_transfer();
@@ -298,19 +381,15 @@ impl Replica {
         self.start_reads();
         self.settle()?;
         self.pass_on_commit();
-        self.settle()
+        self.settle()?;
+        self.leave()
     }
 
     fn send_raft(&mut self, message: raft::eraftpb::Message) {
-        let to = message.to;
         if message.get_msg_type() == MessageType::MsgSnapshot {
-            tracing::warn!(
-                member = format!("{to:x}"),
-                "a member needs entries that are in the log no more; snapshots are not sent yet: begin it anew"
-            );
-            self.consensus.snapshot_failed(to);
-            return;
+            return self.send_snapshot(message);
         }
+        let to = message.to;
         self.output.messages.push((to, PeerMessage::Raft(message)));
     }
 
@@ -349,7 +428,10 @@ impl Replica {
 
     /// A step of checkpointing, sweeping and reclaim, when due.
     pub fn upkeep(&mut self) -> Result<(), Error> {
-        let kept = self.consensus.trim(self.engine.applied_index());
+        let needed_from = self.needed_from();
+        let kept = self
+            .consensus
+            .trim(self.engine.applied_index(), needed_from);
         self.machine.keep_entries(kept.as_ref());
         let outcome = self.machine.maintain();
         self.release_swept();
@@ -383,6 +465,8 @@ impl Replica {
                 self.output.reads.push((asker, Err(Error::Stopped)));
             }
         }
+        self.end_transfers("the member has stopped");
+        self.incoming = None;
         // Nobody will be renewed or revoked here: who waits for it is told.
         self.lead = Lead::No;
         self.machine.demote();

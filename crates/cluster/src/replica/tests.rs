@@ -29,6 +29,9 @@ fn replica(clock: &SimulatedClock) -> (Replica, Reader) {
         heartbeat_interval: Duration::from_millis(100),
         election_timeout: Duration::from_secs(1),
         strict_reconfiguration: true,
+        entries_kept_max: 5000,
+        bytes_kept_max: 64 << 20,
+        snapshot_piece_bytes: 256 << 10,
         seed: 1,
         mutant: None,
     };

@@ -93,6 +93,12 @@ impl Replica {
         if !self.holds_the_lead() || self.is_transferring() {
             return;
         }
+        self.transfer.wanted = self.successor();
+    }
+
+    /// The other voter that has most of the log, of those that were heard of
+    /// lately.
+    pub(super) fn successor(&self) -> Option<u64> {
         let members = self.reader.members();
         let others = members.voters().filter(|voter| voter.id != self.member_id);
         let prs = self.consensus.raft().prs();
@@ -100,7 +106,7 @@ impl Replica {
             let progress = prs.get(voter.id).filter(|it| it.recent_active)?;
             Some((progress.matched, voter.id))
         });
-        self.transfer.wanted = heard.max().map(|(_, id)| id);
+        heard.max().map(|(_, id)| id)
     }
 
     /// Another has taken the lead, or there is nobody to take it.

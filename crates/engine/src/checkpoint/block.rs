@@ -13,10 +13,28 @@ use std::sync::Arc;
 const WRITE_BYTES: usize = 256 << 10;
 const READ_BYTES: usize = 256 << 10;
 
-fn crc(parts: &[&[u8]]) -> u32 {
+/// CRC32C of all parts, one after the other.
+pub(crate) fn crc(parts: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| digest.update(part));
     digest.finalize() as u32
+}
+
+/// A file's first block, to be written over the one that is there.
+pub(crate) fn block_at_start(kind: Kind, payload: &[u8]) -> Vec<u8> {
+    let mut block = Vec::with_capacity(BLOCK_HEADER_BYTES + payload.len());
+    put_block(&mut block, kind, payload, 0);
+    block
+}
+
+fn put_block(bytes: &mut Vec<u8>, kind: Kind, payload: &[u8], number: u32) {
+    let start = bytes.len();
+    bytes.extend((kind as u32).to_le_bytes());
+    bytes.extend((payload.len() as u32).to_le_bytes());
+    bytes.extend(number.to_le_bytes());
+    let crc = crc(&[&bytes[start..], payload]);
+    bytes.extend(crc.to_le_bytes());
+    bytes.extend(payload);
 }
 
 /// Writes blocks one after the other.
@@ -69,13 +87,7 @@ impl BlockWriter {
             "a block of {} bytes",
             payload.len()
         );
-        let start = self.buffer.len();
-        self.buffer.extend((kind as u32).to_le_bytes());
-        self.buffer.extend((payload.len() as u32).to_le_bytes());
-        self.buffer.extend(self.blocks.to_le_bytes());
-        let crc = crc(&[&self.buffer[start..], payload]);
-        self.buffer.extend(crc.to_le_bytes());
-        self.buffer.extend(payload);
+        put_block(&mut self.buffer, kind, payload, self.blocks);
         self.blocks += 1;
         if self.buffer.len() >= WRITE_BYTES {
             self.flush()

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 const SUFFIX: &str = ".checkpoint";
 /// The file being written.
 pub(crate) const PARTIAL: &str = "checkpoint.partial";
+/// The file of a snapshot that is being received.
+pub(crate) const ASIDE: &str = "snapshot.partial";
 /// The newest, and the one before in case the newest turns out damaged.
 pub(crate) const KEPT: usize = 2;
 /// Number of a new directory's empty checkpoint.
@@ -44,14 +46,32 @@ pub(crate) fn remove_old(disk: &dyn Disk, directory: &Path, kept: usize) -> Resu
 
 /// Removes the remains of a checkpoint that was never finished.
 pub(crate) fn remove_partial(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+    remove(disk, directory, PARTIAL)
+}
+
+/// Removes the remains of a snapshot that was never installed.
+pub(crate) fn remove_aside(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
+    remove(disk, directory, ASIDE)
+}
+
+fn remove(disk: &dyn Disk, directory: &Path, name: &str) -> Result<(), Error> {
     let names = disk
         .list(directory)
         .map_err(Error::disk("list", directory))?;
-    if !names.iter().any(|name| name == PARTIAL) {
+    if !names.iter().any(|other| other == name) {
         return Ok(());
     }
-    let path = directory.join(PARTIAL);
+    let path = directory.join(name);
     disk.remove(&path).map_err(Error::disk("remove", &path))
+}
+
+/// The newest checkpoint's number.
+pub(crate) fn newest(disk: &dyn Disk, directory: &Path) -> Result<u64, Error> {
+    let names = disk
+        .list(directory)
+        .map_err(Error::disk("list", directory))?;
+    let newest = numbers(&names).first().copied();
+    Ok(newest.expect("an open directory has a checkpoint"))
 }
 
 #[cfg(test)]

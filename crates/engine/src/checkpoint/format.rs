@@ -23,8 +23,8 @@
 //!         varint further bytes, those bytes, u64 value, u64 stamp
 //! ```
 //!
-//! Order of blocks: head, state*, segments, marks*, overruled, entries*, foot. All
-//! little-endian; varints are LEB128.
+//! Order of blocks: head, state*, segments, marks*, overruled, entries*, foot. Blocks
+//! of entries may alternate between trees. All little-endian; varints are LEB128.
 
 use crate::HardState;
 use crate::entry::HARD_STATE_BYTES;

@@ -27,6 +27,7 @@
 //! of the directory. Two are kept. Segments are given back only after a
 //! checkpoint that points nowhere into them has become durable.
 
+pub(crate) mod aside;
 pub(crate) mod block;
 pub(crate) mod files;
 pub(crate) mod format;

@@ -131,10 +131,10 @@ impl Job {
         let mut done = false;
         while !done {
             done = self.write_slice(blocks, tree, &mut entries, foot)?;
-            if self.shared.stopping.load(Ordering::Relaxed) {
+            if self.shared.gives_up() {
                 return Err(io::Error::new(
                     io::ErrorKind::Interrupted,
-                    "the engine is closing",
+                    "it was given up",
                 ));
             }
             if self.paced && blocks.unsynced_bytes() >= PAUSE_BYTES {
@@ -172,7 +172,7 @@ impl Job {
             foot.entries[tree] += 1;
             foot.last_main = foot.last_main.max(Known::from(entry).main as u64);
             entries.push(key, entry);
-            if entries.payload.len() >= BLOCK_BYTES {
+            if entries.is_full() {
                 entries.flush(blocks)?;
             }
         }
@@ -205,7 +205,8 @@ pub(crate) fn first(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
 }
 
 /// Gathers entries; each block can be read without the one before.
-struct EntriesWriter {
+#[derive(Debug)]
+pub(crate) struct EntriesWriter {
     tree: usize,
     payload: Vec<u8>,
     last: Vec<u8>,
@@ -215,7 +216,7 @@ struct EntriesWriter {
 }
 
 impl EntriesWriter {
-    fn new(tree: usize) -> EntriesWriter {
+    pub(crate) fn new(tree: usize) -> EntriesWriter {
         let payload = (tree as u64).to_le_bytes().to_vec();
         EntriesWriter {
             tree,
@@ -226,7 +227,12 @@ impl EntriesWriter {
         }
     }
 
-    fn push(&mut self, key: &[u8], entry: Entry) {
+    /// Worth a block.
+    pub(crate) fn is_full(&self) -> bool {
+        self.payload.len() >= BLOCK_BYTES
+    }
+
+    pub(crate) fn push(&mut self, key: &[u8], entry: Entry) {
         let shared = if self.empty {
             0
         } else {
@@ -242,7 +248,7 @@ impl EntriesWriter {
         self.empty = false;
     }
 
-    fn flush(&mut self, blocks: &mut BlockWriter) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, blocks: &mut BlockWriter) -> io::Result<()> {
         if !self.empty {
             blocks.block(Kind::Entries, &self.payload)?;
         }

@@ -92,7 +92,7 @@ pub fn checkpoints(disk: &dyn Disk, directory: &Path) -> Result<Vec<CheckpointFi
 
 /// Whether `name` is a file that checkpoints leave in a directory.
 pub fn is_checkpoint_name(name: &str) -> bool {
-    name == files::PARTIAL || !files::numbers(&[name.to_owned()]).is_empty()
+    [files::PARTIAL, files::ASIDE].contains(&name) || !files::numbers(&[name.to_owned()]).is_empty()
 }
 
 impl CheckpointFile {

@@ -8,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 pub mod model;
+pub mod snapshots;
 
 use bytes::Bytes;
 use engine::{

@@ -77,6 +77,11 @@ impl Model {
             .filter(|change| !change.tombstone)
     }
 
+    /// What was written at exactly that revision.
+    pub fn written(&self, revision: Revision) -> Option<&KeyChange> {
+        self.stored.get(&revision)
+    }
+
     fn keys(&self) -> BTreeSet<Bytes> {
         self.stored
             .values()

@@ -1,7 +1,7 @@
 //! Members on loopback, and a handler that writes down what comes.
 #![allow(dead_code, reason = "no test needs all of it")]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -37,6 +37,8 @@ type Held = HashMap<u8, oneshot::Receiver<Result<Bytes, Bytes>>>;
 pub struct Recorder {
     events: Sender<Event>,
     held: Arc<Mutex<Held>>,
+    /// Whom this member turns away.
+    pub removed: Arc<Mutex<HashSet<u64>>>,
 }
 
 /// What was written down.
@@ -48,6 +50,7 @@ impl Recorder {
         let recorder = Recorder {
             events,
             held: Arc::default(),
+            removed: Arc::default(),
         };
         (Arc::new(recorder), Events(receiver))
     }
@@ -158,6 +161,10 @@ impl Handler for Recorder {
             1 => Ok(question),
             kind => Err(format!("questions of kind {kind} are not answered here")),
         }
+    }
+
+    fn is_removed(&self, sender: u64) -> bool {
+        self.removed.lock().unwrap().contains(&sender)
     }
 
     fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {

@@ -104,6 +104,22 @@ impl WatchHub {
         sum
     }
 
+    /// Everything up to a revision has come at once, in a snapshot: watchers that
+    /// were up to date go and read what they miss, if it is not compacted.
+    pub(crate) fn skip_to(&self, revision: i64) {
+        let mut hub = self.lock();
+        assert!(
+            hub.published <= revision,
+            "{revision} comes after {}",
+            hub.published
+        );
+        let missed = hub.published + 1..=revision;
+        hub.published = revision;
+        for stream in hub.streams.values().filter_map(Weak::upgrade) {
+            stream.miss(&missed);
+        }
+    }
+
     /// Hands an applied batch to whom it concerns.
     pub(crate) fn publish(&self, batch: &Batch) {
         let changes: Vec<&KeyChange> = batch.keys().collect();

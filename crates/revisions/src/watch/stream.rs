@@ -1,6 +1,7 @@
 //! A client's stream: its watches, and what waits to be sent.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -149,6 +150,21 @@ impl StreamShared {
         sum.watchers += state.watchers.len();
         sum.behind += state.watchers.values().filter(behind).count();
         sum.queued_events += queued.sum::<usize>();
+    }
+
+    /// The hub's side: these revisions are handed to nobody.
+    pub fn miss(&self, missed: &RangeInclusive<i64>) {
+        let mut state = self.lock();
+        for registered in state.watchers.values_mut() {
+            if let Progress::Synced { from } = registered.progress
+                && from <= *missed.end()
+            {
+                let next = from.max(*missed.start());
+                registered.progress = Progress::Behind { next };
+            }
+        }
+        drop(state);
+        self.arrived.notify_one();
     }
 
     /// The hub's side: one revision's events for one watcher. A full queue

@@ -13,6 +13,7 @@ mod model;
 mod restart;
 mod script;
 mod scripts;
+mod snapshots;
 mod store;
 mod watches;
 mod wire;

@@ -1,0 +1,241 @@
+//! A snapshot that comes in.
+//!
+//! ```text
+//!   offer ──judged──► importing ──whole, judged again──► installed ──► Raft begins anew there
+//!                        │  ▲
+//!                        └──┘ pieces, in their order
+//! ```
+//!
+//! Until the moment of the installation this member is what it was: it answers
+//! heartbeats, votes and serves reads. Nothing is ever installed over what is
+//! newer.
+
+use std::sync::Arc;
+
+use raft::eraftpb::Message;
+use revisions::Import;
+
+use super::{Answer, Replica, lead};
+use crate::Error;
+use crate::peer_message::PeerMessage;
+use crate::raft::restore::Judgement;
+
+/// What is being imported.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    from: u64,
+    id: u64,
+    /// What Raft is told when it is installed.
+    message: Message,
+    import: Import,
+    /// Pieces that the leader knows to be written.
+    written_told: u64,
+}
+
+/// Called when an import has got on, from its thread.
+pub(crate) type Waker = Arc<dyn Fn() + Send + Sync>;
+
+impl Replica {
+    /// A leader has a snapshot for this member.
+    pub(super) fn snapshot_offered(&mut self, from: u64, id: u64, message: Message) {
+        if let Err(what) = check(&message, from, self.member_id) {
+            tracing::warn!(from = format!("{from:x}"), what, "an offer of a snapshot");
+            return;
+        }
+        match self.consensus.judge(&message) {
+            Judgement::Restores => {}
+            Judgement::HasIt => {
+                // Raft tells the leader how far this member is.
+                self.consensus.step(message);
+                return self.end_import(from, id, Ok(()));
+            }
+            Judgement::Ignores => {
+                let reason = "it is for another member, or of a leader of the past";
+                return self.end_import(from, id, Err(reason.into()));
+            }
+        }
+        let same = |it: &Incoming| (it.from, it.id) == (from, id);
+        if self.incoming.as_ref().is_some_and(same) {
+            return self.tell_import(false);
+        }
+        self.incoming = None;
+        let waker = Arc::clone(&self.waker);
+        match self.machine.import(Box::new(move || waker())) {
+            Ok(import) => {
+                let index = message.get_snapshot().get_metadata().index;
+                tracing::info!(from = format!("{from:x}"), index, "a snapshot is coming");
+                self.incoming = Some(Incoming {
+                    from,
+                    id,
+                    message,
+                    import,
+                    written_told: 0,
+                });
+                self.tell_import(false);
+            }
+            Err(error) => self.end_import(from, id, Err(error.to_string())),
+        }
+    }
+
+    /// Entry and revision of the snapshot that was installed last, since the start.
+    pub fn installed(&self) -> Option<(u64, i64)> {
+        self.installed
+    }
+
+    /// A part of it.
+    pub(super) fn snapshot_piece(&mut self, from: u64, id: u64, bytes: bytes::Bytes) {
+        let this = |it: &&mut Incoming| (it.from, it.id) == (from, id);
+        let Some(incoming) = self.incoming.as_mut().filter(this) else {
+            return;
+        };
+        let before = incoming.import.wanted();
+        if let Err(error) = incoming.import.offer(bytes) {
+            tracing::debug!(%error, "a piece of a snapshot that is not taken");
+        }
+        let out_of_order = incoming.import.wanted() == before;
+        self.tell_import(out_of_order);
+    }
+
+    /// Tells the leader how far the import has got.
+    fn tell_import(&mut self, out_of_order: bool) {
+        let Some(incoming) = &mut self.incoming else {
+            return;
+        };
+        let Ok(progress) = incoming.import.progress() else {
+            return;
+        };
+        incoming.written_told = progress.written;
+        let message = PeerMessage::SnapshotWanted {
+            id: incoming.id,
+            wanted: incoming.import.wanted(),
+            written: progress.written,
+            out_of_order,
+        };
+        self.output.messages.push((incoming.from, message));
+    }
+
+    /// This member wants no more of it: it has it, or why not.
+    fn end_import(&mut self, to: u64, id: u64, outcome: Result<(), String>) {
+        let this = |it: &mut Incoming| (it.from, it.id) == (to, id);
+        drop(self.incoming.take_if(this));
+        let message = PeerMessage::SnapshotOver { id, outcome };
+        self.output.messages.push((to, message));
+    }
+
+    /// Looks how far the import is, and installs what is whole.
+    pub(super) fn tend_import(&mut self) -> Result<(), Error> {
+        let Some(incoming) = &self.incoming else {
+            return Ok(());
+        };
+        let (from, id) = (incoming.from, incoming.id);
+        match incoming.import.progress() {
+            Err(error) => {
+                tracing::warn!(%error, "a snapshot cannot be imported");
+                self.end_import(from, id, Err(error.to_string()));
+            }
+            Ok(progress) if progress.complete => return self.finish_import(),
+            Ok(progress) if progress.written > incoming.written_told => self.tell_import(false),
+            Ok(_) => {}
+        }
+        Ok(())
+    }
+
+    /// It is whole. Much may have happened since it was offered.
+    fn finish_import(&mut self) -> Result<(), Error> {
+        // What Raft was told before is carried out first.
+        self.settle()?;
+        let Some(incoming) = self.incoming.take() else {
+            return Ok(());
+        };
+        let (from, id) = (incoming.from, incoming.id);
+        let outcome = match self.consensus.judge(&incoming.message) {
+            Judgement::Restores => self.install(incoming)?,
+            Judgement::HasIt => {
+                self.consensus.step(incoming.message);
+                Ok(())
+            }
+            Judgement::Ignores => Err("its leader leads no more".into()),
+        };
+        if let Err(reason) = &outcome {
+            tracing::warn!(reason, "a snapshot is not installed");
+        }
+        self.end_import(from, id, outcome);
+        Ok(())
+    }
+
+    /// Puts it in the place of everything. `Err` within: nothing has changed.
+    fn install(&mut self, incoming: Incoming) -> Result<Result<(), String>, Error> {
+        let mut message = incoming.message;
+        let metadata = message.get_snapshot().get_metadata();
+        let (index, term) = (metadata.index, metadata.term);
+        let info = incoming.import.info();
+        if info.is_none_or(|info| (info.index, info.term) != (index, term)) {
+            return Ok(Err(format!(
+                "it was offered as one of entry {index}, and is {info:?}"
+            )));
+        }
+        assert!(
+            index > self.engine.applied_index(),
+            "a snapshot of entry {index} over what is newer, entry {}",
+            self.engine.applied_index()
+        );
+        let installed = match self.machine.install(incoming.import) {
+            Ok(installed) => installed,
+            Err(error) if is_unsettled(&error) => return Err(Error::Storage(error.to_string())),
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        assert_eq!((installed.index, installed.term), (index, term));
+        let members = lead::configuration(&self.reader.members());
+        let metadata = message.mut_snapshot().mut_metadata();
+        metadata.set_conf_state(members);
+        self.consensus.restore(message, installed.hard_state);
+        tracing::info!(
+            index,
+            revision = installed.revision,
+            "a snapshot is installed"
+        );
+        self.installed = Some((index, installed.revision));
+        self.begin_anew(index);
+        Ok(Ok(()))
+    }
+
+    /// The state is another: who waits for an entry of this member's is told that
+    /// what became of it is not known.
+    fn begin_anew(&mut self, index: u64) {
+        assert_eq!(
+            self.engine.applied_index(),
+            index,
+            "what is installed is applied"
+        );
+        let sealed = std::mem::take(&mut self.sealed);
+        let answers: Vec<Answer> = sealed.into_iter().flat_map(|it| it.answers).collect();
+        let lost = Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into());
+        self.fail_answers(answers, &lost);
+        self.release_forwarded(index);
+    }
+}
+
+/// Whether the old state goes on is known after a restart only.
+fn is_unsettled(error: &revisions::Error) -> bool {
+    matches!(error, revisions::Error::Storage(error)
+        if matches!(**error, engine::Error::InstallUnsettled { .. }))
+}
+
+/// What the library takes for granted.
+fn check(message: &Message, from: u64, to: u64) -> Result<(), &'static str> {
+    let metadata = message.get_snapshot().get_metadata();
+    let members = metadata.get_conf_state();
+    let mut ids: Vec<u64> = members.voters.clone();
+    ids.extend(&members.learners);
+    ids.sort_unstable();
+    let twice = ids.windows(2).any(|pair| pair[0] == pair[1]);
+    if (message.from, message.to) != (from, to) {
+        Err("in another member's name, or for another member")
+    } else if metadata.index == 0 || metadata.term == 0 || metadata.term > message.term {
+        Err("of no entry that can be")
+    } else if members.voters.is_empty() || ids.first() == Some(&0) || twice {
+        Err("of no cluster that can be")
+    } else {
+        Ok(())
+    }
+}

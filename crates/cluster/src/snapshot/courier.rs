@@ -1,0 +1,122 @@
+//! Senders on threads of their own, and the road to the member: a stream.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bytes::Bytes;
+use environment::{Clock, threads};
+use peers::{Peers, Stream, StreamError};
+use tokio::runtime::{Builder, Runtime};
+
+use super::{Sender, Step};
+use crate::PeerMessage;
+
+/// The kind of the streams that snapshots travel on.
+pub(crate) const STREAM: u8 = 1;
+/// A member that takes nothing for so long has gone: the connection is given up.
+const STALLED: Duration = Duration::from_secs(20);
+
+/// Runs senders.
+pub(crate) struct Couriers {
+    peers: Peers,
+    clock: Arc<dyn Clock>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Couriers {
+    pub fn new(peers: Peers, clock: Arc<dyn Clock>) -> Couriers {
+        Couriers {
+            peers,
+            clock,
+            threads: Mutex::default(),
+        }
+    }
+
+    /// Runs a sender until it is over. Without a thread it ends at once.
+    pub fn carry(&self, sender: Sender) {
+        let (peers, clock) = (self.peers.clone(), Arc::clone(&self.clock));
+        let thread = threads::spawn("snapshot", move || run(sender, &peers, &*clock));
+        match thread {
+            Ok(thread) => {
+                let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+                threads.retain(|thread| !thread.is_finished());
+                threads.push(thread);
+            }
+            Err(error) => tracing::warn!(%error, "no thread for a snapshot"),
+        }
+    }
+
+    /// Waits for the senders, which were told to end: their connections are
+    /// stopped.
+    pub fn join(&self) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread that sent a snapshot has panicked");
+            }
+        }
+    }
+}
+
+fn run(mut sender: Sender, peers: &Peers, clock: &dyn Clock) {
+    let runtime = match Builder::new_current_thread().enable_time().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return tracing::warn!(%error, "no runtime for a snapshot"),
+    };
+    let mut road = Road {
+        peers,
+        runtime,
+        to: sender.to(),
+        stream: None,
+    };
+    loop {
+        match sender.poll(clock.now()) {
+            Step::Send(message) => {
+                if let Err(error) = road.send(&message) {
+                    tracing::debug!(to = format!("{:x}", road.to), %error, "a snapshot waits");
+                    sender.interrupted(clock.now());
+                }
+            }
+            Step::Wait(patience) => sender.wait(patience),
+            Step::Over => return,
+        }
+    }
+}
+
+struct Road<'a> {
+    peers: &'a Peers,
+    runtime: Runtime,
+    to: u64,
+    stream: Option<Stream>,
+}
+
+impl Road<'_> {
+    /// Over the stream, or a new one. TCP holds it back while the member is
+    /// behind.
+    fn send(&mut self, message: &PeerMessage) -> Result<(), StreamError> {
+        let (kind, parts) = message.encode();
+        let payload = Bytes::from(parts.concat());
+        let (peers, to) = (self.peers, self.to);
+        let stream = self.stream.take();
+        let sent = self.runtime.block_on(async move {
+            let sending = async {
+                let mut stream = match stream {
+                    Some(stream) => stream,
+                    None => peers.open_stream(to, STREAM, Bytes::new()).await?,
+                };
+                stream.send(kind, payload).await?;
+                Ok(stream)
+            };
+            let sent = tokio::time::timeout(STALLED, sending).await;
+            sent.unwrap_or_else(|_| {
+                Err(StreamError::Broken {
+                    member: to,
+                    reason: "it takes nothing".into(),
+                })
+            })
+        });
+        self.stream = Some(sent?);
+        Ok(())
+    }
+}

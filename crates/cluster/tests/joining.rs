@@ -1,0 +1,194 @@
+//! Members that join, fall far behind, and leave, over real connections.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod meeting;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cluster::{Error, Node};
+use etcd_api::etcdserverpb::{MemberPromoteRequest, MemberRemoveRequest};
+use revisions::Command;
+
+use meeting::{Cluster, get, poll, put, put_surely, surely};
+
+/// A snapshot of several pieces: so many values of so many bytes.
+const VALUES: usize = 200;
+const VALUE_BYTES: usize = 10_000;
+
+/// Three members that keep few entries.
+fn forgetful() -> Cluster {
+    Cluster::start_with(|options| options.entries_kept_max = 10)
+}
+
+/// More than is kept.
+async fn fill(node: &Node, name: &str) {
+    let puts: Vec<_> = (0..VALUES)
+        .map(|number| {
+            let value = number.to_string().repeat(VALUE_BYTES / 3);
+            let node = node.clone();
+            let key = format!("{name}{number}");
+            async move { put_surely(&node, &key, &value).await }
+        })
+        .collect();
+    // One after the other: each is an entry.
+    for put in puts {
+        put.await;
+    }
+}
+
+/// Somebody who writes all the time, until told otherwise.
+fn load(node: &Node) -> (Arc<AtomicBool>, tokio::task::JoinHandle<u64>) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (node, told) = (node.clone(), Arc::clone(&stop));
+    let writer = tokio::spawn(async move {
+        let mut done = 0;
+        while !told.load(Ordering::Relaxed) {
+            let key = format!("load{}", done % 50);
+            done += u64::from(node.execute(put(&key, &done.to_string())).await.is_ok());
+        }
+        done
+    });
+    (stop, writer)
+}
+
+async fn joins_under_load(is_learner: bool) {
+    let mut cluster = forgetful();
+    fill(cluster.node(0), "k").await;
+    let (stop, writer) = load(cluster.node(1));
+    let fourth = cluster.add(is_learner).await;
+    cluster.restart(fourth);
+    cluster.comes_to_equal(fourth).await;
+    let id = cluster.members[fourth].id;
+    if is_learner {
+        let promote = Command::MemberPromote(MemberPromoteRequest { id });
+        surely(cluster.node(0), &promote).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    assert!(writer.await.unwrap() > 0, "writing went on");
+    put_surely(cluster.node(fourth), "own", "v").await;
+    assert_eq!(get(cluster.node(fourth), "own").await.as_deref(), Some("v"));
+    cluster.comes_to_equal(fourth).await;
+    let members = cluster.node(fourth).reader().members();
+    assert!(
+        members.get(id).is_some_and(|it| !it.is_learner),
+        "{members:?}"
+    );
+    // It votes: with two of four gone nothing would go on, with one it does.
+    cluster.stop(2);
+    put_surely(cluster.node(fourth), "own", "w").await;
+}
+
+#[tokio::test]
+async fn a_learner_joins_under_load_and_is_promoted() {
+    joins_under_load(true).await;
+}
+
+#[tokio::test]
+async fn a_voter_joins_under_load() {
+    joins_under_load(false).await;
+}
+
+#[tokio::test]
+async fn a_member_that_is_stopped_while_it_joins_goes_on() {
+    let mut cluster = forgetful();
+    fill(cluster.node(0), "k").await;
+    let fourth = cluster.add(true).await;
+    for _ in 0..5 {
+        cluster.restart(fourth);
+        cluster.stop(fourth);
+    }
+    cluster.restart(fourth);
+    cluster.comes_to_equal(fourth).await;
+    cluster.stop(fourth);
+    fill(cluster.node(0), "more").await;
+    cluster.restart(fourth);
+    cluster.comes_to_equal(fourth).await;
+}
+
+#[tokio::test]
+async fn a_member_that_is_behind_the_log_comes_back() {
+    let mut cluster = forgetful();
+    put_surely(cluster.node(0), "k0", "old").await;
+    cluster.comes_to_equal(2).await;
+    cluster.stop(2);
+    fill(cluster.node(0), "k").await;
+    cluster.restart(2);
+    cluster.comes_to_equal(2).await;
+    // It goes on with entries, and votes.
+    cluster.stop(1);
+    put_surely(cluster.node(2), "after", "v").await;
+    cluster.comes_to_equal(2).await;
+}
+
+fn is_told(node: &Node, id: u64) -> Option<()> {
+    match node.refuses_writes()? {
+        Error::Removed { member } if member == id => Some(()),
+        other => panic!("{other}"),
+    }
+}
+
+async fn remove(cluster: &Cluster, by: usize, number: usize) {
+    let id = cluster.members[number].id;
+    let remove = Command::MemberRemove(MemberRemoveRequest { id });
+    let node = cluster.node(by);
+    for _ in 0..300 {
+        match node.execute(remove.clone()).await {
+            Ok(_) => return,
+            Err(error) => eprintln!("again: {error}"),
+        }
+        if node.reader().is_removed(id) {
+            return;
+        }
+    }
+    panic!("it cannot be removed");
+}
+
+#[tokio::test]
+async fn a_removed_member_is_told() {
+    let mut cluster = Cluster::start();
+    put_surely(cluster.node(0), "k", "v").await;
+    cluster.comes_to_equal(2).await;
+    remove(&cluster, 0, 2).await;
+    poll("its removal", || is_told(cluster.node(2), 3)).await;
+    put_surely(cluster.node(0), "k", "without it").await;
+}
+
+#[tokio::test]
+async fn a_member_that_was_removed_while_it_was_down_is_told() {
+    let mut cluster = Cluster::start();
+    put_surely(cluster.node(0), "k", "v").await;
+    cluster.comes_to_equal(2).await;
+    cluster.stop(2);
+    remove(&cluster, 0, 2).await;
+    cluster.restart(2);
+    poll("its removal", || is_told(cluster.node(2), 3)).await;
+}
+
+#[tokio::test]
+async fn a_leader_that_removes_itself_leaves_a_cluster_that_goes_on() {
+    let mut cluster = Cluster::start();
+    put_surely(cluster.node(0), "k", "v").await;
+    for _ in 0..2 {
+        let present = |cluster: &Cluster| {
+            let running = cluster.nodes.iter().position(Option::is_some);
+            running.unwrap()
+        };
+        let leader = poll("a leader", || {
+            let leader = cluster.node(present(&cluster)).status().leader;
+            (leader != 0).then_some(leader)
+        })
+        .await;
+        let number = leader as usize - 1;
+        remove(&cluster, number, number).await;
+        poll("its removal", || is_told(cluster.node(number), leader)).await;
+        cluster.stop(number);
+        // Whether it remembers its removal depends on what it had written.
+        match cluster.start_member(number) {
+            Err(error) => assert!(matches!(error, Error::Removed { member } if member == leader)),
+            Ok(node) => poll("its removal", || is_told(&node, leader)).await,
+        }
+        put_surely(cluster.node(present(&cluster)), "k", "w").await;
+    }
+}

@@ -1,0 +1,218 @@
+//! Members that meet over real connections.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+#![expect(clippy::disallowed_methods, reason = "a member is given bound sockets")]
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use cluster::{Error, Network, Node, NodeOptions};
+use etcd_api::etcdserverpb::{MemberAddRequest, PutRequest, RangeRequest};
+use revisions::{Command, Member, Response};
+
+const CLUSTER: u64 = 0xc1;
+
+pub struct Cluster {
+    pub members: Vec<Member>,
+    pub nodes: Vec<Option<Node>>,
+    place: tempfile::TempDir,
+    change: fn(&mut NodeOptions),
+}
+
+fn options(place: &tempfile::TempDir, members: &[Member], number: usize) -> NodeOptions {
+    let mut options = NodeOptions::new(place.path().join(number.to_string()));
+    options.machine.member_id = members[number].id;
+    options.machine.initial_members = members.to_vec();
+    options.machine.engine.segment_bytes = 1 << 20;
+    options.machine.engine.reserve_bytes = 0;
+    options.heartbeat_interval = Duration::from_millis(20);
+    options.election_timeout = Duration::from_millis(200);
+    options.seed = Some(number as u64);
+    options
+}
+
+impl Cluster {
+    pub fn start() -> Cluster {
+        Cluster::start_with(|_| {})
+    }
+
+    /// Nobody but the first stands for election within an hour, unless asked to.
+    pub fn start_with_patience() -> Cluster {
+        Cluster::start_with(|options| {
+            if options.machine.member_id != 1 {
+                options.election_timeout = Duration::from_secs(3600);
+            }
+        })
+    }
+
+    pub fn start_with(change: fn(&mut NodeOptions)) -> Cluster {
+        let listeners: Vec<TcpListener> = (0..3)
+            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+            .collect();
+        let members = listeners.iter().zip(1..).map(|(listener, id)| Member {
+            id,
+            peer_urls: vec![format!("http://{}", listener.local_addr().unwrap())],
+            ..Member::default()
+        });
+        let members: Vec<Member> = members.collect();
+        let place = tempfile::tempdir().unwrap();
+        let nodes = listeners.into_iter().enumerate().map(|(number, listener)| {
+            let mut options = options(&place, &members, number);
+            change(&mut options);
+            Some(Node::start_member(options, network(listener)).unwrap())
+        });
+        let nodes = nodes.collect();
+        Cluster {
+            members,
+            nodes,
+            place,
+            change,
+        }
+    }
+
+    pub fn node(&self, number: usize) -> &Node {
+        self.nodes[number].as_ref().unwrap()
+    }
+
+    pub fn stop(&mut self, number: usize) {
+        self.nodes[number].take().unwrap().stop();
+    }
+
+    pub fn restart(&mut self, number: usize) {
+        let node = self.start_member(number).unwrap();
+        self.nodes[number] = Some(node);
+    }
+
+    /// Starts a member again, if it can be.
+    pub fn start_member(&self, number: usize) -> Result<Node, Error> {
+        let url = self.members[number].peer_urls[0].clone();
+        let address = url.strip_prefix("http://").unwrap().to_owned();
+        let mut options = options(&self.place, &self.members, number);
+        (self.change)(&mut options);
+        let founders = self.members.iter().filter(|member| member.id <= 3);
+        options.machine.initial_members = if self.members[number].id <= 3 {
+            founders.cloned().collect()
+        } else {
+            Vec::new()
+        };
+        let mut network = network(TcpListener::bind(address).unwrap());
+        network.contacts = self.members.clone();
+        network.contacts.remove(number);
+        Node::start_member(options, network)
+    }
+
+    /// Takes a member into the cluster; it is not started yet. Returns its number.
+    pub async fn add(&mut self, is_learner: bool) -> usize {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer_urls = vec![format!("http://{}", listener.local_addr().unwrap())];
+        let add = Command::MemberAdd(MemberAddRequest {
+            peer_ur_ls: peer_urls.clone(),
+            is_learner,
+        });
+        let Response::MemberAdd(added) = surely(self.node(0), &add).await else {
+            panic!("another answer");
+        };
+        self.members.push(Member {
+            id: added.member.unwrap().id,
+            peer_urls,
+            ..Member::default()
+        });
+        self.nodes.push(None);
+        self.nodes.len() - 1
+    }
+
+    /// Until the member has applied what the first one has, and is equal to it.
+    pub async fn comes_to_equal(&self, number: usize) {
+        let (one, other) = (self.node(0), self.node(number));
+        poll("equal members", || {
+            let revision = one.reader().revision();
+            if other.reader().revision() < revision {
+                return None;
+            }
+            let hashes = (
+                one.reader().hash_kv(revision),
+                other.reader().hash_kv(revision),
+            );
+            // A compaction in between is none of this test's.
+            let (Ok(one), Ok(other)) = hashes else {
+                return None;
+            };
+            if one.compact_revision != other.compact_revision {
+                return None;
+            }
+            assert!(one.hash == other.hash, "{one:?} {other:?}");
+            Some(())
+        })
+        .await;
+    }
+}
+
+/// Looks again and again.
+pub async fn poll<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..6000 {
+        if let Some(found) = look() {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}: waited for in vain");
+}
+
+/// Does it, again and again where the cluster cannot do it yet.
+pub async fn surely(node: &Node, command: &Command) -> Response {
+    for _ in 0..300 {
+        match node.execute(command.clone()).await {
+            Ok(response) => return response,
+            Err(Error::Refused(error)) => eprintln!("again: {error}"),
+            Err(error) => panic!("{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{command:?} cannot be done");
+}
+
+/// What is waited for in vain fails the test.
+pub async fn in_time<T>(what: impl Future<Output = T>) -> T {
+    let waited = tokio::time::timeout(Duration::from_secs(60), what).await;
+    waited.expect("it comes to an end")
+}
+
+fn network(listener: TcpListener) -> Network {
+    Network {
+        cluster_id: CLUSTER,
+        listeners: vec![listener],
+        contacts: Vec::new(),
+    }
+}
+
+pub fn put(key: &str, value: &str) -> Command {
+    Command::Put(PutRequest {
+        key: key.to_owned().into(),
+        value: value.to_owned().into(),
+        ..PutRequest::default()
+    })
+}
+
+/// Puts, again and again where the lead has just changed.
+pub async fn put_surely(node: &Node, key: &str, value: &str) {
+    for _ in 0..100 {
+        match node.execute(put(key, value)).await {
+            Ok(Response::Put(_)) => return,
+            Ok(other) => panic!("{other:?}"),
+            Err(Error::Refused(error)) => eprintln!("again: {error}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("no leader was found");
+}
+
+pub async fn get(node: &Node, key: &str) -> Option<String> {
+    node.read_index().await.unwrap();
+    let request = RangeRequest {
+        key: key.to_owned().into(),
+        ..RangeRequest::default()
+    };
+    let found = node.reader().range(&request).unwrap().kvs;
+    let value = found.first().map(|kv| kv.value().to_vec());
+    value.map(|value| String::from_utf8(value).unwrap())
+}

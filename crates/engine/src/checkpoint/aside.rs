@@ -1,0 +1,174 @@
+//! A checkpoint of a state that is not there yet: written while a snapshot is
+//! received, in any order of its trees.
+//!
+//! ```text
+//!   snapshot.partial   [head: zeros] state* segments marks overruled
+//!                      entries of CURRENT, of HISTORY, of CURRENT ... foot
+//!                         ▲ written last: where the log goes on is known when
+//!                           the state is installed
+//! ```
+//!
+//! Until it is renamed to a checkpoint's name the file means nothing, and goes
+//! when this is dropped or the directory is opened.
+
+use super::block::{BlockWriter, block_at_start};
+use super::files;
+use super::format::{BLOCK_BYTES, FILE_HEADER_BYTES, Foot, HEAD_BYTES, Head, Kind};
+use super::write::EntriesWriter;
+use crate::Error;
+use crate::engine::Shared;
+use crate::trees::{Known, OF_VERSIONS};
+use environment::{Disk, File, OpenMode};
+use ordered_index::Entry;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes written between two flushes, so that the last one is no burst.
+const SYNC_BYTES: u64 = 8 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Aside {
+    disk: Arc<dyn Disk>,
+    directory: PathBuf,
+    path: PathBuf,
+    file: Arc<dyn File>,
+    /// `None` once the file is complete but for its head.
+    blocks: Option<BlockWriter>,
+    trees: [EntriesWriter; OF_VERSIONS.len()],
+    foot: Foot,
+    file_bytes: u64,
+    /// The file is a checkpoint now, or may be.
+    left: bool,
+}
+
+impl Aside {
+    pub(crate) fn begin(shared: &Shared) -> Result<Aside, Error> {
+        let (disk, directory) = (Arc::clone(&shared.disk), shared.directory.clone());
+        files::remove_aside(&*disk, &directory)?;
+        let path = directory.join(files::ASIDE);
+        let file = disk
+            .open(&path, OpenMode::CreateNew)
+            .map_err(Error::disk("create", &path))?;
+        let mut aside = Aside {
+            blocks: Some(BlockWriter::new(Arc::clone(&file))),
+            trees: OF_VERSIONS.map(EntriesWriter::new),
+            foot: Foot::default(),
+            file_bytes: 0,
+            left: false,
+            disk,
+            directory,
+            path,
+            file,
+        };
+        aside.write(|blocks, _| blocks.block(Kind::Head, &[0; HEAD_BYTES]))?;
+        Ok(aside)
+    }
+
+    /// Adds a part of the state blob.
+    pub(crate) fn add_state(&mut self, part: &[u8]) -> Result<(), Error> {
+        self.foot.state_bytes += part.len() as u64;
+        self.write(|blocks, _| {
+            let mut pieces = part.chunks(BLOCK_BYTES);
+            pieces.try_for_each(|piece| blocks.block(Kind::State, piece))
+        })
+    }
+
+    /// The state blob is complete. Of the log the new state knows nothing.
+    pub(crate) fn end_state(&mut self) -> Result<(), Error> {
+        self.write(|blocks, _| {
+            let mut tables = [Kind::Segments, Kind::Marks, Kind::Overruled].into_iter();
+            tables.try_for_each(|kind| blocks.block(kind, &[]))
+        })
+    }
+
+    /// Adds an entry of a tree, behind those that it has.
+    pub(crate) fn add(&mut self, tree: usize, key: &[u8], entry: Entry) -> Result<(), Error> {
+        self.foot.entries[tree] += 1;
+        self.foot.last_main = self.foot.last_main.max(Known::from(entry).main as u64);
+        self.write(|blocks, trees| {
+            trees[tree].push(key, entry);
+            if trees[tree].is_full() {
+                trees[tree].flush(blocks)?;
+            }
+            if blocks.unsynced_bytes() >= SYNC_BYTES {
+                blocks.sync()?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Everything was added: makes it stable.
+    pub(crate) fn complete(&mut self) -> Result<(), Error> {
+        let foot = self.foot.encode();
+        self.write(|blocks, trees| {
+            trees.iter_mut().try_for_each(|tree| tree.flush(blocks))?;
+            blocks.block(Kind::Foot, &foot)
+        })?;
+        let blocks = self.blocks.take().expect("it is completed once");
+        let finished = blocks.finish().map_err(|error| self.failed(error));
+        self.file_bytes = finished?;
+        Ok(())
+    }
+
+    /// Writes the head, and makes it stable.
+    pub(crate) fn write_head(&self, head: &Head) -> Result<(), Error> {
+        assert!(self.blocks.is_none(), "a head is written last");
+        let block = block_at_start(Kind::Head, &head.encode());
+        let written = self
+            .file
+            .write_durable_at(&[&block], FILE_HEADER_BYTES as u64);
+        written.map_err(|error| self.failed(error))
+    }
+
+    /// Gives the file the name of a checkpoint, in place of the one that has it.
+    /// After an error it may have it or not.
+    pub(crate) fn replace(&mut self, number: u64) -> Result<(), Error> {
+        let to = files::path(&self.directory, number);
+        self.left = true;
+        self.disk
+            .rename(&self.path, &to)
+            .map_err(Error::disk("rename to", &to))?;
+        self.disk
+            .sync_directory(&self.directory)
+            .map_err(Error::disk("sync", &self.directory))
+    }
+
+    /// Bytes of the complete file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.file_bytes
+    }
+
+    fn write(
+        &mut self,
+        step: impl FnOnce(&mut BlockWriter, &mut [EntriesWriter]) -> io::Result<()>,
+    ) -> Result<(), Error> {
+        let blocks = self.blocks.as_mut().expect("it is not complete");
+        step(blocks, &mut self.trees).map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: io::Error) -> Error {
+        full_or("write", &self.directory, &self.path, error)
+    }
+}
+
+/// A full disk is told from other failures, as the remedy differs.
+fn full_or(doing: &'static str, directory: &Path, path: &Path, error: io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::StorageFull => Error::NoSpace {
+            directory: directory.into(),
+            available_bytes: 0,
+            reserve_bytes: 0,
+        },
+        _ => Error::disk(doing, path)(error),
+    }
+}
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        if !self.left {
+            // Where it stays, the next import or opening removes it.
+            let _ = self.disk.remove(&self.path);
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! The sender's side.
+//!
+//! ```text
+//!   starts   0 head   1 state   2 a..   3 f..   4 k (versions below 7) ...
+//!                                       ▲ seek(3)
+//! ```
+//!
+//! Where each piece began is remembered, so that a broken stream goes on with
+//! any piece; a piece made again has the same bytes.
+
+use super::format::{self, ENVELOPE_BYTES, Envelope, Foot, Kind};
+use super::holds::Hold;
+use super::walk::{Found, From, Moment, Walk};
+use super::{Piece, SnapshotInfo};
+use crate::trees::{self, HIDDEN, Known};
+use crate::{Applier, Engine, Error};
+use bytes::Bytes;
+
+/// Everything that was applied at one moment, piece by piece: an iterator that
+/// reads the disk. Dropping it lets go of what it holds back: sweeps of
+/// compactions that came after it began.
+#[derive(Debug)]
+pub struct Export {
+    engine: Engine,
+    _hold: Hold,
+    /// Which of the engine's states it is of.
+    generation: u64,
+    info: SnapshotInfo,
+    state: Bytes,
+    piece_bytes: usize,
+    /// About what all pieces have.
+    bytes: u64,
+    /// Of the pieces that were given, and of the next.
+    starts: Vec<Start>,
+    /// The piece that comes next.
+    number: u64,
+    /// Stands where that one starts, or is made when it is needed.
+    walk: Option<Walk>,
+}
+
+/// Where a piece starts, and what came before it.
+#[derive(Clone, Debug)]
+struct Start {
+    at: At,
+    previous_crc: u32,
+    before: Foot,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum At {
+    Head,
+    State { offset: usize },
+    Walk(From),
+    Foot,
+    End,
+}
+
+/// A piece that is being filled, and where the next one starts.
+struct Filled {
+    kind: Kind,
+    bytes: Vec<u8>,
+    next: At,
+    after: Foot,
+}
+
+impl Export {
+    /// What it is a snapshot of.
+    pub fn info(&self) -> SnapshotInfo {
+        self.info
+    }
+
+    /// About how many bytes all pieces have together.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Number of the piece that comes next.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Goes on with a piece that was given before, or with the next: a piece
+    /// has the same bytes each time.
+    pub fn seek(&mut self, number: u64) -> Result<(), Error> {
+        if number >= self.starts.len() as u64 {
+            return Err(Error::ExportOver { number });
+        }
+        if number != self.number {
+            self.walk = None;
+            self.number = number;
+        }
+        Ok(())
+    }
+
+    fn make(&mut self) -> Result<Option<Piece>, Error> {
+        let start = self.starts[self.number as usize].clone();
+        let Some(filled) = self.fill(start.at, start.before)? else {
+            return Ok(None);
+        };
+        self.check_generation()?;
+        let (number, last) = (self.number, filled.next == At::End);
+        let envelope = Envelope {
+            kind: filled.kind,
+            id: self.info.id,
+            number,
+            previous_crc: start.previous_crc,
+        };
+        let mut bytes = filled.bytes;
+        let previous_crc = envelope.seal(&mut bytes);
+        self.number += 1;
+        if self.number == self.starts.len() as u64 {
+            self.starts.push(Start {
+                at: filled.next,
+                previous_crc,
+                before: filled.after,
+            });
+        }
+        let bytes = bytes.into();
+        Ok(Some(Piece {
+            number,
+            last,
+            bytes,
+        }))
+    }
+
+    /// `None` at the end.
+    fn fill(&mut self, at: At, before: Foot) -> Result<Option<Filled>, Error> {
+        let state_at = |offset| At::State { offset };
+        let filled = match at {
+            At::Head => self.filled(Kind::Head, &format::encode_head(&self.info), state_at(0)),
+            At::State { offset } if offset < self.state.len() => {
+                let end = self.state.len().min(offset + self.piece_bytes);
+                let mut filled = self.filled(Kind::State, &self.state[offset..end], state_at(end));
+                filled.after.state_bytes = end as u64;
+                filled
+            }
+            At::State { .. } => return self.fill(At::Walk(From::first_version()), before),
+            At::Walk(from) => return self.fill_with_versions(from, before),
+            At::Foot => self.filled(Kind::Foot, &before.encode(), At::End),
+            At::End => return Ok(None),
+        };
+        Ok(Some(filled))
+    }
+
+    fn filled(&self, kind: Kind, payload: &[u8], next: At) -> Filled {
+        let mut bytes = vec![0; ENVELOPE_BYTES];
+        bytes.extend(payload);
+        Filled {
+            kind,
+            bytes,
+            next,
+            after: self.starts[self.number as usize].before,
+        }
+    }
+
+    fn fill_with_versions(&mut self, from: From, before: Foot) -> Result<Option<Filled>, Error> {
+        let kind = match from {
+            From::Version { .. } => Kind::Versions,
+            From::Hidden { .. } => Kind::Hidden,
+        };
+        let mut filled = self.filled(kind, &[], At::End);
+        let last = self.take_versions(from, &mut filled)?;
+        let end = match kind {
+            Kind::Versions => At::Walk(From::first_hidden()),
+            _ => At::Foot,
+        };
+        let Some(last) = last else {
+            return self.fill(end, before);
+        };
+        let at_end = self.walk.as_ref().is_some_and(Walk::is_at_end);
+        filled.next = if at_end { end } else { At::Walk(last) };
+        if at_end {
+            self.walk = None;
+        }
+        Ok(Some(filled))
+    }
+
+    /// Adds versions until the piece is full; returns where the next one goes
+    /// on, `None` when there was none at all.
+    fn take_versions(&mut self, from: From, filled: &mut Filled) -> Result<Option<From>, Error> {
+        let moment = Moment {
+            revision: self.info.revision,
+            compacted: self.info.compacted,
+        };
+        let mut walk = self.walk.take().unwrap_or_else(|| Walk::new(moment, from));
+        let mut last = None;
+        loop {
+            let Some(found) = walk.front() else {
+                if walk.is_at_end() {
+                    break;
+                }
+                walk.look(&self.engine.snapshot());
+                self.check_generation()?;
+                continue;
+            };
+            let record = self.read(filled.kind, found)?;
+            let is_empty = filled.bytes.len() == ENVELOPE_BYTES;
+            if !is_empty && filled.bytes.len() + record.len() > self.piece_bytes {
+                break;
+            }
+            filled.bytes.extend(&record);
+            last = Some(behind(filled.kind, found));
+            match filled.kind {
+                Kind::Hidden => filled.after.hidden += 1,
+                _ => filled.after.versions += 1,
+            }
+            walk.pass();
+        }
+        self.walk = Some(walk);
+        Ok(last)
+    }
+
+    /// Header and kv of a version.
+    fn read(&self, kind: Kind, found: &Found) -> Result<Bytes, Error> {
+        let shared = &self.engine.0;
+        let Known { main, place, .. } = found.known;
+        let read = match kind {
+            Kind::Hidden => shared.record(place, main, |trees| {
+                trees.get(HIDDEN, &found.key).map(Known::from)
+            }),
+            _ => shared.record(place, main, |trees| trees::find(trees, &found.key, main)),
+        };
+        // Where a snapshot was installed, this state is gone.
+        read.or_else(|error| self.check_generation().and(Err(error)))
+    }
+
+    fn check_generation(&self) -> Result<(), Error> {
+        if self.engine.0.generation() == self.generation {
+            return Ok(());
+        }
+        let number = self.number;
+        Err(Error::ExportOver { number })
+    }
+}
+
+/// Where a walk goes on that has passed a version.
+fn behind(kind: Kind, found: &Found) -> From {
+    let key = found.key.clone();
+    match kind {
+        Kind::Hidden => From::Hidden { after: key },
+        _ => From::Version {
+            key,
+            below: found.known.main,
+        },
+    }
+}
+
+impl Iterator for Export {
+    type Item = Result<Piece, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let made = self.make();
+        if made.is_err() {
+            // It may have passed versions that are in no piece.
+            self.walk = None;
+        }
+        made.transpose()
+    }
+}
+
+impl Applier {
+    /// Begins an export of everything applied so far. `state`: the state blob, as
+    /// for a checkpoint. Pieces have about `piece_bytes`; where a single version
+    /// has more, its piece has.
+    pub fn export(&self, state: Vec<u8>, piece_bytes: usize) -> Export {
+        let (shared, index) = (&self.engine.0, &self.index);
+        let mut info = SnapshotInfo {
+            id: 0,
+            index: index.applied_index,
+            term: index.applied_term,
+            revision: index.revision,
+            compacted: index.compacted,
+        };
+        let piece_bytes = piece_bytes.max(ENVELOPE_BYTES);
+        info.id = format::id_of(&format::encode_head(&info), &state, piece_bytes);
+        let bytes = shared.books.live().live_bytes() + state.len() as u64;
+        let start = Start {
+            at: At::Head,
+            previous_crc: 0,
+            before: Foot::default(),
+        };
+        Export {
+            engine: self.engine.clone(),
+            _hold: shared.holds.hold(info.compacted),
+            generation: shared.generation(),
+            info,
+            state: state.into(),
+            piece_bytes,
+            bytes,
+            starts: vec![start],
+            number: 0,
+            walk: None,
+        }
+    }
+}

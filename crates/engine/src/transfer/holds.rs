@@ -1,0 +1,78 @@
+//! What open exports hold back.
+//!
+//! ```text
+//!   exports   of compaction 40        of 70            lowest: 40
+//!   sweeps        up to 40 go on │ up to 55 wait │ up to 90 wait
+//! ```
+//!
+//! An export sends what compaction to its revision keeps. Sweeps of that one and
+//! of earlier ones drop nothing else; a later one waits until the export is
+//! dropped. Exports begin on the applying thread, which is also the one that
+//! sweeps, so none begins amid a slice.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Compacted revisions of the exports that are open, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Holds(Mutex<Held>);
+
+#[derive(Debug, Default)]
+struct Held {
+    given: u64,
+    open: BTreeMap<u64, i64>,
+}
+
+impl Holds {
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds back sweeps of compactions beyond `compacted`.
+    pub(crate) fn hold(self: &Arc<Self>, compacted: i64) -> Hold {
+        let mut held = self.lock();
+        held.given += 1;
+        let number = held.given;
+        held.open.insert(number, compacted);
+        drop(held);
+        Hold {
+            holds: Arc::clone(self),
+            number,
+        }
+    }
+
+    /// Whether the sweep of a compaction must wait.
+    pub(crate) fn hold_back(&self, compacted: i64) -> bool {
+        self.lock().open.values().any(|&kept| kept < compacted)
+    }
+}
+
+/// Lets go when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    holds: Arc<Holds>,
+    number: u64,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.holds.lock().open.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_sweeps_wait_for_the_export_that_is_furthest_back() {
+        let holds = Arc::new(Holds::default());
+        let (early, late) = (holds.hold(40), holds.hold(70));
+        let waiting = |holds: &Holds| [40, 55, 70, 90].map(|compacted| holds.hold_back(compacted));
+        assert_eq!(waiting(&holds), [false, true, true, true]);
+        drop(early);
+        assert_eq!(waiting(&holds), [false, false, false, true]);
+        drop(late);
+        assert_eq!(waiting(&holds), [false; 4]);
+    }
+}

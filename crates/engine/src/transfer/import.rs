@@ -1,0 +1,298 @@
+//! The receiver's side: pieces come in, a thread writes them.
+//!
+//! ```text
+//!   replica thread              import's thread
+//!     offer ──► order ──queue──► intake ──► segments, file aside
+//!     progress ◄──── written, complete, failed
+//! ```
+//!
+//! The intake is the engine's: whoever closes it takes the intake away, waiting
+//! for the piece that is being written, so that nothing touches the directory
+//! when it belongs to another opening.
+//!
+//! Locks: the slot is held over a piece's I/O; the queue for a moment only.
+
+use super::SnapshotInfo;
+use super::format::Kind;
+use super::intake::Intake;
+use super::order::Order;
+use crate::engine::Shared;
+use crate::{Engine, Error, Worker};
+use bytes::Bytes;
+use environment::threads;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Runs on the import's thread after each piece, at the end and on failure. It
+/// must be quick and must not call back.
+pub type ImportNotice = Box<dyn Fn() + Send + Sync>;
+
+/// A snapshot that is being received. One at a time; dropped, it leaves nothing
+/// behind.
+#[derive(Debug)]
+pub struct Import {
+    engine: Engine,
+    /// Of its intake.
+    number: u64,
+    order: Order,
+    queue: Arc<Queue>,
+    /// `None` with [`Worker::Caller`].
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How far an import has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ImportProgress {
+    /// Pieces written.
+    pub written: u64,
+    /// Bytes of pieces that wait to be written.
+    pub queued_bytes: u64,
+    /// All is written and on stable storage: it can be installed.
+    pub complete: bool,
+}
+
+/// A piece that is the next, not written yet.
+#[derive(Debug)]
+struct Waiting {
+    info: SnapshotInfo,
+    kind: Kind,
+    piece: Bytes,
+}
+
+/// Between who offers and who writes.
+struct Queue {
+    state: Mutex<QueueState>,
+    /// Something was put in, or no more comes.
+    arrived: Condvar,
+    notice: ImportNotice,
+}
+
+#[derive(Debug, Default)]
+struct QueueState {
+    waiting: VecDeque<Waiting>,
+    progress: ImportProgress,
+    failure: Option<Arc<Error>>,
+    /// Nobody wants it any more.
+    stop: bool,
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Queue")
+            .field("progress", &self.lock().progress)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self) -> Option<Waiting> {
+        let mut state = self.lock();
+        loop {
+            if state.stop {
+                return None;
+            }
+            if let Some(next) = state.waiting.pop_front() {
+                return Some(next);
+            }
+            state = self
+                .arrived
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Writes a piece; false when nothing comes after it.
+    fn write(&self, shared: &Shared, number: u64, next: &Waiting) -> bool {
+        let outcome = shared.imports.write(shared, number, next);
+        let mut state = self.lock();
+        state.progress.queued_bytes -= next.piece.len() as u64;
+        match outcome {
+            Ok(complete) => {
+                state.progress.written += 1;
+                state.progress.complete = complete;
+                !complete
+            }
+            Err(error) => {
+                state.failure = Some(Arc::new(error));
+                false
+            }
+        }
+    }
+
+    /// The thread's life.
+    fn run(&self, shared: &Shared, number: u64) {
+        while let Some(next) = self.wait() {
+            let goes_on = self.write(shared, number, &next);
+            (self.notice)();
+            if !goes_on {
+                return;
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Begins to receive a snapshot. With [`Worker::Caller`] there is no
+    /// thread: [`Import::offer`] does the work, and the notice is never run.
+    pub fn import(&self, notice: ImportNotice) -> Result<Import, Error> {
+        let number = self.0.imports.begin(&self.0)?;
+        let queue = Arc::new(Queue {
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            notice,
+        });
+        let mut import = Import {
+            engine: self.clone(),
+            number,
+            order: Order::default(),
+            queue,
+            thread: None,
+        };
+        if self.0.options.worker == Worker::Threads {
+            let (engine, queue) = (self.clone(), Arc::clone(&import.queue));
+            let spawned = threads::spawn("engine-import", move || queue.run(&engine.0, number));
+            import.thread = Some(spawned.map_err(Error::disk("start", "engine-import"))?);
+        }
+        Ok(import)
+    }
+}
+
+impl Import {
+    /// Takes the next piece. A piece that is damaged, of another snapshot or not
+    /// the one that is wanted is refused, and nothing has changed: go on with
+    /// the one that is. What is wrong with its contents, or with the disk, shows
+    /// in [`Import::progress`].
+    pub fn offer(&mut self, piece: Bytes) -> Result<(), Error> {
+        let kind = self.order.accept(&piece)?;
+        let info = self.order.info().expect("a head comes first");
+        let next = Waiting { info, kind, piece };
+        let mut state = self.queue.lock();
+        if state.failure.is_some() {
+            return Ok(());
+        }
+        state.progress.queued_bytes += next.piece.len() as u64;
+        if self.thread.is_some() {
+            state.waiting.push_back(next);
+            self.queue.arrived.notify_one();
+        } else {
+            drop(state);
+            self.queue.write(&self.engine.0, self.number, &next);
+        }
+        Ok(())
+    }
+
+    /// Number of the piece to be offered next.
+    pub fn wanted(&self) -> u64 {
+        self.order.wanted()
+    }
+
+    /// What it is a snapshot of, once the first piece was offered.
+    pub fn info(&self) -> Option<SnapshotInfo> {
+        self.order.info()
+    }
+
+    /// How far it is; an error when it has failed and can only be dropped. The
+    /// member is as it was.
+    pub fn progress(&self) -> Result<ImportProgress, Arc<Error>> {
+        let state = self.queue.lock();
+        let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
+        match &state.failure {
+            Some(failure) => Err(Arc::clone(failure)),
+            // Its thread has panicked.
+            None if ended && !state.progress.complete => Err(Arc::new(Error::ImportIncomplete)),
+            None => Ok(state.progress),
+        }
+    }
+
+    /// What was received, when it is complete.
+    pub(super) fn into_intake(mut self) -> Result<Intake, Error> {
+        if !self.progress().is_ok_and(|progress| progress.complete) {
+            return Err(Error::ImportIncomplete);
+        }
+        self.end_thread();
+        let intake = self.engine.0.imports.take(self.number);
+        intake.ok_or(Error::ImportIncomplete)
+    }
+
+    fn end_thread(&mut self) {
+        self.queue.lock().stop = true;
+        self.queue.arrived.notify_one();
+        let thread = self.thread.take();
+        if thread.is_some_and(|thread| thread.join().is_err()) {
+            tracing::warn!("an import ended in a panic");
+        }
+    }
+}
+
+impl Drop for Import {
+    fn drop(&mut self) {
+        self.end_thread();
+        drop(self.engine.0.imports.take(self.number));
+    }
+}
+
+/// Where the intake of the import that is under way is, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct Imports(Mutex<Slot>);
+
+#[derive(Debug, Default)]
+struct Slot {
+    given: u64,
+    intake: Option<(u64, Intake)>,
+}
+
+impl Slot {
+    fn of(&mut self, number: u64) -> Option<&mut Intake> {
+        let (given, intake) = self.intake.as_mut()?;
+        (*given == number).then_some(intake)
+    }
+}
+
+impl Imports {
+    fn lock(&self) -> MutexGuard<'_, Slot> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, shared: &Shared) -> Result<u64, Error> {
+        let mut slot = self.lock();
+        shared.check_open()?;
+        if slot.intake.is_some() {
+            return Err(Error::ImportUnderWay);
+        }
+        let intake = Intake::begin(shared)?;
+        slot.given += 1;
+        slot.intake = Some((slot.given, intake));
+        Ok(slot.given)
+    }
+
+    /// After a failure nothing is left.
+    fn write(&self, shared: &Shared, number: u64, next: &Waiting) -> Result<bool, Error> {
+        let mut slot = self.lock();
+        let intake = slot.of(number).ok_or_else(|| Error::Closed {
+            directory: shared.directory.clone(),
+        })?;
+        let outcome = intake.take(shared, next.info, next.kind, &next.piece);
+        if outcome.is_err() {
+            slot.intake = None;
+        }
+        outcome
+    }
+
+    fn take(&self, number: u64) -> Option<Intake> {
+        let mut slot = self.lock();
+        slot.of(number)?;
+        slot.intake.take().map(|(_, intake)| intake)
+    }
+
+    /// Nothing touches the directory from now on.
+    pub(crate) fn end_all(&self) {
+        self.lock().intake = None;
+    }
+}

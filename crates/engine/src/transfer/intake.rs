@@ -1,0 +1,277 @@
+//! What becomes of a piece's contents at the receiver.
+//!
+//! ```text
+//!   version ─► record in a sorted segment ─► place ─┬► tree that is being built
+//!                                                   └► entry of the checkpoint aside
+//! ```
+//!
+//! The sender is not trusted to send what it should: order, revisions and what
+//! compaction leaves are checked, for the index relies on them.
+
+use super::SnapshotInfo;
+use super::format::{ENVELOPE_BYTES, Foot, Kind, Misfit};
+use crate::append::ZEROS;
+use crate::checkpoint::aside::Aside;
+use crate::engine::Shared;
+use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
+use crate::live::Live;
+use crate::place::{self, Place};
+use crate::trees::{CURRENT, HIDDEN, HISTORY, Known, OF_VERSIONS};
+use crate::{Error, hidden, history_key};
+use bytes::Bytes;
+use ordered_index::BulkLoad;
+use value_log::{Log, Record, Relocation};
+
+/// A state that grows aside. Dropped, it leaves nothing behind.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    pub(crate) info: SnapshotInfo,
+    pub(crate) aside: Aside,
+    pub(crate) relocation: Relocation,
+    pub(crate) trees: [BulkLoad; OF_VERSIONS.len()],
+    pub(crate) live: Live,
+    pub(crate) state: Vec<u8>,
+    record_bytes_max: u64,
+    /// Free space that must be left.
+    reserve_bytes: u64,
+    /// Pieces taken.
+    number: u64,
+    kind: Kind,
+    last: Option<Last>,
+    last_hidden: i64,
+    seen: Foot,
+}
+
+/// The version before.
+#[derive(Debug)]
+struct Last {
+    key: Bytes,
+    main: i64,
+    /// It is what compaction leaves of its key.
+    compacted: bool,
+}
+
+/// Why a version is not taken.
+enum Refusal {
+    /// Where in the payload, and what is wrong.
+    Misfit(Misfit),
+    Failed(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Refusal {
+        Refusal::Failed(error)
+    }
+}
+
+impl Intake {
+    pub(crate) fn begin(shared: &Shared) -> Result<Intake, Error> {
+        let options = &shared.options;
+        // The log must find room for its next segments while this grows.
+        let segments = options.spare_segments as u64 + 1;
+        let reserve_bytes = options.reserve_bytes + segments * options.segment_bytes;
+        Ok(Intake {
+            info: SnapshotInfo::default(),
+            aside: Aside::begin(shared)?,
+            relocation: shared.log.write_sorted(reserve_bytes)?,
+            trees: OF_VERSIONS.map(|_| BulkLoad::new()),
+            live: Live::default(),
+            state: Vec::new(),
+            record_bytes_max: shared.log.group_bytes_max(),
+            reserve_bytes,
+            number: 0,
+            kind: Kind::Head,
+            last: None,
+            last_hidden: 0,
+            seen: Foot::default(),
+        })
+    }
+
+    /// Takes a piece that is the next; true when it was the last, and all is
+    /// stable.
+    pub(crate) fn take(
+        &mut self,
+        shared: &Shared,
+        info: SnapshotInfo,
+        kind: Kind,
+        piece: &Bytes,
+    ) -> Result<bool, Error> {
+        self.info = info;
+        self.check_room(shared)?;
+        if self.kind < Kind::Versions && kind >= Kind::Versions {
+            self.aside.end_state()?;
+        }
+        self.kind = kind;
+        let payload = piece.slice(ENVELOPE_BYTES..);
+        let taken = match kind {
+            Kind::Head => Ok(()),
+            Kind::State => self.take_state(&payload),
+            Kind::Versions => self.take_records(&payload, Intake::take_version),
+            Kind::Hidden => self.take_records(&payload, Intake::take_hidden),
+            Kind::Foot => self.finish(&payload),
+        };
+        taken.map_err(|refusal| match refusal {
+            Refusal::Failed(error) => error,
+            Refusal::Misfit((offset, what)) => Error::Piece {
+                number: self.number,
+                offset: (ENVELOPE_BYTES + offset) as u64,
+                what,
+            },
+        })?;
+        self.number += 1;
+        Ok(kind == Kind::Foot)
+    }
+
+    fn check_room(&self, shared: &Shared) -> Result<(), Error> {
+        let room = shared.disk.space(&shared.directory);
+        let room = room.map_err(Error::disk("ask for the free space of", &shared.directory))?;
+        if room.available_bytes >= self.reserve_bytes {
+            return Ok(());
+        }
+        Err(Error::NoSpace {
+            directory: shared.directory.clone(),
+            available_bytes: room.available_bytes,
+            reserve_bytes: self.reserve_bytes,
+        })
+    }
+
+    fn take_state(&mut self, part: &[u8]) -> Result<(), Refusal> {
+        self.state.extend(part);
+        self.seen.state_bytes += part.len() as u64;
+        Ok(self.aside.add_state(part)?)
+    }
+
+    fn take_records(
+        &mut self,
+        payload: &Bytes,
+        take: fn(&mut Intake, &KeyHeader, Bytes) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let mut at = 0;
+        while at < payload.len() {
+            let misfit = |what: &str| Refusal::Misfit((at, what.to_owned()));
+            let header = KeyHeader::decode(&payload[at..]).map_err(misfit)?;
+            let end = at + KEY_HEADER_BYTES + header.kv_bytes as usize;
+            if header.main > self.info.revision as u64 {
+                return Err(misfit("a version behind the snapshot's revision"));
+            }
+            take(self, &header, payload.slice(at..end)).map_err(|refusal| match refusal {
+                Refusal::Misfit((_, what)) => Refusal::Misfit((at, what)),
+                failed => failed,
+            })?;
+            at = end;
+        }
+        Ok(())
+    }
+
+    fn take_version(&mut self, header: &KeyHeader, record: Bytes) -> Result<(), Refusal> {
+        let (key, main) = (key_of(header, &record), header.main as i64);
+        let first_of_key = self.last.as_ref().is_none_or(|last| last.key != key);
+        self.check_order(&key, main, first_of_key)?;
+        let compacted = self.check_compaction(header, first_of_key)?;
+        let known = self.write(header, &record)?;
+        if first_of_key && !known.tombstone {
+            self.enter(CURRENT, &key, known)?;
+        } else {
+            self.enter(HISTORY, &history_key::encode(&key, header.main), known)?;
+        }
+        self.last = Some(Last {
+            key,
+            main,
+            compacted,
+        });
+        self.seen.versions += 1;
+        Ok(())
+    }
+
+    fn check_order(&self, key: &Bytes, main: i64, first_of_key: bool) -> Result<(), Refusal> {
+        let ascends = match &self.last {
+            Some(last) if first_of_key => last.key < key,
+            Some(last) => last.main > main,
+            None => true,
+        };
+        if ascends {
+            return Ok(());
+        }
+        Err(misfit("its keys do not ascend, or its revisions not fall"))
+    }
+
+    /// True for the version that compaction has left of its key.
+    fn check_compaction(&self, header: &KeyHeader, first_of_key: bool) -> Result<bool, Refusal> {
+        let (main, compacted) = (header.main as i64, self.info.compacted);
+        if main > compacted {
+            return Ok(false);
+        }
+        let one_too_many = !first_of_key && self.last.as_ref().is_some_and(|last| last.compacted);
+        if one_too_many || (header.tombstone && main != compacted) {
+            return Err(misfit("a version that the compaction has let go"));
+        }
+        Ok(true)
+    }
+
+    fn take_hidden(&mut self, header: &KeyHeader, record: Bytes) -> Result<(), Refusal> {
+        let main = header.main as i64;
+        if main < self.last_hidden || main <= self.info.compacted {
+            return Err(misfit("a hidden version out of order, or compacted"));
+        }
+        let known = self.write(header, &record)?;
+        let key = hidden::encode(&key_of(header, &record), known);
+        self.enter(HIDDEN, &key, known)?;
+        self.last_hidden = main;
+        self.seen.hidden += 1;
+        Ok(())
+    }
+
+    /// Writes the record where it will stay.
+    fn write(&mut self, header: &KeyHeader, record: &Bytes) -> Result<Known, Refusal> {
+        let bytes_max = self.record_bytes_max;
+        if Log::record_bytes(record.len()) as u64 > bytes_max {
+            return Err(Refusal::Failed(Error::TooLarge {
+                batch_bytes: record.len() as u64,
+                batch_bytes_max: bytes_max,
+            }));
+        }
+        let padding = &ZEROS[..place::padding(record.len())];
+        let position = self.relocation.append(Record {
+            kind: KIND_KEY,
+            parts: &[record, padding],
+        });
+        let position = position.map_err(crate::append::translate)?;
+        let record_bytes = Log::record_bytes(record.len() + padding.len()) as u64;
+        let known = Known {
+            place: Place::new(position, record_bytes),
+            main: header.main as i64,
+            tombstone: header.tombstone,
+        };
+        self.live.born(known.place);
+        Ok(known)
+    }
+
+    fn enter(&mut self, tree: usize, key: &[u8], known: Known) -> Result<(), Refusal> {
+        let entry = known.entry();
+        let pushed = self.trees[tree].push(key, entry);
+        pushed.map_err(|error| misfit(&error.to_string()))?;
+        Ok(self.aside.add(tree, key, entry)?)
+    }
+
+    /// Everything is there: makes it stable.
+    fn finish(&mut self, payload: &[u8]) -> Result<(), Refusal> {
+        let foot = Foot::decode(payload).ok_or_else(|| misfit("its foot has another size"))?;
+        if foot != self.seen {
+            let seen = self.seen;
+            return Err(misfit(&format!("it ends with {foot:?}, and {seen:?} came")));
+        }
+        let completed = self.relocation.complete();
+        completed.map_err(crate::append::translate)?;
+        Ok(self.aside.complete()?)
+    }
+}
+
+fn key_of(header: &KeyHeader, record: &Bytes) -> Bytes {
+    let start = KEY_HEADER_BYTES + usize::from(header.key_offset);
+    record.slice(start..start + header.key_bytes as usize)
+}
+
+/// Something in a version, whose place the caller knows.
+fn misfit(what: &str) -> Refusal {
+    Refusal::Misfit((0, what.to_owned()))
+}

@@ -1,0 +1,199 @@
+//! Which versions a snapshot has, and in what order they are found.
+//!
+//! ```text
+//!   key order, newest first     a7  a5  b6†  b3  c9 ...     versions
+//!   order of revisions          3   7   7                   hidden ones
+//! ```
+//!
+//! Looked up a slice at a time, each under a pin of its own: what was written
+//! after the moment is left out, and so is what compaction had let go by then.
+
+use crate::compaction::survives;
+use crate::range::Merge;
+use crate::trees::{HIDDEN, Known};
+use crate::{Snapshot, hidden};
+use bytes::Bytes;
+use std::collections::VecDeque;
+use std::ops::Bound;
+
+/// Versions looked up under one pin, and those of one key more.
+const SLICE_VERSIONS: usize = 4096;
+
+/// The moment that is exported.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) revision: i64,
+    pub(crate) compacted: i64,
+}
+
+/// Where a walk goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum From {
+    /// With the versions of this key before that main revision, then with
+    /// greater keys.
+    Version { key: Bytes, below: i64 },
+    /// Behind this entry of HIDDEN; empty: from its start.
+    Hidden { after: Bytes },
+}
+
+impl From {
+    pub(crate) fn first_version() -> From {
+        let key = Bytes::new();
+        From::Version {
+            key,
+            below: i64::MAX,
+        }
+    }
+
+    pub(crate) fn first_hidden() -> From {
+        let after = Bytes::new();
+        From::Hidden { after }
+    }
+}
+
+/// A version, and the key of its entry: the user's key, or that of HIDDEN.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) key: Bytes,
+    pub(crate) known: Known,
+}
+
+/// Versions that were looked up and are not sent yet.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    moment: Moment,
+    ahead: VecDeque<Found>,
+    /// Where the next slice begins; `None`: there is none.
+    from: Option<From>,
+}
+
+impl Walk {
+    pub(crate) fn new(moment: Moment, from: From) -> Walk {
+        Walk {
+            moment,
+            ahead: VecDeque::new(),
+            from: Some(from),
+        }
+    }
+
+    /// The next version, if it has been looked up.
+    pub(crate) fn front(&self) -> Option<&Found> {
+        self.ahead.front()
+    }
+
+    /// Takes the next version off.
+    pub(crate) fn pass(&mut self) {
+        self.ahead.pop_front();
+    }
+
+    /// Nothing is ahead, and nothing comes.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.ahead.is_empty() && self.from.is_none()
+    }
+
+    /// Looks up the next slice.
+    pub(crate) fn look(&mut self, snapshot: &Snapshot) {
+        assert!(self.ahead.is_empty(), "a slice is sent before the next");
+        self.from = match self.from.take() {
+            Some(From::Version { key, below }) => self.look_at_versions(snapshot, key, below),
+            Some(From::Hidden { after }) => self.look_at_hidden(snapshot, after),
+            None => None,
+        };
+    }
+
+    fn look_at_versions(&mut self, snapshot: &Snapshot, key: Bytes, below: i64) -> Option<From> {
+        let mut merge = Merge::new(snapshot, &key, None, i64::MAX, false);
+        let mut versions = Vec::new();
+        while let Some(found) = merge.next_versions(&mut versions) {
+            self.moment.keep(&mut versions);
+            if found == key {
+                versions.retain(|known| known.main < below);
+            }
+            let of_key = |&known: &Known| Found {
+                key: found.clone(),
+                known,
+            };
+            self.ahead.extend(versions.iter().map(of_key));
+            if self.ahead.len() >= SLICE_VERSIONS {
+                let (key, below) = (found, 0);
+                return Some(From::Version { key, below });
+            }
+        }
+        None
+    }
+
+    fn look_at_hidden(&mut self, snapshot: &Snapshot, after: Bytes) -> Option<From> {
+        let first = hidden::first_of(self.moment.compacted + 1);
+        let end = hidden::first_of(self.moment.revision.saturating_add(1));
+        let start = if after.is_empty() {
+            Bound::Included(&first[..])
+        } else {
+            Bound::Excluded(&after[..])
+        };
+        let mut cursor = snapshot
+            .trees
+            .cursor(HIDDEN, start, Bound::Excluded(&end[..]));
+        while let Some((key, entry)) = cursor.next() {
+            let key = Bytes::copy_from_slice(key);
+            let known = Known::from(entry);
+            self.ahead.push_back(Found {
+                key: key.clone(),
+                known,
+            });
+            if self.ahead.len() >= SLICE_VERSIONS {
+                return Some(From::Hidden { after: key });
+            }
+        }
+        None
+    }
+}
+
+impl Moment {
+    /// Of a key's versions leaves those that there were, the newest first.
+    fn keep(self, versions: &mut Vec<Known>) {
+        let Moment {
+            revision,
+            compacted,
+        } = self;
+        versions.retain(|known| known.main <= revision);
+        versions.sort_unstable_by_key(|known| std::cmp::Reverse(known.main));
+        let above = versions.partition_point(|known| known.main > compacted);
+        let newest = versions.get(above).copied();
+        versions.truncate(above);
+        versions.extend(newest.filter(|&newest| survives(newest, compacted)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Place;
+
+    fn kept(compacted: i64, revision: i64) -> Vec<i64> {
+        let mut versions: Vec<Known> = [(2, false), (4, false), (7, true), (9, false)]
+            .into_iter()
+            .map(|(main, tombstone)| Known {
+                place: Place::from_bits(0),
+                main,
+                tombstone,
+            })
+            .collect();
+        let moment = Moment {
+            revision,
+            compacted,
+        };
+        moment.keep(&mut versions);
+        versions.iter().map(|known| known.main).collect()
+    }
+
+    #[test]
+    fn a_key_keeps_what_its_moment_shows_or_may_be_asked_for() {
+        assert_eq!(kept(-1, 20), [9, 7, 4, 2]);
+        assert_eq!(kept(-1, 8), [7, 4, 2]);
+        assert_eq!(kept(5, 20), [9, 7, 4]);
+        assert_eq!(kept(7, 20), [9, 7], "a deletion at the compaction itself");
+        assert_eq!(kept(8, 20), [9]);
+        assert_eq!(kept(8, 8), [0; 0], "the key is gone");
+        assert_eq!(kept(1, 1), [0; 0], "it was not there yet");
+    }
+}

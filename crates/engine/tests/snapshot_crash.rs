@@ -1,0 +1,279 @@
+//! A crash, a fault, a full disk at every I/O of receiving and installing.
+//!
+//! Before the one step the old state is whole, after it the new one; what came
+//! to nothing leaves nothing behind.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod store;
+
+use engine::{Error, Options, Piece, Worker};
+use environment::Disk;
+use environment::simulated::{Fault, Restart, SimulatedDisk};
+use std::path::Path;
+use std::sync::OnceLock;
+use store::model::Model;
+use store::snapshots::{Picture, pieces};
+use store::{DIRECTORY, Store, put, seed};
+
+/// What a run left for the judge.
+#[derive(Default)]
+struct Story {
+    /// The model after each batch of the old state, by index.
+    old: Vec<Model>,
+    /// The same of the new one; the first is the snapshot's.
+    new: Vec<Model>,
+    acknowledged: u64,
+    /// The installation has returned.
+    installed: bool,
+}
+
+fn options() -> Options {
+    Options {
+        worker: Worker::Caller,
+        checkpoint_bytes: 30 << 10,
+        ..store::options()
+    }
+}
+
+/// The snapshot that all runs receive.
+fn sent() -> &'static (Picture, Vec<Piece>) {
+    static SENT: OnceLock<(Picture, Vec<Piece>)> = OnceLock::new();
+    SENT.get_or_init(|| {
+        let mut source = Store::open(&SimulatedDisk::new(9), options(), Model::default()).unwrap();
+        source.fill(seed(1), 70).unwrap();
+        source.compact(30).unwrap();
+        source.fill(seed(2), 30).unwrap();
+        (source.picture(), pieces(&mut source.export(6000)))
+    })
+}
+
+/// A life, a snapshot that comes during it, and a life after it.
+fn run(disk: &SimulatedDisk, story: &mut Story) -> Result<(), Error> {
+    let (picture, pieces) = sent();
+    story.old.push(Model::default());
+    let mut store = Store::open(disk, options(), Model::default())?;
+    for round in 0..12 {
+        write(&mut store, story, round)?;
+    }
+    let mut import = store.engine.import(Box::new(|| ()))?;
+    for piece in pieces {
+        import.offer(piece.bytes.clone())?;
+        if import.progress().is_err() {
+            // The member is as it was, and goes on if the disk lets it.
+            drop(import);
+            for round in 20..24 {
+                write(&mut store, story, round)?;
+            }
+            return Err(Error::ImportIncomplete);
+        }
+        if piece.number % 5 == 1 {
+            write(&mut store, story, piece.number as u8)?;
+        }
+    }
+    story.new.push(picture.model.clone());
+    store.install(import, picture)?;
+    story.installed = true;
+    story.acknowledged = store.index;
+    for round in 40..48 {
+        write(&mut store, story, round)?;
+    }
+    store.checkpoint()?;
+    Ok(())
+}
+
+fn write(store: &mut Store, story: &mut Story, round: u8) -> Result<(), Error> {
+    let value = vec![round; 300 + 1000 * usize::from(round % 4)];
+    let batch = store.batch(&[put([b'm', round % 3], value)]);
+    let mut model = store.model.clone();
+    model.apply(&batch);
+    let models = if story.installed {
+        &mut story.new
+    } else {
+        &mut story.old
+    };
+    models.push(model);
+    store.commit(batch)?;
+    story.acknowledged = store.index;
+    store.maintain()
+}
+
+/// Opens after a restart: one of the two states is there, whole.
+fn judge(disk: &SimulatedDisk, story: &Story, what: &str) {
+    let (picture, _) = sent();
+    let mut store = Store::open(disk, options(), Model::default())
+        .unwrap_or_else(|error| panic!("{what}: {error}\n{}", disk.trace()));
+    let index = store.recovered.applied_index;
+    assert!(
+        index >= story.acknowledged,
+        "{what}: {index} is the last, {} was acknowledged",
+        story.acknowledged
+    );
+    let is_new = index >= picture.index;
+    assert!(is_new || !story.installed, "{what}: the new state is gone");
+    let models = if is_new { &story.new } else { &story.old };
+    let place = index - if is_new { picture.index } else { 0 };
+    let model = models.get(place as usize);
+    store.model = model.unwrap_or_else(|| panic!("{what}: {index}?")).clone();
+    store.check_all();
+    check_remains(disk, &mut store, is_new, what);
+    store.write(&[put("after", what)]).unwrap();
+    store.check_all();
+    let model = store.model.clone();
+    drop(store);
+    Store::open(disk, options(), model).unwrap().check_all();
+}
+
+fn check_remains(disk: &SimulatedDisk, store: &mut Store, is_new: bool, what: &str) {
+    for _ in 0..50 {
+        store.maintain().unwrap();
+    }
+    let names = disk.list(Path::new(DIRECTORY)).unwrap();
+    let some = |ending: &str| names.iter().any(|name| name.ends_with(ending));
+    assert!(!some(".partial"), "{what}: {names:?}");
+    assert_eq!(some(".sorted"), is_new, "{what}: {names:?}");
+}
+
+fn ios() -> u64 {
+    let disk = SimulatedDisk::new(1);
+    let mut story = Story::default();
+    run(&disk, &mut story).unwrap();
+    assert!(story.installed);
+    disk.io_count()
+}
+
+#[test]
+fn a_crash_at_any_io_leaves_the_old_state_or_the_new_one() {
+    let ios = ios();
+    assert!(ios > 100, "only {ios} I/Os");
+    for io in 0..ios {
+        let disk = SimulatedDisk::new(seed(io));
+        disk.crash_at(io);
+        let mut story = Story::default();
+        let _ = run(&disk, &mut story);
+        disk.crash();
+        for restart in [
+            Restart::power_loss(),
+            Restart::power_loss_without_journal(),
+            Restart::power_loss_amid_a_sector(),
+            Restart::nothing_kept(),
+            Restart::ProcessCrash,
+        ] {
+            let what = format!("crash at I/O {io}, {restart:?}");
+            judge(&disk.restart(restart), &story, &what);
+        }
+    }
+}
+
+#[test]
+fn a_crash_during_the_recovery_after_it_changes_nothing() {
+    for io in (0..ios()).step_by(11) {
+        let disk = SimulatedDisk::new(seed(io));
+        disk.crash_at(io);
+        let mut story = Story::default();
+        let _ = run(&disk, &mut story);
+        disk.crash();
+        for second in 0..8 {
+            let disk = disk.restart(Restart::power_loss());
+            disk.crash_at(second);
+            drop(Store::open(&disk, options(), Model::default()));
+            disk.crash();
+            let what = format!("crash at I/O {io}, again at {second}");
+            judge(&disk.restart(Restart::power_loss()), &story, &what);
+        }
+    }
+}
+
+#[test]
+fn a_failed_flush_or_short_write_at_any_io_leaves_one_of_the_two() {
+    for io in 0..ios() {
+        for fault in [Fault::FailedFlush, Fault::ShortWrite { bytes: 100 }] {
+            let disk = SimulatedDisk::new(seed(io));
+            disk.inject(io, fault);
+            let mut story = Story::default();
+            let _ = run(&disk, &mut story);
+            disk.crash();
+            let what = format!("{fault:?} at I/O {io}");
+            judge(&disk.restart(Restart::power_loss()), &story, &what);
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_fills_up_leaves_the_member_as_it_was_and_says_so() {
+    let (mut refused, mut went_on) = (0, 0);
+    for capacity in (200 << 10..1 << 20).step_by(9 << 10) {
+        let disk = SimulatedDisk::new(seed(capacity));
+        disk.set_capacity(capacity);
+        let mut story = Story::default();
+        let what = format!("room for {capacity} bytes");
+        match run(&disk, &mut story) {
+            Ok(()) => continue,
+            Err(Error::ImportIncomplete) => went_on += 1,
+            Err(_) => {}
+        }
+        refused += 1;
+        disk.set_capacity(u64::MAX);
+        disk.crash();
+        judge(&disk.restart(Restart::power_loss()), &story, &what);
+    }
+    assert!(
+        refused > 10 && went_on > 3,
+        "{refused} refused, {went_on} went on"
+    );
+}
+
+#[test]
+fn an_import_without_room_says_so_and_another_one_succeeds() {
+    let (picture, pieces) = sent();
+    let disk = SimulatedDisk::new(seed(3));
+    let mut store = Store::open(&disk, options(), Model::default()).unwrap();
+    let mut story = Story::default();
+    for round in 0..6 {
+        write(&mut store, &mut story, round).unwrap();
+    }
+    let used = disk.space(Path::new(DIRECTORY)).unwrap();
+    let used_bytes = used.total_bytes - used.available_bytes;
+    // For what the log needs, and a segment for the snapshot.
+    disk.set_capacity(used_bytes + (200 << 10));
+    let mut import = store.import();
+    let mut failure = None;
+    for piece in pieces {
+        import.offer(piece.bytes.clone()).unwrap();
+        failure = failure.or(import.progress().err());
+    }
+    let failure = failure.expect("there is no room");
+    assert!(matches!(*failure, Error::NoSpace { .. }), "{failure}");
+    drop(import);
+    store.check_all();
+    for round in 0..6 {
+        write(&mut store, &mut story, round).unwrap();
+    }
+    disk.set_capacity(u64::MAX);
+    let mut import = store.import();
+    for piece in pieces {
+        import.offer(piece.bytes.clone()).unwrap();
+    }
+    store.install(import, picture).unwrap();
+    store.check_all();
+}
+
+/// The harness sees a device that lies: else the tests above prove nothing.
+#[test]
+fn canary_an_ignored_flush_is_noticed() {
+    let noticed = (0..ios()).any(|io| {
+        let disk = SimulatedDisk::new(seed(io));
+        disk.inject(io, Fault::IgnoredFlush);
+        // Before a later flush makes up for it.
+        disk.crash_at(io + 1);
+        let mut story = Story::default();
+        let _ = run(&disk, &mut story);
+        disk.crash();
+        let disk = disk.restart(Restart::nothing_kept());
+        match Store::open(&disk, options(), Model::default()) {
+            Err(_) => true,
+            Ok(store) => store.recovered.applied_index < story.acknowledged,
+        }
+    });
+    assert!(noticed, "no ignored flush was noticed");
+}
