@@ -42,7 +42,8 @@ pub use options::NodeOptions;
 ///
 /// // A cluster of one; with more founders each of them starts its own.
 /// let node = NodeOptions::new("a", &directory)
-///     .founder("a", "127.0.0.1:17401")
+///     .founder("a", "127.0.0.1:7400")
+/// #     .listener(std::net::TcpListener::bind("127.0.0.1:0").unwrap())
 /// #     .segment_bytes(1 << 20)
 ///     .start()?;
 ///
@@ -144,8 +145,9 @@ impl Node {
     /// ```
     /// # fn main() -> Result<(), inkstone::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     /// # let node = inkstone::NodeOptions::new("a", directory.path().join("a"))
-    /// #     .founder("a", "127.0.0.1:17402").segment_bytes(1 << 20).start()?;
+    /// #     .founder("a", "127.0.0.1:7400").listener(listener).segment_bytes(1 << 20).start()?;
     /// use inkstone::Condition;
     ///
     /// let missing = || Condition::missing("owner");
@@ -312,8 +314,9 @@ impl Node {
     /// ```
     /// # fn main() -> Result<(), inkstone::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     /// # let node = inkstone::NodeOptions::new("a", directory.path().join("a"))
-    /// #     .founder("a", "127.0.0.1:17403").segment_bytes(1 << 20).start()?;
+    /// #     .founder("a", "127.0.0.1:7400").listener(listener).segment_bytes(1 << 20).start()?;
     /// let mut changes = node.leadership_changes();
     /// let mut now = changes.next()?;
     /// while now.leader != Some(node.id()) {
