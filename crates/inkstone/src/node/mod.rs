@@ -331,8 +331,8 @@ impl Node {
     }
 
     /// Hands the lead from this member, which has it, to another, and answers
-    /// when that leads. [`Remedy::Retry`](crate::Remedy::Retry): the other did not take it, and this
-    /// one still leads.
+    /// when that leads. [`Remedy::Retry`](crate::Remedy::Retry): that one has not
+    /// taken it.
     pub fn move_leader(&self, to: u64) -> Answer<'_, ()> {
         Answer::new(async move {
             let moved = self.shared.node.move_leader(to).await;
