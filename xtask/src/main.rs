@@ -4,6 +4,7 @@
 //!   on each change   check  fix  test
 //!   against the real server   crash  faults  power-cut  soak  device-work  etcd-tests  figures
 //!   fetches etcd itself       etcd
+//!   to try things on          cluster
 //!   looks for bad input       fuzz
 //! ```
 //!
@@ -17,6 +18,7 @@
 )]
 
 mod check;
+mod cluster;
 mod crash;
 mod device_work;
 mod etcd;
@@ -59,6 +61,8 @@ enum Verb {
     Formats,
     /// What the README names: every test of the workspace
     Test,
+    /// Three local members to try things on, until Ctrl-C
+    Cluster(cluster::Options),
     /// Kill the real server with -9 under load, again and again
     Crash(crash::Options),
     /// Three members under faults, and whether what clients saw can be true
@@ -87,6 +91,7 @@ fn main() -> process::Outcome {
         Verb::Fix => check::fix(),
         Verb::Formats => check::formats(),
         Verb::Test => check::test(),
+        Verb::Cluster(options) => cluster::run(&options),
         Verb::Crash(options) => crash::run(&options),
         Verb::Faults(options) => faults::run(&options),
         Verb::PowerCut(options) => power_cut::run(&options),

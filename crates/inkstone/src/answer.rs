@@ -21,8 +21,9 @@ use crate::waiting::{block_on, block_on_until};
 /// ```
 /// # fn main() -> Result<(), inkstone::Error> {
 /// # let directory = tempfile::tempdir().unwrap();
+/// # let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
 /// # let node = inkstone::NodeOptions::new("a", directory.path().join("a"))
-/// #     .founder("a", "127.0.0.1:17400").segment_bytes(1 << 20).start()?;
+/// #     .founder("a", "127.0.0.1:7400").listener(listener).segment_bytes(1 << 20).start()?;
 /// # node.wait_for_leader().wait()?;
 /// // Ten writes on their way at once share a flush; then each answer.
 /// let answers: Vec<_> = (0..10).map(|n| node.put(format!("k{n}"), "v")).collect();

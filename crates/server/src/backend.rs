@@ -32,8 +32,8 @@ pub(crate) struct Backend {
     pub(crate) node: Node,
     /// Names of this member and its cluster, in every answer's header.
     pub(crate) identity: Identity,
-    /// This member is its cluster, and stays so: it leads, and agrees with
-    /// nobody.
+    /// This member is its cluster, and stays so, because nobody can come to it:
+    /// it leads, and agrees with nobody.
     pub(crate) alone: bool,
     /// Where peers would find this member if it is alone; the log knows those
     /// of others.

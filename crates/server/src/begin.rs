@@ -29,7 +29,9 @@ pub(crate) fn node_options(config: &Config) -> NodeOptions {
         Durability::Durable => engine::Durability::Durable,
         Durability::Os => engine::Durability::Os,
     };
-    options.strict_reconfiguration = config.strict_reconfiguration;
+    // The member that is asked looks at its own connections, as etcd does
+    // (reconfiguration.rs).
+    options.strict_reconfiguration = false;
     options
 }
 
@@ -39,12 +41,17 @@ fn lease_ttl_min_seconds(config: &Config) -> i64 {
     (3 * milliseconds).div_ceil(2 * 1000).max(1) as i64
 }
 
+/// A node that runs.
+pub(crate) struct Begun {
+    pub(crate) node: Node,
+    pub(crate) membership: Membership,
+    /// It is its cluster, and nobody can come to it.
+    pub(crate) alone: bool,
+}
+
 /// The node under its member's names: the directory's own, or new ones, which
 /// are kept before anyone hears them.
-pub(crate) fn start_node(
-    config: &Config,
-    options: &NodeOptions,
-) -> Result<(Node, Membership), Error> {
+pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun, Error> {
     let (disk, directory) = (&*options.disk, &config.data_directory);
     let mut door = PeerDoor::default();
     loop {
@@ -53,15 +60,22 @@ pub(crate) fn start_node(
             Some(membership) => membership.clone(),
             None => introduction::introduce(config, holds_data(disk, directory))?,
         };
-        let node = if membership.identity.stands_alone() {
-            start_alone(options, &membership)?
-        } else {
-            let begins = found.is_none();
-            if !begins && !holds_data(disk, directory) {
-                return Err(not_in_its_data(config, membership.identity.member));
-            }
-            start_member(config, options, &membership, begins, door.open(config)?)?
+        let begins = found.is_none();
+        let began_alone = membership.identity.stands_alone();
+        if !begins && !began_alone && !holds_data(disk, directory) {
+            return Err(not_in_its_data(config, membership.identity.member));
+        }
+        let mut alone = began_alone && !config.awaits_peers;
+        let mut node = match alone {
+            true => start_alone(options, &membership)?,
+            false => start_member(config, options, &membership, begins, door.open(config)?)?,
         };
+        if alone && node.reader().members().len() > 1 {
+            // Others have joined it since it began.
+            node.stop();
+            alone = false;
+            node = start_member(config, options, &membership, begins, door.open(config)?)?;
+        }
         // Before the node had the directory's lock, another server may have
         // had it, begun the directory, and gone.
         if Membership::find(disk, directory)? != found {
@@ -78,7 +92,11 @@ pub(crate) fn start_node(
         if let Some(warning) = small_segments(config, values_bytes_max(&node, options)) {
             warn!("{warning}");
         }
-        return Ok((node, membership));
+        return Ok(Begun {
+            node,
+            membership,
+            alone,
+        });
     }
 }
 
@@ -117,7 +135,7 @@ impl PeerDoor {
     }
 }
 
-/// A cluster of one: nobody listens for others.
+/// A cluster of one, where nobody listens for others.
 fn start_alone(options: &NodeOptions, membership: &Membership) -> Result<Node, Error> {
     let mut options = options.clone();
     options.machine.member_id = membership.identity.member;
@@ -283,7 +301,10 @@ mod tests {
             other: other.clone(),
             raced: AtomicBool::new(false),
         };
-        let (node, membership) = start_node(&config, &options(&config, disk)).unwrap();
+        let begun = start_node(&config, &options(&config, disk)).unwrap();
+        let Begun {
+            node, membership, ..
+        } = begun;
         assert_eq!(membership, other);
         node.stop();
         let kept = Membership::find(&inner, &config.data_directory).unwrap();
@@ -304,7 +325,7 @@ mod tests {
     fn segments_too_small_for_the_largest_request_are_told_with_what_they_hold() {
         let config = testing::config(&SMALL);
         let options = options(&config, SimulatedDisk::new(2));
-        let (node, _) = start_node(&config, &options).unwrap();
+        let Begun { node, .. } = start_node(&config, &options).unwrap();
         let bytes_max = values_bytes_max(&node, &options);
         // The record's header and the key take their part.
         put(&node, bytes_max - 200).unwrap();

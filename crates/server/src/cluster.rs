@@ -1,8 +1,8 @@
 //! The service Cluster: who the members are, and changes of it.
 //!
-//! The log knows the members of a cluster. A member that is alone takes no
-//! others in yet, so its list is itself: under the name and client URLs of
-//! its flags.
+//! The log knows the members of a cluster. A member that is alone and listens for
+//! nobody has told it nothing: its list is itself, under the name and client URLs
+//! of its flags.
 
 use std::sync::Arc;
 
@@ -20,7 +20,10 @@ use crate::calls::Call;
 use crate::config::Url;
 use crate::methods::Method;
 use crate::reconfiguration;
-use crate::refusal::not_yet;
+
+/// What a member says that is alone.
+const NO_PEER_PORT: &str = "inkstone: this member began its cluster alone and listens to no other: \
+                            start it with --listen-peer-urls to let members come";
 
 /// The service.
 #[derive(Clone)]
@@ -78,7 +81,7 @@ impl ClusterService {
     /// Alone, nobody listens where another member would come in.
     async fn change(&self, command: Command) -> Result<Outcome, Status> {
         if self.backend.alone {
-            return Err(not_yet("a change of the membership of a cluster of one"));
+            return Err(Status::failed_precondition(NO_PEER_PORT));
         }
         reconfiguration::check(&self.backend, &command).map_err(|refusal| refusal.to_status())?;
         self.backend.execute_for_members(command).await

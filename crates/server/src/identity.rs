@@ -25,8 +25,7 @@ impl Identity {
         }
     }
 
-    /// The cluster began with this member and no other: its id says so. Such a
-    /// member takes no others in, so it has nobody to meet.
+    /// The cluster began with this member and no other: its id says so.
     pub(crate) fn stands_alone(self) -> bool {
         self.cluster == identity::cluster_id(&[self.member])
     }

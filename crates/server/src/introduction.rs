@@ -13,9 +13,11 @@
 //! The rules of joining are etcd's: `--initial-cluster` lists everybody, the
 //! newcomer included, with the peer URLs that the cluster knows.
 
+use std::io;
 use std::time::Duration;
 
 use cluster::Roster;
+use environment::threads;
 use revisions::Member;
 
 use crate::Error;
@@ -50,14 +52,19 @@ pub(crate) fn introduce(config: &Config, holds_data: bool) -> Result<Membership,
 fn ask(config: &Config, patience: Duration) -> Result<(Vec<Roster>, Vec<String>), Error> {
     let others = config.founders.iter().filter(|it| it.name != config.name);
     let urls: Vec<String> = others.flat_map(|other| texts(&other.peer_urls)).collect();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Error::Threads)?;
-    let answers = runtime.block_on(Roster::ask(&urls, patience));
-    // A name that is still being looked up keeps nobody waiting.
-    runtime.shutdown_background();
-    Ok(answers)
+    // On a thread of its own: whoever starts a server may be part of a runtime.
+    let asking = threads::spawn("introduction", move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let answers = runtime.block_on(Roster::ask(&urls, patience));
+        // A name that is still being looked up keeps nobody waiting.
+        runtime.shutdown_background();
+        Ok(answers)
+    });
+    let asked = asking.map_err(Error::Threads)?.join();
+    let asked: io::Result<_> = asked.expect("asking does not panic");
+    asked.map_err(Error::Threads)
 }
 
 /// The others must not know this member as one that has gone, nor, if it holds

@@ -20,6 +20,7 @@ use tonic_health::server::HealthReporter;
 use tracing::{info, warn};
 
 use crate::backend::Backend;
+use crate::begin::{self, Begun};
 use crate::config::{Config, Url};
 use crate::dispatch::{Dispatch, Traffic};
 use crate::http::Pages;
@@ -28,7 +29,7 @@ use crate::listen::{self, Listener, SocketFile};
 use crate::metered_disk::MeteredDisk;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::worker::{Cores, Worker};
-use crate::{Error, begin, compactor, foreign, presence};
+use crate::{Error, compactor, foreign, presence};
 
 /// A running server. Dropping it stops it.
 #[derive(Debug)]
@@ -71,8 +72,11 @@ impl Server {
         });
         options.clock = Arc::clone(&clock);
         options.observer = Some(Arc::clone(&evaluations) as _);
-        let (node, membership) = begin::start_node(&config, &options)?;
-        let alone = membership.identity.stands_alone();
+        let Begun {
+            node,
+            membership,
+            alone,
+        } = begin::start_node(&config, &options)?;
         tell_of_open_doors(&config, alone);
         // Alone, there is nobody to tell.
         let (known, ready) = watch::channel(alone);

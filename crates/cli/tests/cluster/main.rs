@@ -1,10 +1,13 @@
 //! Three members as three processes, met from outside: what one is told all
-//! know, one that is killed is not missed, and comes back.
+//! know, one that is killed is not missed, and comes back; others join and leave.
 #![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
 #![expect(
     clippy::disallowed_methods,
     reason = "tests take ports and start processes by themselves"
 )]
 
+mod beginning;
 mod members;
+mod rolling;
+mod streams;
 mod three;

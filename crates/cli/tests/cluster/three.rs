@@ -1,4 +1,4 @@
-//! Three processes of `inkstone serve` that are one cluster.
+//! Three processes of `inkstone serve` that are one cluster, and those that join.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -20,71 +20,151 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
 pub const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// Looks every 50 ms; the patience is for a machine under load.
-const LOOK: Duration = Duration::from_millis(50);
-const LOOKS_MAX: u32 = 1_200;
+pub const LOOK: Duration = Duration::from_millis(50);
+pub const LOOKS_MAX: u32 = 1_200;
 
-/// A cluster; its processes are killed when it is dropped.
+/// A cluster; its processes are killed when it is dropped. It begins with three
+/// members, and more may come.
 pub struct Three {
     place: tempfile::TempDir,
-    client_ports: [u16; 3],
-    peer_ports: [u16; 3],
-    processes: [Option<Child>; 3],
+    /// For every member.
+    flags: Vec<String>,
+    members: Vec<Place>,
+}
+
+/// One member's.
+struct Place {
+    name: String,
+    client_port: u16,
+    peer_port: u16,
+    /// Who is listed as the cluster, and whether that runs already.
+    listed: Vec<usize>,
+    joins: bool,
+    process: Option<Child>,
+}
+
+impl Place {
+    fn new(name: &str, listed: Vec<usize>, joins: bool) -> Place {
+        Place {
+            name: name.to_owned(),
+            client_port: free_port(),
+            peer_port: free_port(),
+            listed,
+            joins,
+            process: None,
+        }
+    }
 }
 
 impl Three {
     /// Starts all of them. They look for a leader after this returns.
     pub fn start() -> Three {
+        Three::start_with(&[])
+    }
+
+    /// The same, with more flags.
+    pub fn start_with(flags: &[&str]) -> Three {
         let mut three = Three {
             place: tempfile::tempdir().unwrap(),
-            client_ports: std::array::from_fn(|_| free_port()),
-            peer_ports: std::array::from_fn(|_| free_port()),
-            processes: [const { None }; 3],
+            flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+            members: NAMES
+                .map(|name| Place::new(name, vec![0, 1, 2], false))
+                .into(),
         };
         (0..3).for_each(|number| three.launch(number));
         three
     }
 
+    /// Room for one more, which will join those listed: its number.
+    pub fn prepare(&mut self, name: &str, others: &[usize]) -> usize {
+        let number = self.members.len();
+        let listed = others.iter().copied().chain([number]).collect();
+        self.members.push(Place::new(name, listed, true));
+        number
+    }
+
     pub fn client_url(&self, number: usize) -> String {
-        format!("http://127.0.0.1:{}", self.client_ports[number])
+        format!("http://127.0.0.1:{}", self.members[number].client_port)
     }
 
     pub fn peer_url(&self, number: usize) -> String {
-        format!("http://127.0.0.1:{}", self.peer_ports[number])
+        format!("http://127.0.0.1:{}", self.members[number].peer_port)
     }
 
-    fn directory(&self, number: usize) -> PathBuf {
-        self.place.path().join(NAMES[number])
+    pub fn directory(&self, number: usize) -> PathBuf {
+        self.place.path().join(number.to_string())
     }
 
-    /// Starts one, again after a kill.
-    pub fn launch(&mut self, number: usize) {
-        let listed = (0..3).map(|other| format!("{}={}", NAMES[other], self.peer_url(other)));
+    fn command(&self, number: usize) -> Command {
+        let member = &self.members[number];
+        let listed = member.listed.iter().map(|&other| {
+            let name = &self.members[other].name;
+            format!("{name}={}", self.peer_url(other))
+        });
         let listed: Vec<String> = listed.collect();
         let (client, peer) = (self.client_url(number), self.peer_url(number));
+        let state = if member.joins { "existing" } else { "new" };
         let mut command = Command::new(PROGRAM);
         command
             .arg("serve")
-            .arg(format!("--name={}", NAMES[number]))
+            .arg(format!("--name={}", member.name))
             .arg(format!("--data-dir={}", self.directory(number).display()))
             .arg(format!("--listen-client-urls={client}"))
             .arg(format!("--advertise-client-urls={client}"))
             .arg(format!("--listen-peer-urls={peer}"))
             .arg(format!("--initial-advertise-peer-urls={peer}"))
             .arg(format!("--initial-cluster={}", listed.join(",")))
+            .arg(format!("--initial-cluster-state={state}"))
             .args(["--initial-cluster-token=three", "--segment-bytes=8388608"])
             .arg("--log-level=error")
+            .args(&self.flags)
             .stdin(Stdio::null());
-        self.processes[number] = Some(command.spawn().unwrap());
+        command
+    }
+
+    /// Starts one, again after a kill.
+    pub fn launch(&mut self, number: usize) {
+        self.members[number].process = Some(self.command(number).spawn().unwrap());
+    }
+
+    /// Starts one that must not begin: its exit code, and what it says.
+    pub fn refusal(&self, number: usize) -> (Option<i32>, String) {
+        let output = self.command(number).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), told)
     }
 
     /// kill -9.
     pub fn kill(&mut self, number: usize) {
-        let mut process = self.processes[number].take().unwrap();
+        let mut process = self.members[number].process.take().unwrap();
         process.kill().unwrap();
         process.wait().unwrap();
     }
 
-    fn channel(&self, number: usize) -> Channel {
+    /// What an operator does: tells it to stop, and waits for the end.
+    pub async fn stop(&mut self, number: usize) {
+        let process = self.members[number].process.as_ref().unwrap();
+        let id = process.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &id]).status();
+        assert!(sent.unwrap().success());
+        assert_eq!(self.end(number).await, Some(0));
+    }
+
+    /// Waits until one ends by itself: its exit code. Others go on meanwhile.
+    pub async fn end(&mut self, number: usize) -> Option<i32> {
+        let mut process = self.members[number].process.take().unwrap();
+        for _ in 0..LOOKS_MAX {
+            if let Some(status) = process.try_wait().unwrap() {
+                return status.code();
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+        panic!("member {number} did not end");
+    }
+
+    pub fn channel(&self, number: usize) -> Channel {
         let endpoint = Endpoint::from_shared(self.client_url(number)).unwrap();
         endpoint.connect_lazy()
     }
@@ -138,7 +218,7 @@ impl Three {
             let leader = self.status(asked).await.unwrap().leader;
             if let Some(leader) = members.iter().find(|member| member.id == leader) {
                 let url = &leader.peer_ur_ls[0];
-                return (0..3)
+                return (0..self.members.len())
                     .find(|&number| self.peer_url(number) == *url)
                     .unwrap();
             }
@@ -189,7 +269,8 @@ impl Three {
 
 impl Drop for Three {
     fn drop(&mut self) {
-        for process in self.processes.iter_mut().flatten() {
+        let processes = self.members.iter_mut().map(|member| &mut member.process);
+        for process in processes.flatten() {
             let _ = process.kill();
             let _ = process.wait();
         }
@@ -198,12 +279,18 @@ impl Drop for Three {
 
 /// A server that is not there yet, an election, or a revision that comes soon:
 /// to be waited for. Anything else is a failure.
-async fn again(status: Status) {
+pub async fn again(status: Status) {
     assert!(
         matches!(status.code(), Code::Unavailable | Code::OutOfRange),
         "{status}"
     );
     tokio::time::sleep(LOOK).await;
+}
+
+/// The member of that name.
+pub fn named<'a>(members: &'a [Member], name: &str) -> &'a Member {
+    let mut members = members.iter();
+    members.find(|member| member.name == name).unwrap()
 }
 
 pub fn put(key: &str, value: &str) -> PutRequest {

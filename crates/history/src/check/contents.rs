@@ -1,6 +1,7 @@
 //! Answers against the model.
 
 use super::{Case, answered, same};
+use crate::ledger::EMPTY;
 use crate::{Answer, Operation, Request, Rule, Version};
 
 pub(super) fn check(case: &mut Case<'_>) {
@@ -11,14 +12,12 @@ pub(super) fn check(case: &mut Case<'_>) {
             continue;
         }
         let newest = case.ledger.newest();
-        if answer.revision > newest {
-            let text = format!("revision {} is after the last, {newest}", answer.revision);
-            // Such a write is also lost, and that says more.
-            let rule = match operation.revision_taken() {
-                Some(_) => Rule::Lost,
-                None => Rule::Future,
-            };
-            case.blame(rule, text, &[operation]);
+        if !(EMPTY..=newest).contains(&answer.revision) {
+            // A write that is nowhere is lost, which `origins` tells.
+            if operation.revision_taken().is_none() {
+                let text = format!("there are the revisions {EMPTY} to {newest}");
+                case.blame(Rule::Future, text, &[operation]);
+            }
         } else if let Err(expected) = judge(case, operation, answer) {
             case.blame(Rule::Contents, expected, &[operation]);
         }

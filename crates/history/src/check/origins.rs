@@ -46,6 +46,10 @@ pub(super) fn check(case: &mut Case<'_>) {
         }
         leases.follow(case, entry);
     }
+    for (revision, writers) in acknowledged {
+        let text = format!("acknowledged, and there is no revision {revision}");
+        case.blame(Rule::Lost, text, &writers);
+    }
     leases.conclude(case);
 }
 

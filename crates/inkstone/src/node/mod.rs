@@ -42,7 +42,8 @@ pub use options::NodeOptions;
 ///
 /// // A cluster of one; with more founders each of them starts its own.
 /// let node = NodeOptions::new("a", &directory)
-///     .founder("a", "127.0.0.1:17401")
+///     .founder("a", "127.0.0.1:7400")
+/// #     .listener(std::net::TcpListener::bind("127.0.0.1:0").unwrap())
 /// #     .segment_bytes(1 << 20)
 ///     .start()?;
 ///
@@ -144,8 +145,9 @@ impl Node {
     /// ```
     /// # fn main() -> Result<(), inkstone::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     /// # let node = inkstone::NodeOptions::new("a", directory.path().join("a"))
-    /// #     .founder("a", "127.0.0.1:17402").segment_bytes(1 << 20).start()?;
+    /// #     .founder("a", "127.0.0.1:7400").listener(listener).segment_bytes(1 << 20).start()?;
     /// use inkstone::Condition;
     ///
     /// let missing = || Condition::missing("owner");
@@ -312,8 +314,9 @@ impl Node {
     /// ```
     /// # fn main() -> Result<(), inkstone::Error> {
     /// # let directory = tempfile::tempdir().unwrap();
+    /// # let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     /// # let node = inkstone::NodeOptions::new("a", directory.path().join("a"))
-    /// #     .founder("a", "127.0.0.1:17403").segment_bytes(1 << 20).start()?;
+    /// #     .founder("a", "127.0.0.1:7400").listener(listener).segment_bytes(1 << 20).start()?;
     /// let mut changes = node.leadership_changes();
     /// let mut now = changes.next()?;
     /// while now.leader != Some(node.id()) {
@@ -328,8 +331,8 @@ impl Node {
     }
 
     /// Hands the lead from this member, which has it, to another, and answers
-    /// when that leads. [`Remedy::Retry`](crate::Remedy::Retry): the other did not take it, and this
-    /// one still leads.
+    /// when that leads. [`Remedy::Retry`](crate::Remedy::Retry): that one has not
+    /// taken it.
     pub fn move_leader(&self, to: u64) -> Answer<'_, ()> {
         Answer::new(async move {
             let moved = self.shared.node.move_leader(to).await;

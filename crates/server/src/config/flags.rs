@@ -123,7 +123,7 @@ static TABLE: &[Flag] = &[
     served("listen-client-urls", Urls, "http://localhost:2379", "where clients reach gRPC and HTTP"),
     served("listen-client-http-urls", Urls, "", "where clients reach HTTP, taking it away from listen-client-urls"),
     served("listen-metrics-urls", Urls, "", "further addresses for /metrics, /health, /livez and /readyz"),
-    served("listen-peer-urls", Urls, "http://localhost:2380", "where other members reach this one; a member that is alone does not listen there"),
+    served("listen-peer-urls", Urls, "http://localhost:2380", "where other members reach this one; a member that begins alone listens there only if this is said"),
     served("heartbeat-interval", Unsigned, "100", "milliseconds between heartbeats; checked, but a member that is alone sends none"),
     served("election-timeout", Unsigned, "1000", "milliseconds without a leader before an election; a member that is alone holds none, but requests wait 5 s and twice this, and no lease is shorter than 1.5 times this"),
     served("quota-backend-bytes", Signed, "0", "bytes the store may use before the alarm NOSPACE; 0 is 2 GiB, negative is no limit"),

@@ -53,9 +53,11 @@ pub struct Config {
     pub listen_client_http: Vec<Url>,
     /// Further addresses for metrics and health.
     pub listen_metrics: Vec<Url>,
-    /// Where other members reach this one; nobody listens there for a member
-    /// that is alone.
+    /// Where other members reach this one.
     pub listen_peer: Vec<Url>,
+    /// Somebody said where: a member that begins alone listens there, too, so
+    /// that others can join it.
+    pub awaits_peers: bool,
     /// Client URLs shown in the member list.
     pub advertise_client: Vec<Url>,
     /// Peer URLs shown in the member list; part of the identity.

@@ -43,6 +43,7 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         listen_client_http: bind(&gathered, "listen-client-http-urls")?,
         listen_metrics: bind(&gathered, "listen-metrics-urls")?,
         listen_peer: bind(&gathered, "listen-peer-urls")?,
+        awaits_peers: gathered.is_given("listen-peer-urls"),
         advertise_client: advertise_client(&gathered)?,
         cluster_token: gathered.text("initial-cluster-token").to_owned(),
         quota_bytes: quota(&gathered)?,

@@ -123,7 +123,7 @@ async fn defragmenting_keeps_every_key() {
 }
 
 #[tokio::test]
-async fn the_member_list_has_one_member_and_cannot_be_changed_yet() {
+async fn a_member_alone_is_its_list_and_says_how_others_could_come() {
     let serving = serving(&["--name=n1"]);
     let mut cluster = ClusterClient::new(serving.channel().await);
     let list = cluster
@@ -140,8 +140,11 @@ async fn the_member_list_has_one_member_and_cannot_be_changed_yet() {
         .member_add(MemberAddRequest::default())
         .await
         .unwrap_err();
-    assert_eq!(refused.code(), Code::Unimplemented);
-    assert!(refused.message().contains("not supported yet"), "{refused}");
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert!(
+        refused.message().contains("--listen-peer-urls"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]

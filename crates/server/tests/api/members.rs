@@ -46,7 +46,10 @@ async fn a_new_directory_begins_only_with_a_new_cluster_that_has_this_member() {
             "--initial-cluster=b=http://localhost:1",
             "couldn't find local name",
         ),
-        ("--initial-cluster-state=existing", "not supported yet"),
+        (
+            "--initial-cluster-state=existing",
+            "those that run included",
+        ),
     ] {
         let told = refusal(&[word]);
         assert!(told.contains(part), "{word}: {told}");

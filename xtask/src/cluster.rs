@@ -1,0 +1,217 @@
+//! A local cluster to try things on: started, explained, watched, stopped.
+//!
+//! ```text
+//!   build ──► layout ──► members ──► ready ──► the page ──► lines typed, members that end
+//!             (kept)      a b c                              └─ Ctrl-C: all stop, gracefully
+//! ```
+//!
+//! Data, logs and the choice of ports stay below one directory, so that the next
+//! call goes on with the same cluster.
+
+mod layout;
+mod member;
+mod page;
+
+use std::{io::BufRead, path::PathBuf, time::Duration};
+
+use environment::threads;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::{Interval, MissedTickBehavior, interval, timeout},
+};
+
+use crate::process::{Outcome, inkstone_binary, root};
+use layout::Layout;
+use member::Member;
+
+/// How long a member may take to find a leader, or to stop, in seconds.
+const PATIENCE_SECONDS: u64 = 60;
+/// Between two looks at who has ended.
+const LOOK: Duration = Duration::from_millis(200);
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// How many members: 1, 3 or 5 [default: 3, or as the data began]
+    #[arg(long, value_parser = odd)]
+    members: Option<usize>,
+    /// Clients of the first member come to this port, other members to the next
+    /// one; the two after that are the second member's, and so on [default: the
+    /// first of 2379, 12379, 22379, ... with room, or as the data began]
+    #[arg(long, value_name = "PORT")]
+    base_port: Option<u16>,
+    /// Where data and logs are [default: target/cluster]
+    #[arg(long, value_name = "DIRECTORY")]
+    data_dir: Option<PathBuf>,
+    /// Remove what an earlier cluster left there
+    #[arg(long)]
+    fresh: bool,
+    /// The server to run [default: ours, built now]
+    #[arg(long, value_name = "BINARY")]
+    server: Option<PathBuf>,
+    /// Flags for each server, after `--`
+    #[arg(last = true, value_name = "FLAGS")]
+    flags: Vec<String>,
+}
+
+fn odd(text: &str) -> Result<usize, String> {
+    match text {
+        "1" => Ok(1),
+        "3" => Ok(3),
+        "5" => Ok(5),
+        _ => Err("a cluster has 1, 3 or 5 members".to_owned()),
+    }
+}
+
+pub fn run(options: &Options) -> Outcome {
+    let binary = inkstone_binary(options.server.as_deref())?;
+    let default = || root().join("target/cluster");
+    let directory = options.data_dir.clone().unwrap_or_else(default);
+    if options.fresh {
+        layout::remove(&directory)?;
+    }
+    let layout = Layout::choose(&directory, options.members, options.base_port)?;
+    let names = 0..layout.members;
+    let member = |number| Member::new(&layout, number, &binary, &options.flags);
+    let mut members: Vec<Member> = names.map(member).collect();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(serve(&mut members, &layout))
+}
+
+async fn serve(members: &mut [Member], layout: &Layout) -> Outcome {
+    let mut end = signal(SignalKind::terminate())?;
+    for member in members.iter_mut() {
+        member.start()?;
+    }
+    let ended = tokio::select! {
+        outcome = attend(members, layout) => outcome,
+        _ = tokio::signal::ctrl_c() => Ok(()),
+        _ = end.recv() => Ok(()),
+    };
+    println!("\nstopping");
+    stop_all(members).await?;
+    println!(
+        "stopped; the data stays in {}",
+        page::short(&layout.directory)
+    );
+    ended
+}
+
+/// Until the typist says `quit`; anything else ends by being interrupted.
+async fn attend(members: &mut [Member], layout: &Layout) -> Outcome {
+    wait_until_ready(members).await?;
+    println!("{}", page::page(members, layout).await);
+    let mut lines = typed_lines()?;
+    let mut looks = looks();
+    let mut reads = true;
+    loop {
+        tokio::select! {
+            line = lines.recv(), if reads => match line.as_deref().map(str::trim) {
+                Some("quit") => return Ok(()),
+                Some(line) => obey(members, line).await?,
+                // Nobody types: the standard input is closed.
+                None => reads = false,
+            },
+            _ = looks.tick() => {
+                for member in members.iter_mut() {
+                    if let Some(story) = member.has_ended()? {
+                        println!("{story}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn looks() -> Interval {
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    looks
+}
+
+/// What can be typed while the cluster runs.
+async fn obey(members: &mut [Member], line: &str) -> Outcome {
+    let (verb, name) = line.split_once(' ').unwrap_or((line, ""));
+    if line == "who" {
+        println!("{}", page::table(members).await);
+        return Ok(());
+    }
+    let Some(member) = members.iter_mut().find(|it| it.name == name.trim()) else {
+        if !line.is_empty() {
+            println!("{}", page::WORDS);
+        }
+        return Ok(());
+    };
+    match (verb, member.is_running()) {
+        ("kill", true) => member.kill(),
+        ("stop", true) => member.ask_to_stop(),
+        ("start", false) => member.start(),
+        ("start", true) => told(format!("{} runs already", member.name)),
+        ("kill" | "stop", false) => told(format!("{} does not run", member.name)),
+        _ => told(page::WORDS.to_owned()),
+    }
+}
+
+fn told(what: String) -> Outcome {
+    println!("{what}");
+    Ok(())
+}
+
+/// Lines of the standard input. The thread ends with the process.
+fn typed_lines() -> Outcome<mpsc::Receiver<String>> {
+    let (sender, lines) = mpsc::channel(1);
+    threads::spawn("typed-lines", move || {
+        let typed = std::io::stdin().lock().lines().map_while(Result::ok);
+        for line in typed {
+            if sender.blocking_send(line).is_err() {
+                break;
+            }
+        }
+    })?;
+    Ok(lines)
+}
+
+async fn wait_until_ready(members: &mut [Member]) -> Outcome {
+    let ready = async {
+        let mut looks = looks();
+        for member in members.iter_mut() {
+            while !member.is_ready().await {
+                looks.tick().await;
+                if let Some(story) = member.has_ended()? {
+                    println!("{story}");
+                    return Err(format!("{} does not start", member.name).into());
+                }
+            }
+        }
+        Ok(())
+    };
+    let patience = Duration::from_secs(PATIENCE_SECONDS);
+    match timeout(patience, ready).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(format!("no leader was found in {PATIENCE_SECONDS} s; see the logs").into()),
+    }
+}
+
+/// Asks all of them, waits, and kills who stays.
+async fn stop_all(members: &mut [Member]) -> Outcome {
+    for member in members.iter_mut().filter(|it| it.is_running()) {
+        member.ask_to_stop()?;
+    }
+    let mut looks = looks();
+    let all_ended = async {
+        while members.iter().any(Member::is_running) {
+            looks.tick().await;
+            for member in members.iter_mut() {
+                member.has_ended()?;
+            }
+        }
+        Ok(())
+    };
+    let patience = Duration::from_secs(PATIENCE_SECONDS);
+    match timeout(patience, all_ended).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err("a member does not stop; it is killed".into()),
+    }
+}

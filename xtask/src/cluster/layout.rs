@@ -1,0 +1,189 @@
+//! Where the members are, kept with their data: a member's data knows the peer
+//! ports of all, so later starts use the same.
+
+use std::{
+    fs, io,
+    net::TcpListener,
+    path::{Path, PathBuf},
+};
+
+use crate::process::Outcome;
+
+const FILE: &str = "LAYOUT";
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const MEMBERS: usize = 3;
+const BASE_PORTS: [u16; 6] = [2379, 12379, 22379, 32379, 42379, 52379];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    pub directory: PathBuf,
+    pub members: usize,
+    base_port: u16,
+}
+
+impl Layout {
+    /// As the directory says, or as the caller wishes a new one.
+    pub fn choose(
+        directory: &Path,
+        members: Option<usize>,
+        base_port: Option<u16>,
+    ) -> Outcome<Layout> {
+        if let Some(kept) = Layout::read(directory)? {
+            let other_members = members.is_some_and(|it| it != kept.members);
+            if other_members || base_port.is_some_and(|it| it != kept.base_port) {
+                return Err(format!(
+                    "the cluster in {} has {} members from port {} on: call without --members \
+                     and --base-port to go on with it, or with --fresh to begin anew",
+                    directory.display(),
+                    kept.members,
+                    kept.base_port
+                )
+                .into());
+            }
+            return Ok(kept);
+        }
+        let mut layout = Layout {
+            directory: directory.to_owned(),
+            members: members.unwrap_or(MEMBERS),
+            base_port: 0,
+        };
+        let candidates = base_port.map_or(BASE_PORTS.to_vec(), |port| vec![port]);
+        layout.base_port = candidates
+            .iter()
+            .copied()
+            .find(|&base| layout.ports(base).is_some_and(all_free))
+            .ok_or_else(|| {
+                format!("ports from {candidates:?} on are taken: name others with --base-port")
+            })?;
+        fs::create_dir_all(directory)?;
+        fs::write(directory.join(FILE), layout.text())?;
+        Ok(layout)
+    }
+
+    fn read(directory: &Path) -> Outcome<Option<Layout>> {
+        let file = directory.join(FILE);
+        let text = match fs::read_to_string(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        let number = |word: &str| {
+            let mut lines = text.lines();
+            let found = lines.find_map(|line| line.strip_prefix(word)?.trim().parse().ok());
+            found.ok_or_else(|| format!("{} makes no sense: call with --fresh", file.display()))
+        };
+        let members = usize::from(number("members ")?);
+        let layout = Layout {
+            directory: directory.to_owned(),
+            members: members.clamp(1, NAMES.len()),
+            base_port: number("base-port ")?,
+        };
+        Ok(Some(layout))
+    }
+
+    fn text(&self) -> String {
+        format!("members {}\nbase-port {}\n", self.members, self.base_port)
+    }
+
+    /// All ports from `base` on, if there are so many.
+    fn ports(&self, base: u16) -> Option<std::ops::Range<u16>> {
+        let end = base.checked_add(2 * self.members as u16)?;
+        (base > 0).then_some(base..end)
+    }
+
+    pub fn name(&self, number: usize) -> &'static str {
+        NAMES[number]
+    }
+
+    /// Where clients come to a member, as `host:port`.
+    pub fn client(&self, number: usize) -> String {
+        format!("127.0.0.1:{}", usize::from(self.base_port) + 2 * number)
+    }
+
+    /// Where the other members come to it.
+    pub fn peer(&self, number: usize) -> String {
+        format!("127.0.0.1:{}", usize::from(self.base_port) + 2 * number + 1)
+    }
+
+    /// All members, as `--initial-cluster` wants them.
+    pub fn initial_cluster(&self) -> String {
+        let one = |number| format!("{}=http://{}", self.name(number), self.peer(number));
+        let all: Vec<String> = (0..self.members).map(one).collect();
+        all.join(",")
+    }
+}
+
+fn all_free(mut ports: std::ops::Range<u16>) -> bool {
+    ports.all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())
+}
+
+/// Removes a cluster's directory; one that is in use, or holds anything else, is
+/// left alone.
+pub fn remove(directory: &Path) -> Outcome {
+    let kept = Layout::read(directory).ok().flatten();
+    if kept.is_some_and(|kept| !kept.ports(kept.base_port).is_some_and(all_free)) {
+        return Err(format!("the cluster in {} still runs: stop it", directory.display()).into());
+    }
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let name = entry?.file_name();
+        let stem = Path::new(&name).file_stem().and_then(|stem| stem.to_str());
+        if !stem.is_some_and(|stem| stem == FILE || NAMES.contains(&stem)) {
+            return Err(format!(
+                "{} holds {}, which is no part of a cluster: nothing was removed",
+                directory.display(),
+                name.display()
+            )
+            .into());
+        }
+    }
+    Ok(fs::remove_dir_all(directory)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_began_stays_as_it_is_until_it_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("cluster");
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port().min(65_000);
+        drop(free);
+        let begun = Layout::choose(&directory, Some(1), Some(port)).unwrap();
+        assert_eq!(Layout::choose(&directory, None, None).unwrap(), begun);
+        let error = Layout::choose(&directory, Some(5), None).unwrap_err();
+        assert!(error.to_string().contains("--fresh"), "{error}");
+        fs::write(directory.join("notes"), "").unwrap();
+        assert!(remove(&directory).is_err());
+        fs::remove_file(directory.join("notes")).unwrap();
+        remove(&directory).unwrap();
+        assert_eq!(Layout::read(&directory).unwrap(), None);
+        remove(&directory).unwrap();
+    }
+
+    #[test]
+    fn ports_that_are_taken_are_refused_by_number() {
+        let place = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let error = Layout::choose(place.path(), None, Some(port)).unwrap_err();
+        assert!(error.to_string().contains(&port.to_string()), "{error}");
+    }
+
+    #[test]
+    fn each_member_has_two_ports() {
+        let layout = Layout {
+            directory: PathBuf::new(),
+            members: 3,
+            base_port: 2379,
+        };
+        assert_eq!(layout.client(1), "127.0.0.1:2381");
+        assert_eq!(layout.peer(2), "127.0.0.1:2384");
+        let all = "a=http://127.0.0.1:2380,b=http://127.0.0.1:2382,c=http://127.0.0.1:2384";
+        assert_eq!(layout.initial_cluster(), all);
+    }
+}

@@ -1,0 +1,168 @@
+//! One member as a child process.
+
+use std::{
+    fs::File,
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::{net::TcpStream, time::timeout};
+
+use crate::process::Outcome;
+
+use super::layout::Layout;
+
+/// A ready server answers sooner.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
+/// Of a log, when its member has ended.
+const LOG_LINES: usize = 8;
+
+pub struct Member {
+    pub name: &'static str,
+    /// Where clients come, as `host:port`.
+    pub client: String,
+    pub log: PathBuf,
+    pub binary: PathBuf,
+    flags: Vec<String>,
+    child: Option<Child>,
+    /// Its end was asked for.
+    stopping: bool,
+}
+
+impl Member {
+    pub fn new(layout: &Layout, number: usize, binary: &Path, flags: &[String]) -> Member {
+        let name = layout.name(number);
+        let data = layout.directory.join(name);
+        let (client, peer) = (layout.client(number), layout.peer(number));
+        let mut all = vec![
+            format!("--name={name}"),
+            format!("--data-dir={}", data.display()),
+            format!("--listen-client-urls=http://{client}"),
+            format!("--advertise-client-urls=http://{client}"),
+            format!("--listen-peer-urls=http://{peer}"),
+            format!("--initial-advertise-peer-urls=http://{peer}"),
+            format!("--initial-cluster={}", layout.initial_cluster()),
+            "--initial-cluster-token=xtask-cluster".to_owned(),
+        ];
+        all.extend(flags.iter().cloned());
+        Member {
+            name,
+            client,
+            log: data.with_extension("log"),
+            binary: binary.to_owned(),
+            flags: all,
+            child: None,
+            stopping: false,
+        }
+    }
+
+    /// In a process group of its own: Ctrl-C is for the caller, who stops the
+    /// members in his way.
+    pub fn start(&mut self) -> Outcome {
+        let log = File::options().create(true).append(true).open(&self.log)?;
+        let child = Command::new(&self.binary)
+            .arg("serve")
+            .args(&self.flags)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", self.binary.display()))?;
+        (self.child, self.stopping) = (Some(child), false);
+        Ok(())
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.child.is_some()
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// SIGTERM: a leader hands the lead over.
+    pub fn ask_to_stop(&mut self) -> Outcome {
+        self.stopping = true;
+        self.signal(Signal::TERM)
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) -> Outcome {
+        self.signal(Signal::KILL)
+    }
+
+    fn signal(&self, signal: Signal) -> Outcome {
+        if let Some(child) = &self.child {
+            kill_process(Pid::from_child(child), signal)?;
+        }
+        Ok(())
+    }
+
+    /// What to say of a member that has ended since the last look.
+    pub fn has_ended(&mut self) -> Outcome<Option<String>> {
+        let Some(child) = &mut self.child else {
+            return Ok(None);
+        };
+        let Some(status) = child.try_wait()? else {
+            return Ok(None);
+        };
+        self.child = None;
+        if self.stopping && status.success() {
+            return Ok(Some(format!("{} has stopped", self.name)));
+        }
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+        Ok(Some(format!(
+            "{} has ended with {status}; the last lines of {}:\n  {}",
+            self.name,
+            self.log.display(),
+            last.join("\n  ")
+        )))
+    }
+
+    /// It has a leader, and serves.
+    pub async fn is_ready(&self) -> bool {
+        let page = timeout(ANSWER_PATIENCE, page(&self.client, "/readyz")).await;
+        matches!(page, Ok(Ok(text)) if text.starts_with("HTTP/1.1 200"))
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            // Already gone is fine: the point is that nothing is left running.
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+/// A page of a server, with its head.
+async fn page(address: &str, path: &str) -> std::io::Result<String> {
+    let stream = TcpStream::connect(address).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let mut request = request.as_bytes();
+    while !request.is_empty() {
+        stream.writable().await?;
+        match stream.try_write(request) {
+            Ok(written) => request = &request[written..],
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut answer = Vec::new();
+    loop {
+        stream.readable().await?;
+        match stream.try_read_buf(&mut answer) {
+            Ok(0) => return Ok(String::from_utf8_lossy(&answer).into_owned()),
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What a person needs to know of a cluster that runs.
+
+use std::{path::Path, time::Duration};
+
+use etcd_api::etcdserverpb::{
+    StatusRequest, StatusResponse, maintenance_client::MaintenanceClient,
+};
+use tokio::time::timeout;
+
+use crate::process::root;
+
+use super::{layout::Layout, member::Member};
+
+const STATUS_PATIENCE: Duration = Duration::from_secs(2);
+
+pub const WORDS: &str = "\
+type  who | kill a | stop a | start a | quit   (a: any member)";
+
+/// The whole page.
+pub async fn page(members: &[Member], layout: &Layout) -> String {
+    let endpoints: Vec<&str> = members.iter().map(|it| it.client.as_str()).collect();
+    let (first, last) = (endpoints[0], endpoints[endpoints.len() - 1]);
+    let victim = &members[0];
+    let count = match members.len() {
+        1 => "1 member".to_owned(),
+        many => format!("{many} members"),
+    };
+    format!(
+        "
+A cluster of {count} is ready.
+
+{table}
+
+Use it
+  export ETCDCTL_ENDPOINTS={endpoints}
+  etcdctl put greeting hello
+  etcdctl endpoint status -w table
+  {inkstone} put greeting hello --endpoint http://{first}
+  {inkstone} get greeting --endpoint http://{last}
+
+Lose a member and have it back
+  kill -9 {pid}, or type here: kill {name}
+  {inkstone} get greeting --endpoint http://{last}
+  type here: start {name}
+
+Data and logs are in {directory}; the next call goes on with them, --fresh
+begins anew. Ctrl-C stops all members.
+{WORDS}",
+        table = table(members).await,
+        endpoints = endpoints.join(","),
+        inkstone = short(&victim.binary),
+        pid = victim.pid().unwrap_or_default(),
+        name = victim.name,
+        directory = short(&layout.directory),
+    )
+}
+
+/// A row for each member.
+pub async fn table(members: &[Member]) -> String {
+    let mut text = format!(
+        "  {:6} {:7} {:>8}  {:23} {:>6} {:>9}  log",
+        "member", "", "process", "clients", "term", "revision"
+    );
+    for member in members {
+        let status = status(&member.client).await;
+        let leads = match &status {
+            Some(status) if status.leader == id(status) => "leads",
+            Some(status) if status.leader == 0 => "no lead",
+            Some(_) => "follows",
+            None => "is down",
+        };
+        let number = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
+        let revision = |status: &StatusResponse| status.header.as_ref().map(|it| it.revision);
+        text.push_str(&row(&[
+            member.name,
+            leads,
+            &number(member.pid().map(|pid| pid.to_string())),
+            &format!("http://{}", member.client),
+            &number(status.as_ref().map(|status| status.raft_term.to_string())),
+            &number(status.as_ref().and_then(revision).map(|it| it.to_string())),
+            &short(&member.log),
+        ]));
+    }
+    text
+}
+
+fn row(cells: &[&str; 7]) -> String {
+    let [name, leads, process, clients, term, revision, log] = cells;
+    format!("\n  {name:6} {leads:7} {process:>8}  {clients:23} {term:>6} {revision:>9}  {log}")
+}
+
+fn id(status: &StatusResponse) -> u64 {
+    status.header.as_ref().map_or(0, |header| header.member_id)
+}
+
+async fn status(client: &str) -> Option<StatusResponse> {
+    let ask = async {
+        let mut client = MaintenanceClient::connect(format!("http://{client}"))
+            .await
+            .ok()?;
+        let status = client.status(StatusRequest::default()).await.ok()?;
+        Some(status.into_inner())
+    };
+    timeout(STATUS_PATIENCE, ask).await.ok().flatten()
+}
+
+/// As seen from the root of the repository, where that is possible.
+pub fn short(path: &Path) -> String {
+    let inside = path.strip_prefix(root()).unwrap_or(path);
+    inside.display().to_string()
+}
