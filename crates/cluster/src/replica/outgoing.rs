@@ -89,6 +89,18 @@ impl Outgoing {
     }
 }
 
+/// Their senders are on other threads, and shall not wait for a replica that is
+/// no more.
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        for transfer in self.transfers.values() {
+            if let Stage::UnderWay { exchange, .. } = &transfer.stage {
+                exchange.stop(Err("the member has stopped".into()));
+            }
+        }
+    }
+}
+
 impl Replica {
     /// Exports for those who need it.
     pub(super) fn export_wanted(&mut self) {
