@@ -6,6 +6,7 @@ mod meeting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cluster::{Error, Node};
 use etcd_api::etcdserverpb::{MemberPromoteRequest, MemberRemoveRequest};
@@ -141,6 +142,7 @@ async fn remove(cluster: &Cluster, by: usize, number: usize) {
         if node.reader().is_removed(id) {
             return;
         }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("it cannot be removed");
 }
