@@ -149,7 +149,7 @@ async fn remove(cluster: &Cluster, by: usize, number: usize) {
 
 #[tokio::test]
 async fn a_removed_member_is_told() {
-    let mut cluster = Cluster::start();
+    let cluster = Cluster::start();
     put_surely(cluster.node(0), "k", "v").await;
     cluster.comes_to_equal(2).await;
     remove(&cluster, 0, 2).await;
