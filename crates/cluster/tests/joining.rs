@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cluster::{Error, Node};
+use environment::Clock;
+use environment::real::RealClock;
 use etcd_api::etcdserverpb::{MemberPromoteRequest, MemberRemoveRequest};
 use revisions::Command;
 
@@ -89,6 +91,35 @@ async fn a_learner_joins_under_load_and_is_promoted() {
 #[tokio::test]
 async fn a_voter_joins_under_load() {
     joins_under_load(false).await;
+}
+
+/// By hand: `INKSTONE_JOIN_KEYS=1000000 cargo test -p cluster --test joining -- --ignored --nocapture`.
+#[tokio::test]
+#[ignore = "as long as it is made to take"]
+async fn a_member_joins_many_keys_under_load() {
+    let keys = std::env::var("INKSTONE_JOIN_KEYS").map_or(100_000, |keys| keys.parse().unwrap());
+    let mut cluster = Cluster::start();
+    put_surely(cluster.node(0), "k", "v").await;
+    for first in (0..keys).step_by(1000) {
+        let node = cluster.node(0);
+        let put = |number: u64| node.propose(put(&format!("key{number:010}"), &"v".repeat(200)));
+        let puts: Vec<_> = (first..keys.min(first + 1000)).map(put).collect();
+        for put in puts {
+            put.unwrap().await.unwrap();
+        }
+    }
+    let (stop, writer) = load(cluster.node(1));
+    let before = RealClock.now();
+    let fourth = cluster.add(true).await;
+    cluster.restart(fourth);
+    cluster.comes_to_equal(fourth).await;
+    eprintln!(
+        "{keys} keys joined in {:?}",
+        RealClock.now().saturating_since(before)
+    );
+    stop.store(true, Ordering::Relaxed);
+    eprintln!("{} writes meanwhile", writer.await.unwrap());
+    assert!(cluster.node(fourth).reader().revision() >= keys as i64);
 }
 
 #[tokio::test]
