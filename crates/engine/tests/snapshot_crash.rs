@@ -322,6 +322,45 @@ fn a_failed_flush_or_short_write_at_any_io_leaves_one_of_the_two() {
     }
 }
 
+/// Where the disk fails in the step itself nobody knows which state lasts: the
+/// engine takes nothing any more, and the next opening says which it is.
+#[test]
+fn after_a_failure_in_the_step_itself_the_engine_is_closed() {
+    let (picture, pieces) = sent();
+    let mut unsettled = 0;
+    for io in 0..12 {
+        let disk = SimulatedDisk::new(seed(io));
+        let mut store = Store::open(&disk, options(), Model::default()).unwrap();
+        store.write(&[put("before", "it")]).unwrap();
+        let before = store.model.clone();
+        let mut import = store.import();
+        for piece in pieces {
+            import.offer(piece.bytes.clone()).unwrap();
+        }
+        disk.inject(disk.io_count() + io, Fault::FailedFlush);
+        let Err(Error::InstallUnsettled { .. }) = store.install(import, picture) else {
+            continue;
+        };
+        unsettled += 1;
+        let refused = store.write(&[put("more", "")]);
+        assert!(matches!(refused, Err(Error::Closed { .. })), "{refused:?}");
+        // The file system takes nothing any more either.
+        disk.crash();
+        let disk = disk.restart(Restart::power_loss());
+        let mut again = Store::open(&disk, options(), Model::default()).unwrap();
+        let is_new = again.recovered.applied_index == picture.index;
+        again.model = if is_new {
+            picture.model.clone()
+        } else {
+            before
+        };
+        again.check_all();
+        again.write(&[put("after", "it")]).unwrap();
+        again.check_all();
+    }
+    assert!(unsettled > 0, "the step never failed");
+}
+
 #[test]
 fn a_disk_that_fills_up_leaves_the_member_as_it_was_and_says_so() {
     let (mut refused, mut went_on) = (0, 0);
