@@ -79,6 +79,19 @@ impl Node {
 
     /// The same for a member of a cluster that meets over `network`. A leader
     /// is found after this returns, when enough members are there.
+    ///
+    /// To join a cluster that exists: have it add the member
+    /// ([`Command::MemberAdd`], as a learner or a voter), then start the member in
+    /// an empty directory with the id from the answer, no
+    /// [`initial_members`](revisions::Options::initial_members), and the others as
+    /// [`Network::contacts`]. The leader sends it a snapshot. Until that is
+    /// installed [`Node::reader`] shows an empty store without members, and the
+    /// member neither votes nor stands. It may be stopped or crash at any time,
+    /// and is started again in the same way; a directory that holds something
+    /// ignores what only joining needs.
+    ///
+    /// A member that the others have removed fails with [`Error::Removed`], here
+    /// or in [`Node::refuses_writes`].
     pub fn start_member(options: NodeOptions, network: Network) -> Result<Node, Error> {
         Node::launch(options, Some(network))
     }

@@ -367,7 +367,9 @@ mod tests {
     #[test]
     fn an_offer_of_something_else_is_refused() {
         let (kind, _) = of_snapshot()[0].encode();
-        let parts = [vec![words(&[7])], wire::encode(&Message::default())].concat();
+        let mut message = Message::default();
+        message.set_msg_type(MessageType::MsgAppend);
+        let parts = [vec![words(&[7])], wire::encode(&message)].concat();
         assert!(PeerMessage::decode(kind, parts.concat().into()).is_err());
     }
 }

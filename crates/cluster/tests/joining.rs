@@ -6,8 +6,11 @@ mod meeting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use cluster::{Error, Node};
+use environment::Clock;
+use environment::real::RealClock;
 use etcd_api::etcdserverpb::{MemberPromoteRequest, MemberRemoveRequest};
 use revisions::Command;
 
@@ -90,6 +93,35 @@ async fn a_voter_joins_under_load() {
     joins_under_load(false).await;
 }
 
+/// By hand: `INKSTONE_JOIN_KEYS=1000000 cargo test -p cluster --test joining -- --ignored --nocapture`.
+#[tokio::test]
+#[ignore = "as long as it is made to take"]
+async fn a_member_joins_many_keys_under_load() {
+    let keys = std::env::var("INKSTONE_JOIN_KEYS").map_or(100_000, |keys| keys.parse().unwrap());
+    let mut cluster = Cluster::start();
+    put_surely(cluster.node(0), "k", "v").await;
+    for first in (0..keys).step_by(1000) {
+        let node = cluster.node(0);
+        let put = |number: u64| node.propose(put(&format!("key{number:010}"), &"v".repeat(200)));
+        let puts: Vec<_> = (first..keys.min(first + 1000)).map(put).collect();
+        for put in puts {
+            put.unwrap().await.unwrap();
+        }
+    }
+    let (stop, writer) = load(cluster.node(1));
+    let before = RealClock.now();
+    let fourth = cluster.add(true).await;
+    cluster.restart(fourth);
+    cluster.comes_to_equal(fourth).await;
+    eprintln!(
+        "{keys} keys joined in {:?}",
+        RealClock.now().saturating_since(before)
+    );
+    stop.store(true, Ordering::Relaxed);
+    eprintln!("{} writes meanwhile", writer.await.unwrap());
+    assert!(cluster.node(fourth).reader().revision() >= keys as i64);
+}
+
 #[tokio::test]
 async fn a_member_that_is_stopped_while_it_joins_goes_on() {
     let mut cluster = forgetful();
@@ -141,13 +173,14 @@ async fn remove(cluster: &Cluster, by: usize, number: usize) {
         if node.reader().is_removed(id) {
             return;
         }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("it cannot be removed");
 }
 
 #[tokio::test]
 async fn a_removed_member_is_told() {
-    let mut cluster = Cluster::start();
+    let cluster = Cluster::start();
     put_surely(cluster.node(0), "k", "v").await;
     cluster.comes_to_equal(2).await;
     remove(&cluster, 0, 2).await;

@@ -17,6 +17,8 @@
 //! than their sweeps end. A checkpoint costs writing the index, so garbage counts as worth it
 //! when it exceeds that and a segment.
 
+mod anew;
+
 use crate::apply::Applier;
 use crate::checkpoint::Job;
 use crate::checkpoint::format::Head;
@@ -281,58 +283,6 @@ impl Applier {
                 Work::GivingBack(task) => task.finish()?,
             }
         }
-    }
-
-    /// Ends what is under way, done or not: its outcome matters no more.
-    pub(crate) fn abandon_work(&mut self) {
-        let shared = Arc::clone(&self.engine.0);
-        shared.replacing.store(true, Ordering::Relaxed);
-        let outcome = match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
-            Work::Idle | Work::Swapping(_) => Ok(()),
-            Work::Copying(task) => task.finish().map(drop),
-            Work::Checkpoint(task) => task.finish().map(drop),
-            Work::GivingBack(task) => task.finish(),
-        };
-        shared.replacing.store(false, Ordering::Relaxed);
-        if let Err(error) = outcome {
-            tracing::debug!(%error, "upkeep was given up for a snapshot");
-        }
-    }
-
-    /// The books are those of another state, which a checkpoint holds: the log
-    /// is replayed from `base`. Gives back what nothing points into any more.
-    pub(crate) fn maintain_anew(&mut self, base: Position, checkpoint_bytes: u64) {
-        let shared = Arc::clone(&self.engine.0);
-        let segments = shared.log.segments();
-        let mut live = shared.books.live();
-        segments.iter().for_each(|segment| live.enter(segment.id));
-        drop(live);
-        let dead = self.dead_segments(&segments, base);
-        let maintenance = &mut self.maintenance;
-        maintenance.last_bytes = checkpoint_bytes;
-        maintenance.last_begun = base;
-        maintenance.looked_at = self.index.compacted;
-        maintenance.wanted = false;
-        maintenance.condemned.clear();
-        maintenance.kept_from = None;
-        let worker = shared.options.worker;
-        let task = Task::start(worker, "engine-release", move || shared.give_back(&dead));
-        match task {
-            Ok(task) => maintenance.work = Work::GivingBack(task),
-            // The next checkpoint gives them back.
-            Err(error) => {
-                tracing::warn!(%error, "old segments are given back later");
-                maintenance.wanted = true;
-            }
-        }
-    }
-
-    /// After a crash there may be segments that only an unfinished import, or a
-    /// state before this one, has used: the next step gives them back.
-    pub(crate) fn look_for_remains(&mut self, replayed_from: Position) {
-        let segments = self.engine.0.log.segments();
-        let remains = self.dead_segments(&segments, replayed_from);
-        self.maintenance.wanted = !remains.is_empty();
     }
 
     fn begin_checkpoint(&mut self, state: Vec<u8>) -> Result<Job, Error> {

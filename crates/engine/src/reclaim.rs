@@ -228,6 +228,10 @@ pub(crate) fn copy(shared: &Shared, plan: &Plan, throttled: bool) -> Result<Move
     for tree in OF_VERSIONS {
         copy.copy_tree(tree)?;
     }
+    if shared.gives_up() {
+        // Nothing is left of it, and no flush is waited for.
+        return Ok(Moves::default());
+    }
     let filled = copy.relocation.finish()?;
     let mut rest = copy.moves;
     rest.reverse();

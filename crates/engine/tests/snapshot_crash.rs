@@ -7,7 +7,7 @@
 
 mod store;
 
-use engine::{Error, Options, Piece, Worker};
+use engine::{Commitment, Durability, Error, HardState, Options, Piece, Worker};
 use environment::Disk;
 use environment::simulated::{Fault, Restart, SimulatedDisk};
 use std::path::Path;
@@ -44,15 +44,24 @@ fn sent() -> &'static (Picture, Vec<Piece>) {
         source.fill(seed(1), 70).unwrap();
         source.compact(30).unwrap();
         source.fill(seed(2), 30).unwrap();
+        // Some segments more.
+        for number in 0..14 {
+            let value = vec![number; 9000];
+            source.write(&[put([b'v', number], value)]).unwrap();
+        }
         (source.picture(), pieces(&mut source.export(6000)))
     })
 }
 
 /// A life, a snapshot that comes during it, and a life after it.
 fn run(disk: &SimulatedDisk, story: &mut Story) -> Result<(), Error> {
+    run_with(disk, story, options())
+}
+
+fn run_with(disk: &SimulatedDisk, story: &mut Story, options: Options) -> Result<(), Error> {
     let (picture, pieces) = sent();
     story.old.push(Model::default());
-    let mut store = Store::open(disk, options(), Model::default())?;
+    let mut store = Store::open(disk, options, Model::default())?;
     for round in 0..12 {
         write(&mut store, story, round)?;
     }
@@ -145,7 +154,7 @@ fn ios() -> u64 {
 #[test]
 fn a_crash_at_any_io_leaves_the_old_state_or_the_new_one() {
     let ios = ios();
-    assert!(ios > 100, "only {ios} I/Os");
+    assert!(ios > 90, "only {ios} I/Os");
     for io in 0..ios {
         let disk = SimulatedDisk::new(seed(io));
         disk.crash_at(io);
@@ -163,6 +172,120 @@ fn a_crash_at_any_io_leaves_the_old_state_or_the_new_one() {
             judge(&disk.restart(restart), &story, &what);
         }
     }
+}
+
+/// With page-cache durability a loss of power may take what came after the
+/// installation, not the installation.
+#[test]
+fn the_page_cache_keeps_an_installation_at_any_io() {
+    for io in 0..ios() {
+        let disk = SimulatedDisk::new(seed(io));
+        disk.crash_at(io);
+        let mut story = Story::default();
+        let os = Options {
+            durability: Durability::Os,
+            ..options()
+        };
+        let _ = run_with(&disk, &mut story, os);
+        disk.crash();
+        for restart in [Restart::power_loss(), Restart::nothing_kept()] {
+            story.acknowledged = if story.installed { sent().0.index } else { 0 };
+            let what = format!("page cache, crash at I/O {io}, {restart:?}");
+            judge(&disk.restart(restart), &story, &what);
+        }
+    }
+}
+
+/// A member of a quorum: three entries committed, then those of a leader that
+/// nobody followed, then the snapshot and an entry behind it.
+fn run_in_quorum(disk: &SimulatedDisk, story: &mut Story) -> Result<(), Error> {
+    let (picture, pieces) = sent();
+    story.old.push(Model::default());
+    let mut store = Store::open(disk, quorum(), Model::default())?;
+    for round in 0..3 {
+        write_committed(&mut store, story, round)?;
+    }
+    for number in 1..8 {
+        let mut batch = store.batch(&[put("lost", vec![number; 2000])]);
+        batch.index += u64::from(number) - 1;
+        let body = batch.encode()?;
+        let appended = store.engine.append_entry(&batch, &body, None)?;
+        store.engine.wait_durable(appended.sequence)?;
+    }
+    let mut import = store.engine.import(Box::new(|| ()))?;
+    for piece in pieces {
+        import.offer(piece.bytes.clone())?;
+    }
+    story.new.push(picture.model.clone());
+    store.install(import, picture)?;
+    story.installed = true;
+    story.acknowledged = store.index;
+    for round in 40..43 {
+        write_committed(&mut store, story, round)?;
+    }
+    Ok(())
+}
+
+fn quorum() -> Options {
+    Options {
+        commitment: Commitment::Quorum,
+        ..options()
+    }
+}
+
+fn write_committed(store: &mut Store, story: &mut Story, round: u8) -> Result<(), Error> {
+    write(store, story, round)?;
+    let state = HardState {
+        term: 1,
+        vote: 2,
+        commit: store.index,
+    };
+    let sequence = store.engine.append_hard_state(state)?;
+    store.engine.wait_durable(sequence)
+}
+
+#[test]
+fn entries_that_were_never_committed_stay_so_at_any_io() {
+    let whole = SimulatedDisk::new(1);
+    run_in_quorum(&whole, &mut Story::default()).unwrap();
+    for io in 0..whole.io_count() {
+        let disk = SimulatedDisk::new(seed(io));
+        disk.crash_at(io);
+        let mut story = Story::default();
+        let _ = run_in_quorum(&disk, &mut story);
+        disk.crash();
+        for restart in [
+            Restart::power_loss(),
+            Restart::power_loss_without_journal(),
+            Restart::ProcessCrash,
+        ] {
+            let what = format!("quorum, crash at I/O {io}, {restart:?}");
+            judge_quorum(&disk.restart(restart), &story, &what);
+        }
+    }
+}
+
+fn judge_quorum(disk: &SimulatedDisk, story: &Story, what: &str) {
+    let index_of_snapshot = sent().0.index;
+    let mut store = Store::open(disk, quorum(), Model::default())
+        .unwrap_or_else(|error| panic!("{what}: {error}\n{}", disk.trace()));
+    let recovered = &store.recovered;
+    let index = recovered.applied_index;
+    let is_new = index >= index_of_snapshot;
+    assert!(
+        is_new || (!story.installed && index <= 3),
+        "{what}: {index}"
+    );
+    let models = if is_new { &story.new } else { &story.old };
+    let place = index - if is_new { index_of_snapshot } else { 0 };
+    store.model = models[place as usize].clone();
+    if is_new {
+        assert!(recovered.base.0 >= index_of_snapshot, "{what}");
+        let others = recovered.unapplied.iter();
+        let lost = |it: &&engine::Unapplied| it.batch.index <= index_of_snapshot;
+        assert_eq!(others.filter(lost).count(), 0, "{what}");
+    }
+    store.check_all();
 }
 
 #[test]
@@ -197,6 +320,45 @@ fn a_failed_flush_or_short_write_at_any_io_leaves_one_of_the_two() {
             judge(&disk.restart(Restart::power_loss()), &story, &what);
         }
     }
+}
+
+/// Where the disk fails in the step itself nobody knows which state lasts: the
+/// engine takes nothing any more, and the next opening says which it is.
+#[test]
+fn after_a_failure_in_the_step_itself_the_engine_is_closed() {
+    let (picture, pieces) = sent();
+    let mut unsettled = 0;
+    for io in 0..12 {
+        let disk = SimulatedDisk::new(seed(io));
+        let mut store = Store::open(&disk, options(), Model::default()).unwrap();
+        store.write(&[put("before", "it")]).unwrap();
+        let before = store.model.clone();
+        let mut import = store.import();
+        for piece in pieces {
+            import.offer(piece.bytes.clone()).unwrap();
+        }
+        disk.inject(disk.io_count() + io, Fault::FailedFlush);
+        let Err(Error::InstallUnsettled { .. }) = store.install(import, picture) else {
+            continue;
+        };
+        unsettled += 1;
+        let refused = store.write(&[put("more", "")]);
+        assert!(matches!(refused, Err(Error::Closed { .. })), "{refused:?}");
+        // The file system takes nothing any more either.
+        disk.crash();
+        let disk = disk.restart(Restart::power_loss());
+        let mut again = Store::open(&disk, options(), Model::default()).unwrap();
+        let is_new = again.recovered.applied_index == picture.index;
+        again.model = if is_new {
+            picture.model.clone()
+        } else {
+            before
+        };
+        again.check_all();
+        again.write(&[put("after", "it")]).unwrap();
+        again.check_all();
+    }
+    assert!(unsettled > 0, "the step never failed");
 }
 
 #[test]

@@ -289,6 +289,37 @@ fn what_was_never_committed_does_not_come_back() {
     source.fill(1, 3).unwrap();
 }
 
+/// The log behind what was applied holds what never came to pass.
+#[test]
+fn a_walk_along_the_old_log_goes_on_in_the_new_state() {
+    let (here, there) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let mut source = Store::new(&here);
+    source.fill(seed(20), 80).unwrap();
+    let mut receiver = Store::new(&there);
+    receiver.fill(seed(20), 10).unwrap();
+    let mut history = receiver.engine.history(2).unwrap();
+    assert_eq!(history.by_ref().count(), 10, "all that is applied");
+    for number in 1..5 {
+        let mut batch = receiver.batch(&[put("lost", vec![number; 300])]);
+        batch.index += u64::from(number) - 1;
+        let appended = receiver.engine.append(&batch).unwrap();
+        receiver.engine.wait_durable(appended.sequence).unwrap();
+    }
+    assert!(history.next().is_none());
+    let mut import = receiver.import();
+    feed(&mut import, &pieces(&mut source.export(4000))).unwrap();
+    receiver.install(import, &source.picture()).unwrap();
+    let brought: Vec<_> = history
+        .map(|changes| changes.unwrap())
+        .map(|changes| {
+            let kvs = changes.versions.into_iter().map(|stored| stored.kv);
+            (changes.main, kvs.collect::<Vec<_>>())
+        })
+        .collect();
+    assert_eq!(brought, source.model.history(12));
+    receiver.check_everything();
+}
+
 #[test]
 fn what_does_not_fit_the_moment_is_refused_and_nothing_changes() {
     let (here, there) = (SimulatedDisk::new(1), SimulatedDisk::new(2));

@@ -65,8 +65,10 @@ impl Client {
         if self.waiting.is_some() {
             return;
         }
-        let at = random.below(members.len() as u64) as usize;
-        let member = &mut members[at];
+        let mut present: Vec<&mut Member> = members.iter_mut().collect();
+        present.retain(|member| member.is_present());
+        let at = random.below(present.len() as u64) as usize;
+        let member = &mut *present[at];
         let key = format!("k{}", random.below(KEYS));
         self.done += 1;
         if random.chance(1, 3) {

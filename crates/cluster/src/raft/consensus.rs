@@ -90,7 +90,7 @@ struct Unpersisted {
 /// One member's part in the consensus.
 pub(crate) struct Consensus {
     pub(super) node: RawNode<View>,
-    engine: Engine,
+    pub(super) engine: Engine,
     pub(super) pending: VecDeque<Pending>,
     /// What was just proposed, so that it need not be decoded again.
     pub(super) proposed: Option<(Batch, Body)>,

@@ -68,8 +68,9 @@ impl Consensus {
         self.proposed = None;
         self.pending.clear();
         self.written = installed;
-        // What was under way to the disk is there, or counts no more.
-        self.durable = self.durable.max(self.appended);
+        // The installation has waited for everything before it.
+        self.durable = self.engine.durable();
+        assert!(self.appended <= self.durable, "{self:?}");
         self.node.mut_store().restore(metadata);
     }
 

@@ -239,3 +239,49 @@ fn check(message: &Message, from: u64, to: u64) -> Result<(), &'static str> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use raft::eraftpb::MessageType;
+
+    /// From member 1 to member 2, of entry 100.
+    fn offer() -> Message {
+        let mut message = Message {
+            from: 1,
+            to: 2,
+            term: 5,
+            ..Message::default()
+        };
+        message.set_msg_type(MessageType::MsgSnapshot);
+        let metadata = message.mut_snapshot().mut_metadata();
+        (metadata.index, metadata.term) = (100, 4);
+        metadata.mut_conf_state().voters = vec![1, 3];
+        metadata.mut_conf_state().learners = vec![2];
+        message
+    }
+
+    #[test]
+    fn an_offer_that_makes_sense_is_looked_at() {
+        assert_eq!(check(&offer(), 1, 2), Ok(()));
+        assert!(check(&offer(), 3, 2).is_err(), "another's name");
+        assert!(check(&offer(), 1, 3).is_err(), "another's offer");
+    }
+
+    #[test]
+    fn what_the_library_would_not_survive_is_refused() {
+        let broken: [fn(&mut Message); 6] = [
+            |it| it.mut_snapshot().mut_metadata().index = 0,
+            |it| it.mut_snapshot().mut_metadata().term = 0,
+            |it| it.mut_snapshot().mut_metadata().term = 6,
+            |it| it.mut_snapshot().mut_metadata().mut_conf_state().voters = vec![],
+            |it| it.mut_snapshot().mut_metadata().mut_conf_state().voters = vec![0, 1],
+            |it| it.mut_snapshot().mut_metadata().mut_conf_state().voters = vec![1, 2],
+        ];
+        for (number, change) in broken.iter().enumerate() {
+            let mut message = offer();
+            change(&mut message);
+            assert!(check(&message, 1, 2).is_err(), "{number}");
+        }
+    }
+}

@@ -163,7 +163,9 @@ impl Replica {
     }
 
     /// Whether the cluster can bear a change of its members (etcd's strict
-    /// reconfiguration check).
+    /// reconfiguration check). Who waits for its first snapshot does not count:
+    /// it has no vote to give, and two of them among four voters could keep the
+    /// others from ever electing a leader that sends it.
     pub(super) fn check_configuration_change(&self, command: &Command) -> Result<(), Refusal> {
         let active = |id: u64| {
             id == self.member_id
@@ -172,7 +174,7 @@ impl Replica {
                     .raft()
                     .prs()
                     .get(id)
-                    .is_some_and(|progress| progress.recent_active)
+                    .is_some_and(|progress| progress.recent_active && progress.matched > 0)
         };
         let members = self.reader.members();
         let voters: Vec<u64> = members.voters().map(|voter| voter.id).collect();

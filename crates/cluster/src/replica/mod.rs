@@ -495,3 +495,5 @@ fn elections(options: &ReplicaOptions, member_id: u64) -> Elections {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod waiting_tests;

@@ -28,7 +28,7 @@ const WINDOW_PIECES: usize = 32;
 #[derive(Debug)]
 enum Stage {
     /// Raft may take it, until then.
-    Offered { export: Export, until: Instant },
+    Offered { export: Box<Export>, until: Instant },
     /// A sender has it.
     UnderWay { id: u64, exchange: Arc<Exchange> },
     /// Raft is told when the pause is over.
@@ -89,6 +89,18 @@ impl Outgoing {
     }
 }
 
+/// Their senders are on other threads, and shall not wait for a replica that is
+/// no more.
+impl Drop for Outgoing {
+    fn drop(&mut self) {
+        for transfer in self.transfers.values() {
+            if let Stage::UnderWay { exchange, .. } = &transfer.stage {
+                exchange.stop(Err("the member has stopped".into()));
+            }
+        }
+    }
+}
+
 impl Replica {
     /// Exports for those who need it.
     pub(super) fn export_wanted(&mut self) {
@@ -96,7 +108,7 @@ impl Replica {
             if self.failed.is_some() || !self.outgoing.may_begin(member) {
                 continue;
             }
-            let export = self.machine.export(self.outgoing.piece_bytes);
+            let export = Box::new(self.machine.export(self.outgoing.piece_bytes));
             let info = export.info();
             let mut metadata = SnapshotMetadata {
                 index: info.index,
@@ -140,7 +152,7 @@ impl Replica {
         let parcel = Parcel {
             id,
             to,
-            export,
+            export: *export,
             message,
         };
         let pace = self.outgoing.pace();

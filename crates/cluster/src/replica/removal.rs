@@ -30,6 +30,7 @@ impl Replica {
     fn fail_removed(&mut self) {
         if self.failed.is_none() {
             tracing::warn!("this member was removed from its cluster");
+            self.leader = 0;
             self.fail(Error::Removed {
                 member: self.member_id,
             });

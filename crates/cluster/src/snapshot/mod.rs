@@ -25,6 +25,8 @@
 pub(crate) mod courier;
 mod exchange;
 mod sender;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use courier::Couriers;
 pub(crate) use exchange::Exchange;

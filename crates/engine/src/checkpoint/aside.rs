@@ -21,7 +21,7 @@ use crate::trees::{Known, OF_VERSIONS};
 use environment::{Disk, File, OpenMode};
 use ordered_index::Entry;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Bytes written between two flushes, so that the last one is no burst.
@@ -38,6 +38,8 @@ pub(crate) struct Aside {
     trees: [EntriesWriter; OF_VERSIONS.len()],
     foot: Foot,
     file_bytes: u64,
+    /// What errors say is kept free.
+    reserve_bytes: u64,
     /// The file is a checkpoint now, or may be.
     left: bool,
 }
@@ -55,6 +57,7 @@ impl Aside {
             trees: OF_VERSIONS.map(EntriesWriter::new),
             foot: Foot::default(),
             file_bytes: 0,
+            reserve_bytes: shared.options.reserve_bytes,
             left: false,
             disk,
             directory,
@@ -147,20 +150,16 @@ impl Aside {
         step(blocks, &mut self.trees).map_err(|error| self.failed(error))
     }
 
+    /// A full disk is told from other failures, as the remedy differs.
     fn failed(&self, error: io::Error) -> Error {
-        full_or("write", &self.directory, &self.path, error)
-    }
-}
-
-/// A full disk is told from other failures, as the remedy differs.
-fn full_or(doing: &'static str, directory: &Path, path: &Path, error: io::Error) -> Error {
-    match error.kind() {
-        io::ErrorKind::StorageFull => Error::NoSpace {
-            directory: directory.into(),
-            available_bytes: 0,
-            reserve_bytes: 0,
-        },
-        _ => Error::disk(doing, path)(error),
+        match error.kind() {
+            io::ErrorKind::StorageFull => Error::NoSpace {
+                directory: self.directory.clone(),
+                available_bytes: 0,
+                reserve_bytes: self.reserve_bytes,
+            },
+            _ => Error::disk("write", &self.path)(error),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use environment::Disk;
+use std::io;
 use std::path::{Path, PathBuf};
 
 const SUFFIX: &str = ".checkpoint";
@@ -71,7 +72,10 @@ pub(crate) fn newest(disk: &dyn Disk, directory: &Path) -> Result<u64, Error> {
         .list(directory)
         .map_err(Error::disk("list", directory))?;
     let newest = numbers(&names).first().copied();
-    Ok(newest.expect("an open directory has a checkpoint"))
+    newest.ok_or_else(|| {
+        let gone = io::Error::new(io::ErrorKind::NotFound, "there is none any more");
+        Error::disk("find a checkpoint in", directory)(gone)
+    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,132 @@
+//! A member that waits for a snapshot, and what it is told meanwhile.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Worker;
+use environment::Clock;
+use environment::simulated::{SimulatedClock, SimulatedDisk};
+use raft::eraftpb::Message;
+
+use super::*;
+use crate::NodeOptions;
+
+const MEMBER: u64 = 4;
+
+fn waiting(disk: &SimulatedDisk, clock: &SimulatedClock) -> Replica {
+    let mut options = NodeOptions::new("/data");
+    options.machine.member_id = MEMBER;
+    options.machine.initial_members = Vec::new();
+    options.machine.engine.segment_bytes = 64 << 10;
+    options.machine.engine.batch_bytes_max = 32 << 10;
+    options.machine.engine.reserve_bytes = 0;
+    options.machine.engine.worker = Worker::Caller;
+    let clock: Arc<dyn Clock> = Arc::new(clock.clone());
+    let disk = Arc::new(disk.clone());
+    Replica::open(disk, Path::new("/data"), options.replica(1), clock).unwrap()
+}
+
+fn message(kind: MessageType, term: u64) -> Message {
+    let mut message = Message {
+        from: 1,
+        to: MEMBER,
+        term,
+        ..Message::default()
+    };
+    message.set_msg_type(kind);
+    message
+}
+
+/// What it answers, once that is on stable storage.
+fn answers(replica: &mut Replica, message: Message) -> Vec<Message> {
+    replica.receive(1, PeerMessage::Raft(message));
+    for _ in 0..3 {
+        replica.run();
+        let engine = replica.reader().engine().clone();
+        engine.work();
+        replica.persisted(Ok(engine.durable()));
+    }
+    let messages = replica.take_output().messages.into_iter();
+    let raft = messages.filter_map(|(to, message)| match message {
+        PeerMessage::Raft(message) if to == 1 => Some(message),
+        _ => None,
+    });
+    raft.collect()
+}
+
+#[test]
+fn it_asks_for_a_snapshot_instead_of_entries() {
+    let mut replica = waiting(&SimulatedDisk::new(1), &SimulatedClock::stepped());
+    let mut append = message(MessageType::MsgAppend, 5);
+    append.index = 70;
+    let [answer] = &answers(&mut replica, append)[..] else {
+        panic!("one answer");
+    };
+    assert_eq!(answer.get_msg_type(), MessageType::MsgAppendResponse);
+    assert!(answer.reject && answer.request_snapshot != 0, "{answer:?}");
+    assert_eq!((answer.index, answer.term), (70, 5));
+    assert_eq!((replica.leader(), replica.term()), (1, 5));
+}
+
+#[test]
+fn it_neither_votes_nor_stands() {
+    let clock = SimulatedClock::stepped();
+    let mut replica = waiting(&SimulatedDisk::new(1), &clock);
+    for kind in [
+        MessageType::MsgRequestVote,
+        MessageType::MsgRequestPreVote,
+        MessageType::MsgTimeoutNow,
+    ] {
+        let mut request = message(kind, 9);
+        request.index = 1000;
+        request.log_term = 8;
+        assert_eq!(answers(&mut replica, request), [], "{kind:?}");
+    }
+    for _ in 0..100 {
+        clock.advance(Duration::from_millis(100));
+        replica.tick();
+        replica.run();
+    }
+    let output = replica.take_output();
+    assert!(output.messages.is_empty(), "{:?}", output.messages);
+    assert_eq!((replica.leader(), replica.term()), (0, 0));
+}
+
+#[test]
+fn it_waits_on_after_a_restart() {
+    let (disk, clock) = (SimulatedDisk::new(1), SimulatedClock::stepped());
+    let mut replica = waiting(&disk, &clock);
+    let append = || message(MessageType::MsgAppend, 5);
+    assert_eq!(answers(&mut replica, append()).len(), 1);
+    replica.fail(Error::Stopped);
+    replica.machine().close().unwrap();
+    let mut replica = waiting(&disk, &clock);
+    assert_eq!(replica.term(), 5, "what it has promised");
+    let again = answers(&mut replica, append());
+    assert!(again[0].request_snapshot != 0, "{again:?}");
+}
+
+#[test]
+fn a_leader_that_counts_on_what_is_not_here_ends_the_member_with_the_reason() {
+    let mut replica = waiting(&SimulatedDisk::new(1), &SimulatedClock::stepped());
+    let mut heartbeat = message(MessageType::MsgHeartbeat, 5);
+    heartbeat.commit = 80;
+    assert_eq!(answers(&mut replica, heartbeat), []);
+    let failure = replica.failure().unwrap().to_string();
+    assert!(
+        failure.starts_with("member 4 has lost entries that it had confirmed"),
+        "{failure}"
+    );
+}
+
+#[test]
+fn a_snapshot_without_its_contents_is_not_let_in() {
+    let mut replica = waiting(&SimulatedDisk::new(1), &SimulatedClock::stepped());
+    let mut bare = message(MessageType::MsgSnapshot, 5);
+    let metadata = bare.mut_snapshot().mut_metadata();
+    (metadata.index, metadata.term) = (100, 4);
+    metadata.mut_conf_state().voters = vec![1, MEMBER];
+    assert_eq!(answers(&mut replica, bare), []);
+    assert_eq!((replica.index(), replica.applied_index()), (0, 0));
+}

@@ -1,0 +1,206 @@
+//! A sender, and a member that says all kinds of things.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Worker;
+use environment::simulated::{SimulatedClock, SimulatedDisk};
+use environment::{Clock, Instant};
+use etcd_api::etcdserverpb::PutRequest;
+use raft::eraftpb::Message;
+use revisions::Command;
+use tokio::sync::oneshot;
+
+use super::{Exchange, Pace, Parcel, Sender, Step};
+use crate::{Asker, NodeOptions, PeerMessage, Replica};
+
+const PIECE_BYTES: usize = 256;
+const PACE: Pace = Pace {
+    window_bytes: 4 * PIECE_BYTES,
+    resend_after: Duration::from_secs(2),
+    give_up_after: Duration::from_secs(30),
+};
+
+struct Scene {
+    sender: Sender,
+    exchange: Arc<Exchange>,
+    clock: SimulatedClock,
+    /// What the export is of.
+    _replica: Replica,
+}
+
+/// A leader with a snapshot of many pieces for member 2.
+fn scene() -> Scene {
+    let clock = SimulatedClock::stepped();
+    let mut options = NodeOptions::new("/data");
+    options.machine.engine.segment_bytes = 64 << 10;
+    options.machine.engine.batch_bytes_max = 32 << 10;
+    options.machine.engine.reserve_bytes = 0;
+    options.machine.engine.worker = Worker::Caller;
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let (directory, shared) = (Path::new("/data"), Arc::new(clock.clone()));
+    let mut replica = Replica::open(disk, directory, options.replica(1), shared).unwrap();
+    commit(&mut replica);
+    for number in 0..30 {
+        let put = Command::Put(PutRequest {
+            key: format!("k{number}").into(),
+            value: vec![b'v'; 100].into(),
+            ..PutRequest::default()
+        });
+        replica.propose(&put, Asker::Local(oneshot::channel().0));
+        commit(&mut replica);
+    }
+    let parcel = Parcel {
+        id: 7,
+        to: 2,
+        export: replica.machine().export(PIECE_BYTES),
+        message: Message::default(),
+    };
+    let exchange = Arc::new(Exchange::default());
+    let sender = Sender::new(parcel, PACE, Arc::clone(&exchange), clock.now());
+    Scene {
+        sender,
+        exchange,
+        clock,
+        _replica: replica,
+    }
+}
+
+fn commit(replica: &mut Replica) {
+    for _ in 0..3 {
+        replica.run();
+        let engine = replica.reader().engine().clone();
+        engine.work();
+        replica.persisted(Ok(engine.durable()));
+    }
+    replica.run();
+}
+
+impl Scene {
+    fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    fn poll(&mut self) -> Step {
+        let now = self.now();
+        self.sender.poll(now)
+    }
+
+    fn is_offered(&mut self) -> bool {
+        matches!(
+            self.poll(),
+            Step::Send(PeerMessage::SnapshotOffer { id: 7, .. })
+        )
+    }
+
+    /// The pieces that it sends now, until it wants to wait.
+    fn pieces(&mut self) -> Vec<bytes::Bytes> {
+        let mut pieces = Vec::new();
+        loop {
+            match self.poll() {
+                Step::Send(PeerMessage::SnapshotPiece { id: 7, bytes }) => pieces.push(bytes),
+                Step::Wait(_) => return pieces,
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_sent_before_the_member_says_where_to_begin() {
+    let mut scene = scene();
+    assert!(scene.is_offered());
+    assert!(scene.pieces().is_empty());
+    scene.clock.advance(PACE.resend_after);
+    assert!(scene.is_offered(), "again");
+    scene.exchange.wanted(0, 0, false);
+    assert!(!scene.pieces().is_empty());
+}
+
+#[test]
+fn no_more_is_under_way_than_the_window_holds() {
+    let mut scene = scene();
+    assert!(scene.is_offered());
+    scene.exchange.wanted(0, 0, false);
+    let first = scene.pieces();
+    let bytes: usize = first.iter().map(bytes::Bytes::len).sum();
+    assert!(bytes >= PACE.window_bytes, "{bytes}");
+    assert!(
+        bytes - first.last().unwrap().len() < PACE.window_bytes,
+        "{bytes}"
+    );
+    let sent = first.len() as u64;
+    // They came, and are not written.
+    scene.exchange.wanted(sent, 0, false);
+    assert!(scene.pieces().is_empty());
+    scene.exchange.wanted(sent, sent - 1, false);
+    assert!(!scene.pieces().is_empty());
+}
+
+#[test]
+fn a_broken_connection_is_followed_by_the_piece_that_is_wanted() {
+    let mut scene = scene();
+    assert!(scene.is_offered());
+    scene.exchange.wanted(0, 0, false);
+    let first = scene.pieces();
+    let now = scene.now();
+    scene.sender.interrupted(now);
+    assert!(scene.pieces().is_empty(), "a pause");
+    scene.clock.advance(PACE.resend_after);
+    assert!(scene.is_offered());
+    scene.exchange.wanted(1, 1, false);
+    let again = scene.pieces();
+    assert_eq!(again[0], first[1], "the same bytes each time");
+    // The member was restarted.
+    let now = scene.now();
+    scene.sender.interrupted(now);
+    scene.clock.advance(PACE.resend_after);
+    assert!(scene.is_offered());
+    scene.exchange.wanted(0, 0, false);
+    assert_eq!(scene.pieces()[0], first[0]);
+}
+
+#[test]
+fn a_missed_piece_is_sent_again_once() {
+    let mut scene = scene();
+    assert!(scene.is_offered());
+    scene.exchange.wanted(0, 0, false);
+    let first = scene.pieces();
+    scene.exchange.wanted(1, 1, true);
+    assert_eq!(scene.pieces()[0], first[1]);
+    // Every piece behind it is another that was not wanted.
+    scene.exchange.wanted(1, 1, true);
+    assert!(scene.pieces().is_empty());
+    scene.exchange.wanted(99, 99, true);
+    assert!(scene.pieces().len() <= first.len(), "nobody can have those");
+}
+
+#[test]
+fn a_member_without_a_word_is_given_up() {
+    let mut scene = scene();
+    assert!(scene.is_offered());
+    scene.clock.advance(PACE.give_up_after);
+    assert!(matches!(scene.poll(), Step::Over));
+    let outcome = scene.exchange.ended().unwrap();
+    assert_eq!(outcome, Err("the member does not get on with it".into()));
+}
+
+#[test]
+fn the_member_s_last_word_counts() {
+    for outcome in [Ok(()), Err("its disk is full".to_owned())] {
+        let mut scene = scene();
+        assert!(scene.is_offered());
+        scene.exchange.stop(outcome.clone());
+        assert!(matches!(scene.poll(), Step::Over));
+        drop(scene.sender);
+        assert_eq!(scene.exchange.ended(), Some(outcome));
+    }
+}
+
+#[test]
+fn a_sender_that_nobody_runs_has_failed() {
+    let scene = scene();
+    drop(scene.sender);
+    assert!(scene.exchange.ended().unwrap().is_err());
+}
