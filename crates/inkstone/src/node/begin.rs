@@ -181,6 +181,7 @@ fn start(
     let network = Network {
         cluster_id: member.cluster,
         listeners: vec![door.try_clone().map_err(repair)?],
+        contacts: Vec::new(),
     };
     let node = cluster::Node::start_member(node, network)?;
     if node.reader().members().get(member.member).is_none() {
