@@ -162,7 +162,7 @@ impl std::fmt::Debug for Replica {
 impl Replica {
     /// Recovers what the directory holds. A directory that holds nothing begins
     /// a cluster of the members in the options; without any, it waits for a leader
-    /// to send a snapshot, and neither votes nor stands until it has one.
+    /// to send a snapshot, and does not stand for election until it has one.
     pub fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
