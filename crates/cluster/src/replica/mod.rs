@@ -352,7 +352,9 @@ impl Replica {
     /// Does what the inputs have brought about.
     pub fn run(&mut self) {
         if let Err(error) = self.try_run() {
-            // What the log refuses here was promised to the library.
+            // What the log refuses here was promised to the library. What is to be
+            // sent may count on it.
+            self.output.messages.clear();
             let reason = error.to_string();
             self.fail(Error::LogFailed { reason });
         }

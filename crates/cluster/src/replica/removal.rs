@@ -8,7 +8,9 @@
 //! leads before that, it stays as a follower, until it is refused.
 
 use environment::Instant;
+use etcd_api::Error as Refusal;
 use raft::StateRole;
+use revisions::Command;
 
 use super::Replica;
 use crate::Error;
@@ -23,6 +25,19 @@ pub(super) struct Leaving {
 }
 
 impl Replica {
+    /// One of two does not remove itself: the other would need its vote to find
+    /// out that this is committed, should it crash before it has written so much
+    /// down. The other shall lead, and do it; who asked is told to ask again.
+    pub(super) fn hand_over_before_removal(&mut self, command: &Command) -> Result<(), Refusal> {
+        let members = self.reader.members();
+        let of_itself = matches!(command, Command::MemberRemove(it) if it.id == self.member_id);
+        if !of_itself || members.voters().count() != 2 {
+            return Ok(());
+        }
+        self.hand_over();
+        Err(Refusal::LeaderChanged)
+    }
+
     /// Another member says that this one was removed.
     pub fn told_of_removal(&mut self) {
         self.fail_removed();
