@@ -7,7 +7,7 @@ use std::time::Duration;
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Disk};
 
-use crate::{Observer, ReplicaOptions};
+use crate::{Observer, ReadMode, ReplicaOptions};
 
 /// How a [`crate::Node`] is started.
 ///
@@ -36,6 +36,8 @@ pub struct NodeOptions {
     /// Without word from a leader for so long, members stand for election; at
     /// least twice the heartbeat interval.
     pub election_timeout: Duration,
+    /// How a leader makes sure of its lead before a linearizable read.
+    pub read_mode: ReadMode,
     /// Draws this member's own patience before an election; `None`: the kernel
     /// does.
     pub seed: Option<u64>,
@@ -66,6 +68,7 @@ impl NodeOptions {
             batch_bytes_max: 4 << 20,
             heartbeat_interval: Duration::from_millis(100),
             election_timeout: Duration::from_secs(1),
+            read_mode: ReadMode::default(),
             seed: None,
             disk: Arc::new(RealDisk),
             clock: Arc::new(RealClock),
@@ -78,6 +81,7 @@ impl NodeOptions {
             machine: self.machine.clone(),
             heartbeat_interval: self.heartbeat_interval,
             election_timeout: self.election_timeout,
+            read_mode: self.read_mode,
             seed,
             mutant: None,
         }

@@ -2,6 +2,17 @@
 
 use cluster::Mutant;
 
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Some of everything.
+    Everything,
+    /// They ask for leases and renew them.
+    Leases,
+    /// Most of what they do changes nothing.
+    Nothing,
+}
+
 /// Odds, in parts of a thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
@@ -24,6 +35,20 @@ pub struct Faults {
     pub stop_permille: u64,
     /// Steps in which a member is asked to hand the lead to another.
     pub transfer_permille: u64,
+    /// Steps in which nobody hears whoever leads any more.
+    pub isolate_permille: u64,
+    /// Steps in which a follower hears the leader no more; a little later, those
+    /// who hear it still lose power and the leader is alone.
+    pub strand_permille: u64,
+    /// After a loss of power, a member is back within this.
+    pub restart_milliseconds_max: u64,
+    /// By how much a member's clock may run faster or slower than time, from the
+    /// beginning to the end.
+    pub drift_permille: u64,
+    /// Leaders read under a lease.
+    pub lease_reads: bool,
+    /// What clients do.
+    pub work: Work,
     /// A rule that all members break.
     pub mutant: Option<Mutant>,
 }
@@ -40,6 +65,12 @@ impl Faults {
         slow_disk_permille: 0,
         stop_permille: 0,
         transfer_permille: 0,
+        isolate_permille: 0,
+        strand_permille: 0,
+        restart_milliseconds_max: 500,
+        drift_permille: 0,
+        lease_reads: false,
+        work: Work::Everything,
         mutant: None,
     };
 
@@ -54,6 +85,6 @@ impl Faults {
         slow_disk_permille: 3,
         stop_permille: 2,
         transfer_permille: 3,
-        mutant: None,
+        ..Faults::NONE
     };
 }

@@ -21,12 +21,13 @@
 
 mod clients;
 mod faults;
+mod isolation;
 mod judge;
 mod leases;
 mod member;
 mod network;
 mod world;
 
-pub use faults::Faults;
+pub use faults::{Faults, Work};
 pub use judge::Verdict;
 pub use world::{World, run};

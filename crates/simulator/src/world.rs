@@ -6,6 +6,7 @@ use environment::randomness::Random;
 use tokio::sync::oneshot;
 
 use crate::clients::Client;
+use crate::isolation::Stranded;
 use crate::judge::Judge;
 use crate::member::Member;
 use crate::network::Network;
@@ -17,11 +18,12 @@ const CONVERGENCE: Duration = Duration::from_secs(60);
 
 /// A cluster and what surrounds it.
 pub struct World {
-    now: Duration,
-    random: Random,
-    faults: Faults,
-    members: Vec<Member>,
-    network: Network,
+    pub(crate) now: Duration,
+    pub(crate) random: Random,
+    pub(crate) faults: Faults,
+    pub(crate) stranded: Option<Stranded>,
+    pub(crate) members: Vec<Member>,
+    pub(crate) network: Network,
     clients: Vec<Client>,
     judge: Judge,
     /// At rest, all leases end before the run does.
@@ -59,15 +61,16 @@ impl World {
             .collect();
         let members = all
             .iter()
-            .map(|it| Member::new(it.id, &all, random.next_u64(), faults.mutant));
+            .map(|it| Member::new(it.id, &all, &mut random, faults));
         World {
             now: Duration::ZERO,
             members: members.collect(),
             random,
             faults,
+            stranded: None,
             network: Network::default(),
             clients: (0..CLIENTS).map(Client::new).collect(),
-            judge: Judge::default(),
+            judge: Judge::new(faults.drift_permille),
             leases_end: false,
             crashes: 0,
             stops: 0,
@@ -87,7 +90,7 @@ impl World {
         for client in &mut self.clients {
             client.look(self.now, &self.members, &mut self.judge);
             if self.random.chance(1, 8) {
-                client.ask(self.now, &mut self.members, &mut self.random);
+                client.ask(self.now, &mut self.members, &mut self.random, &self.faults);
             }
         }
         self.watch();
@@ -128,6 +131,7 @@ impl World {
             member.slow_until = until;
         }
         self.move_lead();
+        self.isolate_leaders();
     }
 
     /// Whoever leads is asked to hand over to somebody.
@@ -212,6 +216,7 @@ impl World {
 
     /// After every step: is what must be true, true?
     fn watch(&mut self) {
+        self.check_read_leases();
         for member in &self.members {
             let Some(replica) = member.replica() else {
                 continue;
@@ -320,6 +325,7 @@ impl World {
             transfers: self.transfers,
             renewals,
             leases_ended,
+            lease_reads: self.members.iter().map(|member| member.lease_reads).sum(),
             fingerprint: self.fingerprint,
         }
     }

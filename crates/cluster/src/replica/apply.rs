@@ -14,6 +14,9 @@ impl Replica {
         };
         self.machine.apply(pending.batch, pending.appended);
         self.consensus.applied(index, body.as_ref())?;
+        if body.is_some() {
+            self.rounds.restart(self.clock.now());
+        }
         while self
             .sealed
             .front()

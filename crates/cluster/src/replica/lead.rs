@@ -108,6 +108,8 @@ impl Replica {
     /// still be committed, and is answered when that is known.
     fn step_down(&mut self) {
         self.lead = Lead::No;
+        // Before this member's vote for another can leave.
+        self.rounds.withdraw();
         self.machine.demote();
         self.due.clear();
         self.transfer.forget();
@@ -126,8 +128,8 @@ impl Replica {
             return;
         }
         if let Some(round) = self.reads.start_round(self.clock.now()) {
-            if ready && self.breaks(Mutant::ReadsWithoutConfirmation) {
-                self.reads.confirm(round, self.engine.applied_index());
+            if ready && self.may_read() {
+                self.reads.confirm(round, self.committed());
             } else if ready {
                 self.consensus.read_index(round);
             } else {
@@ -135,6 +137,11 @@ impl Replica {
                 self.output.messages.push((self.leader, message));
             }
         }
+    }
+
+    /// Nobody need be asked whether this member leads.
+    fn may_read(&self) -> bool {
+        self.holds_read_lease() || self.breaks(Mutant::ReadsWithoutConfirmation)
     }
 
     /// Nobody waits for ever.

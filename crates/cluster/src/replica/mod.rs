@@ -27,6 +27,8 @@ mod batch;
 mod forward;
 mod lead;
 mod leases;
+mod promise;
+mod rounds;
 mod transfer;
 
 use std::collections::VecDeque;
@@ -42,7 +44,7 @@ use revisions::{Command, LeaseAnswer, Machine, Reader};
 use crate::peer_message::PeerMessage;
 use crate::raft::consensus::{Consensus, Elections, Progress};
 use crate::reads::Reads;
-use crate::{Error, Mutant, ReadAsker};
+use crate::{Error, Mutant, ReadAsker, ReadLease, ReadMode};
 
 pub use answer::{Answer, Asker, Told};
 pub use leases::LeaseAsker;
@@ -50,6 +52,8 @@ pub use leases::LeaseAsker;
 use forward::{Forwarded, Held};
 use lead::Lead;
 use leases::LeaseQuestions;
+use promise::Promise;
+use rounds::Rounds;
 use transfer::Transfer;
 
 /// What a replica is started with.
@@ -62,6 +66,8 @@ pub struct ReplicaOptions {
     pub heartbeat_interval: Duration,
     /// Without word from a leader for so long, members may stand for election.
     pub election_timeout: Duration,
+    /// How a leader makes sure of its lead before a read.
+    pub read_mode: ReadMode,
     /// Draws this member's own patience, from one to two election timeouts.
     pub seed: u64,
     /// A rule to break, for the simulation's own tests.
@@ -115,6 +121,10 @@ pub struct Replica {
     forwarded: Forwarded,
     held: Held,
     lease_questions: LeaseQuestions,
+    /// To leaders that were heard.
+    promise: Promise,
+    /// Of voters, to this member.
+    rounds: Rounds,
     transfer: Transfer,
     output: Output,
     mutant: Option<Mutant>,
@@ -142,9 +152,15 @@ impl Replica {
         let members = lead::configuration(&members);
         let elections = elections(&options, member_id);
         let first_number = first_number(&options, recovered.opening);
+        let opening = recovered.opening;
         let mut consensus = Consensus::start(elections, engine.clone(), recovered, members)?;
         consensus.mutant = options.mutant;
         let now = clock.now();
+        let mut promise = Promise::new(options.election_timeout, opening, now);
+        if options.mutant == Some(Mutant::VotesAtOnceAfterARestart) {
+            promise.forget();
+        }
+        let published = Arc::new(ReadLease::new(Arc::clone(&clock)));
         let mut replica = Replica {
             member_id,
             machine,
@@ -167,6 +183,8 @@ impl Replica {
             forwarded: Forwarded::new(first_number),
             held: Held::default(),
             lease_questions: LeaseQuestions::new(first_number),
+            promise,
+            rounds: Rounds::new(options.read_mode, published),
             transfer: Transfer::default(),
             output: Output::default(),
             mutant: options.mutant,
@@ -198,7 +216,7 @@ impl Replica {
             return;
         }
         match message {
-            PeerMessage::Raft(message) if message.from == from => self.consensus.step(message),
+            PeerMessage::Raft(message) if message.from == from => self.step_raft(message),
             PeerMessage::Raft(message) => {
                 tracing::warn!(from, ?message, "a message in another member's name");
             }
@@ -291,7 +309,8 @@ impl Replica {
         self.settle()
     }
 
-    fn send_raft(&mut self, message: raft::eraftpb::Message) {
+    fn send_raft(&mut self, mut message: raft::eraftpb::Message) {
+        self.stamp(&mut message);
         let to = message.to;
         if message.get_msg_type() == MessageType::MsgSnapshot {
             tracing::warn!(
@@ -323,6 +342,7 @@ impl Replica {
             self.release_reads();
             self.look_at_run_out_leases();
             if !more {
+                self.publish_read_lease();
                 return Ok(());
             }
         }
@@ -375,6 +395,7 @@ impl Replica {
         }
         // Nobody will be renewed or revoked here: who waits for it is told.
         self.lead = Lead::No;
+        self.rounds.withdraw();
         self.machine.demote();
     }
 }
@@ -389,11 +410,17 @@ fn first_number(options: &ReplicaOptions, opening: u32) -> u64 {
 
 fn elections(options: &ReplicaOptions, member_id: u64) -> Elections {
     let heartbeat = options.heartbeat_interval.as_nanos().max(1);
-    let ticks = (options.election_timeout.as_nanos() / heartbeat).max(2) as usize;
+    let ticks = options
+        .election_timeout
+        .as_nanos()
+        .div_ceil(heartbeat)
+        .max(2) as usize;
     let mut random = environment::randomness::Random::from_seed(options.seed);
     Elections {
         member_id,
-        patience_ticks: ticks + random.below(ticks as u64) as usize,
+        // The first tick may follow a leader's word at once: with one more, at
+        // least the election timeout has passed.
+        patience_ticks: ticks + 1 + random.below(ticks as u64) as usize,
         election_ticks: ticks,
         heartbeat_ticks: 1,
     }

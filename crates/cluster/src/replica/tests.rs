@@ -28,6 +28,7 @@ fn replica(clock: &SimulatedClock) -> (Replica, Reader) {
         machine,
         heartbeat_interval: Duration::from_millis(100),
         election_timeout: Duration::from_secs(1),
+        read_mode: ReadMode::default(),
         seed: 1,
         mutant: None,
     };
