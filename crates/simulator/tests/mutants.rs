@@ -24,6 +24,13 @@ const LEASES: Faults = Faults {
     ..Faults::MANY
 };
 
+const ISOLATION_AND_DELAYS: Faults = Faults {
+    isolate_permille: 6,
+    late_permille: 150,
+    crash_permille: 0,
+    ..Faults::MANY
+};
+
 const NOTHING: Faults = Faults {
     isolate_permille: 4,
     work: Work::Nothing,
@@ -122,6 +129,11 @@ fn who_reads_on_when_the_lead_is_handed_over_is_caught() {
 }
 
 #[test]
+fn who_takes_an_append_for_an_answer_to_later_reads_is_caught() {
+    is_caught_in(Mutant::AppendConfirmsLaterReads, ISOLATION_AND_DELAYS);
+}
+
+#[test]
 fn who_shows_less_than_a_follower_has_shown_is_caught() {
     is_caught_in(Mutant::LeaseBehindFollowers, LEASES_AND_SLOW_DISKS);
 }
@@ -131,6 +143,7 @@ fn members_that_keep_the_rules_pass_in_the_same_scenes() {
     let scenes = [
         CUTS,
         LEASES,
+        ISOLATION_AND_DELAYS,
         NOTHING,
         RENEWALS,
         LEASES_AND_CRASHES,

@@ -24,6 +24,7 @@ impl Replica {
         {
             let sealed = self.sealed.pop_front().expect("just seen");
             if (sealed.index, sealed.term) == (index, term) {
+                self.own_entry_applied((term, index), sealed.proposed);
                 self.give(sealed.answers, index);
             } else {
                 // Another leader's entry stands in its place.
@@ -96,6 +97,7 @@ impl Replica {
                     let message = PeerMessage::ReadAt { round, index };
                     self.output.messages.push((member, message));
                 }
+                ReadAsker::Unchanged(number) => self.give_unchanged(number),
                 ReadAsker::Lease(number) => self.answer_lease_question(number),
                 ReadAsker::Local(_) => self.output.reads.push((asker, Ok(()))),
             }

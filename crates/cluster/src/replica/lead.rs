@@ -116,12 +116,15 @@ impl Replica {
         let open = std::mem::take(&mut self.open);
         let spared = std::mem::take(&mut self.spared);
         let held = self.held.take_all();
-        let dropped = open.into_iter().chain(spared).chain(held).collect();
+        let unchanged = self.unchanged.take_all();
+        let dropped = open.into_iter().chain(spared).chain(held).chain(unchanged);
+        let dropped = dropped.collect();
         self.fail_answers(dropped, &apply::changed());
     }
 
     /// Starts a round of reads, if one is due and there is somebody to ask.
     pub(super) fn start_reads(&mut self) {
+        let fresh = self.append_round.take_fresh(self.mutant);
         let ready = self.lead == Lead::Ready;
         let other = self.leader != 0 && self.leader != self.member_id;
         if !ready && !other {
@@ -130,6 +133,8 @@ impl Replica {
         if let Some(round) = self.reads.start_round(self.clock.now()) {
             if ready && self.may_read() {
                 self.reads.confirm(round, self.committed());
+            } else if ready && let Some(place) = fresh {
+                self.append_round.start(round, place);
             } else if ready {
                 self.consensus.read_index(round);
             } else {
@@ -150,8 +155,11 @@ impl Replica {
         self.tend_lease_questions(now);
         self.give_up_transfers(now);
         for asker in self.reads.take_late(now) {
-            if let ReadAsker::Local(_) = asker {
-                self.output.reads.push((asker, Err(timeout())));
+            match asker {
+                ReadAsker::Local(_) => self.output.reads.push((asker, Err(timeout()))),
+                ReadAsker::Unchanged(number) => self.fail_unchanged(number, &timeout()),
+                // They have deadlines of their own.
+                ReadAsker::Member { .. } | ReadAsker::Lease(_) => {}
             }
         }
         let late = self.forwarded.take_late(now);

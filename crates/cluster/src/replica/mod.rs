@@ -22,6 +22,7 @@
 //! and not committed is dropped with the lead.
 
 mod answer;
+mod append_round;
 mod apply;
 mod batch;
 mod forward;
@@ -30,6 +31,7 @@ mod leases;
 mod promise;
 mod rounds;
 mod transfer;
+mod unchanged;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -49,12 +51,14 @@ use crate::{Error, Mutant, ReadAsker, ReadLease, ReadMode};
 pub use answer::{Answer, Asker, Told};
 pub use leases::LeaseAsker;
 
+use append_round::AppendRound;
 use forward::{Forwarded, Held};
 use lead::Lead;
 use leases::LeaseQuestions;
 use promise::Promise;
 use rounds::Rounds;
 use transfer::Transfer;
+use unchanged::Unchanged;
 
 /// What a replica is started with.
 #[derive(Debug)]
@@ -118,6 +122,9 @@ pub struct Replica {
     /// Of batches refused for want of room: what needs none, in order.
     spared: VecDeque<Answer>,
     reads: Reads,
+    append_round: AppendRound,
+    /// What was evaluated and changes nothing.
+    unchanged: Unchanged,
     forwarded: Forwarded,
     held: Held,
     lease_questions: LeaseQuestions,
@@ -180,6 +187,8 @@ impl Replica {
             unswept: Vec::new(),
             spared: VecDeque::new(),
             reads: Reads::new(first_number),
+            append_round: AppendRound::default(),
+            unchanged: Unchanged::default(),
             forwarded: Forwarded::new(first_number),
             held: Held::default(),
             lease_questions: LeaseQuestions::new(first_number),
@@ -382,6 +391,7 @@ impl Replica {
             .chain(self.spared.drain(..));
         let waiting = waiting.chain(self.forwarded.take_all());
         let waiting = waiting.chain(self.held.take_all());
+        let waiting = waiting.chain(self.unchanged.take_all());
         let failed: Vec<Answer> = waiting.map(|answer| answer.failed(&error)).collect();
         self.output.answers.extend(failed);
         self.fail_lease_questions(&error);
