@@ -6,7 +6,7 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use cluster::{Error, Network, Node, NodeOptions};
+use cluster::{Error, Network, Node, NodeOptions, ReadMode};
 use etcd_api::etcdserverpb::{LeaseGrantRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest};
 use revisions::{Command, Member, Response};
 
@@ -295,4 +295,34 @@ async fn a_lead_that_is_not_taken_is_kept_and_what_waited_is_done() {
     };
     assert_eq!(refusal, etcd_api::Error::Timeout);
     assert_eq!(cluster.node(1).status().leader, 1);
+}
+
+#[tokio::test]
+async fn a_leader_reads_under_its_lease_until_nobody_answers_it() {
+    let mut cluster = Cluster::start_with(|options| options.read_mode = ReadMode::Lease);
+    put_surely(cluster.node(0), "k", "v").await;
+    let leased = |cluster: &Cluster| (0..3).find(|&at| cluster.node(at).has_read_lease());
+    let leader = poll(|| leased(&cluster)).await;
+    for number in 0..3 {
+        assert_eq!(get(cluster.node(number), "k").await.as_deref(), Some("v"));
+    }
+    let others = (0..3).filter(|&number| number != leader);
+    others.for_each(|number| cluster.stop(number));
+    poll(|| (!cluster.node(leader).has_read_lease()).then_some(())).await;
+    let read = cluster.node(leader).read_index();
+    let waited = tokio::time::timeout(Duration::from_millis(300), read).await;
+    assert!(!matches!(waited, Ok(Ok(()))), "nobody confirms the lead");
+}
+
+async fn poll<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let found = tokio::time::timeout(Duration::from_secs(60), found).await;
+    found.expect("it comes to that")
 }

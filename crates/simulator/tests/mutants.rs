@@ -25,8 +25,8 @@ const LEASES: Faults = Faults {
 };
 
 const ISOLATION_AND_DELAYS: Faults = Faults {
-    isolate_permille: 6,
-    late_permille: 150,
+    isolate_permille: 10,
+    late_permille: 400,
     crash_permille: 0,
     ..Faults::MANY
 };
