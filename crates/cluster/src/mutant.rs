@@ -24,8 +24,6 @@ pub enum Mutant {
     LeaseBehindFollowers,
     /// A leader goes on reading under its lease when it has handed the lead over.
     KeepsItsLeaseInATransfer,
-    /// An append confirms reads that came after it was sent, too.
-    AppendConfirmsLaterReads,
     /// An answer to an earlier life's question is taken for one to this life's.
     NumbersFromOneInEachLife,
 }

@@ -20,8 +20,10 @@ pub struct Faults {
     pub drop_permille: u64,
     /// Messages that come twice.
     pub double_permille: u64,
-    /// Messages that come up to 300 ms late, and so out of order.
+    /// Messages that come late, and so out of order.
     pub late_permille: u64,
+    /// So late at most.
+    pub late_milliseconds_max: u64,
     /// Steps in which the network is cut somewhere, or mended.
     pub cut_permille: u64,
     /// Steps in which a member loses power, between two I/Os or amid one.
@@ -59,6 +61,7 @@ impl Faults {
         drop_permille: 0,
         double_permille: 0,
         late_permille: 0,
+        late_milliseconds_max: 300,
         cut_permille: 0,
         crash_permille: 0,
         pause_permille: 0,

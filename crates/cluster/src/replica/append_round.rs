@@ -14,7 +14,6 @@ use std::time::Duration;
 use environment::Instant;
 
 use super::Replica;
-use crate::Mutant;
 
 /// With batches that take longer, reads ask by heartbeats.
 const QUICK_BATCH: Duration = Duration::from_millis(5);
@@ -40,13 +39,9 @@ impl AppendRound {
 
     /// An entry that is worth waiting for, if one was proposed after all reads
     /// that wait had come.
-    pub fn take_fresh(&mut self, mutant: Option<Mutant>) -> Option<Place> {
+    pub fn take_fresh(&mut self) -> Option<Place> {
         let quick = self.batch_took.is_some_and(|took| took <= QUICK_BATCH);
-        let fresh = match mutant {
-            Some(Mutant::AppendConfirmsLaterReads) => self.fresh,
-            _ => self.fresh.take(),
-        };
-        fresh.filter(|_| quick)
+        self.fresh.take().filter(|_| quick)
     }
 
     /// The round is confirmed with this entry.
@@ -63,5 +58,32 @@ impl Replica {
         if let Some((round, _)) = self.append_round.waiting.take_if(|it| it.1 == place) {
             self.reads.confirm(round, place.1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_confirms_only_reads_that_were_there_when_it_was_proposed() {
+        let mut round = AppendRound {
+            batch_took: Some(Duration::from_millis(1)),
+            ..AppendRound::default()
+        };
+        assert_eq!(round.take_fresh(), None, "nothing was proposed");
+        round.proposed((3, 40));
+        assert_eq!(round.take_fresh(), Some((3, 40)));
+        assert_eq!(round.take_fresh(), None, "reads that came later");
+    }
+
+    #[test]
+    fn nobody_waits_for_slow_disks() {
+        let mut round = AppendRound::default();
+        round.proposed((3, 40));
+        assert_eq!(round.take_fresh(), None, "nothing is known of batches");
+        round.batch_took = Some(QUICK_BATCH + Duration::from_millis(1));
+        round.proposed((3, 41));
+        assert_eq!(round.take_fresh(), None);
     }
 }

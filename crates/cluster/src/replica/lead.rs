@@ -124,7 +124,7 @@ impl Replica {
 
     /// Starts a round of reads, if one is due and there is somebody to ask.
     pub(super) fn start_reads(&mut self) {
-        let fresh = self.append_round.take_fresh(self.mutant);
+        let fresh = self.append_round.take_fresh();
         let ready = self.lead == Lead::Ready;
         let other = self.leader != 0 && self.leader != self.member_id;
         if !ready && !other {
