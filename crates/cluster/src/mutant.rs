@@ -20,6 +20,14 @@ pub enum Mutant {
     InstallsOverNewerEntries,
     /// Now and then an entry is left out.
     SkipsAnEntry,
+    /// A restarted voter has forgotten whom it heard a moment ago.
+    VotesAtOnceAfterARestart,
+    /// A lease on reads counts from the answer to a round, not from its sending.
+    LeaseFromTheReceiveTime,
+    /// A leader reads under its lease what followers are ahead of.
+    LeaseBehindFollowers,
+    /// A leader goes on reading under its lease when it has handed the lead over.
+    KeepsItsLeaseInATransfer,
     /// An answer to an earlier life's question is taken for one to this life's.
     NumbersFromOneInEachLife,
 }

@@ -22,7 +22,7 @@ use crate::inbox::{Inbox, Pending};
 use crate::outbox::{Nowhere, Outbox};
 use crate::pump::{Progress, Pump};
 use crate::transport::Transport;
-use crate::{Error, Network, NodeOptions, Replica};
+use crate::{Error, Network, NodeOptions, ReadLease, Replica};
 
 /// What a node says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,6 +63,7 @@ pub struct Node {
 struct Shared {
     inbox: Arc<Inbox>,
     reader: Reader,
+    read_lease: Arc<ReadLease>,
     progress: Arc<Progress>,
     leadership: watch::Receiver<Leadership>,
     /// `None` for a node alone.
@@ -105,6 +106,7 @@ impl Node {
             Arc::clone(&options.clock),
         )?;
         let reader = replica.reader().clone();
+        let read_lease = Arc::clone(replica.read_lease());
         let inbox = Arc::new(Inbox::new(options.queue_bytes_max));
         let notices = Arc::clone(&inbox);
         reader.engine().on_durable(Box::new(move |outcome| {
@@ -154,6 +156,7 @@ impl Node {
         let shared = Shared {
             inbox,
             reader,
+            read_lease,
             progress,
             leadership,
             transport,
@@ -177,13 +180,17 @@ impl Node {
 
     /// Returns once a read of [`Node::reader`] sees every write that was
     /// acknowledged before this call. Alone, that is at once: a write is
-    /// acknowledged only after it is applied here.
+    /// acknowledged only after it is applied here; and at a leader under its lease
+    /// ([`crate::ReadMode::Lease`]). What is read must be looked at afterwards.
     pub async fn read_index(&self) -> Result<(), Error> {
         if self.is_alone() {
             return match self.shared.inbox.closed() {
                 Some(Error::Stopped) => Err(Error::Stopped),
                 _ => Ok(()),
             };
+        }
+        if self.has_read_lease() {
+            return Ok(());
         }
         self.shared
             .inbox
@@ -230,6 +237,11 @@ impl Node {
     async fn ask_lease(&self, question: LeaseQuestion) -> Result<LeaseAnswer, Error> {
         let answer = self.shared.inbox.ask_lease(question);
         answer.await.unwrap_or(Err(Error::Stopped))
+    }
+
+    /// Reads here ask nobody at present: this member leads, and its lease holds.
+    pub fn has_read_lease(&self) -> bool {
+        self.shared.read_lease.holds()
     }
 
     /// This member leads and nobody else votes.

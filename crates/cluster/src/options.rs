@@ -7,7 +7,7 @@ use std::time::Duration;
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Disk};
 
-use crate::{Observer, ReplicaOptions};
+use crate::{Observer, ReadMode, ReplicaOptions};
 
 /// Small beside the pauses that a member's disk makes, large beside a message.
 const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
@@ -47,6 +47,8 @@ pub struct NodeOptions {
     pub entries_kept_max: usize,
     /// The same in bytes, whichever is less.
     pub bytes_kept_max: u64,
+    /// How a leader makes sure of its lead before a linearizable read.
+    pub read_mode: ReadMode,
     /// Draws this member's own patience before an election; `None`: the kernel
     /// does.
     pub seed: Option<u64>,
@@ -80,6 +82,7 @@ impl NodeOptions {
             strict_reconfiguration: true,
             entries_kept_max: 5000,
             bytes_kept_max: 64 << 20,
+            read_mode: ReadMode::default(),
             seed: None,
             disk: Arc::new(RealDisk),
             clock: Arc::new(RealClock),
@@ -96,6 +99,7 @@ impl NodeOptions {
             entries_kept_max: self.entries_kept_max,
             bytes_kept_max: self.bytes_kept_max,
             snapshot_piece_bytes: SNAPSHOT_PIECE_BYTES,
+            read_mode: self.read_mode,
             seed,
             mutant: crate::mutant::OF_THIS_BUILD,
         }

@@ -9,7 +9,8 @@
 //! committed when the read came. The leader asks a majority whether it still
 //! leads (Raft's ReadIndex, Ongaro's thesis 6.4); a follower asks the leader.
 //! All reads that came before a round starts share it, which is etcd's way
-//! too. A round that stays without an answer is repeated.
+//! too. Under a lease nobody is asked (`read_lease.rs`), and under a load of writes
+//! an append asks (`replica/append_round.rs`). A round that stays without an answer is repeated.
 
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub enum ReadAsker {
     },
     /// A question about a lease, by its number here.
     Lease(u64),
+    /// Commands that were evaluated and change nothing, by their number here.
+    Unchanged(u64),
 }
 
 #[derive(Debug)]
@@ -166,7 +169,7 @@ mod tests {
     fn rounds(ready: Vec<(u64, ReadAsker)>) -> Vec<(u64, Option<u64>)> {
         let number = |asker| match asker {
             ReadAsker::Member { round, .. } => Some(round),
-            ReadAsker::Local(_) | ReadAsker::Lease(_) => None,
+            ReadAsker::Local(_) | ReadAsker::Lease(_) | ReadAsker::Unchanged(_) => None,
         };
         ready
             .into_iter()

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Asker, NodeOptions, Replica, ReplicaOptions};
+use cluster::{Asker, NodeOptions, ReadMode, Replica, ReplicaOptions};
 use engine::Worker;
 use environment::simulated::{SimulatedClock, SimulatedDisk};
 use etcd_api::etcdserverpb::PutRequest;
@@ -40,6 +40,7 @@ fn options(id: u64, clock: &SimulatedClock) -> ReplicaOptions {
         heartbeat_interval: TICK,
         election_timeout: TICK * 10,
         strict_reconfiguration: true,
+        read_mode: ReadMode::default(),
         entries_kept_max: 5000,
         bytes_kept_max: 64 << 20,
         snapshot_piece_bytes: 256 << 10,

@@ -6,7 +6,7 @@ mod meeting;
 
 use std::time::Duration;
 
-use cluster::Error;
+use cluster::{Error, ReadMode};
 use etcd_api::etcdserverpb::{LeaseGrantRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest};
 use revisions::Command;
 
@@ -190,4 +190,34 @@ async fn who_leads_is_told_when_it_changes_and_until_the_end() {
     cluster.node(1).stop();
     let end = in_time(notices.wait_for(|now| now.leader == 9)).await;
     assert!(end.is_err(), "the node has stopped");
+}
+
+#[tokio::test]
+async fn a_leader_reads_under_its_lease_until_nobody_answers_it() {
+    let mut cluster = Cluster::start_with(|options| options.read_mode = ReadMode::Lease);
+    put_surely(cluster.node(0), "k", "v").await;
+    let leased = |cluster: &Cluster| (0..3).find(|&at| cluster.node(at).has_read_lease());
+    let leader = poll(|| leased(&cluster)).await;
+    for number in 0..3 {
+        assert_eq!(get(cluster.node(number), "k").await.as_deref(), Some("v"));
+    }
+    let others = (0..3).filter(|&number| number != leader);
+    others.for_each(|number| cluster.stop(number));
+    poll(|| (!cluster.node(leader).has_read_lease()).then_some(())).await;
+    let read = cluster.node(leader).read_index();
+    let waited = tokio::time::timeout(Duration::from_millis(300), read).await;
+    assert!(!matches!(waited, Ok(Ok(()))), "nobody confirms the lead");
+}
+
+async fn poll<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let found = async {
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let found = tokio::time::timeout(Duration::from_secs(60), found).await;
+    found.expect("it comes to that")
 }

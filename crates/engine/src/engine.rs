@@ -147,6 +147,12 @@ impl Engine {
         self.0.log.work();
     }
 
+    /// Returns when everything that is done now is on stable storage, with
+    /// [`crate::Durability::Os`] too; a failure ends the log.
+    pub fn settle(&self) -> Result<(), Error> {
+        Ok(self.0.log.settle()?)
+    }
+
     /// Whom to tell about every flush.
     pub fn on_durable(&self, notice: Notice) {
         self.0.log.on_durable(Box::new(move |outcome| {

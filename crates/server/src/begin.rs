@@ -163,6 +163,7 @@ fn start_member(
     options.machine.initial_members = if founds { founders(config) } else { Vec::new() };
     options.heartbeat_interval = config.heartbeat_interval;
     options.election_timeout = config.election_timeout;
+    options.read_mode = config.read_mode;
     let network = Network {
         cluster_id: identity.cluster,
         listeners,

@@ -44,6 +44,7 @@ fn announce(config: &Config) {
         name = config.name,
         data_dir = %config.data_directory.display(),
         durability = ?config.durability,
+        read_mode = %config.read_mode,
         "starting inkstone"
     );
     for warning in &config.warnings {

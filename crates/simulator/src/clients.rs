@@ -16,6 +16,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use crate::judge::{Judge, Observed};
 use crate::leases::Told;
 use crate::member::Member;
+use crate::{Faults, Work};
 
 /// Few, so that clients meet.
 const KEYS: u64 = 6;
@@ -32,6 +33,8 @@ enum Waiting {
     Read {
         key: String,
         member: u64,
+        /// Who dies in between shows nothing any more.
+        life: u64,
         answer: oneshot::Receiver<Result<(), cluster::Error>>,
     },
     Lease {
@@ -61,7 +64,13 @@ impl Client {
     }
 
     /// Asks something of a member, if it waits for nothing.
-    pub fn ask(&mut self, now: Duration, members: &mut [Member], random: &mut Random) {
+    pub fn ask(
+        &mut self,
+        now: Duration,
+        members: &mut [Member],
+        random: &mut Random,
+        faults: &Faults,
+    ) {
         if self.waiting.is_some() {
             return;
         }
@@ -71,12 +80,16 @@ impl Client {
         let member = &mut *present[at];
         let key = format!("k{}", random.below(KEYS));
         self.done += 1;
+        if faults.work == Work::Leases {
+            return self.ask_for_leases(now, member, random);
+        }
         if random.chance(1, 3) {
             let (asker, answer) = oneshot::channel();
             if member.read(asker) {
                 let read = Waiting::Read {
                     key,
                     member: member.id,
+                    life: member.lives,
                     answer,
                 };
                 self.waiting = Some((now, read));
@@ -88,7 +101,26 @@ impl Client {
             return;
         }
         let revision = member.reader().map_or(1, revisions::Reader::revision);
-        let command = self.command(key, revision, random);
+        let command = if faults.work == Work::Nothing && random.chance(9, 10) {
+            Command::DeleteRange(DeleteRangeRequest {
+                key: "nowhere".into(),
+                ..DeleteRangeRequest::default()
+            })
+        } else {
+            self.command(key, revision, random)
+        };
+        let (asker, answer) = oneshot::channel();
+        if member.ask(command.clone(), asker) {
+            self.waiting = Some((now, Waiting::Write { command, answer }));
+        }
+    }
+
+    /// A lease, and some renewals of it; then another one.
+    fn ask_for_leases(&mut self, now: Duration, member: &mut Member, random: &mut Random) {
+        if self.lease != 0 && random.chance(2, 3) {
+            return self.ask_lease(now, member, random);
+        }
+        let command = self.grant(random);
         let (asker, answer) = oneshot::channel();
         if member.ask(command.clone(), asker) {
             self.waiting = Some((now, Waiting::Write { command, answer }));
@@ -163,11 +195,14 @@ impl Client {
             Waiting::Read {
                 key,
                 member,
+                life,
                 answer,
             } => match answer.try_recv() {
                 Ok(Ok(())) => {
                     let member = members.iter().find(|it| it.id == *member);
-                    if let Some(observed) = member.and_then(|member| read(member, key)) {
+                    if let Some(member) = member.filter(|it| it.lives == *life)
+                        && let Some(observed) = read(member, key)
+                    {
                         judge.observe(asked, now, observed);
                     }
                     true

@@ -2,6 +2,17 @@
 
 use cluster::Mutant;
 
+/// What clients do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Some of everything.
+    Everything,
+    /// They ask for leases and renew them.
+    Leases,
+    /// Most of what they do changes nothing.
+    Nothing,
+}
+
 /// Odds, in parts of a thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
@@ -9,8 +20,10 @@ pub struct Faults {
     pub drop_permille: u64,
     /// Messages that come twice.
     pub double_permille: u64,
-    /// Messages that come up to 300 ms late, and so out of order.
+    /// Messages that come late, and so out of order.
     pub late_permille: u64,
+    /// So late at most.
+    pub late_milliseconds_max: u64,
     /// Steps in which the network is cut somewhere, or mended.
     pub cut_permille: u64,
     /// Steps in which a member loses power, between two I/Os or amid one.
@@ -27,6 +40,20 @@ pub struct Faults {
     /// Steps in which the operator thinks of changing the membership: members
     /// join as learners or voters, are promoted and removed.
     pub membership_permille: u64,
+    /// Steps in which nobody hears whoever leads any more.
+    pub isolate_permille: u64,
+    /// Steps in which a follower hears the leader no more; a little later, those
+    /// who hear it still lose power and the leader is alone.
+    pub strand_permille: u64,
+    /// After a loss of power, a member is back within this.
+    pub restart_milliseconds_max: u64,
+    /// By how much a member's clock may run faster or slower than time, from the
+    /// beginning to the end.
+    pub drift_permille: u64,
+    /// Leaders read under a lease.
+    pub lease_reads: bool,
+    /// What clients do.
+    pub work: Work,
     /// A rule that all members break.
     pub mutant: Option<Mutant>,
 }
@@ -37,6 +64,7 @@ impl Faults {
         drop_permille: 0,
         double_permille: 0,
         late_permille: 0,
+        late_milliseconds_max: 300,
         cut_permille: 0,
         crash_permille: 0,
         pause_permille: 0,
@@ -44,6 +72,12 @@ impl Faults {
         stop_permille: 0,
         transfer_permille: 0,
         membership_permille: 0,
+        isolate_permille: 0,
+        strand_permille: 0,
+        restart_milliseconds_max: 500,
+        drift_permille: 0,
+        lease_reads: false,
+        work: Work::Everything,
         mutant: None,
     };
 
@@ -59,6 +93,6 @@ impl Faults {
         stop_permille: 2,
         transfer_permille: 3,
         membership_permille: 5,
-        mutant: None,
+        ..Faults::NONE
     };
 }

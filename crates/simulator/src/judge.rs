@@ -9,6 +9,7 @@
 //! - a write that was acknowledged is in that history at its revision, as it was
 //!   asked for;
 //! - a read shows what the history says at its revision;
+//! - while a member reads under its lease, nobody leads in a later term;
 //! - what ended before something else began has a revision that is not greater,
 //!   and a smaller one than a write that began later;
 //! - what a member has applied never goes back while it runs, and a snapshot that
@@ -112,6 +113,8 @@ pub struct Verdict {
     pub removals: u64,
     /// Snapshots that were installed.
     pub snapshots: u64,
+    /// Reads that nobody was asked for.
+    pub lease_reads: u64,
     /// Everything that happened, in a number: equal runs have equal ones.
     pub fingerprint: u64,
 }
@@ -136,6 +139,14 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
+    /// Of members whose clocks run so much faster or slower than time, at most.
+    pub fn new(drift_permille: u64) -> Judge {
+        Judge {
+            leases: Leases::new(drift_permille),
+            ..Judge::default()
+        }
+    }
+
     pub fn observe(&mut self, asked: Duration, answered: Duration, what: Observed) {
         self.observed.push((asked, answered, what));
     }

@@ -1,7 +1,7 @@
 //! What must be true of leases.
 //!
 //! - A lease that somebody was told has so many seconds, when they asked or later,
-//!   does not end before those have passed since they asked;
+//!   does not end before those have passed since they asked, by the fastest clock;
 //! - one that somebody was told is gone, is gone.
 //!
 //! Every lease has an id of its own, is granted once, and ends only because nobody
@@ -57,6 +57,8 @@ impl Told {
 /// Watches the leases of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
+    /// What the fastest clock shows of a second, in milliseconds.
+    fastest_permille: u32,
     told: Vec<Told>,
     /// By member: how far it had applied, and what was alive.
     seen: BTreeMap<u64, (u64, BTreeSet<i64>)>,
@@ -65,6 +67,13 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
+    pub fn new(drift_permille: u64) -> Leases {
+        Leases {
+            fastest_permille: 1000 + drift_permille as u32,
+            ..Leases::default()
+        }
+    }
+
     pub fn told(&mut self, told: Told) {
         self.told.push(told);
     }
@@ -102,7 +111,8 @@ impl Leases {
             }
             match told.seconds {
                 Some(seconds) => {
-                    let until = told.asked + Duration::from_secs(seconds.max(0) as u64);
+                    let granted = Duration::from_secs(seconds.max(0) as u64);
+                    let until = told.asked + granted * 1000 / self.fastest_permille;
                     assert!(
                         ended.is_none_or(|&ended| ended >= until),
                         "{told:?}, and the lease had ended at {ended:?}"

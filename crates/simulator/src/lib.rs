@@ -21,6 +21,7 @@
 
 mod clients;
 mod faults;
+mod isolation;
 mod judge;
 mod leases;
 mod member;
@@ -28,6 +29,6 @@ mod network;
 mod operator;
 mod world;
 
-pub use faults::Faults;
+pub use faults::{Faults, Work};
 pub use judge::Verdict;
 pub use world::{World, run};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cluster::{
-    Answer, Asker, LeaseAsker, Mutant, NodeOptions, Output, PeerMessage, ReadAsker, Replica,
+    Answer, Asker, LeaseAsker, NodeOptions, Output, PeerMessage, ReadAsker, ReadMode, Replica,
     ReplicaOptions, Sender, Step,
 };
 use engine::{Sequence, Worker};
@@ -15,6 +15,8 @@ use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
 use environment::{Clock, Instant};
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response};
 use tokio::sync::oneshot;
+
+use crate::Faults;
 
 const DIRECTORY: &str = "/member";
 /// Commands that wait for a leader at one member.
@@ -45,6 +47,8 @@ pub(crate) struct Member {
     all: Vec<revisions::Member>,
     disk: SimulatedDisk,
     clock: SimulatedClock,
+    /// What its clock shows of a second, in milliseconds.
+    rate_permille: u32,
     life: Option<Life>,
     /// Until then it stands still.
     pub paused_until: Duration,
@@ -52,26 +56,33 @@ pub(crate) struct Member {
     pub slow_until: Duration,
     /// When it starts again after a loss of power.
     pub starts_at: Option<Duration>,
-    lives: u64,
+    /// How often it has started.
+    pub lives: u64,
     /// It knows that it was removed from the cluster, and never starts again.
     pub has_gone: bool,
-    mutant: Option<Mutant>,
+    faults: Faults,
+    /// Reads that nobody was asked for.
+    pub lease_reads: u64,
 }
 
 impl Member {
-    pub fn new(id: u64, all: &[revisions::Member], seed: u64, mutant: Option<Mutant>) -> Member {
+    pub fn new(id: u64, all: &[revisions::Member], random: &mut Random, faults: Faults) -> Member {
+        let seed = random.next_u64();
+        let drift = random.below(2 * faults.drift_permille + 1);
         Member {
             id,
             all: all.to_vec(),
             disk: SimulatedDisk::new(seed),
             clock: SimulatedClock::stepped(),
+            rate_permille: (1000 + drift - faults.drift_permille) as u32,
             life: None,
             paused_until: Duration::ZERO,
             slow_until: Duration::ZERO,
             starts_at: Some(Duration::ZERO),
             lives: 0,
             has_gone: false,
-            mutant,
+            faults,
+            lease_reads: 0,
         }
     }
 
@@ -100,8 +111,12 @@ impl Member {
             entries_kept_max: 20,
             bytes_kept_max: 8 << 10,
             snapshot_piece_bytes: 700,
+            read_mode: match self.faults.lease_reads {
+                true => ReadMode::Lease,
+                false => ReadMode::ReadIndex,
+            },
             seed: self.id.wrapping_mul(1000) + self.lives,
-            mutant: self.mutant,
+            mutant: self.faults.mutant,
         }
     }
 
@@ -150,7 +165,8 @@ impl Member {
             Restart::ProcessCrash,
         ];
         self.disk = self.disk.restart(*random.pick(&restarts));
-        self.starts_at = Some(now + Duration::from_millis(random.below(500)));
+        let away = random.below(self.faults.restart_milliseconds_max);
+        self.starts_at = Some(now + Duration::from_millis(away));
         true
     }
 
@@ -214,7 +230,7 @@ impl Member {
 
     /// Time passes here.
     pub fn advance(&self, length: Duration) {
-        self.clock.advance(length);
+        self.clock.advance(length * self.rate_permille / 1000);
     }
 
     pub fn receive(&mut self, from: u64, message: PeerMessage) {
@@ -241,8 +257,14 @@ impl Member {
         }
     }
 
+    /// A client wants to read, as at a node: under the lease it asks nobody, and
+    /// that even while the replica's thread stands still.
     pub fn read(&mut self, answer: oneshot::Sender<Result<(), cluster::Error>>) -> bool {
         match &mut self.life {
+            Some(life) if life.replica.read_lease().holds() => {
+                self.lease_reads += 1;
+                answer.send(Ok(())).is_ok()
+            }
             Some(life) => {
                 life.replica.read(ReadAsker::Local(answer));
                 true

@@ -52,7 +52,7 @@ impl Network {
         for _ in 0..copies {
             let mut delay = Duration::from_micros(50 + random.below(500));
             if random.chance(faults.late_permille, 1000) {
-                delay += Duration::from_millis(random.below(300));
+                delay += Duration::from_millis(random.below(faults.late_milliseconds_max));
             }
             self.sent += 1;
             self.under_way

@@ -7,6 +7,7 @@ use revisions::Reader;
 use tokio::sync::oneshot;
 
 use crate::clients::Client;
+use crate::isolation::Stranded;
 use crate::judge::Judge;
 use crate::member::Member;
 use crate::network::Network;
@@ -19,11 +20,12 @@ const CONVERGENCE: Duration = Duration::from_secs(60);
 
 /// A cluster and what surrounds it.
 pub struct World {
-    now: Duration,
-    random: Random,
-    faults: Faults,
-    members: Vec<Member>,
-    network: Network,
+    pub(crate) now: Duration,
+    pub(crate) random: Random,
+    pub(crate) faults: Faults,
+    pub(crate) stranded: Option<Stranded>,
+    pub(crate) members: Vec<Member>,
+    pub(crate) network: Network,
     clients: Vec<Client>,
     operator: Operator,
     joins: u64,
@@ -63,17 +65,18 @@ impl World {
             .collect();
         let members = all
             .iter()
-            .map(|it| Member::new(it.id, &all, random.next_u64(), faults.mutant));
+            .map(|it| Member::new(it.id, &all, &mut random, faults));
         World {
             now: Duration::ZERO,
             members: members.collect(),
             random,
             faults,
+            stranded: None,
             network: Network::default(),
             clients: (0..CLIENTS).map(Client::new).collect(),
             operator: Operator::default(),
             joins: 0,
-            judge: Judge::default(),
+            judge: Judge::new(faults.drift_permille),
             leases_end: false,
             crashes: 0,
             stops: 0,
@@ -97,7 +100,7 @@ impl World {
         for client in &mut self.clients {
             client.look(self.now, &self.members, &mut self.judge);
             if self.random.chance(1, 8) {
-                client.ask(self.now, &mut self.members, &mut self.random);
+                client.ask(self.now, &mut self.members, &mut self.random, &self.faults);
             }
         }
         self.watch();
@@ -138,6 +141,7 @@ impl World {
             member.slow_until = until;
         }
         self.move_lead();
+        self.isolate_leaders();
     }
 
     /// Whoever leads is asked to hand over to somebody.
@@ -176,8 +180,7 @@ impl World {
     /// Whoever belongs to the cluster runs, sooner or later.
     fn begin_members(&mut self) {
         for id in operator::missing(&self.members) {
-            let seed = self.random.next_u64();
-            let mut member = Member::new(id, &[], seed, self.faults.mutant);
+            let mut member = Member::new(id, &[], &mut self.random, self.faults);
             member.starts_at = Some(self.now + Duration::from_millis(self.random.below(500)));
             self.members.push(member);
             self.joins += 1;
@@ -255,6 +258,7 @@ impl World {
 
     /// After every step: is what must be true, true?
     fn watch(&mut self) {
+        self.check_read_leases();
         for member in &self.members {
             let Some(replica) = member.replica() else {
                 continue;
@@ -375,6 +379,7 @@ impl World {
             joins: self.joins,
             removals: gone as u64,
             snapshots: self.judge.snapshots,
+            lease_reads: self.members.iter().map(|member| member.lease_reads).sum(),
             fingerprint: self.fingerprint,
         }
     }

@@ -84,6 +84,8 @@ struct Unpersisted {
     number: u64,
     /// The last frame it depends on.
     sequence: Sequence,
+    /// It enters a term or votes.
+    binds: bool,
     messages: Vec<Message>,
 }
 
@@ -297,7 +299,7 @@ impl Consensus {
     /// Carries out everything the last inputs brought about.
     pub fn advance(&mut self, progress: &mut Progress) -> Result<(), Error> {
         loop {
-            let released = self.release(progress);
+            let released = self.release(progress)?;
             if !self.node.has_ready() {
                 if released {
                     continue;
@@ -315,7 +317,7 @@ impl Consensus {
                 restored.is_none_or(|index| index + 1 == self.node.store().first()),
                 "Raft is handed only what is installed"
             );
-            self.write(&mut ready)?;
+            let binds = self.write(&mut ready)?;
             for entry in ready.take_committed_entries() {
                 progress.committed.push(self.take_pending(&entry));
             }
@@ -324,6 +326,7 @@ impl Consensus {
             self.unpersisted.push_back(Unpersisted {
                 number: ready.number(),
                 sequence: self.appended,
+                binds,
                 messages: later,
             });
             self.node.advance_append_async(ready);
@@ -334,8 +337,9 @@ impl Consensus {
     }
 
     /// Tells the library what is on stable storage by now; false when that is
-    /// nothing new.
-    fn release(&mut self, progress: &mut Progress) -> bool {
+    /// nothing new. A vote or a term is on the device before anyone hears of it,
+    /// whatever the log is content with for entries.
+    fn release(&mut self, progress: &mut Progress) -> Result<bool, Error> {
         let mut last = None;
         while self
             .unpersisted
@@ -343,13 +347,16 @@ impl Consensus {
             .is_some_and(|first| first.sequence <= self.stable())
         {
             let first = self.unpersisted.pop_front().expect("just seen");
+            if first.binds {
+                self.engine.settle()?;
+            }
             progress.messages.extend(first.messages);
             last = Some(first.number);
         }
         if let Some(number) = last {
             self.node.on_persist_ready(number);
         }
-        last.is_some()
+        Ok(last.is_some())
     }
 
     /// What counts as being on stable storage.
@@ -374,7 +381,9 @@ impl Consensus {
         })
     }
 
-    fn write(&mut self, ready: &mut Ready) -> Result<(), Error> {
+    /// Whether what was written enters a term or votes.
+    fn write(&mut self, ready: &mut Ready) -> Result<bool, Error> {
+        let before = (self.written.term, self.written.vote);
         if let Some(state) = ready.hs() {
             self.hard_state = HardState {
                 term: state.term,
@@ -395,7 +404,7 @@ impl Consensus {
                 .then_some(self.hard_state);
             self.append(&entry, state)?;
         }
-        Ok(())
+        Ok(before != (self.written.term, self.written.vote))
     }
 
     fn append(&mut self, entry: &eraftpb::Entry, state: Option<HardState>) -> Result<(), Error> {

@@ -16,6 +16,9 @@ impl Replica {
             self.machine.apply(pending.batch, pending.appended);
         }
         self.consensus.applied(index, body.as_ref())?;
+        if body.is_some() {
+            self.rounds.restart(self.clock.now());
+        }
         while self
             .sealed
             .front()
@@ -23,6 +26,7 @@ impl Replica {
         {
             let sealed = self.sealed.pop_front().expect("just seen");
             if (sealed.index, sealed.term) == (index, term) {
+                self.own_entry_applied((term, index), sealed.proposed);
                 self.give(sealed.answers, index);
             } else {
                 // Another leader's entry stands in its place.
@@ -100,6 +104,7 @@ impl Replica {
                     self.output.messages.push((member, message));
                     self.await_commit(index);
                 }
+                ReadAsker::Unchanged(number) => self.give_unchanged(number),
                 ReadAsker::Lease(number) => self.answer_lease_question(number),
                 ReadAsker::Local(_) => self.output.reads.push((asker, Ok(()))),
             }

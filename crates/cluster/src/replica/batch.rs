@@ -4,7 +4,6 @@
 //! a burst of `n` commands costs about two flushes, whatever `n` is, and a lone
 //! command costs one.
 
-use engine::Batch;
 use environment::Instant;
 use etcd_api::etcdserverpb::alarm_request::AlarmAction;
 use etcd_api::etcdserverpb::{AlarmRequest, AlarmType};
@@ -19,6 +18,7 @@ pub(super) struct Sealed {
     pub index: u64,
     pub term: u64,
     pub answers: Vec<Answer>,
+    pub proposed: Instant,
     pub deadline: Instant,
 }
 
@@ -169,13 +169,10 @@ impl Replica {
                 self.give(answers, index - 1);
                 return Ok(None);
             }
-            // Another may lead by now, and know better: an entry that says
-            // nothing shows whether that is so.
-            None => Batch {
-                term,
-                index,
-                changes: Vec::new(),
-            },
+            None => {
+                self.confirm_unchanged(answers, index - 1);
+                return Ok(None);
+            }
         };
         let body = batch.encode()?;
         if let Err(error) = self.engine.check(&batch, &body) {
@@ -188,13 +185,16 @@ impl Replica {
             self.fail_answers(answers, &error);
             return Ok(None);
         }
+        let now = self.clock.now();
         self.sealed.push_back(Sealed {
             index,
             term,
             answers,
-            deadline: self.clock.now() + self.patience,
+            proposed: now,
+            deadline: now + self.patience,
         });
         self.consensus.propose(batch, body)?;
+        self.append_round.proposed((term, index));
         Ok(None)
     }
 
@@ -216,7 +216,7 @@ impl Replica {
     /// at the leader.
     pub fn is_idle(&self) -> bool {
         let here = self.open.is_empty() && self.sealed.is_empty() && self.spared.is_empty();
-        here && self.forwarded.is_empty()
+        here && self.unchanged.is_empty() && self.forwarded.is_empty()
     }
 
     /// Something waits to be evaluated, again or for another member, and there

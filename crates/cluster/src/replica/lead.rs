@@ -110,26 +110,33 @@ impl Replica {
     /// still be committed, and is answered when that is known.
     pub(super) fn step_down(&mut self) {
         self.lead = Lead::No;
+        // Before this member's vote for another can leave.
+        self.rounds.withdraw();
         self.machine.demote();
         self.due.clear();
         self.transfer.forget();
         let open = std::mem::take(&mut self.open);
         let spared = std::mem::take(&mut self.spared);
         let held = self.held.take_all();
-        let dropped = open.into_iter().chain(spared).chain(held).collect();
+        let unchanged = self.unchanged.take_all();
+        let dropped = open.into_iter().chain(spared).chain(held).chain(unchanged);
+        let dropped = dropped.collect();
         self.fail_answers(dropped, &apply::changed());
     }
 
     /// Starts a round of reads, if one is due and there is somebody to ask.
     pub(super) fn start_reads(&mut self) {
+        let fresh = self.append_round.take_fresh();
         let ready = self.lead == Lead::Ready;
         let other = self.leader != 0 && self.leader != self.member_id;
         if !ready && !other {
             return;
         }
         if let Some(round) = self.reads.start_round(self.clock.now()) {
-            if ready && self.breaks(Mutant::ReadsWithoutConfirmation) {
-                self.reads.confirm(round, self.engine.applied_index());
+            if ready && self.may_read() {
+                self.reads.confirm(round, self.committed());
+            } else if ready && let Some(place) = fresh {
+                self.append_round.start(round, place);
             } else if ready {
                 self.consensus.read_index(round);
             } else {
@@ -139,14 +146,22 @@ impl Replica {
         }
     }
 
+    /// Nobody need be asked whether this member leads.
+    fn may_read(&self) -> bool {
+        self.holds_read_lease() || self.breaks(Mutant::ReadsWithoutConfirmation)
+    }
+
     /// Nobody waits for ever.
     pub(super) fn give_up(&mut self, now: environment::Instant) {
         let timeout = || Error::Refused(Refusal::Timeout.into());
         self.tend_lease_questions(now);
         self.give_up_transfers(now);
         for asker in self.reads.take_late(now) {
-            if let ReadAsker::Local(_) = asker {
-                self.output.reads.push((asker, Err(timeout())));
+            match asker {
+                ReadAsker::Local(_) => self.output.reads.push((asker, Err(timeout()))),
+                ReadAsker::Unchanged(number) => self.fail_unchanged(number, &timeout()),
+                // They have deadlines of their own.
+                ReadAsker::Member { .. } | ReadAsker::Lease(_) => {}
             }
         }
         let late = self.forwarded.take_late(now);

@@ -22,6 +22,7 @@
 //! and not committed is dropped with the lead.
 
 mod answer;
+mod append_round;
 mod apply;
 mod batch;
 mod commit;
@@ -30,8 +31,11 @@ mod incoming;
 mod lead;
 mod leases;
 mod outgoing;
+mod promise;
 mod removal;
+mod rounds;
 mod transfer;
+mod unchanged;
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -46,21 +50,25 @@ use revisions::{Command, LeaseAnswer, Machine, Reader};
 use crate::peer_message::PeerMessage;
 use crate::raft::consensus::{Consensus, Elections, Progress, Retention};
 use crate::reads::Reads;
-use crate::{Error, Mutant, ReadAsker, Sender};
+use crate::{Error, Mutant, ReadAsker, ReadLease, ReadMode, Sender};
 
 pub use answer::{Answer, Asker, Told};
 pub use leases::LeaseAsker;
 
 pub(crate) use incoming::Waker;
 
+use append_round::AppendRound;
 use commit::Commit;
 use forward::{Forwarded, Held};
 use incoming::Incoming;
 use lead::Lead;
 use leases::LeaseQuestions;
 use outgoing::Outgoing;
+use promise::Promise;
 use removal::Leaving;
+use rounds::Rounds;
 use transfer::Transfer;
+use unchanged::Unchanged;
 
 /// What a replica is started with.
 #[derive(Debug)]
@@ -80,6 +88,8 @@ pub struct ReplicaOptions {
     pub bytes_kept_max: u64,
     /// Bytes of a snapshot's pieces, about.
     pub snapshot_piece_bytes: usize,
+    /// How a leader makes sure of its lead before a read.
+    pub read_mode: ReadMode,
     /// Draws this member's own patience, from one to two election timeouts.
     pub seed: u64,
     /// A rule to break, for the simulation's own tests.
@@ -132,9 +142,16 @@ pub struct Replica {
     /// Of batches refused for want of room: what needs none, in order.
     spared: VecDeque<Answer>,
     reads: Reads,
+    append_round: AppendRound,
+    /// What was evaluated and changes nothing.
+    unchanged: Unchanged,
     forwarded: Forwarded,
     held: Held,
     lease_questions: LeaseQuestions,
+    /// To leaders that were heard.
+    promise: Promise,
+    /// Of voters, to this member.
+    rounds: Rounds,
     transfer: Transfer,
     strict_reconfiguration: bool,
     outgoing: Outgoing,
@@ -187,6 +204,7 @@ impl Replica {
         let members = lead::configuration(&members);
         let elections = elections(&options, member_id);
         let first_number = first_number(&options, recovered.opening);
+        let opening = recovered.opening;
         let retention = Retention {
             entries_max: options.entries_kept_max,
             bytes_max: options.bytes_kept_max,
@@ -195,6 +213,11 @@ impl Replica {
             Consensus::start(elections, retention, engine.clone(), recovered, members)?;
         consensus.mutant = options.mutant;
         let now = clock.now();
+        let mut promise = Promise::new(options.election_timeout, opening, now);
+        if options.mutant == Some(Mutant::VotesAtOnceAfterARestart) {
+            promise.forget();
+        }
+        let published = Arc::new(ReadLease::new(Arc::clone(&clock)));
         let mut replica = Replica {
             member_id,
             machine,
@@ -215,9 +238,13 @@ impl Replica {
             unswept: Vec::new(),
             spared: VecDeque::new(),
             reads: Reads::new(first_number),
+            append_round: AppendRound::default(),
+            unchanged: Unchanged::default(),
             forwarded: Forwarded::new(first_number),
             held: Held::default(),
             lease_questions: LeaseQuestions::new(first_number),
+            promise,
+            rounds: Rounds::new(options.read_mode, published),
             transfer: Transfer::default(),
             strict_reconfiguration: options.strict_reconfiguration,
             outgoing: Outgoing::new(
@@ -270,9 +297,7 @@ impl Replica {
             PeerMessage::Raft(message)
                 if message.from == from && message.get_msg_type() != MessageType::MsgSnapshot =>
             {
-                if let Err(error) = self.consensus.receive(message) {
-                    self.fail(error);
-                }
+                self.step_raft(message);
             }
             PeerMessage::Raft(message) => {
                 tracing::warn!(
@@ -387,7 +412,8 @@ impl Replica {
         self.leave()
     }
 
-    fn send_raft(&mut self, message: raft::eraftpb::Message) {
+    fn send_raft(&mut self, mut message: raft::eraftpb::Message) {
+        self.stamp(&mut message);
         if message.get_msg_type() == MessageType::MsgSnapshot {
             return self.send_snapshot(message);
         }
@@ -414,6 +440,7 @@ impl Replica {
             self.release_reads();
             self.look_at_run_out_leases();
             if !more {
+                self.publish_read_lease();
                 return Ok(());
             }
         }
@@ -456,6 +483,7 @@ impl Replica {
             .chain(self.spared.drain(..));
         let waiting = waiting.chain(self.forwarded.take_all());
         let waiting = waiting.chain(self.held.take_all());
+        let waiting = waiting.chain(self.unchanged.take_all());
         let failed: Vec<Answer> = waiting.map(|answer| answer.failed(&error)).collect();
         self.output.answers.extend(failed);
         self.fail_lease_questions(&error);
@@ -471,6 +499,7 @@ impl Replica {
         self.incoming = None;
         // Nobody will be renewed or revoked here: who waits for it is told.
         self.lead = Lead::No;
+        self.rounds.withdraw();
         self.machine.demote();
     }
 }
@@ -485,11 +514,17 @@ fn first_number(options: &ReplicaOptions, opening: u32) -> u64 {
 
 fn elections(options: &ReplicaOptions, member_id: u64) -> Elections {
     let heartbeat = options.heartbeat_interval.as_nanos().max(1);
-    let ticks = (options.election_timeout.as_nanos() / heartbeat).max(2) as usize;
+    let ticks = options
+        .election_timeout
+        .as_nanos()
+        .div_ceil(heartbeat)
+        .max(2) as usize;
     let mut random = environment::randomness::Random::from_seed(options.seed);
     Elections {
         member_id,
-        patience_ticks: ticks + random.below(ticks as u64) as usize,
+        // The first tick may follow a leader's word at once: with one more, at
+        // least the election timeout has passed.
+        patience_ticks: ticks + 1 + random.below(ticks as u64) as usize,
         election_ticks: ticks,
         heartbeat_ticks: 1,
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::Worker;
 use environment::Clock;
-use environment::simulated::{SimulatedClock, SimulatedDisk};
+use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
 use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use etcd_api::etcdserverpb::request_op::Request;
 use etcd_api::etcdserverpb::{
@@ -18,13 +18,13 @@ use tokio::sync::oneshot;
 use super::*;
 use crate::NodeOptions;
 
-fn replica(clock: &SimulatedClock) -> (Replica, Reader) {
+fn options() -> ReplicaOptions {
     let mut machine = NodeOptions::new("/data").machine;
     machine.engine.segment_bytes = 64 << 10;
     machine.engine.batch_bytes_max = 32 << 10;
     machine.engine.reserve_bytes = 0;
     machine.engine.worker = Worker::Caller;
-    let options = ReplicaOptions {
+    ReplicaOptions {
         machine,
         heartbeat_interval: Duration::from_millis(100),
         election_timeout: Duration::from_secs(1),
@@ -32,12 +32,16 @@ fn replica(clock: &SimulatedClock) -> (Replica, Reader) {
         entries_kept_max: 5000,
         bytes_kept_max: 64 << 20,
         snapshot_piece_bytes: 256 << 10,
+        read_mode: ReadMode::default(),
         seed: 1,
         mutant: None,
-    };
+    }
+}
+
+fn replica(clock: &SimulatedClock) -> (Replica, Reader) {
     let disk = Arc::new(SimulatedDisk::new(1));
     let clock: Arc<dyn Clock> = Arc::new(clock.clone());
-    let mut replica = Replica::open(disk, Path::new("/data"), options, clock).unwrap();
+    let mut replica = Replica::open(disk, Path::new("/data"), options(), clock).unwrap();
     commit(&mut replica);
     assert!(replica.leads(), "alone, it does");
     let reader = replica.reader().clone();
@@ -183,4 +187,45 @@ fn a_lease_s_end_is_counted_once_and_when_it_is_applied() {
     commit(&mut replica);
     assert_eq!(replica.leases_expired(), 1);
     assert!(reader.lease_leases().leases.is_empty());
+}
+
+/// The second of three members, whose log is content with the page cache.
+fn content_voter(disk: &SimulatedDisk) -> Replica {
+    let mut options = options();
+    let member = |id| revisions::Member {
+        id,
+        ..revisions::Member::default()
+    };
+    options.machine.member_id = 2;
+    options.machine.initial_members = (1..=3).map(member).collect();
+    options.machine.engine.durability = engine::Durability::Os;
+    let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::stepped());
+    Replica::open(Arc::new(disk.clone()), Path::new("/data"), options, clock).unwrap()
+}
+
+#[test]
+fn a_vote_is_on_the_device_although_entries_need_not_be() {
+    let disk = SimulatedDisk::new(3);
+    let mut voter = content_voter(&disk);
+    let mut asked = raft::eraftpb::Message::default();
+    asked.set_msg_type(MessageType::MsgRequestVote);
+    (asked.from, asked.to, asked.term) = (1, 2, 7);
+    (asked.index, asked.log_term) = (100, 6);
+    voter.receive(1, PeerMessage::Raft(asked));
+    let mut voted = false;
+    for _ in 0..3 {
+        voter.run();
+        let engine = voter.reader().engine().clone();
+        engine.work();
+        voter.persisted(Ok(engine.durable()));
+        voter.run();
+        voted |= voter.take_output().messages.iter().any(|(_, message)| {
+            matches!(message, PeerMessage::Raft(it)
+                if it.get_msg_type() == MessageType::MsgRequestVoteResponse && !it.reject)
+        });
+    }
+    assert!(voted, "it has not voted in term 7");
+    disk.crash();
+    let disk = disk.restart(Restart::nothing_kept());
+    assert_eq!(content_voter(&disk).term(), 7);
 }

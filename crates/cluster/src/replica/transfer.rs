@@ -133,6 +133,7 @@ impl Replica {
         if self.lead != Lead::No
             && self.open.is_empty()
             && self.spared.is_empty()
+            && self.unchanged.is_empty()
             && let Some(to) = self.transfer.wanted.take()
         {
             tracing::info!(to = format!("{to:x}"), "the lead is handed over");

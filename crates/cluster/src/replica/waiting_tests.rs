@@ -99,6 +99,8 @@ fn it_votes_for_who_asks_and_once_in_a_term() {
     replica.fail(Error::Stopped);
     replica.machine().close().unwrap();
     let mut replica = waiting(&disk, &clock);
+    // So long it may owe a leader of the life before its silence.
+    clock.advance(Duration::from_secs(2));
     replica.receive(2, PeerMessage::Raft(request(2)));
     replica.run();
     let messages = replica.take_output().messages;

@@ -139,6 +139,7 @@ static TABLE: &[Flag] = &[
     served("auto-compaction-retention", Text, "0", "history kept by automatic compaction: a duration (hours without unit), or a number of revisions; 0 is off"),
     served("unsafe-no-fsync", Boolean, "false", "etcd's name for --durability=os"),
     served("durability", Text, "durable", "durable: answer when it is on the device; os: when the kernel has it, which a power cut loses"),
+    served("read-mode", Text, "read-index", "read-index: a leader asks a majority before a linearizable read; lease: not while its lease holds, believing that members' clocks run at rates that differ by less than 10 %, that none stands still while its machine goes on elsewhere (a virtual machine frozen or moved)"),
     served("memory-bytes-max", Unsigned, "0", "bytes of memory that keys may take before writes are refused; 0 is three quarters of the machine's or the container's"),
     served("segment-bytes", Unsigned, "67108864", "bytes of a log segment, a power of two from 1 MiB to 128 MiB"),
     // Clustering

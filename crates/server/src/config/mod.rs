@@ -24,6 +24,7 @@ mod values;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use cluster::ReadMode;
 pub use error::Error;
 pub use founders::Founder;
 pub use gather::{Surroundings, resolve};
@@ -103,6 +104,8 @@ pub struct Config {
     pub auto_compaction: Option<AutoCompaction>,
     /// When a write counts as done.
     pub durability: Durability,
+    /// How a leader makes sure of its lead before a linearizable read.
+    pub read_mode: ReadMode,
     /// Size of a log segment.
     pub segment_bytes: u64,
     /// Memory that keys may take before writes are refused.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::flags::{Flag, Kind};
 use super::gather::Gathered;
 use super::{
-    AutoCompaction, Config, Durability, Error, LogConfig, LogFormat, LogOutput, Place, Url,
-    founders, urls, values,
+    AutoCompaction, Config, Durability, Error, LogConfig, LogFormat, LogOutput, Place, ReadMode,
+    Url, founders, urls, values,
 };
 
 /// etcd's default quota.
@@ -59,6 +59,7 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         slow_request: duration(&gathered, "warning-unary-request-duration")?,
         auto_compaction: auto_compaction(&gathered)?,
         durability: durability(&mut gathered)?,
+        read_mode: read_mode(&gathered)?,
         segment_bytes: segment_bytes(&gathered)?,
         memory_bytes_max: memory_bytes_max(&gathered)?,
         gateway: boolean(&gathered, "enable-grpc-gateway")?,
@@ -300,6 +301,12 @@ fn durability(gathered: &mut Gathered) -> Result<Durability, Error> {
         return Ok(Durability::Os);
     }
     Ok(asked)
+}
+
+fn read_mode(gathered: &Gathered) -> Result<ReadMode, Error> {
+    let text = gathered.text("read-mode");
+    let mode = text.parse();
+    mode.map_err(|()| Error::bad("read-mode", text, "write read-index or lease"))
 }
 
 fn log(gathered: &Gathered) -> Result<LogConfig, Error> {

@@ -308,6 +308,7 @@ fn impossible_values_are_refused_with_a_remedy() {
         (&["--log-format=xml"], "json or console"),
         (&["--metrics=all"], "basic or extensive"),
         (&["--durability=maybe"], "durable or os"),
+        (&["--read-mode=local"], "read-index or lease"),
         (&["--segment-bytes=65537"], "power of two"),
         (&["--segment-bytes=1000"], "128 MiB"),
         (&["--segment-bytes=268435456"], "128 MiB"),
@@ -374,6 +375,12 @@ fn the_weaker_promise_is_named_in_a_warning() {
             "{words:?}"
         );
     }
+}
+
+#[test]
+fn reads_ask_a_majority_unless_a_lease_is_asked_for() {
+    assert_eq!(config(&[]).read_mode, ReadMode::ReadIndex);
+    assert_eq!(config(&["--read-mode=lease"]).read_mode, ReadMode::Lease);
 }
 
 #[test]

@@ -109,6 +109,7 @@ fn server(backend: &Backend) -> Vec<Row> {
         gauge("etcd_disk_defrag_inflight", "Defragmentations under way.", &metrics.defragmenting),
         gauge("etcd_debugging_auth_revision", "Revision of users and roles.", 1u64),
         gauge("inkstone_connections", "Open connections.", &metrics.connections),
+        gauge("inkstone_read_lease", "1: reads here ask nobody at present.", backend.node.has_read_lease()),
         gauge("inkstone_durable", "1: answered when on the device; 0: when in the page cache.", config.durability == Durability::Durable),
     ]
 }
