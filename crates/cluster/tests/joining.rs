@@ -168,6 +168,7 @@ async fn remove(cluster: &Cluster, by: usize, number: usize) {
     for _ in 0..300 {
         match node.execute(remove.clone()).await {
             Ok(_) => return,
+            Err(Error::Removed { .. }) if by == number => return,
             Err(error) => eprintln!("again: {error}"),
         }
         if node.reader().is_removed(id) {
