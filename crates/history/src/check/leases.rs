@@ -32,12 +32,10 @@ impl<'a> Leases<'a> {
         let mut leases = Leases::default();
         for operation in &case.history.operations {
             match operation.request {
-                Request::Grant { lease, seconds } => {
-                    // Unanswered it may have been granted, no earlier than that.
+                Request::Grant { lease, seconds } if may_have_happened(operation) => {
+                    // Unanswered it was granted no earlier than that.
                     let seconds = operation.answer().map_or(seconds, |it| it.seconds);
-                    if operation.answer().is_some() || operation.is_unknown() {
-                        leases.lives(case, lease, operation, seconds);
-                    }
+                    leases.lives(case, lease, operation, seconds);
                 }
                 Request::Renew { lease } => {
                     if let Some(answer) = operation.answer().filter(|it| it.succeeded) {
@@ -48,11 +46,9 @@ impl<'a> Leases<'a> {
                         }
                     }
                 }
-                Request::Revoke { lease } => {
-                    if operation.answer().is_some() || operation.is_unknown() {
-                        let lease = leases.all.entry(lease).or_default();
-                        lease.revocations.push(operation);
-                    }
+                Request::Revoke { lease } if may_have_happened(operation) => {
+                    let lease = leases.all.entry(lease).or_default();
+                    lease.revocations.push(operation);
                 }
                 _ => {}
             }
@@ -159,6 +155,10 @@ impl<'a> Leases<'a> {
             }
         }
     }
+}
+
+fn may_have_happened(operation: &Operation) -> bool {
+    operation.answer().is_some() || operation.is_unknown()
 }
 
 fn tell(case: &mut Case<'_>, text: String, operations: &[&Operation], witness: Option<Witness>) {
