@@ -92,7 +92,7 @@ impl<'a> Leases<'a> {
                 "lease {id} ended at revision {} at least {short:.3} s too early",
                 entry.revision
             );
-            tell(case, text, &[renewal], Some(witness));
+            tell(case, text, &[renewal], Some((known, witness)));
         }
         true
     }
@@ -145,7 +145,7 @@ impl<'a> Leases<'a> {
                 && known < renewal.called
             {
                 let text = format!("lease {id} was renewed after its keys had gone");
-                tell(case, text, &[renewal], Some(witness));
+                tell(case, text, &[renewal], Some((known, witness)));
             }
             let revoked = lease.revocations.iter().filter(|it| it.answer().is_some());
             let revoked: Vec<&Operation> = revoked.copied().collect();
@@ -161,14 +161,19 @@ fn may_have_happened(operation: &Operation) -> bool {
     operation.answer().is_some() || operation.is_unknown()
 }
 
-fn tell(case: &mut Case<'_>, text: String, operations: &[&Operation], witness: Option<Witness>) {
+fn tell(
+    case: &mut Case<'_>,
+    text: String,
+    operations: &[&Operation],
+    witness: Option<(Moment, Witness)>,
+) {
     let mut all: Vec<_> = operations.iter().map(|it| evidence(it)).collect();
     match witness {
-        Some(Witness::Operation(index)) => all.push(evidence(&case.history.operations[index])),
-        Some(Witness::Watch(index)) => {
+        Some((_, Witness::Operation(index))) => all.push(evidence(&case.history.operations[index])),
+        Some((at, Witness::Watch(index))) => {
             let watch = &case.history.watches[index];
             let what = format!("client {} saw it in a watch", watch.client);
-            all.push((watch.called, watch.called, what));
+            all.push((at, at, what));
         }
         None => {}
     }
