@@ -43,6 +43,7 @@ use std::{
     time::Duration,
 };
 
+use clap::ValueEnum;
 use environment::randomness::Random;
 use history::{History, Violation};
 use tokio::task::JoinSet;
@@ -52,6 +53,7 @@ use crate::{
     process::{Outcome, inkstone_binary, root},
 };
 use cross_check::Verdict;
+use kinds::Kind;
 use recorder::Recorder;
 use rounds::Scene;
 use trial::{Ground, Trial};
@@ -83,6 +85,9 @@ pub struct Options {
     /// takes those of `--server`
     #[arg(long)]
     broken: bool,
+    /// Only these faults, comma-separated; to find out which one it was
+    #[arg(long, value_name = "FAULT", value_delimiter = ',')]
+    only: Vec<Kind>,
     /// Where the history goes [default: target/faults/history-SEED.jsonl]
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
@@ -140,6 +145,11 @@ fn command(options: &Options) -> String {
     if options.broken {
         command.push_str(" --broken");
     }
+    if !options.only.is_empty() {
+        let only = options.only.iter().filter_map(Kind::to_possible_value);
+        let only: Vec<String> = only.map(|it| it.get_name().to_owned()).collect();
+        command.push_str(&format!(" --only {}", only.join(",")));
+    }
     if let Some(server) = &options.server {
         command.push_str(&format!(" --server {}", server.display()));
     }
@@ -151,7 +161,9 @@ fn rehearse(options: &Options, binary: &Path, ground: &Ground, other: Option<&Pa
     let recorder = Arc::new(Recorder::new());
     let runtime = tokio::runtime::Runtime::new()?;
     let ended = runtime.block_on(async {
-        let trial = Trial::begin(binary, ground).await?;
+        let trial = Trial::begin(binary, ground, &recorder).await?;
+        let missing = || trial.missing.lock().expect("no holder panics");
+        missing().keep_only(&options.only);
         let ended = tokio::select! {
             ended = perform(options, &trial, &recorder) => ended,
             _ = tokio::signal::ctrl_c() => Err("interrupted".into()),

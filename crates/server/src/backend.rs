@@ -168,7 +168,8 @@ impl Backend {
 
     /// Whether the cluster has let this member go.
     pub(crate) fn is_removed(&self) -> bool {
-        self.reader().is_removed(self.identity.member)
+        let ended = self.node.refuses_writes();
+        matches!(ended, Some(cluster::Error::Removed { .. }))
     }
 
     /// Whether this member receives everything and votes on nothing.

@@ -10,6 +10,7 @@ use revisions::Member;
 use tracing::{info, warn};
 
 use crate::config::{Config, Durability, Url};
+use crate::introduction::Introduced;
 use crate::membership::Membership;
 use crate::{Error, identity, introduction, listen};
 
@@ -32,6 +33,8 @@ pub(crate) fn node_options(config: &Config) -> NodeOptions {
     // The member that is asked looks at its own connections, as etcd does
     // (reconfiguration.rs).
     options.strict_reconfiguration = false;
+    options.entries_kept_max = config.entries_kept_max;
+    options.bytes_kept_max = config.bytes_kept_max;
     options
 }
 
@@ -56,26 +59,18 @@ pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun
     let mut door = PeerDoor::default();
     loop {
         let found = Membership::find(disk, directory)?;
-        let membership = match &found {
-            Some(membership) => membership.clone(),
+        let introduced = match &found {
+            Some(membership) => Introduced::from(membership.clone()),
             None => introduction::introduce(config, holds_data(disk, directory))?,
         };
-        let begins = found.is_none();
-        let began_alone = membership.identity.stands_alone();
-        if !begins && !began_alone && !holds_data(disk, directory) {
-            return Err(not_in_its_data(config, membership.identity.member));
-        }
-        let mut alone = began_alone && !config.awaits_peers;
-        let mut node = match alone {
-            true => start_alone(options, &membership)?,
-            false => start_member(config, options, &membership, begins, door.open(config)?)?,
+        let beginning = Beginning {
+            config,
+            options,
+            membership: &introduced.membership,
+            begins: found.is_none(),
         };
-        if alone && node.reader().members().len() > 1 {
-            // Others have joined it since it began.
-            node.stop();
-            alone = false;
-            node = start_member(config, options, &membership, begins, door.open(config)?)?;
-        }
+        let (node, alone) = beginning.start(introduced.others, &mut door)?;
+        let membership = introduced.membership;
         // Before the node had the directory's lock, another server may have
         // had it, begun the directory, and gone.
         if Membership::find(disk, directory)? != found {
@@ -111,13 +106,6 @@ fn holds_data(disk: &dyn Disk, directory: &Path) -> bool {
         .any(|name| ends.iter().any(|end| name.ends_with(end)))
 }
 
-fn not_in_its_data(config: &Config, member: u64) -> Error {
-    Error::NotInItsData {
-        directory: config.data_directory.clone(),
-        member,
-    }
-}
-
 /// The member's socket for others: one, however often the start is tried.
 #[derive(Default)]
 struct PeerDoor(Option<Vec<TcpListener>>);
@@ -135,54 +123,92 @@ impl PeerDoor {
     }
 }
 
-/// A cluster of one, where nobody listens for others.
-fn start_alone(options: &NodeOptions, membership: &Membership) -> Result<Node, Error> {
-    let mut options = options.clone();
-    options.machine.member_id = membership.identity.member;
-    options.machine.initial_members = vec![Member {
-        id: membership.identity.member,
-        peer_urls: membership.peer_urls.clone(),
-        ..Member::default()
-    }];
-    Ok(Node::start(options)?)
+/// A start whose member is known.
+struct Beginning<'a> {
+    config: &'a Config,
+    options: &'a NodeOptions,
+    membership: &'a Membership,
+    /// The directory has no file `MEMBER` yet.
+    begins: bool,
 }
 
-/// One of several. The flags say who begins the cluster, only as long as it
-/// has not begun: afterwards the log knows the members.
-fn start_member(
-    config: &Config,
-    options: &NodeOptions,
-    membership: &Membership,
-    begins: bool,
-    listeners: Vec<TcpListener>,
-) -> Result<Node, Error> {
-    let identity = membership.identity;
-    let mut options = options.clone();
-    options.machine.member_id = identity.member;
-    let founds = begins && !config.joins;
-    options.machine.initial_members = if founds { founders(config) } else { Vec::new() };
-    options.heartbeat_interval = config.heartbeat_interval;
-    options.election_timeout = config.election_timeout;
-    options.read_mode = config.read_mode;
-    let network = Network {
-        cluster_id: identity.cluster,
-        listeners,
-        contacts: Vec::new(),
-    };
-    let node = Node::start_member(options, network)?;
-    let members = node.reader().members();
-    if members.is_removed(identity.member) {
+impl Beginning<'_> {
+    /// The node, and whether it is its cluster and nobody can come to it. A
+    /// member that joins talks to `contacts`.
+    fn start(&self, contacts: Vec<Member>, door: &mut PeerDoor) -> Result<(Node, bool), Error> {
+        let (disk, directory) = (&*self.options.disk, &self.config.data_directory);
+        let began_alone = self.membership.identity.stands_alone();
+        if !self.begins && !began_alone && !holds_data(disk, directory) {
+            return Err(self.not_in_its_data());
+        }
+        if began_alone && !self.config.awaits_peers {
+            let node = self.start_alone()?;
+            if node.reader().members().len() == 1 {
+                return Ok((node, true));
+            }
+            // Others have joined it since it began.
+            node.stop();
+        }
+        let asked = !contacts.is_empty();
+        let node = self.start_member(contacts, door.open(self.config)?)?;
+        if asked || !node.reader().members().is_empty() {
+            return Ok((node, false));
+        }
+        // It has joined, and ended before anybody told it anything.
         node.stop();
-        return Err(Error::Removed {
-            member: identity.member,
-        });
+        let contacts = introduction::contacts(self.config, self.membership)?;
+        let node = self.start_member(contacts, door.open(self.config)?)?;
+        Ok((node, false))
     }
-    // A member that joins knows nobody until the others have told it everything.
-    if !members.is_empty() && members.get(identity.member).is_none() {
-        node.stop();
-        return Err(not_in_its_data(config, identity.member));
+
+    /// A cluster of one, where nobody listens for others.
+    fn start_alone(&self) -> Result<Node, Error> {
+        let mut options = self.options.clone();
+        options.machine.member_id = self.membership.identity.member;
+        options.machine.initial_members = vec![Member {
+            id: self.membership.identity.member,
+            peer_urls: self.membership.peer_urls.clone(),
+            ..Member::default()
+        }];
+        Ok(Node::start(options)?)
     }
-    Ok(node)
+
+    /// One of several. The flags say who begins the cluster, only as long as it
+    /// has not begun: afterwards the log knows the members.
+    fn start_member(
+        &self,
+        contacts: Vec<Member>,
+        listeners: Vec<TcpListener>,
+    ) -> Result<Node, Error> {
+        let (config, identity) = (self.config, self.membership.identity);
+        let mut options = self.options.clone();
+        options.machine.member_id = identity.member;
+        let founds = self.begins && !config.joins;
+        options.machine.initial_members = if founds { founders(config) } else { Vec::new() };
+        options.heartbeat_interval = config.heartbeat_interval;
+        options.election_timeout = config.election_timeout;
+        options.read_mode = config.read_mode;
+        let network = Network {
+            cluster_id: identity.cluster,
+            listeners,
+            contacts,
+        };
+        let node = Node::start_member(options, network)?;
+        let members = node.reader().members();
+        // A member that joins knows nobody until the others have told it everything.
+        if !members.is_empty() && members.get(identity.member).is_none() {
+            node.stop();
+            return Err(self.not_in_its_data());
+        }
+        Ok(node)
+    }
+
+    fn not_in_its_data(&self) -> Error {
+        Error::NotInItsData {
+            directory: self.config.data_directory.clone(),
+            member: self.membership.identity.member,
+        }
+    }
 }
 
 fn founders(config: &Config) -> Vec<Member> {

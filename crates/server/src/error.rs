@@ -73,6 +73,15 @@ pub enum Error {
         /// The member.
         member: u64,
     },
+    /// A member that has joined, and ended before it was told anything.
+    #[error(
+        "the member {member:x} has joined its cluster and has received nothing yet: start it with \
+         the --initial-cluster and --initial-cluster-state=existing of its first start"
+    )]
+    Unfilled {
+        /// The member.
+        member: u64,
+    },
     /// A member that joins has to know who is there.
     #[error(
         "cannot fetch cluster info from peer urls: could not retrieve cluster information from \
@@ -107,10 +116,19 @@ pub enum Error {
     },
     /// The store cannot be opened.
     #[error("{0}; see --data-dir")]
-    Node(#[from] cluster::Error),
+    Node(cluster::Error),
     /// The system gives no thread or runtime.
     #[error("cannot start a thread: {0}")]
     Threads(io::Error),
+}
+
+impl From<cluster::Error> for Error {
+    fn from(error: cluster::Error) -> Error {
+        match error {
+            cluster::Error::Removed { member } => Error::Removed { member },
+            error => Error::Node(error),
+        }
+    }
 }
 
 /// What to do when nobody can listen somewhere.

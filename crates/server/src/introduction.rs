@@ -30,21 +30,53 @@ const NEW_PATIENCE: Duration = Duration::from_secs(1);
 /// Who joins needs an answer, and waits longer for it.
 const JOIN_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Who this member is, and whom it will meet.
+#[derive(Debug)]
+pub(crate) struct Introduced {
+    pub(crate) membership: Membership,
+    /// The others, for a member that joins: it does not know them by itself.
+    pub(crate) others: Vec<Member>,
+}
+
+impl From<Membership> for Introduced {
+    fn from(membership: Membership) -> Introduced {
+        Introduced {
+            membership,
+            others: Vec::new(),
+        }
+    }
+}
+
 /// Who this member is, of a directory without its file `MEMBER`: one that is
 /// empty, or in which a crash came between the first data and the file.
-pub(crate) fn introduce(config: &Config, holds_data: bool) -> Result<Membership, Error> {
+pub(crate) fn introduce(config: &Config, holds_data: bool) -> Result<Introduced, Error> {
     let described = Membership::of(config)?;
     if config.joins {
         let (rosters, reasons) = ask(config, JOIN_PATIENCE)?;
-        let membership = joined(config, &rosters, &reasons)?;
-        refuse_if_known(membership.identity.member, &rosters, holds_data)?;
-        return Ok(membership);
+        let introduced = joined(config, &rosters, &reasons)?;
+        refuse_if_known(introduced.membership.identity.member, &rosters, holds_data)?;
+        return Ok(introduced);
     }
     if !described.identity.stands_alone() {
         let (rosters, _) = ask(config, NEW_PATIENCE)?;
         refuse_if_known(described.identity.member, &rosters, holds_data)?;
     }
-    Ok(described)
+    Ok(described.into())
+}
+
+/// Whom a member meets that has joined and has heard of nobody yet.
+pub(crate) fn contacts(config: &Config, membership: &Membership) -> Result<Vec<Member>, Error> {
+    let member = membership.identity.member;
+    if !config.joins {
+        return Err(Error::Unfilled { member });
+    }
+    let (rosters, reasons) = ask(config, JOIN_PATIENCE)?;
+    refuse_if_known(member, &rosters, true)?;
+    let introduced = joined(config, &rosters, &reasons)?;
+    match introduced.membership == *membership {
+        true => Ok(introduced.others),
+        false => Err(Error::Unfilled { member }),
+    }
 }
 
 /// What the other members of `--initial-cluster` say, the newest first, and why
@@ -89,17 +121,22 @@ fn was_up(member: &Member) -> bool {
 }
 
 /// The newcomer's place in the newest roster that fits what the flags list.
-fn joined(config: &Config, rosters: &[Roster], reasons: &[String]) -> Result<Membership, Error> {
+fn joined(config: &Config, rosters: &[Roster], reasons: &[String]) -> Result<Introduced, Error> {
     let mut misfit = None;
     for roster in rosters {
         match place(config, roster) {
             Ok(member) => {
-                return Ok(Membership {
+                let others = roster.members.iter().filter(|other| other.id != member.id);
+                let membership = Membership {
                     identity: Identity {
                         member: member.id,
                         cluster: roster.cluster_id,
                     },
                     peer_urls: member.peer_urls.clone(),
+                };
+                return Ok(Introduced {
+                    membership,
+                    others: others.cloned().collect(),
                 });
             }
             // Of the newest.
@@ -210,7 +247,9 @@ mod tests {
         let old = roster(1, vec![member(1, "a"), member(2, "b")]);
         let new = roster(2, three(""));
         for rosters in [vec![new.clone(), old.clone()], vec![old, new]] {
-            let found = joined(&config, &rosters, &[]).unwrap();
+            let introduced = joined(&config, &rosters, &[]).unwrap();
+            assert_eq!(introduced.others, three("")[..2]);
+            let found = introduced.membership;
             assert_eq!(
                 found.identity,
                 Identity {

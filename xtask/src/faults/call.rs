@@ -238,7 +238,7 @@ async fn swap(channel: Channel, request: &Request) -> Result<Answer, Status> {
     };
     let answer = KvClient::new(channel).txn(txn).await?.into_inner();
     Ok(Answer {
-        revision: revision(answer.header.clone())?,
+        revision: revision(answer.header)?,
         succeeded: answer.succeeded,
         versions: seen(&answer),
         seconds: 0,

@@ -9,10 +9,11 @@ use std::{
 };
 
 use environment::randomness::Random;
+use history::Request;
 use rustix::fs::{FallocateFlags, fallocate};
-use tokio::sync::OwnedMutexGuard;
+use tokio::{sync::OwnedMutexGuard, time::Instant};
 
-use super::{clock::FASTER_PERCENT_MAX, kinds::Kind, links::MEMBERS, trial::Trial};
+use super::{call::Caller, clock::FASTER_PERCENT_MAX, kinds::Kind, links::MEMBERS, trial::Trial};
 use crate::process::Outcome;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -172,7 +173,8 @@ async fn slow_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome
     Ok(true)
 }
 
-/// A file takes all the room that is left.
+/// A file takes all the room that is left, and large values ask for more: a log
+/// has some segments in store.
 async fn full_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
     let ballast = trial.members[member].root.join("ballast");
     if ballast.exists() {
@@ -180,9 +182,31 @@ async fn full_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome
     }
     trial.excuse(member);
     fill(&ballast)?;
-    some_time(random, 500, 6_000).await;
+    let length = MILLISECOND * (1_000 + random.below(6_000)) as u32;
+    write_much(trial, member, length, random).await;
     std::fs::remove_file(&ballast)?;
     Ok(true)
+}
+
+/// Puts large values to one key, through any member, for so long.
+async fn write_much(trial: &Trial, member: usize, length: Duration, random: &mut Random) {
+    const CLIENT: u32 = 400;
+    let client = CLIENT + member as u32;
+    let mut caller = Caller::new(client, &trial.members, &trial.recorder);
+    let end = Instant::now() + length;
+    while Instant::now() < end {
+        // Never the same twice, whichever fault this is.
+        let moment = trial.recorder.moment();
+        let bytes = 64 << 10 | random.below(256 << 10);
+        let put = Request::Put {
+            key: format!("large/{member}"),
+            value: format!("{client}.{moment}.{bytes}"),
+            lease: 0,
+            previous: false,
+        };
+        caller.call(put, MILLISECOND * 1_500, random).await;
+        tokio::time::sleep(20 * MILLISECOND).await;
+    }
 }
 
 fn fill(ballast: &Path) -> Outcome {

@@ -3,7 +3,7 @@
 use environment::randomness::Random;
 
 /// One way for things to go wrong; it heals by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Kind {
     /// kill -9 of any member, and a start some time later.
     Kill,
@@ -101,12 +101,23 @@ impl Missing {
         self.0.push((kind, why));
     }
 
+    /// Leaves out what was not asked for; nothing asked for is everything.
+    pub fn keep_only(&mut self, only: &[Kind]) {
+        let unwanted = |kind: &Kind| !only.is_empty() && !only.contains(kind);
+        let unwanted = Kind::ALL.into_iter().filter(unwanted);
+        self.0
+            .extend(unwanted.map(|kind| (kind, "not among --only")));
+    }
+
     /// One to three kinds that go wrong at about the same time.
     pub fn draw(&self, random: &mut Random) -> Vec<Kind> {
         let possible: Vec<Kind> = Kind::ALL
             .into_iter()
             .filter(|kind| self.0.iter().all(|(missing, _)| missing != kind))
             .collect();
+        if possible.is_empty() {
+            return Vec::new();
+        }
         let many = [1, 1, 2, 2, 2, 3][random.below(6) as usize];
         (0..many).map(|_| *random.pick(&possible)).collect()
     }
@@ -115,6 +126,16 @@ impl Missing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_is_asked_for_is_drawn() {
+        let mut missing = Missing::default();
+        missing.keep_only(&[Kind::Kill]);
+        let mut random = Random::from_seed(7);
+        assert!(missing.draw(&mut random).iter().all(|it| *it == Kind::Kill));
+        missing.leave_out(Kind::Kill, "a test");
+        assert_eq!(missing.draw(&mut random), []);
+    }
 
     #[test]
     fn a_seed_draws_the_same_faults_and_never_a_missing_one() {

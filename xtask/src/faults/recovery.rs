@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use environment::randomness::Random;
-use history::Request;
+use history::{Outcome as Known, Request};
 use tokio::time::Instant;
 
 use super::{call::Caller, links::MEMBERS, recorder::Recorder, trial::Trial};
@@ -38,8 +38,19 @@ impl Probe {
     pub async fn everybody(&mut self, trial: &Trial) -> Outcome<i64> {
         let deadline = Instant::now() + PATIENCE;
         let mut newest = 0;
-        for member in 0..MEMBERS {
-            newest = self.write(trial, member, deadline).await?;
+        let mut waiting: Vec<usize> = (0..MEMBERS).collect();
+        while let Some(&first) = waiting.first() {
+            trial.look_after_members()?;
+            for member in std::mem::take(&mut waiting) {
+                match self.write(trial, member).await? {
+                    Some(revision) => newest = newest.max(revision),
+                    None => waiting.push(member),
+                }
+            }
+            if !waiting.is_empty() {
+                self.patience(trial, first, deadline, "takes no write")?;
+                tokio::time::sleep(STEP).await;
+            }
         }
         for member in 0..MEMBERS {
             self.wait_for(trial, member, newest, deadline).await?;
@@ -47,22 +58,25 @@ impl Probe {
         Ok(newest)
     }
 
-    async fn write(&mut self, trial: &Trial, member: usize, deadline: Instant) -> Outcome<i64> {
-        loop {
-            trial.look_after_members()?;
-            self.number += 1;
-            let put = Request::Put {
-                key: format!("probe/{member}"),
-                value: format!("probe {member}.{}.0", self.number),
-                lease: 0,
-                previous: false,
-            };
-            if let Some(revision) = self.call(member, put).await {
-                return Ok(revision);
+    /// One try; the revision that the write got.
+    async fn write(&mut self, trial: &Trial, member: usize) -> Outcome<Option<i64>> {
+        self.number += 1;
+        let put = Request::Put {
+            key: format!("probe/{member}"),
+            value: format!("probe {member}.{}.0", self.number),
+            lease: 0,
+            previous: false,
+        };
+        let caller = &mut self.callers[member];
+        let called = caller.call(put, CALL_TIME, &mut self.random).await;
+        match called.map(|operation| operation.outcome) {
+            Some(Known::Done(answer)) => return Ok(Some(answer.revision)),
+            Some(Known::Unknown(words) | Known::Refused(words)) => {
+                trial.mend(member, &words).await?;
             }
-            self.patience(trial, member, deadline, "takes no write")?;
-            tokio::time::sleep(STEP).await;
+            None => {}
         }
+        Ok(None)
     }
 
     async fn wait_for(

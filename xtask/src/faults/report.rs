@@ -38,7 +38,7 @@ pub fn tables(trial: &Trial, recorder: &Recorder) -> String {
     let rest = write!(
         text,
         "\n{:.0} s, {} events watched, {} MiB between members, {} readings of clocks of their own, \
-         {} members ended by themselves on a full disk",
+         {} times a member had to be restarted after its disk was full",
         recorder.elapsed().as_secs_f64(),
         recorder.events.load(Ordering::Relaxed),
         trial.links.carried_bytes.load(Ordering::Relaxed) >> 20,

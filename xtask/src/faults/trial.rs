@@ -13,8 +13,10 @@ use std::{
 };
 
 use etcd_api::etcdserverpb::{
-    MoveLeaderRequest, StatusRequest, StatusResponse, maintenance_client::MaintenanceClient,
+    AlarmRequest, MoveLeaderRequest, StatusRequest, StatusResponse, alarm_request::AlarmAction,
+    maintenance_client::MaintenanceClient,
 };
+use tokio::time::timeout;
 
 use super::{
     call::dial,
@@ -22,6 +24,7 @@ use super::{
     kinds::{Kind, Missing},
     links::{Links, MEMBERS},
     member::{Home, Member, Plan},
+    recorder::Recorder,
 };
 use crate::{
     power_cut::volume::{self, Volume},
@@ -46,9 +49,10 @@ pub struct Ground {
 pub struct Trial {
     pub members: Vec<Arc<Member>>,
     pub links: Arc<Links>,
+    pub recorder: Arc<Recorder>,
     /// Held by whoever stops and starts a member.
     pub hands: [Arc<tokio::sync::Mutex<()>>; MEMBERS],
-    /// Members whose disk was full since they were last looked at.
+    /// Members whose disk was full since they were started.
     excused: [AtomicBool; MEMBERS],
     /// What is not tried here.
     pub missing: Mutex<Missing>,
@@ -56,7 +60,7 @@ pub struct Trial {
     pub done: Mutex<BTreeMap<Kind, u64>>,
     /// What goes wrong now.
     pub now: Mutex<Vec<Kind>>,
-    /// Members that ended by themselves because their disk was full.
+    /// Members that ended, or had to be restarted, because their disk was full.
     pub ended_for_want_of_room: Mutex<u64>,
 }
 
@@ -128,7 +132,11 @@ fn ports(many: usize) -> Outcome<Vec<u16>> {
 
 impl Trial {
     /// A new cluster, started.
-    pub async fn begin(binary: &Path, ground: &Ground) -> Outcome<Arc<Trial>> {
+    pub async fn begin(
+        binary: &Path,
+        ground: &Ground,
+        recorder: &Arc<Recorder>,
+    ) -> Outcome<Arc<Trial>> {
         let ports = ports(2 * MEMBERS)?;
         let mut doors = Vec::new();
         let mut urls = Vec::new();
@@ -161,6 +169,7 @@ impl Trial {
         let trial = Arc::new(Trial {
             members,
             links,
+            recorder: Arc::clone(recorder),
             hands: Default::default(),
             excused: Default::default(),
             missing: Mutex::new(ground.missing.clone()),
@@ -176,12 +185,14 @@ impl Trial {
 
     /// Starts a member that does not run.
     pub fn start(&self, member: usize) -> Outcome {
+        self.excused[member].store(false, Ordering::SeqCst);
         let process = self.members[member].start()?;
         self.links.set_process(member, process);
         Ok(())
     }
 
-    /// A member whose disk is full may end by itself.
+    /// A member whose disk was full may end or fail for as long as this process
+    /// lives: it may find out late that it has no room.
     pub fn excuse(&self, member: usize) {
         self.excused[member].store(true, Ordering::SeqCst);
     }
@@ -189,7 +200,7 @@ impl Trial {
     /// Nobody may have ended but by our hand; who had no room is started again.
     pub fn look_after_members(&self) -> Outcome {
         for (index, member) in self.members.iter().enumerate() {
-            let excused = self.excused[index].swap(false, Ordering::SeqCst);
+            let excused = self.excused[index].load(Ordering::SeqCst);
             let (is_gone, how) = member.reap()?;
             if !is_gone {
                 continue;
@@ -224,6 +235,31 @@ impl Trial {
         ours
     }
 
+    /// What an operator does about a member's words: one whose log has failed is
+    /// restarted, and an alarm is taken back once there is room. Only a member
+    /// whose disk was full may say so.
+    pub async fn mend(&self, member: usize, words: &str) -> Outcome {
+        if words.contains("database space exceeded") {
+            let asked = disarm(&self.members[member]);
+            // Others may have to be mended first.
+            drop(timeout(STATUS_TIME, asked).await);
+        }
+        if !words.contains("restart the node") {
+            return Ok(());
+        }
+        if !self.excused[member].load(Ordering::SeqCst) {
+            let name = self.members[member].name;
+            return Err(format!("member {name} wants a restart: {words}").into());
+        }
+        self.members[member].kill()?;
+        self.start(member)?;
+        *self
+            .ended_for_want_of_room
+            .lock()
+            .expect("no holder panics") += 1;
+        Ok(())
+    }
+
     /// What a member says of itself.
     pub async fn status(&self, member: usize) -> Option<StatusResponse> {
         let ask = async {
@@ -232,7 +268,7 @@ impl Trial {
             let answer = client.status(StatusRequest {}).await.ok()?;
             Some(answer.into_inner())
         };
-        tokio::time::timeout(STATUS_TIME, ask).await.ok()?
+        timeout(STATUS_TIME, ask).await.ok()?
     }
 
     /// The member that leads, as far as the newest term knows.
@@ -260,6 +296,25 @@ impl Trial {
         let request = MoveLeaderRequest { target_id: target };
         Ok(client.move_leader(request).await.is_ok())
     }
+}
+
+/// Takes back all alarms; `None`: it did not come to that.
+async fn disarm(member: &Member) -> Option<()> {
+    let mut client = MaintenanceClient::new(dial(member).await?);
+    let list = AlarmRequest {
+        action: AlarmAction::Get.into(),
+        ..AlarmRequest::default()
+    };
+    let listed = client.alarm(list).await.ok()?.into_inner();
+    for alarm in &listed.alarms {
+        let take_back = AlarmRequest {
+            action: AlarmAction::Deactivate.into(),
+            member_id: alarm.member_id,
+            alarm: alarm.alarm,
+        };
+        client.alarm(take_back).await.ok()?;
+    }
+    Some(())
 }
 
 fn id(status: &StatusResponse) -> Option<u64> {

@@ -7,6 +7,7 @@
 )]
 
 mod beginning;
+mod joining;
 mod members;
 mod rolling;
 mod streams;

@@ -64,14 +64,25 @@ impl Three {
 
     /// The same, with more flags.
     pub fn start_with(flags: &[&str]) -> Three {
+        Three::begin(&NAMES, flags)
+    }
+
+    /// Starts the first only, which is a cluster.
+    pub fn alone() -> Three {
+        Three::begin(&NAMES[..1], &[])
+    }
+
+    fn begin(names: &[&str], flags: &[&str]) -> Three {
+        let listed: Vec<usize> = (0..names.len()).collect();
+        let members = names
+            .iter()
+            .map(|name| Place::new(name, listed.clone(), false));
         let mut three = Three {
             place: tempfile::tempdir().unwrap(),
             flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
-            members: NAMES
-                .map(|name| Place::new(name, vec![0, 1, 2], false))
-                .into(),
+            members: members.collect(),
         };
-        (0..3).for_each(|number| three.launch(number));
+        (0..names.len()).for_each(|number| three.launch(number));
         three
     }
 

@@ -32,12 +32,10 @@ impl<'a> Leases<'a> {
         let mut leases = Leases::default();
         for operation in &case.history.operations {
             match operation.request {
-                Request::Grant { lease, seconds } => {
-                    // Unanswered it may have been granted, no earlier than that.
+                Request::Grant { lease, seconds } if may_have_happened(operation) => {
+                    // Unanswered it was granted no earlier than that.
                     let seconds = operation.answer().map_or(seconds, |it| it.seconds);
-                    if operation.answer().is_some() || operation.is_unknown() {
-                        leases.lives(case, lease, operation, seconds);
-                    }
+                    leases.lives(case, lease, operation, seconds);
                 }
                 Request::Renew { lease } => {
                     if let Some(answer) = operation.answer().filter(|it| it.succeeded) {
@@ -48,11 +46,9 @@ impl<'a> Leases<'a> {
                         }
                     }
                 }
-                Request::Revoke { lease } => {
-                    if operation.answer().is_some() || operation.is_unknown() {
-                        let lease = leases.all.entry(lease).or_default();
-                        lease.revocations.push(operation);
-                    }
+                Request::Revoke { lease } if may_have_happened(operation) => {
+                    let lease = leases.all.entry(lease).or_default();
+                    lease.revocations.push(operation);
                 }
                 _ => {}
             }
@@ -96,7 +92,7 @@ impl<'a> Leases<'a> {
                 "lease {id} ended at revision {} at least {short:.3} s too early",
                 entry.revision
             );
-            tell(case, text, &[renewal], Some(witness));
+            tell(case, text, &[renewal], Some((known, witness)));
         }
         true
     }
@@ -149,7 +145,7 @@ impl<'a> Leases<'a> {
                 && known < renewal.called
             {
                 let text = format!("lease {id} was renewed after its keys had gone");
-                tell(case, text, &[renewal], Some(witness));
+                tell(case, text, &[renewal], Some((known, witness)));
             }
             let revoked = lease.revocations.iter().filter(|it| it.answer().is_some());
             let revoked: Vec<&Operation> = revoked.copied().collect();
@@ -161,14 +157,23 @@ impl<'a> Leases<'a> {
     }
 }
 
-fn tell(case: &mut Case<'_>, text: String, operations: &[&Operation], witness: Option<Witness>) {
+fn may_have_happened(operation: &Operation) -> bool {
+    operation.answer().is_some() || operation.is_unknown()
+}
+
+fn tell(
+    case: &mut Case<'_>,
+    text: String,
+    operations: &[&Operation],
+    witness: Option<(Moment, Witness)>,
+) {
     let mut all: Vec<_> = operations.iter().map(|it| evidence(it)).collect();
     match witness {
-        Some(Witness::Operation(index)) => all.push(evidence(&case.history.operations[index])),
-        Some(Witness::Watch(index)) => {
+        Some((_, Witness::Operation(index))) => all.push(evidence(&case.history.operations[index])),
+        Some((at, Witness::Watch(index))) => {
             let watch = &case.history.watches[index];
             let what = format!("client {} saw it in a watch", watch.client);
-            all.push((watch.called, watch.called, what));
+            all.push((at, at, what));
         }
         None => {}
     }

@@ -126,6 +126,8 @@ static TABLE: &[Flag] = &[
     served("listen-peer-urls", Urls, "http://localhost:2380", "where other members reach this one; a member that begins alone listens there only if this is said"),
     served("heartbeat-interval", Unsigned, "100", "milliseconds between heartbeats; checked, but a member that is alone sends none"),
     served("election-timeout", Unsigned, "1000", "milliseconds without a leader before an election; a member that is alone holds none, but requests wait 5 s and twice this, and no lease is shorter than 1.5 times this"),
+    served("snapshot-catchup-entries", Unsigned, "5000", "entries of the log kept for members that are behind; one that is farther behind gets a snapshot"),
+    served("snapshot-catchup-bytes", Unsigned, "67108864", "the same in bytes, whichever is less"),
     served("quota-backend-bytes", Signed, "0", "bytes the store may use before the alarm NOSPACE; 0 is 2 GiB, negative is no limit"),
     served("max-txn-ops", Unsigned, "128", "operations allowed in one transaction"),
     served("max-request-bytes", Unsigned, "1572864", "bytes allowed in one request"),
@@ -163,7 +165,6 @@ static TABLE: &[Flag] = &[
     served("config-file", Text, "", "YAML file with these flags as keys; other flags and variables are then ignored"),
     // Accepted without effect
     idle("snapshot-count", Unsigned, "10000", NO_SNAPSHOT_FILES),
-    idle("snapshot-catchup-entries", Unsigned, "5000", "the log is the data: what is in it can be sent"),
     idle("max-snapshots", Unsigned, "5", NO_SNAPSHOT_FILES),
     idle("max-wals", Unsigned, "5", NO_SNAPSHOT_FILES),
     idle("backend-batch-interval", Duration, "0s", ONE_STORE),

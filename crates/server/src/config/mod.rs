@@ -73,6 +73,10 @@ pub struct Config {
     /// Why a new store cannot begin with these flags, if it cannot. A store
     /// that exists knows its cluster and does not look at them.
     pub cannot_begin: Option<Error>,
+    /// Entries that the log keeps for members that are behind.
+    pub entries_kept_max: usize,
+    /// The same in bytes, whichever is less.
+    pub bytes_kept_max: u64,
     /// Changes of the membership are refused while too few members are up.
     pub strict_reconfiguration: bool,
     /// Learners that a cluster takes at a time.

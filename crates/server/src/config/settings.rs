@@ -73,6 +73,12 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         founders: listed.founders,
         joins: listed.joins,
         cannot_begin: listed.misfit,
+        entries_kept_max: bounded(&gathered, "snapshot-catchup-entries", u64::from(u32::MAX))?
+            as usize,
+        bytes_kept_max: values::unsigned(
+            "snapshot-catchup-bytes",
+            gathered.text("snapshot-catchup-bytes"),
+        )?,
         strict_reconfiguration: boolean(&gathered, "strict-reconfig-check")?,
         learners_max: learners_max(&gathered)?,
         heartbeat_interval: elections.heartbeat_interval,
