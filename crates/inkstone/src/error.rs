@@ -68,6 +68,8 @@ impl Error {
             Etcd::TooManyRequests
             | Etcd::NoLeader
             | Etcd::Unhealthy
+            | Etcd::MemberNotEnoughStarted
+            | Etcd::LearnerNotReady
             | Etcd::TimeoutWaitAppliedIndex => Remedy::Retry,
             Etcd::Corrupt => Remedy::Repair,
             _ => Remedy::CorrectTheCall,

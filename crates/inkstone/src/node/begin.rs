@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   first start:  founders, token ──► ids ──► file MEMBER in the directory
+//!                 those who are asked to join ──► ids ──► file MEMBER
 //!   later starts:                     file MEMBER ──► ids
 //! ```
 
@@ -10,10 +11,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use cluster::{MemberFile, MemberFileError, Network};
-use revisions::{Member, identity, validate};
 use tracing::{info, warn};
 
-use super::NodeOptions;
+use super::introduction::{self, Beginning};
+use super::{NodeOptions, founding};
 use crate::{Error, Remedy};
 
 /// A member that runs under its directory's names.
@@ -29,15 +30,16 @@ pub(super) fn begin(options: &NodeOptions) -> Result<Begun, Error> {
     let mut door = None;
     loop {
         let found = MemberFile::find(disk, directory)?;
-        let member = match &found {
-            Some(member) => member.clone(),
-            None => founded(options)?,
+        let beginning = match &found {
+            Some(kept) => Beginning::kept(kept.clone()),
+            None => introduction::introduce(options)?,
         };
+        let member = beginning.member.clone();
         let door = match &door {
             Some(door) => door,
             None => door.insert(bind(options, &member)?),
         };
-        let node = start(options, &member, found.is_none(), door)?;
+        let node = start_or_go_on(options, beginning, door)?;
         // Before the node had the directory's lock, another may have had it,
         // begun the directory, and gone.
         if MemberFile::find(disk, directory)? != found {
@@ -70,64 +72,13 @@ fn check(options: &NodeOptions) -> Result<(), Error> {
             "an election timeout of {election:?} with a heartbeat interval of {heartbeat:?}: \
              choose at least 1 ms for the interval and twice that for the timeout"
         )
+    } else if options.joining.is_some() && !options.founders.is_empty() {
+        "a member joins a cluster that exists or founds one: leave `join` or the founders out"
+            .to_owned()
     } else {
-        return Ok(());
+        return options.joining.as_ref().map_or(Ok(()), |it| it.check());
     };
     Err(Error::new(Remedy::CorrectTheCall, what))
-}
-
-/// The names that founders and token give this member.
-fn founded(options: &NodeOptions) -> Result<MemberFile, Error> {
-    let wrong = |what: String| Err(Error::new(Remedy::CorrectTheCall, what));
-    let name = &options.name;
-    if options.founders.is_empty() {
-        return wrong(format!(
-            "{} is new and nobody founds its cluster: name all founders, this member ({name}) \
-             included",
-            options.node.directory.display()
-        ));
-    }
-    for founder in &options.founders {
-        if validate::peer_urls(&[url(&founder.address)]).is_err() {
-            return wrong(format!(
-                "founder {} is at {:?}: write host:port",
-                founder.name, founder.address
-            ));
-        }
-        let same = |other: &&super::options::Founder| {
-            other.name == founder.name || other.address == founder.address
-        };
-        if options.founders.iter().filter(same).count() > 1 {
-            return wrong(format!(
-                "founder {} at {} shares its name or its address with another one",
-                founder.name, founder.address
-            ));
-        }
-    }
-    let Some(own) = options.founders.iter().find(|it| it.name == *name) else {
-        return wrong(format!(
-            "the founders lack this member, {name}: name it too"
-        ));
-    };
-    let members = founders(options);
-    let ids: Vec<u64> = members.iter().map(|member| member.id).collect();
-    Ok(MemberFile {
-        member: identity::member_id(&[&url(&own.address)], &options.token),
-        cluster: identity::cluster_id(&ids),
-        peer_urls: vec![url(&own.address)],
-    })
-}
-
-fn founders(options: &NodeOptions) -> Vec<Member> {
-    let member = |founder: &super::options::Founder| {
-        let url = url(&founder.address);
-        Member {
-            id: identity::member_id(&[&url], &options.token),
-            peer_urls: vec![url],
-            ..Member::default()
-        }
-    };
-    options.founders.iter().map(member).collect()
 }
 
 /// As etcd writes it, so that the ids are those of a server with this address.
@@ -146,10 +97,11 @@ fn bind(options: &NodeOptions, member: &MemberFile) -> Result<TcpListener, Error
     }
     let own = options.founders.iter().find(|it| it.name == options.name);
     let began = || member.peer_urls.first()?.strip_prefix("http://");
-    let address = match (&options.listen, own) {
-        (Some(address), _) => address,
-        (None, Some(own)) => own.address.as_str(),
-        (None, None) => began().ok_or_else(|| {
+    let own = own.map(|own| &own.address);
+    let own = own.or(options.joining.as_ref().map(|joining| &joining.address));
+    let address = match options.listen.as_ref().or(own) {
+        Some(address) => address.as_str(),
+        None => began().ok_or_else(|| {
             let what = "the directory does not say where to listen: set `listen`";
             Error::new(Remedy::CorrectTheCall, what)
         })?,
@@ -163,32 +115,48 @@ fn bind(options: &NodeOptions, member: &MemberFile) -> Result<TcpListener, Error
     })
 }
 
-fn start(
+/// A member that has its data, or whom to have them from.
+fn start_or_go_on(
     options: &NodeOptions,
-    member: &MemberFile,
-    begins: bool,
+    mut beginning: Beginning,
     door: &TcpListener,
 ) -> Result<cluster::Node, Error> {
+    let node = start(options, &beginning, door)?;
+    if !beginning.contacts.is_empty() || !node.reader().members().is_empty() {
+        return Ok(node);
+    }
+    // It has begun to join and was stopped before it had anything. It would hear
+    // the others and could not answer: it has to know them from the start.
+    node.stop();
+    beginning.contacts = introduction::contacts(options, &beginning.member)?;
+    start(options, &beginning, door)
+}
+
+fn start(
+    options: &NodeOptions,
+    beginning: &Beginning,
+    door: &TcpListener,
+) -> Result<cluster::Node, Error> {
+    let member = beginning.member.member;
     let mut node = options.node.clone();
-    node.machine.member_id = member.member;
-    // Later the log knows who belongs to the cluster.
-    node.machine.initial_members = if begins {
-        founders(options)
-    } else {
-        Vec::new()
-    };
+    node.machine.member_id = member;
+    node.machine.initial_members = beginning.founders.clone();
     node.machine.lease_ttl_min_seconds = lease_ttl_min_seconds(node.election_timeout);
     let network = Network {
-        cluster_id: member.cluster,
+        cluster_id: beginning.member.cluster,
         listeners: vec![door.try_clone().map_err(repair)?],
-        contacts: Vec::new(),
+        contacts: beginning.contacts.clone(),
     };
     let node = cluster::Node::start_member(node, network)?;
-    if node.reader().members().get(member.member).is_none() {
-        node.stop();
-        return Err(foreign(&options.node.directory, member.member));
+    let members = node.reader().members();
+    if members.is_empty() || members.get(member).is_some() {
+        return Ok(node);
     }
-    Ok(node)
+    node.stop();
+    Err(match members.is_removed(member) {
+        true => cluster::Error::Removed { member }.into(),
+        false => foreign(&options.node.directory, member),
+    })
 }
 
 /// A lease shorter than one and a half elections could not be renewed in time.
@@ -201,7 +169,7 @@ fn foreign(directory: &Path, member: u64) -> Error {
     let what = format!(
         "the log in {} does not know the member {member:x}: it is that of a store, or of \
          another cluster; choose another directory. A member that has lost its data cannot \
-         come back under its old name",
+         come back under its old name: remove it, add it anew and let it `join`",
         directory.display()
     );
     Error::new(Remedy::Repair, what)
@@ -210,7 +178,7 @@ fn foreign(directory: &Path, member: u64) -> Error {
 /// Whoever has changed founders or token since is told that this changes
 /// nothing.
 fn tell_ignored(options: &NodeOptions, kept: &MemberFile) {
-    if !options.founders.is_empty() && founded(options).ok().as_ref() != Some(kept) {
+    if !options.founders.is_empty() && founding::member(options).ok().as_ref() != Some(kept) {
         warn!(
             member = format!("{:x}", kept.member),
             cluster = format!("{:x}", kept.cluster),

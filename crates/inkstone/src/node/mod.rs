@@ -10,6 +10,8 @@
 //! ```
 
 mod begin;
+mod founding;
+mod introduction;
 mod leadership;
 mod members;
 mod options;
@@ -92,6 +94,9 @@ impl Node {
     /// Recovers what the directory holds, listens for the other members and
     /// starts the threads. A leader is found after this returns, when most of
     /// the members are there: writes and reads wait for it, some seconds.
+    ///
+    /// While the directory is empty the other members are asked first, for a
+    /// second when this one founds the cluster, for five when it joins one.
     ///
     /// Errors name the file or the address, and the remedy.
     pub fn start(options: NodeOptions) -> Result<Node, Error> {

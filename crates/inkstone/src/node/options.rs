@@ -27,6 +27,7 @@ pub struct NodeOptions {
     pub(super) name: String,
     pub(super) token: String,
     pub(super) founders: Vec<Founder>,
+    pub(super) joining: Option<Joining>,
     pub(super) listen: Option<String>,
     pub(super) listener: Option<Arc<TcpListener>>,
     pub(super) node: cluster::NodeOptions,
@@ -39,6 +40,15 @@ pub(super) struct Founder {
     pub address: String,
 }
 
+/// How a member comes to a cluster that exists.
+#[derive(Clone, Debug)]
+pub(super) struct Joining {
+    /// Its own, as it was added with.
+    pub address: String,
+    /// Of some members.
+    pub members: Vec<String>,
+}
+
 impl NodeOptions {
     /// A member of this name, which keeps everything in this directory; it is
     /// made when missing. Nobody founds the cluster yet.
@@ -49,6 +59,7 @@ impl NodeOptions {
             name: name.into(),
             token: "inkstone".to_owned(),
             founders: Vec::new(),
+            joining: None,
             listen: None,
             listener: None,
             node,
@@ -67,6 +78,10 @@ impl NodeOptions {
     /// others reach it. All founders, this member included, are told the same
     /// list: ids are computed from it. What a directory began with stands; at
     /// later starts the list may be left out, and is not looked at.
+    ///
+    /// While its directory is empty a founder asks the others for a second whether
+    /// they know it. One that was up before has lost its directory, and is
+    /// refused: it would forget what it has promised.
     #[must_use]
     pub fn founder(mut self, name: impl Into<String>, address: impl Into<String>) -> NodeOptions {
         self.founders.push(Founder {
@@ -76,9 +91,47 @@ impl NodeOptions {
         self
     }
 
+    /// Instead of founders: joins a cluster that exists. A member is asked first
+    /// to add this one ([`Node::add_learner`], [`Node::add_member`]). `address` is
+    /// the `host:port` that it was added with, where the others reach it;
+    /// `members` are the addresses of some that are up: they are asked who belongs
+    /// to the cluster and who this one is.
+    ///
+    /// The data come after the start. Until they are there, serializable reads see
+    /// an empty store, everything else waits for them for some seconds, and the
+    /// option has to be said at each start; afterwards it may be left out, and is not looked at.
+    ///
+    /// ```no_run
+    /// # fn example(running: inkstone::Node) -> Result<(), inkstone::Error> {
+    /// // At a member that runs:
+    /// let id = running.add_learner(&["10.0.0.4:7400"]).wait()?;
+    ///
+    /// // On the new machine:
+    /// let node = inkstone::NodeOptions::new("d", "data")
+    ///     .join("10.0.0.4:7400", ["10.0.0.1:7400", "10.0.0.2:7400"])
+    ///     .start()?;
+    ///
+    /// // At any member, when it has nearly everything:
+    /// node.promote_member(id).wait()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn join<A: Into<String>>(
+        mut self,
+        address: impl Into<String>,
+        members: impl IntoIterator<Item = A>,
+    ) -> NodeOptions {
+        self.joining = Some(Joining {
+            address: address.into(),
+            members: members.into_iter().map(A::into).collect(),
+        });
+        self
+    }
+
     /// Where to listen for the other members, as `host:port`. Without it: where
-    /// they expect this one, as the founders say, or as they said when the
-    /// directory began.
+    /// they expect this one, as the founders or [`NodeOptions::join`] say, or as
+    /// they said when the directory began.
     #[must_use]
     pub fn listen(mut self, address: impl Into<String>) -> NodeOptions {
         self.listen = Some(address.into());

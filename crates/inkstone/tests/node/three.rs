@@ -6,6 +6,8 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use environment::Clock;
+use environment::real::RealClock;
 use inkstone::{Answer, Error, Node, NodeOptions, Remedy};
 
 pub const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -38,22 +40,36 @@ impl Three {
             nodes: Vec::new(),
             place: tempfile::tempdir().unwrap(),
         };
-        for (number, listener) in listeners.into_iter().enumerate() {
-            let options = change(three.founding(number).listener(listener), number);
-            three.nodes.push(Some(options.start().unwrap()));
-        }
+        let options = listeners
+            .into_iter()
+            .enumerate()
+            .map(|(number, listener)| change(three.founding(number).listener(listener), number));
+        let options: Vec<NodeOptions> = options.collect();
+        // At the same time: each asks the others, who do not answer yet.
+        three.nodes = std::thread::scope(|scope| {
+            let start = |options: NodeOptions| scope.spawn(|| options.start().unwrap());
+            let starting: Vec<_> = options.into_iter().map(start).collect();
+            let started = starting.into_iter().map(|thread| thread.join().unwrap());
+            started.map(Some).collect()
+        });
         three
     }
 
     /// Options that name nobody but the member itself.
     pub fn options(&self, number: usize) -> NodeOptions {
-        NodeOptions::new(NAMES[number], self.directory(number))
+        self.named(NAMES[number])
+    }
+
+    /// Options of a member of this name, one of the three or another.
+    pub fn named(&self, name: &str) -> NodeOptions {
+        NodeOptions::new(name, self.place.path().join(name))
             .segment_bytes(1 << 20)
             .heartbeat_interval(Duration::from_millis(20))
             .election_timeout(Duration::from_millis(200))
     }
 
-    fn founding(&self, number: usize) -> NodeOptions {
+    /// As at its first start.
+    pub fn founding(&self, number: usize) -> NodeOptions {
         let members = NAMES.iter().zip(&self.addresses);
         members.fold(self.options(number), |options, (name, address)| {
             options.founder(*name, address)
@@ -62,6 +78,10 @@ impl Three {
 
     pub fn directory(&self, number: usize) -> PathBuf {
         self.place.path().join(NAMES[number])
+    }
+
+    pub fn address(&self, number: usize) -> &str {
+        &self.addresses[number]
     }
 
     pub fn node(&self, number: usize) -> &Node {
@@ -89,6 +109,24 @@ impl Three {
 
 pub fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
+}
+
+/// A socket, and where it is.
+pub fn door() -> (TcpListener, String) {
+    let listener = listener();
+    let address = listener.local_addr().unwrap().to_string();
+    (listener, address)
+}
+
+/// Looks again and again.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..6000 {
+        if let Some(found) = look() {
+            return found;
+        }
+        RealClock.sleep(Duration::from_millis(10));
+    }
+    panic!("{what}: waited for in vain");
 }
 
 /// Asks again where the lead has just changed.
