@@ -201,6 +201,21 @@ fn a_member_that_lost_its_directory_is_refused() {
     refused(three.founding(2), Remedy::Repair, &words);
     refused(joining.clone(), Remedy::Repair, &words);
     assert!(!three.directory(2).exists(), "nothing was begun");
+    // Nor does the file MEMBER make one of it.
+    let only_member = |name: &str| {
+        let directory = three.directory(0).with_file_name(name);
+        let lost = directory.with_extension("lost").join("MEMBER");
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::copy(lost, directory.join("MEMBER")).unwrap();
+    };
+    only_member("c");
+    refused(three.options(2), Remedy::CorrectTheCall, &["holds no data"]);
+    only_member("d");
+    refused(joining.clone(), Remedy::Repair, &words);
+    for name in ["c", "d"] {
+        let directory = three.directory(0).with_file_name(name);
+        std::fs::remove_dir_all(directory).unwrap();
+    }
 
     remove(three.node(0), founder);
     remove(three.node(0), id);
