@@ -134,9 +134,9 @@ fn followers_are_told_a_moment_later_when_nothing_follows() {
 fn followers_are_told_with_the_next_entry() {
     let mut cluster = Cluster::new();
     let leader = cluster.leader().unwrap();
-    let _ = cluster.put(leader);
+    drop(cluster.put(leader));
     let first = cluster.replicas[leader].applied_index();
-    let _ = cluster.put(leader);
+    drop(cluster.put(leader));
     for replica in &cluster.replicas {
         assert!(replica.applied_index() >= first, "{replica:?}");
     }

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::sync::Arc;
+mod meeting;
+
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use cluster::{Error, Node, NodeOptions, Pending};
@@ -107,4 +109,34 @@ fn a_node_starts_on_a_full_disk_and_what_needs_no_room_goes_on() {
     });
     run(&node, compact).unwrap();
     assert!(run(&node, put(0)).is_err(), "the alarm stands");
+}
+
+/// The third member's.
+static SMALL: LazyLock<SimulatedDisk> = LazyLock::new(|| SimulatedDisk::new(3));
+
+#[tokio::test]
+async fn a_follower_on_a_full_disk_takes_no_entries_and_goes_on_when_there_is_room() {
+    SMALL.set_capacity(6 << 20);
+    let mut cluster = meeting::Cluster::start_with(|options| {
+        if options.machine.member_id == 3 {
+            options.disk = Arc::new(SMALL.clone());
+            // It never leads: the others' disks have room.
+            options.election_timeout = Duration::from_secs(3600);
+        }
+    });
+    let value = "v".repeat(100_000);
+    for number in 0..100 {
+        meeting::put_surely(cluster.node(0), &format!("k{number}"), &value).await;
+    }
+    let behind = cluster.node(2).status().applied_index;
+    assert!(
+        behind < cluster.node(0).status().applied_index,
+        "it is full"
+    );
+    assert!(cluster.node(2).refuses_writes().is_none(), "and unharmed");
+    SMALL.set_capacity(64 << 20);
+    cluster.comes_to_equal(2).await;
+    // Its vote counts as before.
+    cluster.stop(1);
+    meeting::put_surely(cluster.node(0), "after", "v").await;
 }

@@ -36,8 +36,12 @@ impl Shared {
         self.check_open()?;
         self.check_size(batch, body)?;
         self.check_room(batch)?;
+        self.make_room(body.bytes().len())
+    }
+
+    pub(crate) fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
         // A hard state may go with it.
-        let bytes = body.bytes().len() + Log::record_bytes(HARD_STATE_BYTES);
+        let bytes = body_bytes + Log::record_bytes(HARD_STATE_BYTES);
         self.log.make_room(bytes).map_err(translate)
     }
 

@@ -106,6 +106,12 @@ impl Engine {
         self.0.check(batch, body)
     }
 
+    /// Returns when there is room for so many bytes of a batch's body, and what
+    /// goes with it. [`Error::NoSpace`] leaves the log as it is.
+    pub fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
+        self.0.make_room(body_bytes)
+    }
+
     /// [`Engine::append`] of a batch that is encoded and was checked, here or
     /// by the member it comes from. It overrules an entry of its index and all
     /// behind that ([`Engine::overrule`] says so to those who read along).

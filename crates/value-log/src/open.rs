@@ -222,6 +222,7 @@ fn stock(
         next_id: contents.next_id,
         active,
         failure: None,
+        awaited: false,
         stopped: None,
         settling: VecDeque::new(),
         unsettled: None,

@@ -54,6 +54,8 @@ pub(crate) struct Stock {
     pub active: u32,
     /// Why making failed last time.
     pub failure: Option<Error>,
+    /// Somebody has asked for the next segment since, and waits.
+    pub awaited: bool,
     /// A flush of the directory failed: no segment is given any more.
     pub stopped: Option<Error>,
     /// Segments to flush, oldest first; the first one may be under way.
@@ -271,16 +273,21 @@ impl Supply {
     }
 
     /// The prepared log segment; `None` while it is being made. A failure is
-    /// given once and then tried again.
+    /// given once and then tried again. One that nobody waited for is tried
+    /// again first: the disk that was full then may have room now.
     pub fn take_next(&self) -> Result<Option<Arc<Segment>>, Error> {
         let mut stock = self.stock();
+        let was_awaited = std::mem::replace(&mut stock.awaited, true);
         let answer = match stock.next.take() {
             Some(next) => {
                 stock.active = next.id();
+                stock.awaited = false;
                 Ok(Some(next))
             }
             None => {
-                let failure = stock.stopped.clone().or_else(|| stock.failure.take());
+                let failure = stock.failure.take().filter(|_| was_awaited);
+                stock.awaited = failure.is_none();
+                let failure = stock.stopped.clone().or(failure);
                 failure.map_or(Ok(None), Err)
             }
         };

@@ -105,6 +105,8 @@ pub(crate) struct Consensus {
     retention: Retention,
     /// What went along with the last entry that was sent to everyone, or alone.
     commit_told: u64,
+    /// There was no room for the last entries that came.
+    is_full: bool,
     pub mutant: Option<Mutant>,
 }
 
@@ -177,6 +179,7 @@ impl Consensus {
             appended: durable,
             durable,
             commit_told: 0,
+            is_full: false,
             retention,
             mutant: None,
         })
@@ -210,10 +213,30 @@ impl Consensus {
         }
         if self.waits() {
             self.receive_waiting(message);
-        } else if !self.is_stale_request(&message) {
+        } else if !self.is_stale_request(&message) && self.has_room_for(&message) {
             self.step(message);
         }
         Ok(())
+    }
+
+    /// What the library takes must be written, or this member is lost until it is
+    /// started again. On a full disk it takes no entries: the leader sends them
+    /// again with every heartbeat, until there is room.
+    fn has_room_for(&mut self, message: &Message) -> bool {
+        if message.entries.is_empty() {
+            return true;
+        }
+        let bytes = message.entries.iter().map(|it| records_of(it).len());
+        let outcome = self.engine.make_room(bytes.sum());
+        let full = matches!(outcome, Err(engine::Error::NoSpace { .. }));
+        if full != self.is_full {
+            self.is_full = full;
+            match outcome {
+                Err(error) => tracing::warn!(%error, "no entry is taken until there is room"),
+                Ok(()) => tracing::info!("there is room for entries again"),
+            }
+        }
+        !full
     }
 
     /// What fits is taken; the rest is dropped, as the network might have done.
