@@ -6,6 +6,8 @@
 pub enum Mutant {
     /// Entries and votes count as stable before they are flushed.
     AcknowledgesBeforeTheFlush,
+    /// Whatever begins like a frame counts as one at a start, whole or torn.
+    AcceptsATornTail,
     /// Votes and terms are not written down.
     ForgetsItsVote,
     /// A leader serves reads without asking whether it still leads.

@@ -50,6 +50,9 @@ pub struct Options {
     pub commitment: Commitment,
     /// Who does the work of the log, of checkpoints and of reclaim.
     pub worker: Worker,
+    /// See [`value_log::Options::accepts_torn_frames`].
+    #[doc(hidden)]
+    pub accepts_torn_frames: bool,
 }
 
 impl Default for Options {
@@ -68,6 +71,7 @@ impl Default for Options {
             log_salt: None,
             commitment: Commitment::Alone,
             worker: Worker::Threads,
+            accepts_torn_frames: false,
         }
     }
 }

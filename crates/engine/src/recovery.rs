@@ -547,6 +547,7 @@ fn log_options(options: &Options) -> value_log::Options {
         reserve_bytes: options.reserve_bytes,
         worker: options.worker,
         salt: options.log_salt,
+        accepts_torn_frames: options.accepts_torn_frames,
         ..value_log::Options::default()
     }
 }

@@ -85,6 +85,11 @@ fn is_caught_in(mutant: Mutant, scene: Faults) {
 }
 
 #[test]
+fn who_accepts_a_torn_tail_is_caught() {
+    is_caught(Mutant::AcceptsATornTail);
+}
+
+#[test]
 fn who_acknowledges_before_the_flush_is_caught() {
     is_caught(Mutant::AcknowledgesBeforeTheFlush);
 }

@@ -36,7 +36,8 @@ pub(crate) fn open(
     if contents.log.is_empty() {
         return create(disk, path, options, contents, replay_from);
     }
-    let walked = recovery::walk(&*disk, path, &contents, replay_from, &mut |group| {
+    let torn = options.accepts_torn_frames;
+    let walked = recovery::walk(&*disk, path, &contents, replay_from, torn, &mut |group| {
         visit(group)
     })?;
     resume(disk, path, options, contents, walked)

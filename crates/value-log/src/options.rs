@@ -67,6 +67,10 @@ pub struct Options {
     /// What tells the frames of a new log from bytes that only look like some;
     /// `None`: drawn from the kernel. A log keeps the one it was made with.
     pub salt: Option<u64>,
+    /// Recovery takes a frame for whole without looking: a rule to break, for
+    /// simulations that must notice.
+    #[doc(hidden)]
+    pub accepts_torn_frames: bool,
 }
 
 impl Default for Options {
@@ -80,6 +84,7 @@ impl Default for Options {
             reserve_bytes: 64 << 20,
             worker: Worker::Threads,
             salt: None,
+            accepts_torn_frames: false,
         }
     }
 }

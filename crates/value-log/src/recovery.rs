@@ -80,6 +80,7 @@ struct Walker<'a> {
     disk: &'a dyn Disk,
     contents: &'a Contents,
     replay_from: Option<Position>,
+    accepts_torn_frames: bool,
     visit: &'a mut Visit<'a>,
     finisher: Finisher,
     last: Option<Last>,
@@ -93,6 +94,7 @@ pub(crate) fn walk<'a>(
     directory: &Path,
     contents: &'a Contents,
     replay_from: Option<Position>,
+    accepts_torn_frames: bool,
     visit: &'a mut Visit<'a>,
 ) -> Result<Walked, Error> {
     assert!(!contents.log.is_empty(), "an empty log is not walked");
@@ -106,6 +108,7 @@ pub(crate) fn walk<'a>(
         disk,
         contents,
         replay_from,
+        accepts_torn_frames,
         visit,
         finisher: Finisher::default(),
         last: None,
@@ -332,7 +335,7 @@ impl Walker<'_> {
         let Some(payload) = window.payload(found)? else {
             return Ok(false);
         };
-        if !self.finisher.verify(&found.header, payload) {
+        if !self.accepts_torn_frames && !self.finisher.verify(&found.header, payload) {
             return Ok(false);
         }
         if found.header.kind == FrameKind::Group {

@@ -194,6 +194,8 @@ impl Replica {
     ) -> Result<Replica, Error> {
         assert_ne!(options.machine.member_id, 0, "0 is nobody's id");
         options.machine.engine.commitment = Commitment::Quorum;
+        options.machine.engine.accepts_torn_frames =
+            options.mutant == Some(Mutant::AcceptsATornTail);
         let machine = options.machine.clone();
         let opened = Machine::open(disk, directory, machine, Arc::clone(&clock));
         let (machine, reader, recovered) =
