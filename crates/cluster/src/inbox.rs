@@ -92,6 +92,8 @@ struct State {
     asleep: bool,
     /// Set once; proposals are refused from then on.
     closed: Option<Error>,
+    /// Set once; soon nobody looks into the box any more.
+    stopped: bool,
 }
 
 /// The replica's letter box.
@@ -172,7 +174,7 @@ impl Inbox {
     pub fn read(&self) -> oneshot::Receiver<Result<(), Error>> {
         let (answer, pending) = oneshot::channel();
         self.leave(|state| match &state.closed {
-            Some(Error::Stopped) => drop(answer.send(Err(Error::Stopped))),
+            Some(error) if state.stopped => drop(answer.send(Err(error.clone()))),
             _ => state.arrived.reads.push(answer),
         });
         pending
@@ -223,6 +225,7 @@ impl Inbox {
     pub fn stop(&self) {
         self.leave(|state| {
             state.closed.get_or_insert(Error::Stopped);
+            state.stopped = true;
             state.arrived.stop = true;
         });
     }

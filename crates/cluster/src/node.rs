@@ -379,6 +379,7 @@ impl Drop for LastWord {
         if std::thread::panicking() {
             let what = "the replica thread has panicked, restart the node";
             self.inbox.close(Error::Storage(what.into()));
+            self.inbox.stop();
             // Nobody will: their senders go, and with them their patience.
             drop(self.inbox.take(Duration::ZERO));
         }

@@ -168,6 +168,12 @@ fn after_a_failed_flush_nothing_more_is_acknowledged_and_reads_go_on() {
         assert!(refusals > 0, "{fault:?} was not noticed");
         assert_eq!(value(&node, "before").unwrap(), b"kept");
         assert!(node.refuses_writes().is_some());
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.unwrap();
+        runtime.block_on(node.read_index()).unwrap();
+        node.stop();
+        let late = runtime.block_on(node.read_index());
+        assert!(matches!(late, Err(Error::LogFailed { .. })), "{late:?}");
     }
 }
 

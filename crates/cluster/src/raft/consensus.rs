@@ -226,8 +226,20 @@ impl Consensus {
         if message.entries.is_empty() {
             return true;
         }
-        let bytes = message.entries.iter().map(|it| records_of(it).len());
-        let outcome = self.engine.make_room(bytes.sum());
+        let sizes = message.entries.iter().map(|it| records_of(it).len());
+        let largest = sizes.clone().max().unwrap_or(0) as u64;
+        let bytes_max = self.engine.batch_log_bytes_max();
+        if largest > bytes_max {
+            if !std::mem::replace(&mut self.is_full, true) {
+                tracing::error!(
+                    "an entry of {largest} bytes is not taken, and so none behind it: this \
+                     member's log segments hold {bytes_max} at most; start it with the \
+                     --segment-bytes of the others, in a new directory"
+                );
+            }
+            return false;
+        }
+        let outcome = self.engine.make_room(sizes.sum());
         let full = matches!(outcome, Err(engine::Error::NoSpace { .. }));
         if full != self.is_full {
             self.is_full = full;

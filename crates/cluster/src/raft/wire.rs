@@ -156,6 +156,13 @@ pub(crate) fn decode(bytes: Bytes) -> Result<Message, String> {
 /// The library takes for granted that entries follow each other.
 fn check_entries(message: &Message) -> Result<(), String> {
     let mut last = (message.index, message.log_term);
+    let appends = message.get_msg_type() == MessageType::MsgAppend;
+    if appends && (message.index == 0) != (message.log_term == 0) {
+        return Err(format!(
+            "entry {} cannot be of term {}: all but the place before the first have one",
+            message.index, message.log_term
+        ));
+    }
     for entry in &message.entries {
         let follows = last.0.checked_add(1) == Some(entry.index);
         if !follows || entry.term < last.1 || entry.term > message.term {
@@ -308,6 +315,16 @@ mod tests {
             message.mut_entries()[at].index = index;
             message.mut_entries()[at].term = term;
             assert!(decode(bytes(&message)).is_err(), "{at} {index} {term}");
+        }
+    }
+
+    #[test]
+    fn an_append_behind_an_entry_without_a_term_is_refused() {
+        for (index, term) in [(40, 0), (0, 3)] {
+            let mut message = append();
+            message.mut_entries().clear();
+            (message.index, message.log_term) = (index, term);
+            assert!(decode(bytes(&message)).is_err(), "{index} {term}");
         }
     }
 }

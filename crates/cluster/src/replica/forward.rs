@@ -27,8 +27,8 @@ struct Sent {
 pub(super) struct Forwarded {
     last_number: u64,
     sent: BTreeMap<u64, Sent>,
-    /// Answers that wait until their entry is applied here.
-    waiting: Vec<Answer>,
+    /// Answers that wait until their entry is applied here, and how long.
+    waiting: Vec<(Answer, Instant)>,
 }
 
 impl Forwarded {
@@ -65,8 +65,19 @@ impl Forwarded {
         let late = |(&number, sent): (&u64, &Sent)| (now >= sent.deadline).then_some(number);
         let late: Vec<u64> = self.sent.iter().filter_map(late).collect();
         let late = late.iter().filter_map(|number| self.sent.remove(number));
-        late.map(|sent| Answer::new(sent.to, Err(apply::changed())))
-            .collect()
+        let late = late.map(|sent| Answer::new(sent.to, Err(apply::changed())));
+        let mut late: Vec<Answer> = late.collect();
+        let unseen = self
+            .waiting
+            .extract_if(.., |(_, deadline)| now >= *deadline);
+        late.extend(unseen.map(|(answer, _)| answer));
+        late
+    }
+
+    /// Answers whose entry is not applied here, for the end of this member.
+    pub fn take_waiting(&mut self) -> Vec<Answer> {
+        let waiting = self.waiting.drain(..);
+        waiting.map(|(answer, _)| answer).collect()
     }
 }
 
@@ -153,14 +164,15 @@ impl Replica {
         };
         let mut answer = Answer::new(sent.to, outcome.map_err(Error::Refused));
         answer.index = index;
-        self.forwarded.waiting.push(answer);
+        self.forwarded.waiting.push((answer, sent.deadline));
         self.release_forwarded(self.engine.applied_index());
     }
 
     /// Answers whose entry is applied here by now.
     pub(super) fn release_forwarded(&mut self, applied: u64) {
-        let ready = |answer: &mut Answer| answer.index <= applied;
-        let ready: Vec<Answer> = self.forwarded.waiting.extract_if(.., ready).collect();
+        let ready = |(answer, _): &mut (Answer, Instant)| answer.index <= applied;
+        let ready = self.forwarded.waiting.extract_if(.., ready);
+        let ready: Vec<Answer> = ready.map(|(answer, _)| answer).collect();
         ready
             .into_iter()
             .for_each(|answer| self.send_answer(answer));

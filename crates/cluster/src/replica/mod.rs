@@ -345,13 +345,22 @@ impl Replica {
     /// Wants to know when a read of [`Replica::reader`] sees everything that
     /// was acknowledged before this.
     pub fn read(&mut self, asker: ReadAsker) {
-        match &self.failed {
-            Some(error @ Error::Stopped) => {
-                let outcome = Err(error.clone());
-                self.output.reads.push((asker, outcome));
-            }
-            _ => self.reads.add(asker, self.clock.now() + self.patience),
+        match self.failed.clone() {
+            Some(error) => self.end_read(asker, &error),
+            None => self.reads.add(asker, self.clock.now() + self.patience),
         }
+    }
+
+    /// A read at a member that has failed: nothing will be confirmed any more. Where
+    /// nobody else votes, nobody has acknowledged more than is applied here.
+    fn end_read(&mut self, asker: ReadAsker, error: &Error) {
+        let raft = self.consensus.raft();
+        let alone = raft.prs().is_singleton() && raft.promotable();
+        let outcome = match error {
+            Error::LogFailed { .. } if alone => Ok(()),
+            _ => Err(error.clone()),
+        };
+        self.output.reads.push((asker, outcome));
     }
 
     /// Nothing can be sent to these members at present.
@@ -484,6 +493,7 @@ impl Replica {
             .chain(self.open.drain(..))
             .chain(self.spared.drain(..));
         let waiting = waiting.chain(self.forwarded.take_all());
+        let waiting = waiting.chain(self.forwarded.take_waiting());
         let waiting = waiting.chain(self.held.take_all());
         let waiting = waiting.chain(self.unchanged.take_all());
         let failed: Vec<Answer> = waiting.map(|answer| answer.failed(&error)).collect();
@@ -492,10 +502,8 @@ impl Replica {
         for answer in self.transfer.take_waiting() {
             self.output.moves.push((answer, Err(error.clone())));
         }
-        if let Error::Stopped = error {
-            for asker in self.reads.take_all() {
-                self.output.reads.push((asker, Err(Error::Stopped)));
-            }
+        for asker in self.reads.take_all() {
+            self.end_read(asker, &error);
         }
         self.end_transfers("the member has stopped");
         self.incoming = None;

@@ -204,6 +204,50 @@ fn content_voter(disk: &SimulatedDisk) -> Replica {
 }
 
 #[test]
+fn an_entry_that_no_segment_holds_is_not_taken_and_ends_nothing() {
+    let mut follower = content_voter(&SimulatedDisk::new(3));
+    let batch = engine::Batch {
+        changes: vec![engine::Change::State {
+            kind: 200,
+            payload: vec![7; 100 << 10].into(),
+        }],
+        ..engine::Batch::default()
+    };
+    let last = follower.index();
+    let mut append = raft::eraftpb::Message::default();
+    append.set_msg_type(MessageType::MsgAppend);
+    (append.from, append.to, append.term) = (1, 2, 7);
+    append.index = last;
+    append.log_term = follower.consensus.raft().raft_log.term(last).unwrap();
+    let entry = crate::raft::entry::to_raft(7, last + 1, &batch.encode().unwrap());
+    append.mut_entries().push(entry);
+    follower.receive(1, PeerMessage::Raft(append));
+    commit(&mut follower);
+    assert!(follower.failure().is_none(), "{:?}", follower.failure());
+    assert_eq!(follower.index(), last);
+}
+
+#[test]
+fn an_answer_whose_entry_never_comes_here_is_given_when_patience_ends() {
+    let clock = SimulatedClock::stepped();
+    let (mut replica, _) = replica(&clock);
+    let (answer, mut told) = oneshot::channel();
+    replica.forward(&put("far".into()), Asker::Local(answer));
+    let sent = replica.take_output().messages;
+    let Some((_, PeerMessage::Command { number, .. })) = sent.into_iter().next() else {
+        panic!("it is sent");
+    };
+    let put = etcd_api::etcdserverpb::PutResponse::default();
+    replica.answered(number, replica.index() + 1, Ok(Response::Put(put)));
+    commit(&mut replica);
+    assert!(told.try_recv().is_err(), "the entry is not here");
+    clock.advance(Duration::from_secs(60));
+    replica.tick();
+    commit(&mut replica);
+    assert!(matches!(told.try_recv(), Ok(Err(Error::Refused(_)))));
+}
+
+#[test]
 fn a_vote_is_on_the_device_although_entries_need_not_be() {
     let disk = SimulatedDisk::new(3);
     let mut voter = content_voter(&disk);
