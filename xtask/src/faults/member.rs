@@ -5,11 +5,12 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
 };
 
+use environment::randomness::Random;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::clock::{Shim, SkewedClock};
@@ -19,9 +20,28 @@ use crate::process::Outcome;
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub binary: PathBuf,
+    pub shim: Option<Shim>,
+}
+
+/// With whom a member begins.
+#[derive(Clone, Debug)]
+pub struct Company {
     /// All members and their peer URLs, as etcd's flag wants them.
     pub initial_cluster: String,
-    pub shim: Option<Shim>,
+    /// The cluster is there already.
+    pub exists: bool,
+}
+
+/// What a member is to its cluster, as far as the trial knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// No member: no process, no data.
+    Absent,
+    /// Added, and not promoted yet.
+    Learner,
+    Voter,
+    /// To be removed, or removed: it ends by itself.
+    Leaving,
 }
 
 /// One member.
@@ -36,6 +56,8 @@ pub struct Member {
     pub client_port: u16,
     /// Where others reach it, and where it listens: a proxy is between.
     peer_ports: (u16, u16),
+    company: Mutex<Company>,
+    standing: Mutex<Standing>,
     child: Mutex<Option<Child>>,
     /// Changes whenever a process begins or ends.
     life: AtomicU32,
@@ -53,7 +75,8 @@ pub struct Home {
 }
 
 impl Member {
-    pub fn new(plan: &Plan, home: Home) -> Outcome<Member> {
+    /// A member that is not there yet.
+    pub fn new(plan: &Plan, home: Home, company: Company) -> Outcome<Member> {
         Ok(Member {
             name: home.name,
             plan: plan.clone(),
@@ -62,6 +85,8 @@ impl Member {
             clock: SkewedClock::new(home.beside.join(format!("{}.clock", home.name)))?,
             client_port: home.client_port,
             peer_ports: (home.door_port, home.listen_port),
+            company: Mutex::new(company),
+            standing: Mutex::new(Standing::Absent),
             child: Mutex::new(None),
             life: AtomicU32::new(0),
         })
@@ -70,6 +95,33 @@ impl Member {
     /// Where clients connect.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.client_port)
+    }
+
+    /// Where other members connect.
+    pub fn peer_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.peer_ports.0)
+    }
+
+    pub fn standing(&self) -> Standing {
+        *self.standing.lock().expect("no holder panics")
+    }
+
+    pub fn set_standing(&self, standing: Standing) {
+        *self.standing.lock().expect("no holder panics") = standing;
+    }
+
+    /// With whom the next process begins, if it has no data.
+    pub fn meet(&self, company: Company) {
+        *self.company.lock().expect("no holder panics") = company;
+    }
+
+    /// Forgets everything; no process may run.
+    pub fn wipe(&self) -> Outcome {
+        assert!(self.process().is_none(), "{} runs", self.name);
+        match std::fs::remove_dir_all(self.data()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => Ok(removed?),
+        }
     }
 
     /// Equal before and after an answer: the same process gave it.
@@ -93,7 +145,8 @@ impl Member {
     fn command(&self) -> Outcome<Command> {
         let is_etcd = self.plan.binary.file_stem().is_some_and(|it| it == "etcd");
         let log = File::options().create(true).append(true).open(&self.log)?;
-        let (door, listen) = self.peer_ports;
+        let company = self.company.lock().expect("no holder panics").clone();
+        let state = if company.exists { "existing" } else { "new" };
         let mut command = Command::new(&self.plan.binary);
         command
             .args((!is_etcd).then_some("serve"))
@@ -101,11 +154,13 @@ impl Member {
             .arg(format!("--data-dir={}", self.data().display()))
             .arg(format!("--listen-client-urls={}", self.url()))
             .arg(format!("--advertise-client-urls={}", self.url()))
-            .arg(format!("--listen-peer-urls=http://127.0.0.1:{listen}"))
             .arg(format!(
-                "--initial-advertise-peer-urls=http://127.0.0.1:{door}"
+                "--listen-peer-urls=http://127.0.0.1:{}",
+                self.peer_ports.1
             ))
-            .arg(format!("--initial-cluster={}", self.plan.initial_cluster))
+            .arg(format!("--initial-advertise-peer-urls={}", self.peer_url()))
+            .arg(format!("--initial-cluster={}", company.initial_cluster))
+            .arg(format!("--initial-cluster-state={state}"))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log);
@@ -181,6 +236,13 @@ impl Member {
     pub fn last_words(&self) -> String {
         last_lines(&self.log)
     }
+}
+
+/// The place of one that is a member now, as a client finds it in the member list.
+pub fn any_present(members: &[Arc<Member>], random: &mut Random) -> Option<usize> {
+    let is_present = |place: &usize| members[*place].standing() != Standing::Absent;
+    let present: Vec<usize> = (0..members.len()).filter(is_present).collect();
+    (!present.is_empty()).then(|| *random.pick(&present))
 }
 
 impl Drop for Member {
