@@ -1,9 +1,8 @@
 //! One member: its process, its disk and its clock, and what is done to them.
 
 use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    path::PathBuf,
+    process::{Child, Command},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
@@ -14,7 +13,13 @@ use environment::randomness::Random;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::clock::{Shim, SkewedClock};
-use crate::process::Outcome;
+use crate::{
+    member_command::{MemberCommand, last_lines},
+    process::Outcome,
+};
+
+/// Of a log, where its member has ended.
+const LOG_LINES: usize = 12;
 
 /// How each member is started.
 #[derive(Clone, Debug)]
@@ -143,28 +148,23 @@ impl Member {
     }
 
     fn command(&self) -> Outcome<Command> {
-        let is_etcd = self.plan.binary.file_stem().is_some_and(|it| it == "etcd");
-        let log = File::options().create(true).append(true).open(&self.log)?;
         let company = self.company.lock().expect("no holder panics").clone();
         let state = if company.exists { "existing" } else { "new" };
-        let mut command = Command::new(&self.plan.binary);
-        command
-            .args((!is_etcd).then_some("serve"))
-            .arg(format!("--name={}", self.name))
-            .arg(format!("--data-dir={}", self.data().display()))
-            .arg(format!("--listen-client-urls={}", self.url()))
-            .arg(format!("--advertise-client-urls={}", self.url()))
-            .arg(format!(
-                "--listen-peer-urls=http://127.0.0.1:{}",
-                self.peer_ports.1
-            ))
-            .arg(format!("--initial-advertise-peer-urls={}", self.peer_url()))
-            .arg(format!("--initial-cluster={}", company.initial_cluster))
-            .arg(format!("--initial-cluster-state={state}"))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
-        if !is_etcd {
+        let address = |port| format!("127.0.0.1:{port}");
+        let (door, listen) = self.peer_ports;
+        let member = MemberCommand {
+            binary: &self.plan.binary,
+            name: self.name,
+            data: &self.data(),
+            log: &self.log,
+            client: &address(self.client_port),
+            peer: &address(listen),
+            advertised_peer: &address(door),
+            initial_cluster: &company.initial_cluster,
+        };
+        let mut command = member.command()?;
+        command.arg(format!("--initial-cluster-state={state}"));
+        if !member.is_etcd() {
             // Small segments: a run fills, recycles and reads back many.
             command.arg("--segment-bytes=4194304");
         }
@@ -234,7 +234,7 @@ impl Member {
 
     /// The end of its log, to show why it ended.
     pub fn last_words(&self) -> String {
-        last_lines(&self.log)
+        last_lines(&self.log, LOG_LINES)
     }
 }
 
@@ -250,10 +250,4 @@ impl Drop for Member {
         // Already gone is fine: the point is that nothing is left running.
         drop(self.kill());
     }
-}
-
-fn last_lines(log: &Path) -> String {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(12)..].join("\n")
 }
