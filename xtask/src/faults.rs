@@ -1,10 +1,10 @@
 //! Linearizability under faults: three real members, concurrent clients, and
-//! everything that goes wrong in machine rooms.
+//! everything that goes wrong in machine rooms; members come and go meanwhile.
 //!
 //! ```text
-//!   clients, leases, watchers ──gRPC, no retries──► a   b   c   own clock, own disk
-//!        │ what they saw                            └─proxy─┘   each behind a proxy
-//!        ▼                                              ▲
+//!   clients, leases, watchers ──gRPC, no retries──► a   b   c   (d)   own clock, own disk
+//!        │ what they saw                            └──proxy──┘      each behind a proxy
+//!        ▼                                               ▲
 //!   history ─► checker, porcupine        rounds: 1 to 3 faults ─► healed ─► all agree
 //! ```
 //!
@@ -17,6 +17,7 @@
 
 mod broken;
 mod call;
+mod changes;
 mod clients;
 mod clock;
 mod cross_check;

@@ -31,6 +31,7 @@ mod house;
 mod layers;
 mod live_line;
 mod machine;
+mod member_command;
 mod power_cut;
 mod process;
 mod puts;

@@ -1,24 +1,26 @@
 //! A server as a child process: ours or etcd, told the same flags.
 
 use std::{
-    fs::File,
     net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Child,
     time::{Duration, Instant},
 };
 
-use crate::process::Outcome;
+use crate::{
+    member_command::{MemberCommand, last_lines},
+    process::Outcome,
+};
 
 /// Recovery of a large log may take a while; nothing else may.
 const READY_SECONDS: u64 = 60;
+/// Of a log, where a server does not start.
+const LOG_LINES: usize = 20;
 
 /// Which program, and where it keeps its data.
 #[derive(Clone, Debug)]
 pub struct Program {
     pub binary: PathBuf,
-    /// Ours takes a verb before the flags; etcd takes none.
-    pub verb: Option<&'static str>,
     pub data: PathBuf,
     /// Where the server's own words go.
     pub log: PathBuf,
@@ -66,10 +68,8 @@ pub struct Server {
 impl Program {
     /// A server of ours, or etcd when the file is called so.
     pub fn new(binary: &Path, data: &Path) -> Program {
-        let is_etcd = binary.file_stem().is_some_and(|stem| stem == "etcd");
         Program {
             binary: binary.to_owned(),
-            verb: (!is_etcd).then_some("serve"),
             data: data.to_owned(),
             log: data.with_extension("log"),
             flags: Vec::new(),
@@ -86,24 +86,21 @@ impl Program {
 
     /// Starts the server, and does not wait for it: it may need others.
     pub fn spawn(&self, seat: &Seat) -> Outcome<Server> {
-        let client_url = format!("http://127.0.0.1:{}", seat.client_port);
-        let peer_url = format!("http://127.0.0.1:{}", seat.peer_port);
-        let log = File::options().create(true).append(true).open(&self.log)?;
-        let mut command = Command::new(&self.binary);
-        command
-            .args(self.verb)
-            .arg(format!("--name={}", seat.name))
-            .arg(format!("--data-dir={}", self.data.display()))
-            .arg(format!("--listen-client-urls={client_url}"))
-            .arg(format!("--advertise-client-urls={client_url}"))
-            .arg(format!("--listen-peer-urls={peer_url}"))
-            .arg(format!("--initial-advertise-peer-urls={peer_url}"))
-            .arg(format!("--initial-cluster={}", seat.initial_cluster))
-            .args(&self.flags)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
+        let client = format!("127.0.0.1:{}", seat.client_port);
+        let peer = format!("127.0.0.1:{}", seat.peer_port);
+        let member = MemberCommand {
+            binary: &self.binary,
+            name: &seat.name,
+            data: &self.data,
+            log: &self.log,
+            client: &client,
+            peer: &peer,
+            advertised_peer: &peer,
+            initial_cluster: &seat.initial_cluster,
+        };
+        let mut command = member.command()?;
         let child = command
+            .args(&self.flags)
             .spawn()
             .map_err(|error| format!("cannot start {}: {error}", self.binary.display()))?;
         Ok(Server {
@@ -148,7 +145,7 @@ impl Server {
     /// Returns once it takes connections; an error shows the end of its log.
     pub fn wait_until_ready(&mut self) -> Outcome {
         let ready = self.wait_for_connection();
-        ready.map_err(|error| format!("{error}\n{}", last_lines(&self.log)).into())
+        ready.map_err(|error| format!("{error}\n{}", last_lines(&self.log, LOG_LINES)).into())
     }
 
     fn wait_for_connection(&mut self) -> Outcome {
@@ -176,11 +173,4 @@ impl Drop for Server {
 /// A port that was free a moment ago.
 fn free_port() -> Outcome<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
-/// The end of a server's log, to show why it did not start.
-fn last_lines(log: &Path) -> String {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(20)..].join("\n")
 }

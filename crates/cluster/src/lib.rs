@@ -40,7 +40,7 @@ mod transport;
 
 pub use error::Error;
 pub use inbox::Pending;
-pub use member_file::{MemberFile, MemberFileError};
+pub use member_file::{MemberFile, MemberFileError, holds_data};
 pub use mutant::Mutant;
 pub use node::{Leadership, Node, Status};
 pub use observer::Observer;

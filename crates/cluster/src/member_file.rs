@@ -46,6 +46,17 @@ pub enum MemberFileError {
     Disk(#[from] io::Error),
 }
 
+/// Besides the file `MEMBER` and the lock there is something. Before its first
+/// start a directory is empty; afterwards, without data, it has lost them.
+pub fn holds_data(disk: &dyn Disk, directory: &Path) -> bool {
+    // What cannot be listed, or is not there yet, the engine judges.
+    let names = disk.list(directory).unwrap_or_default();
+    let ends = [".log", ".checkpoint"];
+    names
+        .iter()
+        .any(|name| ends.iter().any(|end| name.ends_with(end)))
+}
+
 impl MemberFile {
     /// What the directory says; `None` before its first start.
     pub fn find(disk: &dyn Disk, directory: &Path) -> Result<Option<MemberFile>, MemberFileError> {

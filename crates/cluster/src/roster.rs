@@ -4,9 +4,11 @@
 //! members at the addresses it knows. What it hears is what a member has
 //! applied: it may be old, but was true once, and ids never return.
 
+use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use environment::threads;
 use peers::Limits;
 use prost::Message;
 use revisions::{Member, Members};
@@ -106,8 +108,24 @@ impl Roster {
 
     /// Asks at all these peer URLs at once, and waits as long as `patience` for
     /// whoever is slow: the rosters, the newest first, and why there are no more
-    /// of them. Needs a tokio runtime.
-    pub async fn ask(peer_urls: &[String], patience: Duration) -> (Vec<Roster>, Vec<String>) {
+    /// of them. Blocks, on a thread of its own: the caller may be part of a runtime.
+    pub fn ask(
+        peer_urls: Vec<String>,
+        patience: Duration,
+    ) -> io::Result<(Vec<Roster>, Vec<String>)> {
+        let asking = threads::spawn("introduction", move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()?;
+            let answers = runtime.block_on(Roster::ask_all(&peer_urls, patience));
+            // A name that is still being looked up keeps nobody waiting.
+            runtime.shutdown_background();
+            Ok(answers)
+        })?;
+        asking.join().expect("asking does not panic")
+    }
+
+    async fn ask_all(peer_urls: &[String], patience: Duration) -> (Vec<Roster>, Vec<String>) {
         let mut asked = JoinSet::new();
         for url in peer_urls {
             asked.spawn(ask_one(url.clone(), patience));
@@ -175,12 +193,8 @@ mod tests {
 
     #[test]
     fn an_address_without_a_member_is_a_reason() {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let urls = ["a:1".to_owned(), "http://127.0.0.1:1".to_owned()];
-        let (rosters, reasons) = runtime.block_on(Roster::ask(&urls, Duration::from_secs(60)));
+        let urls = vec!["a:1".to_owned(), "http://127.0.0.1:1".to_owned()];
+        let (rosters, reasons) = Roster::ask(urls, Duration::from_secs(60)).unwrap();
         assert_eq!(rosters, []);
         assert_eq!(reasons.len(), 2, "{reasons:?}");
         assert!(reasons[0].starts_with("127.0.0.1:1: cannot connect"));

@@ -2,10 +2,8 @@
 //! them.
 
 use std::net::TcpListener;
-use std::path::Path;
 
-use cluster::{Network, Node, NodeOptions};
-use environment::Disk;
+use cluster::{Network, Node, NodeOptions, holds_data};
 use revisions::Member;
 use tracing::{info, warn};
 
@@ -93,17 +91,6 @@ pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun
             alone,
         });
     }
-}
-
-/// Besides the file `MEMBER` and the lock there is something. Before its first
-/// start a directory is empty; afterwards, without data, it has lost them.
-fn holds_data(disk: &dyn Disk, directory: &Path) -> bool {
-    // What cannot be listed, or is not there yet, the engine judges.
-    let names = disk.list(directory).unwrap_or_default();
-    let ends = [".log", ".checkpoint"];
-    names
-        .iter()
-        .any(|name| ends.iter().any(|end| name.ends_with(end)))
 }
 
 /// The member's socket for others: one, however often the start is tried.
@@ -248,13 +235,14 @@ fn values_bytes_max(node: &Node, options: &NodeOptions) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use cluster::Pending;
     use environment::disk::DirectoryLock;
     use environment::simulated::SimulatedDisk;
-    use environment::{File, OpenMode, Space};
+    use environment::{Disk, File, OpenMode, Space};
     use etcd_api::etcdserverpb::PutRequest;
     use revisions::Command;
 

@@ -13,11 +13,9 @@
 //! The rules of joining are etcd's: `--initial-cluster` lists everybody, the
 //! newcomer included, with the peer URLs that the cluster knows.
 
-use std::io;
 use std::time::Duration;
 
 use cluster::Roster;
-use environment::threads;
 use revisions::Member;
 
 use crate::Error;
@@ -83,20 +81,8 @@ pub(crate) fn contacts(config: &Config, membership: &Membership) -> Result<Vec<M
 /// others say nothing.
 fn ask(config: &Config, patience: Duration) -> Result<(Vec<Roster>, Vec<String>), Error> {
     let others = config.founders.iter().filter(|it| it.name != config.name);
-    let urls: Vec<String> = others.flat_map(|other| texts(&other.peer_urls)).collect();
-    // On a thread of its own: whoever starts a server may be part of a runtime.
-    let asking = threads::spawn("introduction", move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let answers = runtime.block_on(Roster::ask(&urls, patience));
-        // A name that is still being looked up keeps nobody waiting.
-        runtime.shutdown_background();
-        Ok(answers)
-    });
-    let asked = asking.map_err(Error::Threads)?.join();
-    let asked: io::Result<_> = asked.expect("asking does not panic");
-    asked.map_err(Error::Threads)
+    let urls = others.flat_map(|other| texts(&other.peer_urls)).collect();
+    Roster::ask(urls, patience).map_err(Error::Threads)
 }
 
 /// The others must not know this member as one that has gone, nor, if it holds

@@ -14,8 +14,8 @@ use crate::config::Config;
 use crate::server::Server;
 use crate::{Error, logging, supervisor};
 
-/// Serves until SIGTERM or SIGINT, or until the cluster has let this member go,
-/// which is an error. Blocks.
+/// Serves until SIGTERM or SIGINT, or until the cluster has let this member go:
+/// an orderly end, as in etcd. Blocks.
 pub fn run(config: Config) -> Result<(), Error> {
     logging::start(&config.log, Arc::new(RealClock)).map_err(Error::Log)?;
     supervisor::end_on_broken_invariants();
@@ -26,15 +26,13 @@ pub fn run(config: Config) -> Result<(), Error> {
     let signals = Signals::catch().map_err(Error::Threads)?;
     let member = server.identity().member;
     let ending = signals.wait(server.ready(), server.removed());
-    if let Ending::Signal(signal) = ending {
-        info!(signal, "received signal; shutting down");
+    match ending {
+        Ending::Signal(signal) => info!(signal, "received signal; shutting down"),
+        Ending::Removed => warn!("{}", Error::Removed { member }),
     }
     server.stop();
     info!("stopped");
-    match ending {
-        Ending::Signal(_) => Ok(()),
-        Ending::Removed => Err(Error::Removed { member }),
-    }
+    Ok(())
 }
 
 fn announce(config: &Config) {

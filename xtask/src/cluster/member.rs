@@ -1,17 +1,19 @@
 //! One member as a child process.
 
 use std::{
-    fs::File,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Child,
     time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{net::TcpStream, time::timeout};
 
-use crate::process::Outcome;
+use crate::{
+    member_command::{MemberCommand, last_lines},
+    process::Outcome,
+};
 
 use super::layout::Layout;
 
@@ -24,7 +26,10 @@ pub struct Member {
     pub name: &'static str,
     /// Where clients come, as `host:port`.
     pub client: String,
+    peer: String,
+    data: PathBuf,
     pub log: PathBuf,
+    initial_cluster: String,
     pub binary: PathBuf,
     flags: Vec<String>,
     child: Option<Child>,
@@ -37,23 +42,15 @@ impl Member {
         let name = layout.name(number);
         let data = layout.directory.join(name);
         let (client, peer) = (layout.client(number), layout.peer(number));
-        let mut all = vec![
-            format!("--name={name}"),
-            format!("--data-dir={}", data.display()),
-            format!("--listen-client-urls=http://{client}"),
-            format!("--advertise-client-urls=http://{client}"),
-            format!("--listen-peer-urls=http://{peer}"),
-            format!("--initial-advertise-peer-urls=http://{peer}"),
-            format!("--initial-cluster={}", layout.initial_cluster()),
-            "--initial-cluster-token=xtask-cluster".to_owned(),
-        ];
-        all.extend(flags.iter().cloned());
         Member {
             name,
             client,
+            peer,
             log: data.with_extension("log"),
+            data,
+            initial_cluster: layout.initial_cluster(),
             binary: binary.to_owned(),
-            flags: all,
+            flags: flags.to_vec(),
             child: None,
             stopping: false,
         }
@@ -62,14 +59,21 @@ impl Member {
     /// In a process group of its own: Ctrl-C is for the caller, who stops the
     /// members in his way.
     pub fn start(&mut self) -> Outcome {
-        let log = File::options().create(true).append(true).open(&self.log)?;
-        let child = Command::new(&self.binary)
-            .arg("serve")
+        let member = MemberCommand {
+            binary: &self.binary,
+            name: self.name,
+            data: &self.data,
+            log: &self.log,
+            client: &self.client,
+            peer: &self.peer,
+            advertised_peer: &self.peer,
+            initial_cluster: &self.initial_cluster,
+        };
+        let child = member
+            .command()?
+            .arg("--initial-cluster-token=xtask-cluster")
             .args(&self.flags)
             .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
             .spawn()
             .map_err(|error| format!("cannot start {}: {error}", self.binary.display()))?;
         (self.child, self.stopping) = (Some(child), false);
@@ -114,14 +118,12 @@ impl Member {
         if self.stopping && status.success() {
             return Ok(Some(format!("{} has stopped", self.name)));
         }
-        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().collect();
-        let last = &lines[lines.len().saturating_sub(LOG_LINES)..];
+        let last = last_lines(&self.log, LOG_LINES);
         Ok(Some(format!(
             "{} has ended with {status}; the last lines of {}:\n  {}",
             self.name,
             self.log.display(),
-            last.join("\n  ")
+            last.replace('\n', "\n  ")
         )))
     }
 

@@ -13,7 +13,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use history::{Rule, Violation};
 
-use super::{cross_check::Verdict, links::MEMBERS, trial::Trial};
+use super::{cross_check::Verdict, trial::Trial};
 use crate::process::{Outcome, cargo, root, run};
 
 /// Millionths that the leader's clock loses.
@@ -35,7 +35,7 @@ pub async fn slow_leader_cut_off(trial: &Arc<Trial>) -> Outcome {
     let Some(leader) = trial.leader().await else {
         return Ok(());
     };
-    let others: Vec<usize> = (0..MEMBERS).filter(|it| *it != leader).collect();
+    let others = trial.others(leader);
     trial.members[leader].clock.set(SLOWER, 0)?;
     for &other in &others {
         trial.links.cut(leader, other, false);

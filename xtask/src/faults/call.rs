@@ -12,7 +12,11 @@ use etcd_api::etcdserverpb::{
 use history::{Answer, Operation, Outcome as Known, Request};
 use tonic::{Code, Status, transport::Channel};
 
-use super::{member::Member, recorder::Recorder, values};
+use super::{
+    member::{self, Member},
+    recorder::Recorder,
+    values,
+};
 
 /// Connecting takes no longer, or is not done.
 const CONNECT_TIME: Duration = Duration::from_secs(1);
@@ -94,7 +98,7 @@ impl Caller {
 
     async fn connect(&mut self, random: &mut Random) -> Option<(usize, Channel)> {
         if self.connection.is_none() {
-            let member = random.below(self.members.len() as u64) as usize;
+            let member = member::any_present(&self.members, random)?;
             let channel = dial(&self.members[member]).await?;
             self.connection = Some((member, channel));
         }

@@ -11,7 +11,6 @@ use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     call::{Caller, dial},
-    links::MEMBERS,
     recorder::Recorder,
     recovery::Probe,
     trial::Trial,
@@ -51,10 +50,12 @@ pub async fn end(
     let newest = quiet(trial, recorder).await?;
     last.send_replace(Some(newest));
     join(watchers, PATIENCE, "a watch").await?;
-    let ledger = ledger(trial, 0, newest).await?;
-    for member in 1..MEMBERS {
+    let voters = trial.voters();
+    let ledger = ledger(trial, voters[0], newest).await?;
+    for &member in &voters[1..] {
         if self::ledger(trial, member, newest).await? != ledger {
-            return Err(format!("members a and {member} tell different stories").into());
+            let names = [voters[0], member].map(|it| trial.members[it].name);
+            return Err(format!("members {} tell different stories", names.join(" and ")).into());
         }
     }
     let mut hashes = Vec::new();
@@ -82,7 +83,8 @@ async fn join(mut tasks: JoinSet<Outcome>, patience: Duration, what: &str) -> Ou
 async fn no_lease_is_left(trial: &Trial) -> Outcome {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let channel = dial(&trial.members[0]).await.ok_or("member a is away")?;
+        let member = &trial.members[trial.voters()[0]];
+        let channel = dial(member).await.ok_or("a member is away")?;
         let answer = LeaseClient::new(channel)
             .lease_leases(LeaseLeasesRequest {})
             .await;
@@ -98,7 +100,8 @@ async fn no_lease_is_left(trial: &Trial) -> Outcome {
 
 /// Waits until nothing happens any more; the last revision.
 async fn quiet(trial: &Trial, recorder: &Arc<Recorder>) -> Outcome<i64> {
-    let mut caller = Caller::to_one(3_000, 0, &trial.members[0], recorder);
+    let member = trial.voters()[0];
+    let mut caller = Caller::to_one(3_000, member, &trial.members[member], recorder);
     let mut random = environment::randomness::Random::from_seed(0);
     let deadline = Instant::now() + PATIENCE;
     let mut seen = (0, Instant::now());
@@ -154,8 +157,10 @@ async fn ledger(trial: &Trial, member: usize, newest: i64) -> Outcome<Vec<Entry>
 
 async fn same_hash(trial: &Trial, revision: i64) -> Outcome<u32> {
     let mut hashes = Vec::new();
-    for member in &trial.members {
-        let channel = dial(member).await.ok_or("a member is away")?;
+    for member in trial.voters() {
+        let channel = dial(&trial.members[member])
+            .await
+            .ok_or("a member is away")?;
         let mut client = MaintenanceClient::new(channel);
         let answer = client.hash_kv(HashKvRequest { revision }).await?;
         hashes.push(answer.into_inner().hash);

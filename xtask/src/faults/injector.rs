@@ -13,7 +13,15 @@ use history::Request;
 use rustix::fs::{FallocateFlags, fallocate};
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
-use super::{call::Caller, clock::FASTER_PERCENT_MAX, kinds::Kind, links::MEMBERS, trial::Trial};
+use super::{
+    call::Caller,
+    changes::{self, Leaver},
+    clock::FASTER_PERCENT_MAX,
+    kinds::Kind,
+    links::PLACES,
+    member::Standing,
+    trial::Trial,
+};
 use crate::process::Outcome;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
@@ -26,14 +34,14 @@ pub async fn inject(trial: Arc<Trial>, kind: Kind, mut random: Random) -> Outcom
     );
     let member = match leads {
         true => trial.leader().await,
-        false => Some(random.below(MEMBERS as u64) as usize),
+        false => Some(*random.pick(&trial.present())),
     };
     let Some(member) = member else {
         return Ok(false);
     };
     match kind {
         Kind::Kill | Kind::KillLeader => kill(&trial, &[member], &mut random).await,
-        Kind::KillAll => kill(&trial, &[0, 1, 2], &mut random).await,
+        Kind::KillAll => kill(&trial, &trial.present(), &mut random).await,
         Kind::Stop => stop(&trial, member, &mut random).await,
         Kind::PauseShortly => pause(&trial, member, 50 + random.below(750)).await,
         Kind::PauseLong | Kind::PauseLeader => {
@@ -47,9 +55,11 @@ pub async fn inject(trial: Arc<Trial>, kind: Kind, mut random: Random) -> Outcom
         Kind::FullDisk => full_disk(&trial, member, &mut random).await,
         Kind::ClockRate | Kind::WallJump => clocks(&trial, kind, member, &mut random).await,
         Kind::MoveLeader => {
-            let step = 1 + random.below(MEMBERS as u64 - 1) as usize;
-            trial.move_leader(member, (member + step) % MEMBERS).await
+            let to = *random.pick(&trial.others(member));
+            trial.move_leader(member, to).await
         }
+        Kind::ReplaceMember => changes::replace(&trial, Leaver::Any, &mut random).await,
+        Kind::ReplaceLeader => changes::replace(&trial, Leaver::Leader, &mut random).await,
     }
 }
 
@@ -62,7 +72,9 @@ fn take(trial: &Trial, members: &[usize]) -> Option<Vec<OwnedMutexGuard<()>>> {
     let guards = members
         .iter()
         .map(|&it| trial.hands[it].clone().try_lock_owned());
-    guards.collect::<Result<_, _>>().ok()
+    let guards = guards.collect::<Result<_, _>>().ok()?;
+    let is_there = |member: &usize| trial.members[*member].standing() != Standing::Absent;
+    members.iter().all(is_there).then_some(guards)
 }
 
 async fn kill(trial: &Trial, members: &[usize], random: &mut Random) -> Outcome<bool> {
@@ -111,7 +123,7 @@ async fn pause(trial: &Trial, member: usize, milliseconds: u64) -> Outcome<bool>
 }
 
 async fn cut(trial: &Trial, kind: Kind, member: usize, random: &mut Random) -> Outcome<bool> {
-    let others = (0..MEMBERS).filter(|it| *it != member);
+    let others = (0..PLACES).filter(|it| *it != member);
     let outward: Vec<_> = others.clone().map(|other| (member, other)).collect();
     let inward: Vec<_> = others.map(|other| (other, member)).collect();
     let flows = match kind {
@@ -132,15 +144,15 @@ async fn cut(trial: &Trial, kind: Kind, member: usize, random: &mut Random) -> O
 }
 
 async fn delay(trial: &Trial, random: &mut Random) -> Outcome<bool> {
-    for from in 0..MEMBERS {
-        for to in (0..MEMBERS).filter(|to| *to != from) {
+    for from in 0..PLACES {
+        for to in (0..PLACES).filter(|to| *to != from) {
             let late = MILLISECOND * random.below(250) as u32;
             trial.links.delay(from, to, late);
         }
     }
     some_time(random, 500, 6_000).await;
-    for from in 0..MEMBERS {
-        for to in 0..MEMBERS {
+    for from in 0..PLACES {
+        for to in 0..PLACES {
             trial.links.delay(from, to, Duration::ZERO);
         }
     }

@@ -41,10 +41,14 @@ pub enum Kind {
     WallJump,
     /// The lead is handed over on demand.
     MoveLeader,
+    /// A member is added, and any of them removed.
+    ReplaceMember,
+    /// A member is added, and the one that leads removed.
+    ReplaceLeader,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 18] = [
+    pub const ALL: [Kind; 20] = [
         Kind::Kill,
         Kind::KillLeader,
         Kind::KillAll,
@@ -63,6 +67,8 @@ impl Kind {
         Kind::ClockRate,
         Kind::WallJump,
         Kind::MoveLeader,
+        Kind::ReplaceMember,
+        Kind::ReplaceLeader,
     ];
 
     /// For people.
@@ -86,6 +92,8 @@ impl Kind {
             Kind::ClockRate => "clocks faster or slower",
             Kind::WallJump => "wall clock jumps",
             Kind::MoveLeader => "leader moved",
+            Kind::ReplaceMember => "member added, any removed",
+            Kind::ReplaceLeader => "member added, the leader removed",
         }
     }
 }

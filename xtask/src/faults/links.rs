@@ -32,8 +32,8 @@ use tokio::{
 use super::owner;
 use crate::process::Outcome;
 
-/// Members of the trial's cluster.
-pub const MEMBERS: usize = 3;
+/// Places for members: one more than there are members, for a newcomer.
+pub const PLACES: usize = 4;
 /// Parts of a connection's bytes that may be on their way.
 const PARTS_MAX: usize = 64;
 const PART_BYTES: usize = 16 << 10;
@@ -52,9 +52,9 @@ struct Flow {
 /// All flows between members.
 #[derive(Debug)]
 pub struct Links {
-    flows: [[watch::Sender<Flow>; MEMBERS]; MEMBERS],
+    flows: [[watch::Sender<Flow>; PLACES]; PLACES],
     /// Each member's process; 0: none.
-    processes: [AtomicU32; MEMBERS],
+    processes: [AtomicU32; PLACES],
     /// Bytes that went through.
     pub carried_bytes: AtomicU64,
 }
@@ -124,14 +124,19 @@ impl Links {
         far.set_nodelay(true)?;
         let (near_in, near_out) = near.into_split();
         let (far_in, far_out) = far.into_split();
+        let both = async {
+            let there = self.pump(near_in, far_out, there.clone());
+            let back = self.pump(far_in, near_out, back.clone());
+            tokio::try_join!(there, back).map(drop)
+        };
         tokio::select! {
-            ended = self.pump(near_in, far_out, there.clone()) => ended,
-            ended = self.pump(far_in, near_out, back.clone()) => ended,
-            () = reset(there, resets.0) => Ok(()),
-            () = reset(back, resets.1) => Ok(()),
+            ended = both => ended,
+            () = reset(there.clone(), resets.0) => Ok(()),
+            () = reset(back.clone(), resets.1) => Ok(()),
         }
     }
 
+    /// One direction, until who sends has ended it and all of it has arrived.
     async fn pump(
         &self,
         mut from: OwnedReadHalf,
@@ -139,8 +144,8 @@ impl Links {
         flow: watch::Receiver<Flow>,
     ) -> Outcome {
         let (parts, waiting) = mpsc::channel(PARTS_MAX);
-        let read = async {
-            let delays = flow.clone();
+        let delays = flow.clone();
+        let read = async move {
             loop {
                 let mut part = vec![0; PART_BYTES];
                 let length = from.read(&mut part).await?;
@@ -154,10 +159,7 @@ impl Links {
                 parts.send((due, part)).await?;
             }
         };
-        tokio::select! {
-            ended = read => ended,
-            ended = deliver(waiting, to, flow.clone()) => ended,
-        }
+        tokio::try_join!(read, deliver(waiting, to, flow)).map(drop)
     }
 }
 
@@ -171,7 +173,8 @@ async fn deliver(
         flow.wait_for(|flow| flow.cuts == 0).await?;
         to.write_all(&part).await?;
     }
-    Ok(())
+    flow.wait_for(|flow| flow.cuts == 0).await?;
+    Ok(to.shutdown().await?)
 }
 
 /// Ends when connections of this age are reset.
@@ -218,6 +221,17 @@ mod tests {
         links.mend(0, 1);
         far.read_exact(&mut there).await.unwrap();
         assert_eq!(&there, b"there");
+    }
+
+    #[tokio::test]
+    async fn what_was_said_before_the_end_arrives() {
+        let (links, mut near, mut far) = connection().await;
+        links.delay(1, 0, Duration::from_millis(20));
+        far.write_all(b"answer").await.unwrap();
+        far.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        near.read_to_end(&mut answer).await.unwrap();
+        assert_eq!(answer, b"answer");
     }
 
     #[tokio::test]

@@ -1,27 +1,52 @@
 //! One member: its process, its disk and its clock, and what is done to them.
 
 use std::{
-    fs::File,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    path::PathBuf,
+    process::{Child, Command},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
 };
 
+use environment::randomness::Random;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::clock::{Shim, SkewedClock};
-use crate::process::Outcome;
+use crate::{
+    member_command::{MemberCommand, last_lines},
+    process::Outcome,
+};
+
+/// Of a log, where its member has ended.
+const LOG_LINES: usize = 12;
 
 /// How each member is started.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub binary: PathBuf,
+    pub shim: Option<Shim>,
+}
+
+/// With whom a member begins.
+#[derive(Clone, Debug)]
+pub struct Company {
     /// All members and their peer URLs, as etcd's flag wants them.
     pub initial_cluster: String,
-    pub shim: Option<Shim>,
+    /// The cluster is there already.
+    pub exists: bool,
+}
+
+/// What a member is to its cluster, as far as the trial knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// No member: no process, no data.
+    Absent,
+    /// Added, and not promoted yet.
+    Learner,
+    Voter,
+    /// To be removed, or removed: it ends by itself.
+    Leaving,
 }
 
 /// One member.
@@ -36,6 +61,8 @@ pub struct Member {
     pub client_port: u16,
     /// Where others reach it, and where it listens: a proxy is between.
     peer_ports: (u16, u16),
+    company: Mutex<Company>,
+    standing: Mutex<Standing>,
     child: Mutex<Option<Child>>,
     /// Changes whenever a process begins or ends.
     life: AtomicU32,
@@ -53,7 +80,8 @@ pub struct Home {
 }
 
 impl Member {
-    pub fn new(plan: &Plan, home: Home) -> Outcome<Member> {
+    /// A member that is not there yet.
+    pub fn new(plan: &Plan, home: Home, company: Company) -> Outcome<Member> {
         Ok(Member {
             name: home.name,
             plan: plan.clone(),
@@ -62,6 +90,8 @@ impl Member {
             clock: SkewedClock::new(home.beside.join(format!("{}.clock", home.name)))?,
             client_port: home.client_port,
             peer_ports: (home.door_port, home.listen_port),
+            company: Mutex::new(company),
+            standing: Mutex::new(Standing::Absent),
             child: Mutex::new(None),
             life: AtomicU32::new(0),
         })
@@ -70,6 +100,33 @@ impl Member {
     /// Where clients connect.
     pub fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.client_port)
+    }
+
+    /// Where other members connect.
+    pub fn peer_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.peer_ports.0)
+    }
+
+    pub fn standing(&self) -> Standing {
+        *self.standing.lock().expect("no holder panics")
+    }
+
+    pub fn set_standing(&self, standing: Standing) {
+        *self.standing.lock().expect("no holder panics") = standing;
+    }
+
+    /// With whom the next process begins, if it has no data.
+    pub fn meet(&self, company: Company) {
+        *self.company.lock().expect("no holder panics") = company;
+    }
+
+    /// Forgets everything; no process may run.
+    pub fn wipe(&self) -> Outcome {
+        assert!(self.process().is_none(), "{} runs", self.name);
+        match std::fs::remove_dir_all(self.data()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => Ok(removed?),
+        }
     }
 
     /// Equal before and after an answer: the same process gave it.
@@ -91,25 +148,23 @@ impl Member {
     }
 
     fn command(&self) -> Outcome<Command> {
-        let is_etcd = self.plan.binary.file_stem().is_some_and(|it| it == "etcd");
-        let log = File::options().create(true).append(true).open(&self.log)?;
+        let company = self.company.lock().expect("no holder panics").clone();
+        let state = if company.exists { "existing" } else { "new" };
+        let address = |port| format!("127.0.0.1:{port}");
         let (door, listen) = self.peer_ports;
-        let mut command = Command::new(&self.plan.binary);
-        command
-            .args((!is_etcd).then_some("serve"))
-            .arg(format!("--name={}", self.name))
-            .arg(format!("--data-dir={}", self.data().display()))
-            .arg(format!("--listen-client-urls={}", self.url()))
-            .arg(format!("--advertise-client-urls={}", self.url()))
-            .arg(format!("--listen-peer-urls=http://127.0.0.1:{listen}"))
-            .arg(format!(
-                "--initial-advertise-peer-urls=http://127.0.0.1:{door}"
-            ))
-            .arg(format!("--initial-cluster={}", self.plan.initial_cluster))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log);
-        if !is_etcd {
+        let member = MemberCommand {
+            binary: &self.plan.binary,
+            name: self.name,
+            data: &self.data(),
+            log: &self.log,
+            client: &address(self.client_port),
+            peer: &address(listen),
+            advertised_peer: &address(door),
+            initial_cluster: &company.initial_cluster,
+        };
+        let mut command = member.command()?;
+        command.arg(format!("--initial-cluster-state={state}"));
+        if !member.is_etcd() {
             // Small segments: a run fills, recycles and reads back many.
             command.arg("--segment-bytes=4194304");
         }
@@ -179,8 +234,15 @@ impl Member {
 
     /// The end of its log, to show why it ended.
     pub fn last_words(&self) -> String {
-        last_lines(&self.log)
+        last_lines(&self.log, LOG_LINES)
     }
+}
+
+/// The place of one that is a member now, as a client finds it in the member list.
+pub fn any_present(members: &[Arc<Member>], random: &mut Random) -> Option<usize> {
+    let is_present = |place: &usize| members[*place].standing() != Standing::Absent;
+    let present: Vec<usize> = (0..members.len()).filter(is_present).collect();
+    (!present.is_empty()).then(|| *random.pick(&present))
 }
 
 impl Drop for Member {
@@ -188,10 +250,4 @@ impl Drop for Member {
         // Already gone is fine: the point is that nothing is left running.
         drop(self.kill());
     }
-}
-
-fn last_lines(log: &Path) -> String {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(12)..].join("\n")
 }

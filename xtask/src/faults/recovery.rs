@@ -6,7 +6,7 @@ use environment::randomness::Random;
 use history::{Outcome as Known, Request};
 use tokio::time::Instant;
 
-use super::{call::Caller, links::MEMBERS, recorder::Recorder, trial::Trial};
+use super::{call::Caller, recorder::Recorder, trial::Trial};
 use crate::process::Outcome;
 
 /// A healed cluster that takes longer is at fault.
@@ -38,7 +38,7 @@ impl Probe {
     pub async fn everybody(&mut self, trial: &Trial) -> Outcome<i64> {
         let deadline = Instant::now() + PATIENCE;
         let mut newest = 0;
-        let mut waiting: Vec<usize> = (0..MEMBERS).collect();
+        let mut waiting = trial.voters();
         while let Some(&first) = waiting.first() {
             trial.look_after_members()?;
             for member in std::mem::take(&mut waiting) {
@@ -52,7 +52,7 @@ impl Probe {
                 tokio::time::sleep(STEP).await;
             }
         }
-        for member in 0..MEMBERS {
+        for member in trial.voters() {
             self.wait_for(trial, member, newest, deadline).await?;
         }
         Ok(newest)

@@ -31,6 +31,7 @@ pub fn tables(trial: &Trial, recorder: &Recorder) -> String {
         let row = writeln!(text, "| {} | {times} |", kind.name());
         row.expect("a string takes everything");
     }
+    changes(trial, &mut text);
     let readings = trial
         .members
         .iter()
@@ -50,6 +51,18 @@ pub fn tables(trial: &Trial, recorder: &Recorder) -> String {
     );
     rest.expect("a string takes everything");
     text
+}
+
+/// What the cluster said to changes of its members, if there were any.
+fn changes(trial: &Trial, text: &mut String) {
+    let changes = trial.changes.lock().expect("no holder panics");
+    if !changes.is_empty() {
+        text.push_str("\n| change of the members | times |\n|---|---:|\n");
+    }
+    for (words, times) in changes.iter() {
+        let row = writeln!(text, "| {words} | {times} |");
+        row.expect("a string takes everything");
+    }
 }
 
 /// The hashes that all members share.

@@ -9,7 +9,7 @@ use environment::randomness::Random;
 use tokio::{task::JoinSet, time::Instant};
 
 use super::{
-    broken,
+    broken, changes,
     injector::inject,
     kinds::{Kind, Missing},
     recorder::Recorder,
@@ -73,11 +73,25 @@ async fn one(trial: &Arc<Trial>, probe: &mut Probe, scene: &Scene, random: &mut 
         done??;
     }
     let healed = probe.everybody(trial).await;
-    healed.map_err(|error| {
+    let settled = match healed {
+        Ok(_) => settle(trial, probe, random).await,
+        Err(error) => Err(error),
+    };
+    settled.map_err(|error| {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();
         format!("after {}: {error}", names.join(" + "))
     })?;
     trial.look_after_members()
+}
+
+/// Changes of the members that were begun come to their end.
+async fn settle(trial: &Trial, probe: &mut Probe, random: &mut Random) -> Outcome {
+    let before = trial.voters();
+    changes::settle(trial, random).await?;
+    if trial.voters() != before {
+        probe.everybody(trial).await?;
+    }
+    Ok(())
 }
 
 fn note(trial: &Trial, kind: Kind, done: bool) {

@@ -1,5 +1,5 @@
-//! The cluster of a trial: three members, each behind a proxy, on a disk and
-//! with a clock of its own.
+//! The cluster of a trial: three members and a place for a fourth, each behind a
+//! proxy, on a disk and with a clock of its own.
 
 use std::{
     collections::BTreeMap,
@@ -22,8 +22,8 @@ use super::{
     call::dial,
     clock::Shim,
     kinds::{Kind, Missing},
-    links::{Links, MEMBERS},
-    member::{Home, Member, Plan},
+    links::{Links, PLACES},
+    member::{Company, Home, Member, Plan, Standing},
     recorder::Recorder,
 };
 use crate::{
@@ -31,7 +31,9 @@ use crate::{
     process::{Outcome, is_root},
 };
 
-const NAMES: [&str; MEMBERS] = ["a", "b", "c"];
+/// Of the cluster, whenever nothing is wrong.
+pub const MEMBERS: usize = 3;
+const NAMES: [&str; PLACES] = ["a", "b", "c", "d"];
 /// Sparse; a trial writes some hundred MiB.
 const DISK_BYTES: u64 = 4 << 30;
 /// A member that says nothing for so long says nothing.
@@ -47,19 +49,24 @@ pub struct Ground {
 
 /// A cluster under test.
 pub struct Trial {
+    /// One for each place; not all are members now.
     pub members: Vec<Arc<Member>>,
     pub links: Arc<Links>,
     pub recorder: Arc<Recorder>,
     /// Held by whoever stops and starts a member.
-    pub hands: [Arc<tokio::sync::Mutex<()>>; MEMBERS],
+    pub hands: [Arc<tokio::sync::Mutex<()>>; PLACES],
     /// Members whose disk was full since they were started.
-    excused: [AtomicBool; MEMBERS],
+    excused: [AtomicBool; PLACES],
     /// What is not tried here.
     pub missing: Mutex<Missing>,
     /// How often each kind was done.
     pub done: Mutex<BTreeMap<Kind, u64>>,
     /// What goes wrong now.
     pub now: Mutex<Vec<Kind>>,
+    /// Held by whoever changes who is a member.
+    pub changing: tokio::sync::Mutex<()>,
+    /// What such changes were answered with, and how often.
+    pub changes: Mutex<BTreeMap<String, u64>>,
     /// Members that ended, or had to be restarted, because their disk was full.
     pub ended_for_want_of_room: Mutex<u64>,
 }
@@ -137,18 +144,20 @@ impl Trial {
         ground: &Ground,
         recorder: &Arc<Recorder>,
     ) -> Outcome<Arc<Trial>> {
-        let ports = ports(2 * MEMBERS)?;
+        let ports = ports(2 * PLACES)?;
         let mut doors = Vec::new();
-        let mut urls = Vec::new();
-        for name in NAMES {
+        for _ in NAMES {
             let door = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
-            let port = door.local_addr()?.port();
-            urls.push(format!("{name}=http://127.0.0.1:{port}"));
-            doors.push((port, door));
+            doors.push((door.local_addr()?.port(), door));
         }
+        let founders = NAMES.iter().zip(&doors).take(MEMBERS);
+        let founders = founders.map(|(name, (port, _))| format!("{name}=http://127.0.0.1:{port}"));
+        let company = Company {
+            initial_cluster: founders.collect::<Vec<_>>().join(","),
+            exists: false,
+        };
         let plan = Plan {
             binary: binary.to_owned(),
-            initial_cluster: urls.join(","),
             shim: ground.shim.clone(),
         };
         let links = Links::new();
@@ -163,7 +172,7 @@ impl Trial {
                 listen_port: ports[2 * index + 1],
             };
             let behind = home.listen_port;
-            members.push(Arc::new(Member::new(&plan, home)?));
+            members.push(Arc::new(Member::new(&plan, home, company.clone())?));
             tokio::spawn(Arc::clone(&links).serve(index, door, behind));
         }
         let trial = Arc::new(Trial {
@@ -175,12 +184,38 @@ impl Trial {
             missing: Mutex::new(ground.missing.clone()),
             done: Mutex::default(),
             now: Mutex::default(),
+            changing: Default::default(),
+            changes: Mutex::default(),
             ended_for_want_of_room: Mutex::default(),
         });
         for member in 0..MEMBERS {
+            trial.members[member].set_standing(Standing::Voter);
             trial.start(member)?;
         }
         Ok(trial)
+    }
+
+    /// Whoever is a member, voting or not.
+    pub fn present(&self) -> Vec<usize> {
+        self.standing(|standing| standing != Standing::Absent)
+    }
+
+    /// Whoever votes and is to stay.
+    pub fn voters(&self) -> Vec<usize> {
+        self.standing(|standing| standing == Standing::Voter)
+    }
+
+    /// Members, but for this one.
+    pub fn others(&self, member: usize) -> Vec<usize> {
+        let mut others = self.present();
+        others.retain(|it| *it != member);
+        others
+    }
+
+    /// The places of those who stand so.
+    pub fn standing(&self, fits: impl Fn(Standing) -> bool) -> Vec<usize> {
+        let fits = |place: &usize| fits(self.members[*place].standing());
+        (0..PLACES).filter(fits).collect()
     }
 
     /// Starts a member that does not run.
@@ -191,6 +226,11 @@ impl Trial {
         Ok(())
     }
 
+    /// Its disk was full in this process's life.
+    pub fn is_excused(&self, member: usize) -> bool {
+        self.excused[member].load(Ordering::SeqCst)
+    }
+
     /// A member whose disk was full may end or fail for as long as this process
     /// lives: it may find out late that it has no room.
     pub fn excuse(&self, member: usize) {
@@ -198,9 +238,11 @@ impl Trial {
     }
 
     /// Nobody may have ended but by our hand; who had no room is started again.
+    /// Newcomers and leavers are looked after by whoever changes the members.
     pub fn look_after_members(&self) -> Outcome {
-        for (index, member) in self.members.iter().enumerate() {
-            let excused = self.excused[index].load(Ordering::SeqCst);
+        for index in self.voters() {
+            let member = &self.members[index];
+            let excused = self.is_excused(index);
             let (is_gone, how) = member.reap()?;
             if !is_gone {
                 continue;
@@ -224,7 +266,8 @@ impl Trial {
     /// Whether every member lives by the clock that we gave it; a program that
     /// asks the kernel by itself does not, and its clocks are left alone.
     pub fn look_at_clocks(&self) -> bool {
-        let mut readings = self.members.iter().map(|it| it.clock.readings());
+        let voters = self.voters().into_iter();
+        let mut readings = voters.map(|it| self.members[it].clock.readings());
         let ours = readings.all(|it| it.is_ok_and(|it| it > 0));
         let mut missing = self.missing.lock().expect("no holder panics");
         if !ours && missing.0.iter().all(|(kind, _)| *kind != Kind::ClockRate) {
@@ -247,7 +290,7 @@ impl Trial {
         if !words.contains("restart the node") {
             return Ok(());
         }
-        if !self.excused[member].load(Ordering::SeqCst) {
+        if !self.is_excused(member) {
             let name = self.members[member].name;
             return Err(format!("member {name} wants a restart: {words}").into());
         }
@@ -274,14 +317,16 @@ impl Trial {
     /// The member that leads, as far as the newest term knows.
     pub async fn leader(&self) -> Option<usize> {
         let mut statuses = Vec::new();
-        for member in 0..MEMBERS {
-            statuses.push(self.status(member).await);
+        for member in self.present() {
+            statuses.push((member, self.status(member).await));
         }
-        let newest = statuses.iter().flatten().max_by_key(|it| it.raft_term)?;
-        let leads = |it: &&StatusResponse| id(it) == Some(newest.leader);
-        statuses
-            .iter()
-            .position(|it| it.as_ref().is_some_and(|it| leads(&it)))
+        let known = statuses
+            .into_iter()
+            .filter_map(|(member, it)| Some((member, it?)));
+        let known: Vec<(usize, StatusResponse)> = known.collect();
+        let newest = known.iter().map(|it| &it.1).max_by_key(|it| it.raft_term)?;
+        let mut leads = known.iter().filter(|it| id(&it.1) == Some(newest.leader));
+        leads.next().map(|it| it.0)
     }
 
     /// Asks the leader to hand over; false: it could not.

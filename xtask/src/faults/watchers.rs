@@ -24,7 +24,7 @@ use tonic::{Streaming, transport::Channel};
 use super::{
     call::dial,
     clients::{end_of, prefix},
-    member::Member,
+    member::{self, Member},
     recorder::Recorder,
     values,
 };
@@ -64,7 +64,10 @@ pub async fn follow(
         deliveries: Vec::new(),
     };
     while last.borrow().is_none_or(|last| watch.first <= last) {
-        watch.member = random.below(members.len() as u64) as u32;
+        let Some(place) = member::any_present(&members, &mut random) else {
+            return Err("there is no member".into());
+        };
+        watch.member = place as u32;
         let life = Duration::from_secs(5 + random.below(60));
         let member = &members[watch.member as usize];
         observe(&mut watch, member, &recorder, life, &mut last).await;
@@ -90,9 +93,12 @@ pub async fn glance(
         }
         let newest = recorder.revision.load(Ordering::Relaxed);
         let past = newest - random.below(2_000) as i64;
+        let Some(place) = member::any_present(&members, &mut random) else {
+            return Err("there is no member".into());
+        };
         let mut watch = Watch {
             client,
-            member: random.below(members.len() as u64) as u32,
+            member: place as u32,
             key,
             end,
             first: if random.chance(1, 2) { 0 } else { past.max(2) },

@@ -200,7 +200,7 @@ async fn a_member_that_is_removed_ends_and_does_not_come_back() {
     three.put(2, "k", "1").await;
     let members = three.named_members(0).await;
     remove(&three, 0, named(&members, "c").id).await;
-    assert_eq!(three.end(2).await, Some(1));
+    assert_eq!(three.end(2).await, Some(0));
     let (code, told) = three.refusal(2);
     assert_eq!(code, Some(1));
     assert!(

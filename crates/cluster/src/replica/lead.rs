@@ -181,15 +181,9 @@ impl Replica {
     /// reconfiguration check). Who waits for its first snapshot does not count as
     /// started: it cannot confirm any entry.
     pub(super) fn check_configuration_change(&self, command: &Command) -> Result<(), Refusal> {
-        let active = |id: u64| {
-            id == self.member_id
-                || self
-                    .consensus
-                    .raft()
-                    .prs()
-                    .get(id)
-                    .is_some_and(|progress| progress.recent_active && progress.matched > 0)
-        };
+        let progress = self.consensus.raft().prs();
+        let holds_entries = |id| progress.get(id).is_some_and(|it| it.matched > 0);
+        let active = |id| id == self.member_id || (self.hears(id) && holds_entries(id));
         let members = self.reader.members();
         let voters: Vec<u64> = members.voters().map(|voter| voter.id).collect();
         let started = voters.iter().filter(|&&id| active(id)).count();

@@ -27,6 +27,7 @@ mod apply;
 mod batch;
 mod commit;
 mod forward;
+mod heard;
 mod incoming;
 mod lead;
 mod leases;
@@ -60,6 +61,7 @@ pub(crate) use incoming::Waker;
 use append_round::AppendRound;
 use commit::Commit;
 use forward::{Forwarded, Held};
+use heard::Heard;
 use incoming::Incoming;
 use lead::Lead;
 use leases::LeaseQuestions;
@@ -152,6 +154,7 @@ pub struct Replica {
     promise: Promise,
     /// Of voters, to this member.
     rounds: Rounds,
+    heard: Heard,
     transfer: Transfer,
     strict_reconfiguration: bool,
     outgoing: Outgoing,
@@ -247,6 +250,7 @@ impl Replica {
             lease_questions: LeaseQuestions::new(first_number),
             promise,
             rounds: Rounds::new(options.read_mode, published),
+            heard: Heard::new(options.election_timeout),
             transfer: Transfer::default(),
             strict_reconfiguration: options.strict_reconfiguration,
             outgoing: Outgoing::new(
@@ -294,6 +298,7 @@ impl Replica {
         if self.failed.is_some() {
             return;
         }
+        self.note_heard(from);
         match message {
             // Snapshots come with what is in them.
             PeerMessage::Raft(message)
@@ -540,6 +545,8 @@ fn elections(options: &ReplicaOptions, member_id: u64) -> Elections {
     }
 }
 
+#[cfg(test)]
+mod heard_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

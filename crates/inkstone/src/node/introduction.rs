@@ -10,12 +10,9 @@
 //! Only the others can tell. A member tells its name when it has its data, so
 //! whoever is known by name and holds nothing has lost them.
 
-use std::io;
-use std::path::Path;
 use std::time::Duration;
 
-use cluster::{MemberFile, Roster};
-use environment::{Disk, threads};
+use cluster::{MemberFile, Roster, holds_data};
 use revisions::{Member, validate};
 
 use super::begin::url;
@@ -152,23 +149,11 @@ fn ask_to_join(joining: &Joining) -> Result<Vec<Roster>, Error> {
     Ok(rosters)
 }
 
-/// On a thread of its own: whoever starts a node may be part of a runtime.
 fn ask(urls: Vec<String>, patience: Duration) -> Result<(Vec<Roster>, Vec<String>), Error> {
-    let no_thread = |error: io::Error| {
+    Roster::ask(urls, patience).map_err(|error| {
         let what = format!("cannot ask the other members: {error}");
         Error::new(Remedy::Retry, what)
-    };
-    let asking = threads::spawn("introduction", move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let answers = runtime.block_on(Roster::ask(&urls, patience));
-        // A name that is still being looked up keeps nobody waiting.
-        runtime.shutdown_background();
-        Ok(answers)
-    });
-    let asked = asking.map_err(no_thread)?.join();
-    asked.expect("asking does not panic").map_err(no_thread)
+    })
 }
 
 /// The others must not know this member as one that has gone, nor, if it holds
@@ -197,16 +182,6 @@ fn refuse_if_removed(member: u64, rosters: &[Roster]) -> Result<(), Error> {
 fn known_by_name(member: u64, rosters: &[Roster]) -> bool {
     let mut known = rosters.iter().filter_map(|roster| roster.member(member));
     known.any(Member::is_started)
-}
-
-/// Besides the file `MEMBER` and the lock there is something.
-fn holds_data(disk: &dyn Disk, directory: &Path) -> bool {
-    // What cannot be listed, or is not there yet, the engine judges.
-    let names = disk.list(directory).unwrap_or_default();
-    let ends = [".log", ".checkpoint"];
-    names
-        .iter()
-        .any(|name| ends.iter().any(|end| name.ends_with(end)))
 }
 
 fn lost(options: &NodeOptions, member: u64) -> Error {

@@ -1,0 +1,136 @@
+//! A leader and two followers that are only messages: what it takes for well.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::Worker;
+use environment::Clock;
+use environment::simulated::{SimulatedClock, SimulatedDisk};
+use etcd_api::Error as Refusal;
+use etcd_api::etcdserverpb::MemberRemoveRequest;
+use raft::eraftpb::Message;
+
+use super::*;
+use crate::NodeOptions;
+
+const HEARTBEAT: Duration = Duration::from_millis(100);
+
+struct Leader {
+    replica: Replica,
+    clock: SimulatedClock,
+}
+
+impl Leader {
+    /// Member 1, elected by the other two.
+    fn elected() -> Leader {
+        let clock = SimulatedClock::stepped();
+        let mut options = NodeOptions::new("/data");
+        let member = |id| revisions::Member {
+            id,
+            ..revisions::Member::default()
+        };
+        options.machine.member_id = 1;
+        options.machine.initial_members = (1..=3).map(member).collect();
+        options.machine.engine.segment_bytes = 64 << 10;
+        options.machine.engine.batch_bytes_max = 32 << 10;
+        options.machine.engine.reserve_bytes = 0;
+        options.machine.engine.worker = Worker::Caller;
+        let disk = Arc::new(SimulatedDisk::new(1));
+        let time: Arc<dyn Clock> = Arc::new(clock.clone());
+        let replica = Replica::open(disk, Path::new("/data"), options.replica(1), time).unwrap();
+        let mut leader = Leader { replica, clock };
+        for _ in 0..100 {
+            leader.wait();
+            for _ in 0..4 {
+                leader.hear(&[2, 3]);
+            }
+            if leader.replica.leads() {
+                return leader;
+            }
+        }
+        panic!("nobody is elected: {:?}", leader.replica);
+    }
+
+    fn wait(&mut self) {
+        self.clock.advance(HEARTBEAT);
+        self.replica.tick();
+    }
+
+    /// What it says, and what these answer.
+    fn hear(&mut self, talking: &[u64]) {
+        for _ in 0..3 {
+            self.replica.run();
+            let engine = self.replica.reader().engine().clone();
+            engine.work();
+            self.replica.persisted(Ok(engine.durable()));
+        }
+        self.replica.run();
+        for (to, message) in self.replica.take_output().messages {
+            if let PeerMessage::Raft(message) = message
+                && talking.contains(&to)
+                && let Some(answer) = answer(&message)
+            {
+                self.replica.receive(to, PeerMessage::Raft(answer));
+            }
+        }
+        self.replica.run();
+    }
+
+    fn may_remove(&self, id: u64) -> Result<(), Refusal> {
+        let command = Command::MemberRemove(MemberRemoveRequest { id });
+        self.replica.check_configuration_change(&command)
+    }
+}
+
+/// Yes to everything.
+fn answer(message: &Message) -> Option<Message> {
+    let mut answer = Message {
+        from: message.to,
+        to: message.from,
+        term: message.term,
+        context: message.context.clone(),
+        ..Message::default()
+    };
+    let kind = match message.get_msg_type() {
+        MessageType::MsgRequestPreVote => MessageType::MsgRequestPreVoteResponse,
+        MessageType::MsgRequestVote => MessageType::MsgRequestVoteResponse,
+        MessageType::MsgHeartbeat => MessageType::MsgHeartbeatResponse,
+        MessageType::MsgAppend => {
+            answer.index = message.index + message.entries.len() as u64;
+            MessageType::MsgAppendResponse
+        }
+        _ => return None,
+    };
+    answer.set_msg_type(kind);
+    Some(answer)
+}
+
+#[test]
+fn a_follower_that_answers_is_well_at_every_moment() {
+    let mut leader = Leader::elected();
+    // Several checks of the quorum, each of which forgets whom Raft has heard.
+    for _ in 0..50 {
+        leader.wait();
+        assert_eq!(leader.may_remove(3), Ok(()));
+        leader.hear(&[2, 3]);
+        assert_eq!(leader.may_remove(3), Ok(()));
+    }
+}
+
+#[test]
+fn a_follower_that_is_silent_for_an_election_timeout_is_not_well() {
+    let mut leader = Leader::elected();
+    for _ in 0..9 {
+        leader.wait();
+        leader.hear(&[2]);
+    }
+    assert_eq!(leader.may_remove(2), Ok(()), "3 was heard a moment ago");
+    leader.wait();
+    leader.hear(&[2]);
+    assert_eq!(leader.may_remove(2), Err(Refusal::Unhealthy));
+    assert_eq!(leader.may_remove(3), Ok(()), "nobody misses it");
+    leader.wait();
+    leader.hear(&[2, 3]);
+    assert_eq!(leader.may_remove(2), Ok(()), "it is back");
+}
