@@ -144,7 +144,7 @@ async fn serve(shared: &Arc<Shared>, hello: Hello, socket: Socket) {
         }
     };
     let lane = hello.lane;
-    tracing::debug!(member = from, %lane, "a connection that came in ended: {reason}");
+    tracing::debug!(member = format!("{from:x}"), %lane, "a connection that came in ended: {reason}");
 }
 
 async fn serve_lane(
@@ -181,7 +181,7 @@ async fn deliver(
             }
             Ok(None) => return "the member closed it".to_owned(),
             Err(error) => {
-                tracing::warn!(member = from, %lane, "a connection that came in broke: {error}");
+                tracing::warn!(member = format!("{from:x}"), %lane, "a connection that came in broke: {error}");
                 return error.to_string();
             }
         }

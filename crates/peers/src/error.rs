@@ -86,13 +86,13 @@ pub enum StartError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MemberError {
     /// Nobody connects to himself.
-    #[error("member {0} is this member")]
+    #[error("member {0:x} is this member")]
     Own(u64),
     /// A member without addresses cannot be reached.
-    #[error("member {0} has no address; give at least one host:port")]
+    #[error("member {0:x} has no address; give at least one host:port")]
     NoAddress(u64),
     /// An address is not host:port.
-    #[error("member {member}: {address} is no address; write host:port, such as 10.0.0.1:2380")]
+    #[error("member {member:x}: {address} is no address; write host:port, such as 10.0.0.1:2380")]
     Address {
         /// The member.
         member: u64,
@@ -108,7 +108,7 @@ pub enum MemberError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Dropped {
     /// The table has no such member.
-    #[error("member {0} is not in the table")]
+    #[error("member {0:x} is not in the table")]
     UnknownMember(u64),
     /// The last attempt to connect failed.
     #[error("the member cannot be reached")]
@@ -130,10 +130,10 @@ pub enum Dropped {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CallError {
     /// The table has no such member. Nothing was carried out.
-    #[error("member {0} is not in the table")]
+    #[error("member {0:x} is not in the table")]
     UnknownMember(u64),
     /// There is no connection. Nothing was carried out; try again later.
-    #[error("member {member} cannot be reached: {reason}")]
+    #[error("member {member:x} cannot be reached: {reason}")]
     Unreachable {
         /// Whom the call was for.
         member: u64,
@@ -142,7 +142,7 @@ pub enum CallError {
     },
     /// The connection or the handler ended before the answer came: the
     /// request **may have been carried out**.
-    #[error("member {member} gave no answer: {reason}")]
+    #[error("member {member:x} gave no answer: {reason}")]
     Broken {
         /// Whom the call was for.
         member: u64,
@@ -154,7 +154,7 @@ pub enum CallError {
     Refused(Bytes),
     /// Too much is under way, here or there. Nothing was carried out; try
     /// again later.
-    #[error("too many requests to member {0} are under way")]
+    #[error("too many requests to member {0:x} are under way")]
     Overloaded(u64),
     /// No repetition helps.
     #[error("a request of {bytes} bytes, at most {bytes_max} are allowed")]
@@ -170,10 +170,10 @@ pub enum CallError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StreamError {
     /// The table has no such member.
-    #[error("member {0} is not in the table")]
+    #[error("member {0:x} is not in the table")]
     UnknownMember(u64),
     /// There is no connection; try again later.
-    #[error("member {member} cannot be reached: {reason}")]
+    #[error("member {member:x} cannot be reached: {reason}")]
     Unreachable {
         /// Whom the stream was for.
         member: u64,
@@ -182,7 +182,7 @@ pub enum StreamError {
     },
     /// The connection ended before the sender's last frame: what came is not
     /// the whole transfer.
-    #[error("the stream with member {member} broke: {reason}")]
+    #[error("the stream with member {member:x} broke: {reason}")]
     Broken {
         /// The other end.
         member: u64,

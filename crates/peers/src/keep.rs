@@ -104,7 +104,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
 
 fn down(shared: &Shared, member: &Member, lane: Lane, link: &Link, error: &LinkError) {
     if link.down(error) {
-        tracing::warn!(member = member.id, %lane, "no connection: {error}");
+        tracing::warn!(member = format!("{:x}", member.id), %lane, "no connection: {error}");
     }
     shared.handler.link(member.id, lane, Err(error));
 }
@@ -122,7 +122,7 @@ async fn connected(
     road.link()
         .up(now, &address, dialled.round_trip, &dialled.release);
     road.hope();
-    tracing::info!(member = member.id, %lane, address, release = dialled.release, "connected");
+    tracing::info!(member = format!("{:x}", member.id), %lane, address, release = dialled.release, "connected");
     shared.handler.link(member.id, lane, Ok(()));
     let moved = moved(member.addresses.subscribe(), &address);
     let reason = tokio::select! {
