@@ -135,7 +135,7 @@ async fn observe(
     loop {
         if last
             .borrow()
-            .is_some_and(|last| next_of(watch).is_some_and(|next| next > last))
+            .is_some_and(|last| next_of(watch).unwrap_or(watch.first) > last)
         {
             break;
         }
