@@ -1,0 +1,98 @@
+//! Linux' futex, private to the process.
+
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
+
+/// A moment after which nobody waits any more.
+#[derive(Clone, Copy)]
+pub struct Deadline {
+    clock: libc::clockid_t,
+    at: libc::timespec,
+}
+
+impl Deadline {
+    /// `patience` from now; `None` in [`wait`] stands for "for ever", and a
+    /// patience beyond the clock's range is as good as that.
+    pub fn after(patience: Duration) -> Deadline {
+        let mut at = monotonic();
+        let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
+        at.tv_sec = at.tv_sec.saturating_add(seconds);
+        at.tv_nsec += i64::from(patience.subsec_nanos());
+        if at.tv_nsec >= NANOS_PER_SECOND {
+            at.tv_nsec -= NANOS_PER_SECOND;
+            at.tv_sec = at.tv_sec.saturating_add(1);
+        }
+        Deadline {
+            clock: libc::CLOCK_MONOTONIC,
+            at,
+        }
+    }
+
+    /// A moment of `CLOCK_MONOTONIC` or `CLOCK_REALTIME`; none for another
+    /// clock or for nanoseconds that are no part of a second.
+    pub fn at(clock: libc::clockid_t, at: libc::timespec) -> Option<Deadline> {
+        let known = clock == libc::CLOCK_MONOTONIC || clock == libc::CLOCK_REALTIME;
+        let valid = (0..NANOS_PER_SECOND).contains(&at.tv_nsec);
+        (known && valid).then_some(Deadline { clock, at })
+    }
+}
+
+/// A clock that never steps back.
+pub(crate) fn monotonic() -> libc::timespec {
+    let mut at = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `at` is writable; this clock always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut at) };
+    at
+}
+
+/// Sleeps while `word` is `expected`; false once the deadline has passed.
+pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> bool {
+    let mut operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
+    let mut at = std::ptr::null();
+    if let Some(deadline) = deadline {
+        if deadline.clock == libc::CLOCK_REALTIME {
+            operation |= libc::FUTEX_CLOCK_REALTIME;
+        }
+        // The kernel refuses moments before its epoch: they have passed.
+        if deadline.at.tv_sec < 0 {
+            return false;
+        }
+        at = &raw const deadline.at;
+    }
+    // SAFETY: `word` lives while we wait, `at` is null or a valid moment.
+    let outcome = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            std::ptr::from_ref(word),
+            operation,
+            expected,
+            at,
+            std::ptr::null::<u32>(),
+            libc::FUTEX_BITSET_MATCH_ANY,
+        )
+    };
+    outcome == 0 || error() != libc::ETIMEDOUT
+}
+
+/// Wakes one sleeper of the word at this address.
+pub(crate) fn wake_one(word: *const AtomicU32) {
+    // SAFETY: the kernel takes the address for a name; a stale one wakes nobody.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word,
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        );
+    }
+}
+
+fn error() -> libc::c_int {
+    // SAFETY: the thread's own error number.
+    unsafe { *libc::__errno_location() }
+}

@@ -1,0 +1,50 @@
+//! Hints: who holds a lock, who waits, who was preempted, in memory that another
+//! process can read.
+//!
+//! ```text
+//!   byte 0    magic, version, slots, generation          64 bytes
+//!   byte 64   slot 1: thread, depth, waiting, preempted  64 bytes
+//!   byte 128  slot 2 ...
+//! ```
+//!
+//! A thread gets a slot when it first touches a lock and gives it back when it
+//! ends; with more threads than slots the rest go without. It alone writes
+//! `depth` and `waiting`: two plain stores for a lock and its unlock, no clock, no
+//! system call. `preempted` is written by whoever watches the scheduler; while it is
+//! set for the holder of a lock, waiters park at once instead of spinning.
+//!
+//! Without a page, which is the normal case, all this is one load of a constant
+//! null and a branch that is never taken.
+//!
+//! Nothing is synchronised: a reader may see a thread an instant late. Hints are for
+//! schedulers and watchers, never for deciding who is inside.
+
+#[cfg(target_os = "linux")]
+mod page;
+#[cfg(target_os = "linux")]
+mod slots;
+
+#[cfg(target_os = "linux")]
+pub use page::{AlreadyInstalled, MAGIC, Page, Refused, SLOT_BYTES, ThreadHints, VERSION};
+#[cfg(target_os = "linux")]
+pub(crate) use slots::{entered, forked, holder_is_preempted, left, waits, waits_no_more};
+
+#[cfg(not(target_os = "linux"))]
+mod nowhere {
+    //! No shared page on this system.
+
+    use std::sync::atomic::AtomicU32;
+
+    use crate::lock::Lock;
+
+    pub(crate) fn entered(_holder: &AtomicU32) {}
+    pub(crate) fn left(_holder: &AtomicU32) {}
+    pub(crate) fn waits(_lock: &Lock) {}
+    pub(crate) fn waits_no_more() {}
+    pub(crate) fn forked() {}
+    pub(crate) fn holder_is_preempted(_holder: &AtomicU32) -> bool {
+        false
+    }
+}
+#[cfg(not(target_os = "linux"))]
+pub(crate) use nowhere::*;

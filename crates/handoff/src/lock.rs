@@ -1,0 +1,463 @@
+//! The lock itself, without a value: what `Mutex`, `RwLock` and the preload
+//! library are made of.
+//!
+//! # State
+//!
+//! | bit | meaning | set by | cleared by |
+//! |---|---|---|---|
+//! | `LOCKED` | somebody is inside | whoever enters | whoever leaves |
+//! | `HEIR_EXISTS` | one waiter is awake and competes | a spinner, or the unlocker that wakes it | that waiter when it enters, or parks again |
+//! | `PARKED` | the list is not empty | a waiter, inside the guard | whoever empties the list, inside the guard |
+//! | `RESERVED` | an heir whose turn has come wants it: nobody else enters | that heir | that heir when it enters or gives up |
+//!
+//! ```text
+//!                 lock, nobody there
+//!   newcomer ─────────────────────────────────────► inside ──unlock──► gone
+//!      │  locked                                      ▲    │
+//!      │                          free (any newcomer  │    │ PARKED and no heir:
+//!      ▼                           may be quicker)    │    │ the newest, or the oldest
+//!   spins, if a core is free ─────────────────────────┤    │ when its turn has come
+//!      │  no luck                                     │    ▼
+//!      └───────────► parked ◄──────────no luck────── heir (awake, at most one)
+//!                      ▲                              │
+//!                      └──no luck, RESERVED stays──  due heir: RESERVED
+//! ```
+//!
+//! # Rules
+//!
+//! * **Throttled succession.** Whoever unlocks wakes a waiter only if there is
+//!   no heir. Under load there are a holder, an heir, and whoever comes along:
+//!   as many runnable threads as cores, the rest sleep.
+//! * **Barging.** An unlocked lock belongs to whoever takes it. Handing it to a
+//!   sleeping thread would leave it idle for the time of a wake-up.
+//! * **Last in, first out.** The newest waiter is the one whose stack and data
+//!   are still in the caches.
+//! * **Fairness by time.** The waiter that has become the oldest is chosen
+//!   instead once [`TURN_MICROS`] have passed, and reserves the lock as soon as it
+//!   *runs*. With n waiters each is chosen after n turns at most. If the holder stays
+//!   so long that a due heir goes back to sleep, the reservation stays and the
+//!   next unlock wakes that heir: idle for a wake-up once in a turn, at worst.
+//! * **Nobody is woken under the lock**, and the store that unlocks is the last
+//!   access to the lock's memory, so that whoever enters next may free it.
+//!
+//! # No wake-up is lost
+//!
+//! A waiter parks only by an atomic step that sees `LOCKED` (or another's
+//! `RESERVED`) and sets `PARKED`; the same step gives up its being heir. An
+//! unlocker clears `LOCKED` only by a step that sees either nobody parked, or an
+//! heir. So at every moment with waiters there is a holder who will see them, or
+//! an heir that will become a holder or park seeing one.
+
+use crate::clock;
+use crate::futex::Deadline;
+use crate::guard::{Found, Guard};
+use crate::hints;
+use crate::spinning::Spin;
+use crate::sync::{AtomicU32, Ordering, const_fn};
+use crate::waiters::{ASLEEP, DUE, HEIR, OWNER, Waiter, Waiters};
+
+const LOCKED: u32 = 1;
+const HEIR_EXISTS: u32 = 2;
+const PARKED: u32 = 4;
+const RESERVED: u32 = 8;
+
+/// Time after which the oldest waiter is preferred to the newest. Each turn
+/// costs about one more switch of threads.
+pub const TURN_MICROS: u32 = 500;
+
+/// A lock without a value, 40 bytes, valid when all of them are 0.
+#[repr(C)]
+pub struct Lock {
+    state: AtomicU32,
+    /// Around `waiters`, `turn` and the setting and clearing of `PARKED`.
+    guard: Guard,
+    /// When the waiter at the back will be due, in [`clock::micros`].
+    turn: AtomicU32,
+    /// Not ours: `pthread_mutex_t` keeps its kind here.
+    pub kind: u32,
+    /// Slot of the hint page of whoever is inside; 0 without a page.
+    pub(crate) holder: AtomicU32,
+    waiters: Waiters,
+}
+
+/// What a thread that wants in has been told so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Newcomer,
+    /// `HEIR_EXISTS` is set for it.
+    Heir,
+    /// The same, and it may reserve.
+    DueHeir,
+    /// The lock was handed to it.
+    Owner,
+}
+
+impl Role {
+    /// The role that a final word of a waiter gives.
+    pub(crate) fn of_word(word: u32) -> Option<Role> {
+        match word {
+            HEIR => Some(Role::Heir),
+            DUE => Some(Role::DueHeir),
+            OWNER => Some(Role::Owner),
+            crate::waiters::NOTIFIED => Some(Role::Newcomer),
+            _ => None,
+        }
+    }
+
+    /// The bits that it takes along when it enters.
+    fn bits(self) -> u32 {
+        match self {
+            Role::Newcomer | Role::Owner => 0,
+            Role::Heir => HEIR_EXISTS,
+            Role::DueHeir => HEIR_EXISTS | RESERVED,
+        }
+    }
+}
+
+/// The list of a lock while its guard is held.
+struct Inside<'a>(&'a Lock);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.guard.leave();
+    }
+}
+
+impl Default for Lock {
+    fn default() -> Lock {
+        Lock::new()
+    }
+}
+
+impl Lock {
+    const_fn! {
+        /// An unlocked lock.
+        pub fn new() -> Lock {
+            Lock {
+                state: AtomicU32::new(0),
+                guard: Guard::new(),
+                turn: AtomicU32::new(0),
+                kind: 0,
+                holder: AtomicU32::new(0),
+                waiters: Waiters::new(),
+            }
+        }
+    }
+
+    /// Enters, waiting as long as it takes.
+    #[inline]
+    pub fn lock(&self) {
+        if !self.step(0, LOCKED, Ordering::Acquire) {
+            self.acquire(Role::Newcomer, None);
+        }
+        hints::entered(&self.holder);
+    }
+
+    /// Enters before the deadline, or returns false.
+    #[inline]
+    pub fn lock_until(&self, deadline: &Deadline) -> bool {
+        let entered =
+            self.step(0, LOCKED, Ordering::Acquire) || self.acquire(Role::Newcomer, Some(deadline));
+        if entered {
+            hints::entered(&self.holder);
+        }
+        entered
+    }
+
+    /// Enters if nobody is inside and nobody's turn has come.
+    #[inline]
+    pub fn try_lock(&self) -> bool {
+        let mut state = self.state.load(Ordering::Relaxed);
+        while state & (LOCKED | RESERVED) == 0 {
+            if self.step(state, state | LOCKED, Ordering::Acquire) {
+                hints::entered(&self.holder);
+                return true;
+            }
+            state = self.state.load(Ordering::Relaxed);
+        }
+        // The heir of a reservation may have stayed behind in another process.
+        state & LOCKED == 0 && self.guard.is_foreign() && {
+            drop(self.enter());
+            self.try_lock()
+        }
+    }
+
+    /// Whether somebody is inside; may be wrong when it is returned.
+    pub fn is_locked(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & LOCKED != 0
+    }
+
+    /// Leaves; wakes a waiter if there is one and no other is awake.
+    ///
+    /// # Safety
+    /// The caller is inside.
+    #[inline]
+    pub unsafe fn unlock(&self) {
+        hints::left(&self.holder);
+        if !self.step(LOCKED, 0, Ordering::Release) {
+            self.unlock_slowly();
+        }
+    }
+
+    /// Leaves and hands the lock to the oldest waiter, awake or not. Slow: the
+    /// lock is idle until that thread has been woken and got a core. Use it
+    /// where a strict order matters more than anything else.
+    ///
+    /// # Safety
+    /// The caller is inside.
+    pub unsafe fn unlock_fair(&self) {
+        hints::left(&self.holder);
+        match self.take_oldest() {
+            // SAFETY: it was unlinked by us alone and waits to be told.
+            Some(waiter) => unsafe { Waiter::wake(waiter, OWNER) },
+            None => self.unlock_slowly(),
+        }
+    }
+
+    #[inline]
+    fn step(&self, from: u32, to: u32, success: Ordering) -> bool {
+        self.state
+            .compare_exchange(from, to, success, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Waits until inside; false when the deadline came first.
+    #[cold]
+    pub(crate) fn acquire(&self, mut role: Role, deadline: Option<&Deadline>) -> bool {
+        loop {
+            if role == Role::Owner || self.compete(&mut role) {
+                return true;
+            }
+            let waiter = Waiter::new(self);
+            if !self.park(&waiter, role) {
+                continue;
+            }
+            match self.sleep(&waiter, role, deadline) {
+                Some(told) => role = told,
+                None => return false,
+            }
+        }
+    }
+
+    /// Takes a free lock, looking at it for as long as spinning makes sense.
+    fn compete(&self, role: &mut Role) -> bool {
+        let mut spin: Option<Spin> = None;
+        loop {
+            let state = self.state.load(Ordering::Relaxed);
+            let overtaken = state & RESERVED & !role.bits() != 0;
+            if state & LOCKED == 0 && !overtaken {
+                let taken = (state | LOCKED) & !role.bits();
+                if self.step(state, taken, Ordering::Acquire) {
+                    return true;
+                }
+                continue;
+            }
+            if *role == Role::DueHeir && state & RESERVED == 0 {
+                self.step(state, state | RESERVED, Ordering::Relaxed);
+                continue;
+            }
+            if overtaken || hints::holder_is_preempted(&self.holder) {
+                return false;
+            }
+            if spin.is_none() {
+                spin = Spin::begin(*role != Role::Newcomer);
+            }
+            let Some(spin) = &mut spin else { return false };
+            if *role == Role::Newcomer && self.may_become_heir(state) {
+                if self.step(state, state | HEIR_EXISTS, Ordering::Relaxed) {
+                    *role = Role::Heir;
+                    spin.extend();
+                }
+                continue;
+            }
+            if !spin.again() {
+                return false;
+            }
+        }
+    }
+
+    /// A spinner spares the unlocker a wake-up, but must not take the turn of the
+    /// oldest waiter: while an heir exists, nobody else is chosen.
+    fn may_become_heir(&self, state: u32) -> bool {
+        state & HEIR_EXISTS == 0
+            && (state & PARKED == 0
+                || !clock::has_come(self.turn.load(Ordering::Relaxed), clock::micros()))
+    }
+
+    /// Links the waiter and gives up being heir, unless the lock is to be had.
+    fn park(&self, waiter: &Waiter, role: Role) -> bool {
+        let inside = self.enter();
+        let mut state = self.state.load(Ordering::Relaxed);
+        loop {
+            let overtaken = state & RESERVED & !role.bits() != 0;
+            if state & LOCKED == 0 && !overtaken {
+                return false;
+            }
+            // A due heir keeps its reservation.
+            let parked = (state | PARKED) & !(role.bits() & HEIR_EXISTS);
+            if self.step(state, parked, Ordering::Relaxed) {
+                break;
+            }
+            state = self.state.load(Ordering::Relaxed);
+        }
+        inside.link(waiter, role == Role::DueHeir);
+        true
+    }
+
+    /// Enters after a condition variable's call.
+    pub(crate) fn reenter(&self, role: Role) {
+        self.acquire(role, None);
+        hints::entered(&self.holder);
+    }
+
+    /// Waits for the lock's call; none when the deadline came first.
+    fn sleep(&self, waiter: &Waiter, role: Role, deadline: Option<&Deadline>) -> Option<Role> {
+        let mut deadline = deadline;
+        hints::waits(self);
+        let told = loop {
+            if let Some(told) = Role::of_word(waiter.word()) {
+                break Some(told);
+            }
+            if !waiter.sleep(ASLEEP, deadline) {
+                if self.give_up(waiter, role) {
+                    break None;
+                }
+                // It has been chosen: the call is on its way.
+                deadline = None;
+            }
+        };
+        hints::waits_no_more();
+        told
+    }
+
+    /// Unlinks a waiter whose time is up; false if it was chosen before.
+    fn give_up(&self, waiter: &Waiter, role: Role) -> bool {
+        let inside = self.enter();
+        // SAFETY: inside, and a parked waiter is in no other list.
+        if !unsafe { self.waiters.unlink(waiter) } {
+            return false;
+        }
+        if role == Role::DueHeir {
+            // A due heir parks only while the lock is held, and whoever holds
+            // it leaves by way of the list, which is ours now.
+            self.state.fetch_and(!RESERVED, Ordering::Relaxed);
+        }
+        inside.note_if_empty();
+        true
+    }
+
+    #[cold]
+    fn unlock_slowly(&self) {
+        loop {
+            let state = self.state.load(Ordering::Relaxed);
+            assert!(
+                state & LOCKED != 0,
+                "unlocked a lock that nobody had locked"
+            );
+            if state & (PARKED | HEIR_EXISTS) != PARKED {
+                if self.step(state, state & !LOCKED, Ordering::Release) {
+                    return;
+                }
+            } else if self.step(state, state | HEIR_EXISTS, Ordering::Relaxed) {
+                // From here on nobody else becomes heir.
+                if let Some((waiter, word)) = self.choose() {
+                    self.state.fetch_sub(LOCKED, Ordering::Release);
+                    // SAFETY: unlinked by us alone.
+                    return unsafe { Waiter::wake(waiter, word) };
+                }
+                // All have given up meanwhile.
+                self.state.fetch_and(!HEIR_EXISTS, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Unlinks the waiter that is to be woken and says with which word.
+    fn choose(&self) -> Option<(*const Waiter, u32)> {
+        let inside = self.enter();
+        let now = clock::micros();
+        let reserved = self.state.load(Ordering::Relaxed) & RESERVED != 0;
+        let due = reserved || clock::has_come(self.turn.load(Ordering::Relaxed), now);
+        // SAFETY: inside.
+        let chosen = unsafe {
+            if due {
+                self.turn
+                    .store(now.wrapping_add(TURN_MICROS), Ordering::Relaxed);
+                self.waiters.pop_back()
+            } else {
+                self.waiters.pop_front()
+            }
+        };
+        inside.note_if_empty();
+        Some((chosen?, if due { DUE } else { HEIR }))
+    }
+
+    fn take_oldest(&self) -> Option<*const Waiter> {
+        let inside = self.enter();
+        // SAFETY: inside.
+        let oldest = unsafe { self.waiters.pop_back() }?;
+        inside.note_if_empty();
+        let state = self.state.load(Ordering::Relaxed);
+        if state & (RESERVED | HEIR_EXISTS) == RESERVED {
+            // The reservation is of a sleeper, which is the oldest: ours now.
+            self.state.fetch_and(!RESERVED, Ordering::Relaxed);
+        }
+        Some(oldest)
+    }
+
+    /// Takes a waiter that a condition variable has claimed: parks it if there is a
+    /// holder or an heir to wake it later, else wakes it as the heir.
+    ///
+    /// # Safety
+    /// The waiter was claimed by the caller and sleeps.
+    pub(crate) unsafe fn adopt(&self, waiter: *const Waiter) {
+        let inside = self.enter();
+        loop {
+            let state = self.state.load(Ordering::Relaxed);
+            if state & (LOCKED | HEIR_EXISTS) == 0 {
+                if self.step(state, state | HEIR_EXISTS, Ordering::Relaxed) {
+                    drop(inside);
+                    // SAFETY: the caller's promise.
+                    return unsafe { Waiter::wake(waiter, HEIR) };
+                }
+            } else if self.step(state, state | PARKED, Ordering::Relaxed) {
+                return inside.link(waiter, false);
+            }
+        }
+    }
+
+    fn enter(&self) -> Inside<'_> {
+        if self.guard.enter() == Found::AnotherProcess {
+            // SAFETY: inside.
+            unsafe { self.waiters.forget() };
+            let ghosts = HEIR_EXISTS | PARKED | RESERVED;
+            self.state.fetch_and(!ghosts, Ordering::Relaxed);
+        }
+        Inside(self)
+    }
+}
+
+impl Inside<'_> {
+    /// Links a waiter for whom `PARKED` has been set.
+    fn link(&self, waiter: *const Waiter, at_the_back: bool) {
+        let lock = self.0;
+        // SAFETY: inside; the waiter sleeps until it is unlinked.
+        unsafe {
+            if lock.waiters.is_empty() {
+                let turn = clock::micros().wrapping_add(TURN_MICROS);
+                lock.turn.store(turn, Ordering::Relaxed);
+            }
+            if at_the_back {
+                lock.waiters.push_back(waiter);
+            } else {
+                lock.waiters.push_front(waiter);
+            }
+        }
+    }
+
+    fn note_if_empty(&self) {
+        // SAFETY: inside.
+        if unsafe { self.0.waiters.is_empty() } {
+            self.0.state.fetch_and(!PARKED, Ordering::Relaxed);
+        }
+    }
+}

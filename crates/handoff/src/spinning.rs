@@ -1,0 +1,116 @@
+//! Who may spin.
+//!
+//! Spinning helps only while the holder runs at the same time, so the process
+//! never has more spinners than cores besides one for a holder; with one core
+//! nobody spins. Whoever gets no place parks at once.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::sync::spin_loop;
+
+/// Looks at the lock of the waiter that will have it next.
+const LOOKS_OF_HEIR: u32 = 100;
+/// Looks of everybody else.
+const LOOKS_OF_NEWCOMER: u32 = 30;
+
+static SPINNERS: Places = Places(AtomicU32::new(0));
+/// 0 until the cores have been counted.
+static CORES: AtomicU32 = AtomicU32::new(0);
+
+/// Alone on its cache line: all locks of the process count here.
+#[repr(align(128))]
+struct Places(AtomicU32);
+
+/// A place among the spinners, given back when dropped.
+pub(crate) struct Spin {
+    looks_left: u32,
+}
+
+impl Spin {
+    /// None while every core has its spinner.
+    pub(crate) fn begin(is_heir: bool) -> Option<Spin> {
+        let before = SPINNERS.0.fetch_add(1, Ordering::Relaxed);
+        if before + 1 >= cores() {
+            SPINNERS.0.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let looks_left = if is_heir {
+            LOOKS_OF_HEIR
+        } else {
+            LOOKS_OF_NEWCOMER
+        };
+        Some(Spin { looks_left })
+    }
+
+    /// The spinner has become the heir.
+    pub(crate) fn extend(&mut self) {
+        self.looks_left = LOOKS_OF_HEIR;
+    }
+
+    /// Waits a moment; false when the place must be given back.
+    pub(crate) fn again(&mut self) -> bool {
+        spin_loop();
+        self.looks_left = self.looks_left.saturating_sub(1);
+        self.looks_left > 0
+    }
+}
+
+impl Drop for Spin {
+    fn drop(&mut self) {
+        SPINNERS.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// In a forked child: spinners of the parent do not exist here.
+pub(crate) fn forget_spinners() {
+    SPINNERS.0.store(0, Ordering::Relaxed);
+}
+
+/// Cores this process may run on, as they were counted first.
+pub(crate) fn cores() -> u32 {
+    match CORES.load(Ordering::Relaxed) {
+        0 => {
+            let cores = count().max(1);
+            CORES.store(cores, Ordering::Relaxed);
+            cores
+        }
+        known => known,
+    }
+}
+
+/// Cores this process may run on; asks the kernel without allocating.
+#[cfg(target_os = "linux")]
+fn count() -> u32 {
+    // SAFETY: all zeros are an empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `set` is writable and as long as we say.
+    let failed = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0;
+    if failed {
+        // More cores than the set has room for.
+        return libc::CPU_SETSIZE as u32;
+    }
+    // SAFETY: `set` was filled in.
+    unsafe { libc::CPU_COUNT(&set) as u32 }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn count() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_end_with_the_cores_and_come_back() {
+        let most = cores() as usize;
+        let taken: Vec<Spin> = std::iter::from_fn(|| Spin::begin(false))
+            .take(most)
+            .collect();
+        assert!(taken.len() < most, "one core is left for the holder");
+        assert!(Spin::begin(true).is_none());
+        drop(taken);
+        assert_eq!(Spin::begin(true).is_some(), most > 1);
+    }
+}

@@ -1,0 +1,116 @@
+//! 256 threads at one lock: everybody gets on, and nobody gets much more than others.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use handoff::{Condvar, Mutex};
+
+const THREADS: usize = 256;
+
+/// Jain's index: 1 when all have the same, 1/n when one has everything.
+fn fairness(counts: &[u64]) -> f64 {
+    let sum: f64 = counts.iter().map(|&count| count as f64).sum();
+    let squares: f64 = counts.iter().map(|&count| (count as f64).powi(2)).sum();
+    sum * sum / (counts.len() as f64 * squares)
+}
+
+fn work(rounds: u64) {
+    for round in 0..rounds {
+        std::hint::black_box(round);
+    }
+}
+
+/// Runs all threads until `until` says so; how often each was inside.
+fn contend(until: impl FnOnce(&[AtomicU64])) -> Vec<u64> {
+    let mutex = Mutex::new(0_u64);
+    let stop = AtomicBool::new(false);
+    let start = Barrier::new(THREADS + 1);
+    let counts: Vec<AtomicU64> = (0..THREADS).map(|_| AtomicU64::new(0)).collect();
+    thread::scope(|scope| {
+        for count in &counts {
+            let (mutex, stop, start) = (&mutex, &stop, &start);
+            scope.spawn(move || {
+                start.wait();
+                while !stop.load(Ordering::Relaxed) {
+                    let mut guard = mutex.lock();
+                    *guard += 1;
+                    work(300);
+                    drop(guard);
+                    work(300);
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        start.wait();
+        until(&counts);
+        stop.store(true, Ordering::Relaxed);
+    });
+    counts.into_iter().map(AtomicU64::into_inner).collect()
+}
+
+#[test]
+fn every_one_of_256_threads_gets_in_again_and_again() {
+    const EACH: u64 = 50;
+    let counts = contend(|counts| {
+        // Without turns the threads at the bottom of the stack would never come
+        // up, and this would never end.
+        while counts
+            .iter()
+            .any(|count| count.load(Ordering::Relaxed) < EACH)
+        {
+            thread::yield_now();
+        }
+    });
+    assert!(counts.iter().all(|&count| count >= EACH));
+}
+
+#[test]
+fn every_waiter_of_a_condition_variable_gets_its_share() {
+    let tokens = Mutex::new(0_u64);
+    let changed = Condvar::new();
+    let counts: Vec<AtomicU64> = (0..THREADS).map(|_| AtomicU64::new(0)).collect();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for count in &counts {
+            let (tokens, changed, stop) = (&tokens, &changed, &stop);
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    let mut tokens = tokens.lock();
+                    changed.wait_while(&mut tokens, |tokens| {
+                        *tokens == 0 && !stop.load(Ordering::Relaxed)
+                    });
+                    *tokens = tokens.saturating_sub(1);
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        while counts
+            .iter()
+            .any(|count| count.load(Ordering::Relaxed) < 20)
+        {
+            *tokens.lock() += 1;
+            changed.notify_one();
+        }
+        stop.store(true, Ordering::Relaxed);
+        drop(tokens.lock());
+        changed.notify_all();
+    });
+}
+
+/// The number. What a second gives depends on what else the machine does,
+/// so this is measured by hand: `cargo test -p handoff --release --test starvation --
+/// --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement: wants a machine that does nothing else"]
+fn jains_index_over_one_second_is_above_0_8() {
+    let counts = contend(|_| {
+        #[expect(clippy::disallowed_methods, reason = "the second that is measured")]
+        thread::sleep(Duration::from_secs(1));
+    });
+    let (fairness, total) = (fairness(&counts), counts.iter().sum::<u64>());
+    let (least, most) = (counts.iter().min(), counts.iter().max());
+    println!("Jain's index {fairness:.3}, inside {total} times, each {least:?} to {most:?}");
+    assert!(fairness > 0.8, "Jain's index {fairness:.3}");
+}
