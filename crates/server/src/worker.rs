@@ -120,6 +120,8 @@ impl Worker {
     }
 
     async fn serve(mut self) -> io::Result<()> {
+        let mut helpers = JoinSet::new();
+        helpers.spawn(cluster::relay());
         let mut accepting = JoinSet::new();
         for (listener, traffic) in std::mem::take(&mut self.listeners) {
             let acceptor = Acceptor {
