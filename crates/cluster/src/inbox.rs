@@ -1,12 +1,13 @@
 //! Where request tasks and the flush thread leave word for the replica.
 //!
 //! One mutex held for a push or a swap, never while anyone works or waits;
-//! one wake-up, after the unlock, and only when the replica sleeps. The
-//! replica takes everything at once: that is what makes the next batch.
+//! one wake-up, after the unlock, and only when the replica sleeps; of all requests
+//! that a runtime has read in a turn, one (`relay.rs`). The replica takes
+//! everything at once: that is what makes the next batch.
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
 use tokio::sync::oneshot;
 use value_log::Sequence;
 
+use crate::relay::{Reply, Sleeper, rouse_after_turn};
 use crate::{Error, PeerMessage};
 
 /// Messages of other members that wait to be looked at.
@@ -31,12 +33,12 @@ pub(crate) struct Proposal {
 /// A command's answer, some time from now: a future, or [`Pending::wait`] for
 /// threads outside a runtime.
 #[derive(Debug)]
-pub struct Pending(oneshot::Receiver<Result<Response, Error>>);
+pub struct Pending(Reply<Result<Response, Error>>);
 
 impl Pending {
     /// Waits on this thread. Not for use inside an asynchronous runtime.
     pub fn wait(self) -> Result<Response, Error> {
-        self.0.blocking_recv().unwrap_or(Err(Error::Stopped))
+        self.0.0.blocking_recv().unwrap_or(Err(Error::Stopped))
     }
 }
 
@@ -99,33 +101,56 @@ struct State {
 /// The replica's letter box.
 #[derive(Debug)]
 pub(crate) struct Inbox {
+    post: Arc<Post>,
+    bytes_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Post {
     state: Mutex<State>,
     arrival: Condvar,
-    bytes_max: usize,
+}
+
+impl Post {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sleeper for Post {
+    fn rouse(&self) {
+        let mut state = self.lock();
+        // What was left may have been taken meanwhile: whoever sleeps again waits
+        // for something else, and is still asleep.
+        let wake = !state.arrived.is_empty() && std::mem::take(&mut state.asleep);
+        drop(state);
+        if wake {
+            self.arrival.notify_one();
+        }
+    }
 }
 
 impl Inbox {
     pub fn new(bytes_max: usize) -> Inbox {
         assert!(bytes_max > 0, "a queue without room takes no proposal");
         Inbox {
-            state: Mutex::default(),
-            arrival: Condvar::new(),
+            post: Arc::default(),
             bytes_max,
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.post.lock()
     }
 
     /// Puts `change` in and wakes the replica if it sleeps.
     fn leave(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
         change(&mut state);
-        let wake = std::mem::take(&mut state.asleep);
+        let asleep = state.asleep;
         drop(state);
-        if wake {
-            self.arrival.notify_one();
+        if asleep {
+            rouse_after_turn(&self.post);
         }
     }
 
@@ -148,7 +173,7 @@ impl Inbox {
                 state.arrived.proposals.push(Proposal { command, answer });
             }
         });
-        refused.map_or(Ok(Pending(pending)), Err)
+        refused.map_or(Ok(Pending(Reply(pending))), Err)
     }
 
     /// The flush thread's word: everything up to a sequence is stable, or the
@@ -171,30 +196,27 @@ impl Inbox {
     }
 
     /// Asks when everything acknowledged by now may be read here.
-    pub fn read(&self) -> oneshot::Receiver<Result<(), Error>> {
+    pub fn read(&self) -> Reply<Result<(), Error>> {
         let (answer, pending) = oneshot::channel();
         self.leave(|state| match &state.closed {
             Some(error) if state.stopped => drop(answer.send(Err(error.clone()))),
             _ => state.arrived.reads.push(answer),
         });
-        pending
+        Reply(pending)
     }
 
     /// Asks what only the leader knows of a lease.
-    pub fn ask_lease(
-        &self,
-        question: LeaseQuestion,
-    ) -> oneshot::Receiver<Result<LeaseAnswer, Error>> {
+    pub fn ask_lease(&self, question: LeaseQuestion) -> Reply<Result<LeaseAnswer, Error>> {
         self.ask(|arrived, answer| arrived.leases.push((question, answer)))
     }
 
     /// Asks for the lead to be handed to a member.
-    pub fn move_lead(&self, to: u64) -> oneshot::Receiver<Result<(), Error>> {
+    pub fn move_lead(&self, to: u64) -> Reply<Result<(), Error>> {
         self.ask(|arrived, answer| arrived.moves.push((to, answer)))
     }
 
     /// Asks for garbage to be reclaimed now.
-    pub fn defragment(&self) -> oneshot::Receiver<Result<(), Error>> {
+    pub fn defragment(&self) -> Reply<Result<(), Error>> {
         self.ask(|arrived, answer| arrived.defragment.push(answer))
     }
 
@@ -202,13 +224,13 @@ impl Inbox {
     fn ask<T>(
         &self,
         put: impl FnOnce(&mut Arrived, oneshot::Sender<Result<T, Error>>),
-    ) -> oneshot::Receiver<Result<T, Error>> {
+    ) -> Reply<Result<T, Error>> {
         let (answer, pending) = oneshot::channel();
         self.leave(|state| match &state.closed {
             Some(error) => drop(answer.send(Err(error.clone()))),
             None => put(&mut state.arrived, answer),
         });
-        pending
+        Reply(pending)
     }
 
     /// Another member says that this one was removed.
@@ -265,6 +287,7 @@ impl Inbox {
         if state.arrived.is_empty() {
             state.asleep = true;
             state = self
+                .post
                 .arrival
                 .wait_timeout_while(state, patience, |state| state.arrived.is_empty())
                 .unwrap_or_else(PoisonError::into_inner)
@@ -317,6 +340,22 @@ mod tests {
         inbox.evaluated(backlog.len(), bytes);
         assert_eq!(inbox.waiting(), 0);
         assert!(inbox.propose(put()).is_ok());
+    }
+
+    #[test]
+    fn a_late_rouse_leaves_the_sleeper_to_be_woken() {
+        let inbox = Arc::new(Inbox::new(4000));
+        let sleeping = Arc::clone(&inbox);
+        let replica = environment::threads::spawn("replica", move || {
+            let generous = Duration::from_secs(600);
+            sleeping.take(generous).woken
+        });
+        while !inbox.lock().asleep {
+            std::thread::yield_now();
+        }
+        inbox.post.rouse();
+        inbox.wake();
+        assert!(replica.unwrap().join().unwrap());
     }
 
     #[test]

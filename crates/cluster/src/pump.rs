@@ -15,6 +15,7 @@ use tracing::{error, warn};
 
 use crate::inbox::{Arrived, Inbox, Proposal};
 use crate::observer::Observing;
+use crate::relay::together;
 use crate::replica::Output;
 use crate::{
     Answer, Asker, Error, Leadership, LeaseAsker, NodeOptions, Outbox, ReadAsker, Replica,
@@ -196,7 +197,7 @@ impl Pump {
         self.give_up();
         // Whoever has an answer and asks for the status sees what it tells of.
         self.publish();
-        self.hand_out();
+        together(|| self.hand_out());
     }
 
     /// Lets the replica have as much of the backlog as it takes, behind what came

@@ -10,6 +10,7 @@
 //! a hash, which leaves two clients on one core as often as not; a connection
 //! is therefore moved once, when it is accepted, and never again.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,6 +35,18 @@ const GRACE: Duration = Duration::from_millis(400);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Bytes a stream may send ahead of what its client has read.
 const STREAM_BUFFER_BYTES: usize = 256 * 1024;
+
+/// Sooner than any request's timeout.
+const TIMER_PERIOD: Duration = Duration::from_secs(1);
+
+/// A timer that becomes a runtime's next one wakes the runtime, which costs each
+/// request a system call or two where requests are all that has timers. This one is
+/// always sooner.
+async fn keep_a_timer() -> Infallible {
+    loop {
+        tokio::time::sleep(TIMER_PERIOD).await;
+    }
+}
 
 /// An accepted connection on its way to its core.
 pub(crate) struct Accepted {
@@ -120,6 +133,9 @@ impl Worker {
     }
 
     async fn serve(mut self) -> io::Result<()> {
+        let mut helpers = JoinSet::new();
+        helpers.spawn(cluster::relay());
+        helpers.spawn(keep_a_timer());
         let mut accepting = JoinSet::new();
         for (listener, traffic) in std::mem::take(&mut self.listeners) {
             let acceptor = Acceptor {

@@ -1,0 +1,276 @@
+//! One wake-up for all that the requests of a runtime and the replica have for
+//! each other.
+//!
+//! ```text
+//!   request tasks of a turn ──leave──► inbox          relay ──one wake-up──► replica
+//!                           └─ the first: relay, at the end of this turn ─┘
+//!
+//!   replica ──answers──► wakers in the relay ──one wake-up──► relay ──► request tasks
+//! ```
+//!
+//! Waking a thread costs a system call, and often the processor of whoever does it:
+//! the first request of many would have the replica run for it alone, and the
+//! first of many answers would be written to its client alone. A runtime that has a
+//! relay pays once for what its tasks ask in a turn, and once for the answers
+//! that the replica gives together.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use tokio::sync::Notify;
+use tokio::sync::oneshot::{self, error::TryRecvError};
+
+thread_local! {
+    /// Of the runtime that this thread runs.
+    static HERE: RefCell<Option<Arc<Relay>>> = const { RefCell::new(None) };
+    /// To be woken when the answers that are given together are out.
+    static HELD: RefCell<Option<Vec<Arc<Relay>>>> = const { RefCell::new(None) };
+}
+
+/// Somebody who sleeps while there is nothing to do.
+pub(crate) trait Sleeper: Debug + Send + Sync {
+    /// Wakes it, if it sleeps.
+    fn rouse(&self);
+}
+
+#[derive(Debug, Default)]
+struct Relay {
+    due: Mutex<Due>,
+    bell: Notify,
+}
+
+/// Whom the relay is to wake.
+#[derive(Debug, Default)]
+struct Due {
+    tasks: Vec<Waker>,
+    sleepers: Vec<Arc<dyn Sleeper>>,
+    /// The relay runs no more.
+    ended: bool,
+}
+
+/// Runs the relay of a runtime: spawn it as a task there. Only for runtimes of one
+/// thread, whose tasks find it by their thread; ended with the runtime.
+pub async fn relay() -> Infallible {
+    let relay = Arc::new(Relay::default());
+    let _installed = Installed::new(Arc::clone(&relay));
+    loop {
+        relay.bell.notified().await;
+        relay.pass_on();
+    }
+}
+
+/// Wakes the replica: at the end of this turn, where the thread has a relay.
+pub(crate) fn rouse_after_turn(sleeper: &Arc<impl Sleeper + 'static>) {
+    match here() {
+        Some(relay) => relay.add_sleeper(Arc::clone(sleeper) as Arc<dyn Sleeper>),
+        None => sleeper.rouse(),
+    }
+}
+
+/// Lets `work` give many answers, and wakes those who wait for them afterwards.
+pub(crate) fn together<T>(work: impl FnOnce() -> T) -> T {
+    HELD.set(Some(Vec::new()));
+    let outcome = work();
+    for relay in HELD.take().into_iter().flatten() {
+        relay.bell.notify_one();
+    }
+    outcome
+}
+
+fn here() -> Option<Arc<Relay>> {
+    HERE.with_borrow(Option::clone)
+}
+
+impl Relay {
+    fn due(&self) -> MutexGuard<'_, Due> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add_sleeper(&self, sleeper: Arc<dyn Sleeper>) {
+        let mut due = self.due();
+        if due.ended {
+            drop(due);
+            return sleeper.rouse();
+        }
+        let known = |it: &Arc<dyn Sleeper>| Arc::ptr_eq(it, &sleeper);
+        if !due.sleepers.iter().any(known) {
+            due.sleepers.push(sleeper);
+            drop(due);
+            self.bell.notify_one();
+        }
+    }
+
+    fn add_task(self: &Arc<Relay>, task: Waker) {
+        let mut due = self.due();
+        if due.ended {
+            drop(due);
+            return task.wake();
+        }
+        let first = due.tasks.is_empty();
+        due.tasks.push(task);
+        drop(due);
+        if first {
+            self.wake();
+        }
+    }
+
+    fn wake(self: &Arc<Relay>) {
+        HELD.with_borrow_mut(|held| match held {
+            Some(held) => held.push(Arc::clone(self)),
+            None => self.bell.notify_one(),
+        });
+    }
+
+    fn pass_on(&self) {
+        let (tasks, sleepers) = {
+            let mut due = self.due();
+            (
+                std::mem::take(&mut due.tasks),
+                std::mem::take(&mut due.sleepers),
+            )
+        };
+        sleepers.iter().for_each(|sleeper| sleeper.rouse());
+        tasks.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The relay can be found as long as this is there.
+struct Installed(Arc<Relay>);
+
+impl Installed {
+    fn new(relay: Arc<Relay>) -> Installed {
+        let before = HERE.replace(Some(Arc::clone(&relay)));
+        assert!(before.is_none(), "a runtime has one relay");
+        Installed(relay)
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        HERE.with_borrow_mut(|here| {
+            here.take_if(|here| Arc::ptr_eq(here, &self.0));
+        });
+        self.0.due().ended = true;
+        self.0.pass_on();
+    }
+}
+
+/// Wakes a task through its runtime's relay.
+struct Relayed {
+    relay: Arc<Relay>,
+    task: Waker,
+}
+
+impl Wake for Relayed {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.relay.add_task(self.task.clone());
+    }
+}
+
+/// The replica's answer to somebody, some time from now; `None`: it ends without
+/// one.
+#[derive(Debug)]
+pub(crate) struct Reply<T>(pub oneshot::Receiver<T>);
+
+impl<T> Future for Reply<T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(relay) = here() else {
+            return Pin::new(&mut self.0).poll(context).map(Result::ok);
+        };
+        match self.0.try_recv() {
+            Ok(answer) => Poll::Ready(Some(answer)),
+            Err(TryRecvError::Closed) => Poll::Ready(None),
+            Err(TryRecvError::Empty) => {
+                let task = context.waker().clone();
+                let waker = Waker::from(Arc::new(Relayed { relay, task }));
+                let mut context = Context::from_waker(&waker);
+                Pin::new(&mut self.0).poll(&mut context).map(Result::ok)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Counting(AtomicUsize);
+
+    impl Sleeper for Counting {
+        fn rouse(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Counting {
+        fn roused(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn what_is_asked_in_a_turn_wakes_the_replica_once_after_it() {
+        let sleeper = Arc::new(Counting::default());
+        rouse_after_turn(&sleeper);
+        assert_eq!(sleeper.roused(), 1, "at once, without a relay");
+        let relay = tokio::spawn(relay());
+        yield_now().await;
+        for _ in 0..3 {
+            rouse_after_turn(&sleeper);
+        }
+        assert_eq!(sleeper.roused(), 1, "the turn is not over");
+        while sleeper.roused() < 2 {
+            yield_now().await;
+        }
+        rouse_after_turn(&sleeper);
+        relay.abort();
+        assert!(relay.await.unwrap_err().is_cancelled());
+        assert_eq!(sleeper.roused(), 3, "nobody waits for a relay that ended");
+        rouse_after_turn(&sleeper);
+        assert_eq!(sleeper.roused(), 4);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn answers_that_are_given_together_arrive() {
+        let _relay = tokio::spawn(relay());
+        yield_now().await;
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..10).map(|_| oneshot::channel::<u32>()).unzip();
+        let waiting: Vec<_> = receivers
+            .into_iter()
+            .map(|receiver| tokio::spawn(Reply(receiver)))
+            .collect();
+        yield_now().await;
+        let replica = environment::threads::spawn("replica", move || {
+            together(|| {
+                for (number, sender) in senders.into_iter().enumerate() {
+                    // One of them gets no answer.
+                    if number != 7 {
+                        sender.send(number as u32).unwrap();
+                    }
+                }
+            });
+        });
+        for (number, task) in waiting.into_iter().enumerate() {
+            let expected = (number != 7).then_some(number as u32);
+            assert_eq!(task.await.unwrap(), expected);
+        }
+        replica.unwrap().join().unwrap();
+    }
+}
