@@ -29,6 +29,7 @@ pub fn explicit() -> Options {
         reserve_bytes: 0,
         worker: Worker::Threads,
         salt: Some(SALT),
+        ..Options::default()
     }
 }
 
