@@ -22,6 +22,7 @@
 
 mod error;
 mod inbox;
+mod life_file;
 mod member_file;
 mod mutant;
 mod node;

@@ -49,6 +49,14 @@ pub struct NodeOptions {
     pub bytes_kept_max: u64,
     /// How a leader makes sure of its lead before a linearizable read.
     pub read_mode: ReadMode,
+    /// What tells this start of the kernel from others, if that is known: a member that
+    /// acknowledges before it flushes may have lost the end of its log where it finds
+    /// another one.
+    pub boot: Option<String>,
+    /// For one start, when somebody has decided so: where the end of the log may be
+    /// lost, what is left here is all there is. Other members' acknowledged writes may
+    /// be lost with it.
+    pub accept_lost_tail: bool,
     /// Draws this member's own patience before an election; `None`: the kernel
     /// does.
     pub seed: Option<u64>,
@@ -83,6 +91,8 @@ impl NodeOptions {
             entries_kept_max: 5000,
             bytes_kept_max: 64 << 20,
             read_mode: ReadMode::default(),
+            boot: environment::real::boot_id(),
+            accept_lost_tail: false,
             seed: None,
             disk: Arc::new(RealDisk),
             clock: Arc::new(RealClock),
@@ -100,6 +110,8 @@ impl NodeOptions {
             bytes_kept_max: self.bytes_kept_max,
             snapshot_piece_bytes: SNAPSHOT_PIECE_BYTES,
             read_mode: self.read_mode,
+            boot: self.boot.clone(),
+            accept_lost_tail: self.accept_lost_tail,
             seed,
             mutant: crate::mutant::OF_THIS_BUILD,
         }

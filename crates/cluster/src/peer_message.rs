@@ -14,6 +14,9 @@
 //!        11  go on           u64 id, u64 piece wanted next, u64 pieces written,
 //!                            u8 1: the last piece that came was another
 //!        12  the end         u64 id, u8 1: it is of no more use, 0: it failed; why, UTF-8
+//!        13  I return        u64 life, u64 round, u64 term and u64 index of the log's end
+//!        14  my log ends     u64 life and u64 round of who returns, u64 term, u64 index
+//!        15  welcome         u64 life of who returns, u64 term, u64 index to catch up with
 //! ```
 //!
 //! All of it may be lost, doubled, late and out of order. Commands are sent
@@ -107,6 +110,38 @@ pub enum PeerMessage {
         /// It has what is in it, from here or elsewhere. Otherwise: why not.
         outcome: Result<(), String>,
     },
+    /// A member may have lost the end of its log, and asks everyone about it until
+    /// it is whole again.
+    Returning {
+        /// Its life: former ones have confirmed what this one may not have.
+        life: u64,
+        /// Number of the question.
+        round: u64,
+        /// Where its log ends now.
+        term: u64,
+        /// See `term`.
+        index: u64,
+    },
+    /// Who was asked knows of that life from now on.
+    Statement {
+        /// Whose question it answers.
+        life: u64,
+        /// The question's number.
+        round: u64,
+        /// Where the log of who answers ends.
+        term: u64,
+        /// See `term`.
+        index: u64,
+    },
+    /// A leader counts on the former lives no more.
+    Welcome {
+        /// Whose question it answers.
+        life: u64,
+        /// The leader's.
+        term: u64,
+        /// Who has this committed has all it has helped to commit.
+        index: u64,
+    },
 }
 
 const RAFT: u8 = 1;
@@ -121,6 +156,9 @@ const SNAPSHOT_OFFER: u8 = 9;
 const SNAPSHOT_PIECE: u8 = 10;
 const SNAPSHOT_WANTED: u8 = 11;
 const SNAPSHOT_OVER: u8 = 12;
+const RETURNING: u8 = 13;
+const STATEMENT: u8 = 14;
+const WELCOME: u8 = 15;
 
 impl PeerMessage {
     /// Whether it may be large, and should not stand in the way of others.
@@ -131,7 +169,10 @@ impl PeerMessage {
             | PeerMessage::ReadAt { .. }
             | PeerMessage::LeaseQuestion { .. }
             | PeerMessage::SnapshotWanted { .. }
-            | PeerMessage::SnapshotOver { .. } => false,
+            | PeerMessage::SnapshotOver { .. }
+            | PeerMessage::Returning { .. }
+            | PeerMessage::Statement { .. }
+            | PeerMessage::Welcome { .. } => false,
             // The answer may list the keys.
             PeerMessage::LeaseAnswer { answer, .. } => {
                 matches!(**answer, LeaseAnswer::TimeToLive(_))
@@ -194,6 +235,21 @@ impl PeerMessage {
                 let why = outcome.as_ref().err().cloned().unwrap_or_default();
                 (SNAPSHOT_OVER, vec![words(&[*id]), flag, why.into()])
             }
+            PeerMessage::Returning {
+                life,
+                round,
+                term,
+                index,
+            } => (RETURNING, vec![words(&[*life, *round, *term, *index])]),
+            PeerMessage::Statement {
+                life,
+                round,
+                term,
+                index,
+            } => (STATEMENT, vec![words(&[*life, *round, *term, *index])]),
+            PeerMessage::Welcome { life, term, index } => {
+                (WELCOME, vec![words(&[*life, *term, *index])])
+            }
         }
     }
 
@@ -236,6 +292,23 @@ impl PeerMessage {
                 answer: Box::new(LeaseAnswer::decode(bytes).map_err(text)?),
             },
             SNAPSHOT_OFFER..=SNAPSHOT_OVER => decode_of_snapshot(kind, bytes)?,
+            RETURNING => PeerMessage::Returning {
+                life: word(&mut bytes)?,
+                round: word(&mut bytes)?,
+                term: word(&mut bytes)?,
+                index: word(&mut bytes)?,
+            },
+            STATEMENT => PeerMessage::Statement {
+                life: word(&mut bytes)?,
+                round: word(&mut bytes)?,
+                term: word(&mut bytes)?,
+                index: word(&mut bytes)?,
+            },
+            WELCOME => PeerMessage::Welcome {
+                life: word(&mut bytes)?,
+                term: word(&mut bytes)?,
+                index: word(&mut bytes)?,
+            },
             _ => return Err(format!("a message of unknown kind {kind}")),
         })
     }
@@ -306,6 +379,38 @@ pub(crate) fn for_others(error: Error) -> revisions::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn of_return() -> Vec<PeerMessage> {
+        let (life, round, term, index) = (3, 4, 5, 6);
+        vec![
+            PeerMessage::Returning {
+                life,
+                round,
+                term,
+                index,
+            },
+            PeerMessage::Statement {
+                life,
+                round,
+                term,
+                index,
+            },
+            PeerMessage::Welcome { life, term, index },
+        ]
+    }
+
+    #[test]
+    fn what_is_said_of_a_return_comes_back_whole_or_not_at_all() {
+        for message in of_return() {
+            let (kind, parts) = message.encode();
+            let bytes = Bytes::from(parts.concat());
+            let decoded = PeerMessage::decode(kind, bytes.clone()).unwrap();
+            assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
+            for length in 0..bytes.len() {
+                assert!(PeerMessage::decode(kind, bytes.slice(..length)).is_err());
+            }
+        }
+    }
 
     fn of_snapshot() -> Vec<PeerMessage> {
         let mut message = Message::default();

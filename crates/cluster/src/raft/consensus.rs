@@ -19,7 +19,8 @@ use engine::{Appended, Batch, Body, Engine, Entry, HardState, Recovered, Sequenc
 use raft::eraftpb::{self, ConfState, Message, MessageType};
 use raft::{Config, RawNode, ReadOnlyOption, Ready, StateRole};
 
-use super::entry::{configuration_change, records_of, to_raft};
+use super::doubt::Compared;
+use super::entry::{configuration_change, new_voter, records_of, to_raft};
 use super::log_lines;
 use super::view::View;
 use crate::{Error, Mutant};
@@ -65,6 +66,8 @@ pub(crate) struct Pending {
     pub batch: Batch,
     pub appended: Appended,
     pub changes_configuration: bool,
+    /// It gives a vote to this member.
+    pub new_voter: Option<u64>,
 }
 
 /// What became of the last inputs.
@@ -84,7 +87,7 @@ struct Unpersisted {
     number: u64,
     /// The last frame it depends on.
     sequence: Sequence,
-    /// It enters a term or votes.
+    /// It enters a term, votes, or changes the configuration.
     binds: bool,
     messages: Vec<Message>,
 }
@@ -107,6 +110,7 @@ pub(crate) struct Consensus {
     commit_told: u64,
     /// There was no room for the last entries that came.
     is_full: bool,
+    pub(super) compared: Compared,
     pub mutant: Option<Mutant>,
 }
 
@@ -162,10 +166,14 @@ impl Consensus {
         };
         let node = RawNode::new(&config, view, &log_lines::logger()).map_err(refused)?;
         let unapplied = std::mem::take(&mut recovered.unapplied);
-        let pending = unapplied.into_iter().map(|entry| Pending {
-            changes_configuration: configuration_change(&entry.body).is_some(),
-            batch: entry.batch,
-            appended: entry.appended,
+        let pending = unapplied.into_iter().map(|entry| {
+            let change = configuration_change(&entry.body);
+            Pending {
+                changes_configuration: change.is_some(),
+                new_voter: change.as_ref().and_then(new_voter),
+                batch: entry.batch,
+                appended: entry.appended,
+            }
         });
         let durable = engine.durable();
         Ok(Consensus {
@@ -180,6 +188,7 @@ impl Consensus {
             durable,
             commit_told: 0,
             is_full: false,
+            compared: Compared::default(),
             retention,
             mutant: None,
         })
@@ -195,21 +204,13 @@ impl Consensus {
         self.node.campaign().map_err(refused)
     }
 
-    /// A message of a peer, but for snapshots. Fails where the leader counts on
-    /// entries that are not here: the library would panic.
-    pub fn receive(&mut self, message: Message) -> Result<(), Error> {
-        let raft = &self.node.raft;
-        let last = raft.raft_log.last_index();
-        if message.get_msg_type() == MessageType::MsgHeartbeat
-            && message.term >= raft.term
-            && message.commit > last
-        {
-            return Err(Error::Storage(format!(
-                "member {:x} has lost entries that it had confirmed: its log ends with entry {last}, \
-                 and its leader counts on entry {}; remove it from the cluster, and add it anew \
-                 with an empty directory",
-                raft.id, message.commit
-            )));
+    /// A message of a peer, but for snapshots. Fails where the library would panic:
+    /// the leader counts on entries that are not here, or has others.
+    pub fn receive(&mut self, mut message: Message) -> Result<(), Error> {
+        match message.get_msg_type() {
+            MessageType::MsgHeartbeat => self.check_heartbeat(&mut message)?,
+            MessageType::MsgAppend => self.check_committed(&message)?,
+            _ => {}
         }
         if self.waits() {
             self.receive_waiting(message);
@@ -360,8 +361,8 @@ impl Consensus {
     }
 
     /// Tells the library what is on stable storage by now; false when that is
-    /// nothing new. A vote or a term is on the device before anyone hears of it,
-    /// whatever the log is content with for entries.
+    /// nothing new. A vote, a term or a change of the configuration is on the device
+    /// before anyone hears of it, whatever the log is content with for entries.
     fn release(&mut self, progress: &mut Progress) -> Result<bool, Error> {
         let mut last = None;
         while self
@@ -404,7 +405,7 @@ impl Consensus {
         })
     }
 
-    /// Whether what was written enters a term or votes.
+    /// Whether what was written enters a term, votes, or changes the configuration.
     fn write(&mut self, ready: &mut Ready) -> Result<bool, Error> {
         let before = (self.written.term, self.written.vote);
         if let Some(state) = ready.hs() {
@@ -422,15 +423,17 @@ impl Consensus {
             self.appended = self.engine.append_hard_state(self.hard_state)?;
             self.written = self.hard_state;
         }
+        let mut changes_configuration = false;
         while let Some(entry) = entries.next() {
             let state = (entries.peek().is_none() && self.hard_state != self.written)
                 .then_some(self.hard_state);
-            self.append(&entry, state)?;
+            changes_configuration |= self.append(&entry, state)?;
         }
-        Ok(before != (self.written.term, self.written.vote))
+        Ok(changes_configuration || before != (self.written.term, self.written.vote))
     }
 
-    fn append(&mut self, entry: &eraftpb::Entry, state: Option<HardState>) -> Result<(), Error> {
+    /// Whether the entry changes the configuration.
+    fn append(&mut self, entry: &eraftpb::Entry, state: Option<HardState>) -> Result<bool, Error> {
         self.overrule(entry.index);
         let (batch, body) = self.read(entry)?;
         let appended = self.engine.append_entry(&batch, &body, state)?;
@@ -442,14 +445,16 @@ impl Consensus {
             start: appended.start,
             body_bytes: body.bytes().len() as u64,
         };
-        let changes_configuration = configuration_change(&body).is_some();
+        let change = configuration_change(&body);
+        let changes_configuration = change.is_some();
         self.node.mut_store().append(place, body);
         self.pending.push_back(Pending {
             batch,
             appended,
             changes_configuration,
+            new_voter: change.as_ref().and_then(new_voter),
         });
-        Ok(())
+        Ok(changes_configuration)
     }
 
     /// An entry of this index is there already: it and all behind it count no
@@ -519,6 +524,7 @@ impl Consensus {
             self.written = self.hard_state;
         }
         self.engine.wait_durable(self.appended)?;
+        self.engine.settle()?;
         self.durable = self.durable.max(self.appended);
         Ok(())
     }
