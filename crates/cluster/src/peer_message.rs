@@ -14,8 +14,10 @@
 //!        11  go on           u64 id, u64 piece wanted next, u64 pieces written,
 //!                            u8 1: the last piece that came was another
 //!        12  the end         u64 id, u8 1: it is of no more use, 0: it failed; why, UTF-8
-//!        13  I return        u64 life, u64 round, u64 term and u64 index of the log's end
-//!        14  my log ends     u64 life and u64 round of who returns, u64 term, u64 index
+//!        13  I return        u64 life, u64 round, u64 term and u64 index of the log's end,
+//!                            the ids of members that it waits for
+//!        14  my log ends     u64 life and u64 round of who returns, u64 term, u64 index,
+//!                            the ids of those that were removed
 //!        15  welcome         u64 life of who returns, u64 term, u64 index to catch up with
 //! ```
 //!
@@ -121,6 +123,8 @@ pub enum PeerMessage {
         term: u64,
         /// See `term`.
         index: u64,
+        /// Voters that have not answered.
+        silent: Vec<u64>,
     },
     /// Who was asked knows of that life from now on.
     Statement {
@@ -132,6 +136,9 @@ pub enum PeerMessage {
         term: u64,
         /// See `term`.
         index: u64,
+        /// Of those that have not answered: who was removed from the cluster, as far
+        /// as is applied here.
+        removed: Vec<u64>,
     },
     /// A leader counts on the former lives no more.
     Welcome {
@@ -240,13 +247,21 @@ impl PeerMessage {
                 round,
                 term,
                 index,
-            } => (RETURNING, vec![words(&[*life, *round, *term, *index])]),
+                silent,
+            } => {
+                let head = words(&[*life, *round, *term, *index]);
+                (RETURNING, vec![head, words(silent)])
+            }
             PeerMessage::Statement {
                 life,
                 round,
                 term,
                 index,
-            } => (STATEMENT, vec![words(&[*life, *round, *term, *index])]),
+                removed,
+            } => {
+                let head = words(&[*life, *round, *term, *index]);
+                (STATEMENT, vec![head, words(removed)])
+            }
             PeerMessage::Welcome { life, term, index } => {
                 (WELCOME, vec![words(&[*life, *term, *index])])
             }
@@ -297,12 +312,14 @@ impl PeerMessage {
                 round: word(&mut bytes)?,
                 term: word(&mut bytes)?,
                 index: word(&mut bytes)?,
+                silent: all_words(bytes)?,
             },
             STATEMENT => PeerMessage::Statement {
                 life: word(&mut bytes)?,
                 round: word(&mut bytes)?,
                 term: word(&mut bytes)?,
                 index: word(&mut bytes)?,
+                removed: all_words(bytes)?,
             },
             WELCOME => PeerMessage::Welcome {
                 life: word(&mut bytes)?,
@@ -364,6 +381,15 @@ fn word(bytes: &mut Bytes) -> Result<u64, String> {
     Ok(bytes.get_u64_le())
 }
 
+/// The rest of a message: numbers and nothing else.
+fn all_words(mut bytes: Bytes) -> Result<Vec<u64>, String> {
+    let mut words = Vec::with_capacity(bytes.len() / 8);
+    while !bytes.is_empty() {
+        words.push(word(&mut bytes)?);
+    }
+    Ok(words)
+}
+
 /// An error of this node, as far as others understand it.
 pub(crate) fn for_others(error: Error) -> revisions::Error {
     match error {
@@ -388,12 +414,14 @@ mod tests {
                 round,
                 term,
                 index,
+                silent: vec![7, 8],
             },
             PeerMessage::Statement {
                 life,
                 round,
                 term,
                 index,
+                removed: vec![8],
             },
             PeerMessage::Welcome { life, term, index },
         ]
@@ -406,7 +434,9 @@ mod tests {
             let bytes = Bytes::from(parts.concat());
             let decoded = PeerMessage::decode(kind, bytes.clone()).unwrap();
             assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
-            for length in 0..bytes.len() {
+            // Behind the head there may be any number of ids.
+            let cut = (0..bytes.len()).filter(|length| *length < 24 || length % 8 != 0);
+            for length in cut {
                 assert!(PeerMessage::decode(kind, bytes.slice(..length)).is_err());
             }
         }

@@ -362,13 +362,15 @@ impl Replica {
                 round,
                 term,
                 index,
-            } => self.tell_returning(from, life, round, (term, index)),
+                silent,
+            } => self.tell_returning(from, (life, round), (term, index), &silent),
             PeerMessage::Statement {
                 life,
                 round,
                 term,
                 index,
-            } => self.voter_heard(from, life, round, (term, index)),
+                removed,
+            } => self.voter_heard(from, (life, round), (term, index), removed),
             PeerMessage::Welcome { life, term, index } => self.welcomed(life, term, index),
         }
     }

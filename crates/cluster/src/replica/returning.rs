@@ -26,7 +26,9 @@
 //! this member's help, and any of those voters still has, lies at or below the greatest of
 //! these ends: the floor. A log at the floor or above it, in the order that elections go by,
 //! has all of that. Both rounds are needed: else a voter might answer, then help to commit
-//! an entry together with a former life, of which its answer knows nothing.
+//! an entry together with a former life, of which its answer knows nothing. Who was removed
+//! need not be heard where a voter says so: that one has applied the removal, and has all
+//! that whoever was removed had a part in.
 //!
 //! The directory remembers that its member has not returned (`life_file.rs`): a restart in
 //! between must not make it whole.
@@ -68,6 +70,8 @@ pub(super) struct Returning {
     known_since: Option<u64>,
     /// What voters answered to questions after that, the newest of each.
     ends: BTreeMap<u64, End>,
+    /// By voter: who was removed, as far as it has applied.
+    removed: BTreeMap<u64, Vec<u64>>,
     /// The greatest end, when all are here.
     floor: Option<End>,
     told_at: Option<Instant>,
@@ -82,21 +86,43 @@ impl Returning {
     }
 
     /// A voter has answered a question.
-    fn heard(&mut self, voter: u64, round: u64, end: End) {
+    fn heard(&mut self, voter: u64, round: u64, end: End, removed: Vec<u64>) {
         self.knowing.insert(voter);
+        if !removed.is_empty() {
+            self.removed.insert(voter, removed);
+        }
         if self.known_since.is_some_and(|since| round > since) {
             self.ends.insert(voter, end);
         }
     }
 
+    /// Those of the other voters that must be heard.
+    fn needed(&self, others: &BTreeSet<u64>) -> BTreeSet<u64> {
+        let told = |voter| self.removed.get(voter).into_iter().flatten();
+        let gone: BTreeSet<u64> = others.iter().flat_map(told).copied().collect();
+        others.difference(&gone).copied().collect()
+    }
+
+    /// Those of them that have not answered yet.
+    fn silent(&self, others: &BTreeSet<u64>) -> Vec<u64> {
+        let needed = self.needed(others).into_iter();
+        let silent = needed.filter(|voter| match self.known_since {
+            None => !self.knowing.contains(voter),
+            Some(_) => !self.ends.contains_key(voter),
+        });
+        silent.collect()
+    }
+
     /// Goes on, where all of these have answered.
     fn look(&mut self, others: &BTreeSet<u64>, own: End) {
-        if self.known_since.is_none() && others.is_subset(&self.knowing) {
+        if !self.silent(others).is_empty() {
+            self.floor = None;
+        } else if self.known_since.is_none() {
             self.known_since = Some(self.round);
+        } else {
+            let ends = others.iter().filter_map(|voter| self.ends.get(voter));
+            self.floor = Some(ends.copied().fold(own, End::max));
         }
-        let ends = others.iter().map(|voter| self.ends.get(voter).copied());
-        let ends: Option<Vec<End>> = ends.collect();
-        self.floor = ends.map(|ends| ends.into_iter().fold(own, End::max));
     }
 
     /// Nothing is missing any more.
@@ -173,36 +199,38 @@ impl Replica {
 
     /// Asks all voters, and whoever leads.
     pub(super) fn ask_around(&mut self, now: Instant) {
+        let others = self.other_voters();
         let Some(returning) = &mut self.returning else {
             return;
         };
         returning.round += 1;
         let (term, index) = self.consensus.end();
+        let silent = returning.silent(&others);
         let question = PeerMessage::Returning {
             life: self.life.number(),
             round: returning.round,
             term,
             index,
+            silent: silent.clone(),
         };
-        let mut all = self.other_voters();
-        all.extend(Some(self.leader).filter(|&it| it != 0 && it != self.member_id));
-        let questions = all.iter().map(|&to| (to, question.clone()));
+        let leader = Some(self.leader).filter(|&it| it != 0 && it != self.member_id);
+        let all: BTreeSet<u64> = others.into_iter().chain(leader).collect();
+        let questions = all.into_iter().map(|to| (to, question.clone()));
         self.output.messages.extend(questions);
-        self.tell_of_return(now, &all);
+        self.tell_of_return(now, &silent);
     }
 
     /// People shall know what is waited for.
-    fn tell_of_return(&mut self, now: Instant, all: &BTreeSet<u64>) {
+    fn tell_of_return(&mut self, now: Instant, silent: &[u64]) {
         let Some(returning) = &mut self.returning else {
             return;
         };
-        let first = *returning.told_at.get_or_insert(now);
-        if now < first + TOLD_EVERY {
+        let last = *returning.told_at.get_or_insert(now);
+        if now < last + TOLD_EVERY {
             return;
         }
         returning.told_at = Some(now);
-        let silent = all.iter().filter(|it| !returning.knowing.contains(it));
-        let silent: Vec<String> = silent.map(|id| format!("{id:x}")).collect();
+        let silent: Vec<String> = silent.iter().map(|id| format!("{id:x}")).collect();
         tracing::warn!(
             has_leader = self.leader != 0,
             not_heard = silent.join(","),
@@ -214,7 +242,13 @@ impl Replica {
 
     /// Another member returns. Whoever it is, it hears where this log ends; from a leader
     /// also how far it has to catch up.
-    pub(super) fn tell_returning(&mut self, to: u64, life: u64, round: u64, end: End) {
+    pub(super) fn tell_returning(
+        &mut self,
+        to: u64,
+        (life, round): (u64, u64),
+        end: End,
+        silent: &[u64],
+    ) {
         if !self.lives.is_current(to, life) {
             return;
         }
@@ -222,15 +256,16 @@ impl Replica {
             self.consensus.forget(to, Some(end.1));
         }
         let (term, index) = self.consensus.end();
-        let owed = self.consensus.owed();
+        let removed = silent.iter().filter(|&&id| self.reader.is_removed(id));
         let statement = PeerMessage::Statement {
             life,
             round,
             term,
             index,
+            removed: removed.copied().collect(),
         };
         self.output.messages.push((to, statement));
-        if let Some(index) = owed {
+        if let Some(index) = self.consensus.owed() {
             let term = self.consensus.raft().term;
             let welcome = PeerMessage::Welcome { life, term, index };
             self.output.messages.push((to, welcome));
@@ -238,11 +273,17 @@ impl Replica {
     }
 
     /// A voter has said where its log ends.
-    pub(super) fn voter_heard(&mut self, from: u64, life: u64, round: u64, end: End) {
+    pub(super) fn voter_heard(
+        &mut self,
+        from: u64,
+        (life, round): (u64, u64),
+        end: End,
+        removed: Vec<u64>,
+    ) {
         if life == self.life.number()
             && let Some(returning) = &mut self.returning
         {
-            returning.heard(from, round, end);
+            returning.heard(from, round, end, removed);
         }
     }
 
@@ -309,19 +350,19 @@ mod tests {
         let others = BTreeSet::from([2, 3]);
         let mut returning = Returning::new(5);
         returning.round = 1;
-        returning.heard(2, 1, (4, 9));
+        returning.heard(2, 1, (4, 9), vec![]);
         returning.look(&others, (3, 3));
         returning.round = 2;
-        returning.heard(3, 1, (4, 8));
-        returning.heard(2, 2, (4, 9));
+        returning.heard(3, 1, (4, 8), vec![]);
+        returning.heard(2, 2, (4, 9), vec![]);
         returning.look(&others, (3, 3));
         assert_eq!((returning.known_since, returning.floor), (Some(2), None));
-        returning.heard(2, 2, (4, 9));
-        returning.heard(3, 2, (4, 8));
+        returning.heard(2, 2, (4, 9), vec![]);
+        returning.heard(3, 2, (4, 8), vec![]);
         returning.look(&others, (3, 3));
         assert_eq!(returning.floor, None, "asked before all knew");
-        returning.heard(2, 3, (4, 10));
-        returning.heard(3, 3, (4, 8));
+        returning.heard(2, 3, (4, 10), vec![]);
+        returning.heard(3, 3, (4, 8), vec![]);
         returning.look(&others, (3, 3));
         assert_eq!(returning.floor, Some((4, 10)));
         assert!(!returning.is_over(0, (4, 9)));
@@ -334,11 +375,30 @@ mod tests {
         let others = BTreeSet::from([2]);
         let mut returning = Returning::new(5);
         returning.round = 1;
-        returning.heard(2, 1, (4, 9));
+        returning.heard(2, 1, (4, 9), vec![]);
         returning.look(&others, (6, 1));
-        returning.heard(2, 2, (4, 9));
+        returning.heard(2, 2, (4, 9), vec![]);
         returning.look(&others, (6, 1));
         assert!(returning.is_over(0, (6, 1)));
+    }
+
+    #[test]
+    fn who_was_removed_need_not_be_heard() {
+        let others = BTreeSet::from([2, 3, 4]);
+        let mut returning = Returning::new(5);
+        returning.round = 1;
+        returning.heard(2, 1, (4, 9), vec![]);
+        returning.heard(3, 1, (4, 9), vec![]);
+        returning.heard(9, 1, (4, 9), vec![4]);
+        returning.look(&others, (4, 3));
+        assert_eq!(returning.silent(&others), [4], "9 does not vote");
+        returning.heard(3, 1, (4, 9), vec![4]);
+        returning.look(&others, (4, 3));
+        assert_eq!(returning.known_since, Some(1));
+        returning.heard(2, 2, (4, 9), vec![]);
+        returning.heard(3, 2, (4, 9), vec![4]);
+        returning.look(&others, (4, 3));
+        assert_eq!(returning.floor, Some((4, 9)));
     }
 
     #[test]
