@@ -21,6 +21,7 @@
 //! flushes, whatever `n` is, and a lone command costs one.
 
 mod error;
+mod flushing;
 mod inbox;
 mod life_file;
 mod member_file;
@@ -40,6 +41,7 @@ mod snapshot;
 mod transport;
 
 pub use error::Error;
+pub use flushing::{Flushing, Unflushed};
 pub use inbox::Pending;
 pub use member_file::{MemberFile, MemberFileError};
 pub use mutant::Mutant;

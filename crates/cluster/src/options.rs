@@ -7,7 +7,7 @@ use std::time::Duration;
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Disk};
 
-use crate::{Observer, ReadMode, ReplicaOptions};
+use crate::{Flushing, Observer, ReadMode, ReplicaOptions};
 
 /// Small beside the pauses that a member's disk makes, large beside a message.
 const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
@@ -49,6 +49,9 @@ pub struct NodeOptions {
     pub bytes_kept_max: u64,
     /// How a leader makes sure of its lead before a linearizable read.
     pub read_mode: ReadMode,
+    /// With [`engine::Durability::Os`]: flushes behind the answers (majority memory).
+    /// `None`: when the kernel likes, and when a segment is full.
+    pub flushing: Option<Flushing>,
     /// What tells this start of the kernel from others, if that is known: a member that
     /// acknowledges before it flushes may have lost the end of its log where it finds
     /// another one.
@@ -91,6 +94,7 @@ impl NodeOptions {
             entries_kept_max: 5000,
             bytes_kept_max: 64 << 20,
             read_mode: ReadMode::default(),
+            flushing: None,
             boot: environment::real::boot_id(),
             accept_lost_tail: false,
             seed: None,

@@ -15,9 +15,9 @@
 //!                            u8 1: the last piece that came was another
 //!        12  the end         u64 id, u8 1: it is of no more use, 0: it failed; why, UTF-8
 //!        13  I return        u64 life, u64 round, u64 term and u64 index of the log's end,
-//!                            the ids of members that it waits for
+//!                            the ids of the voters that it knows of
 //!        14  my log ends     u64 life and u64 round of who returns, u64 term, u64 index,
-//!                            the ids of those that were removed
+//!                            u64 voters, their ids, the ids of those that were removed
 //!        15  welcome         u64 life of who returns, u64 term, u64 index to catch up with
 //! ```
 //!
@@ -123,8 +123,8 @@ pub enum PeerMessage {
         term: u64,
         /// See `term`.
         index: u64,
-        /// Voters that have not answered.
-        silent: Vec<u64>,
+        /// Voters that it knows of.
+        voters: Vec<u64>,
     },
     /// Who was asked knows of that life from now on.
     Statement {
@@ -136,8 +136,9 @@ pub enum PeerMessage {
         term: u64,
         /// See `term`.
         index: u64,
-        /// Of those that have not answered: who was removed from the cluster, as far
-        /// as is applied here.
+        /// Who votes, as far as is applied here.
+        voters: Vec<u64>,
+        /// The same: who was removed, of those that were asked about.
         removed: Vec<u64>,
     },
     /// A leader counts on the former lives no more.
@@ -247,20 +248,21 @@ impl PeerMessage {
                 round,
                 term,
                 index,
-                silent,
+                voters,
             } => {
                 let head = words(&[*life, *round, *term, *index]);
-                (RETURNING, vec![head, words(silent)])
+                (RETURNING, vec![head, words(voters)])
             }
             PeerMessage::Statement {
                 life,
                 round,
                 term,
                 index,
+                voters,
                 removed,
             } => {
-                let head = words(&[*life, *round, *term, *index]);
-                (STATEMENT, vec![head, words(removed)])
+                let head = words(&[*life, *round, *term, *index, voters.len() as u64]);
+                (STATEMENT, vec![head, words(voters), words(removed)])
             }
             PeerMessage::Welcome { life, term, index } => {
                 (WELCOME, vec![words(&[*life, *term, *index])])
@@ -312,15 +314,9 @@ impl PeerMessage {
                 round: word(&mut bytes)?,
                 term: word(&mut bytes)?,
                 index: word(&mut bytes)?,
-                silent: all_words(bytes)?,
+                voters: all_words(bytes)?,
             },
-            STATEMENT => PeerMessage::Statement {
-                life: word(&mut bytes)?,
-                round: word(&mut bytes)?,
-                term: word(&mut bytes)?,
-                index: word(&mut bytes)?,
-                removed: all_words(bytes)?,
-            },
+            STATEMENT => decode_statement(bytes)?,
             WELCOME => PeerMessage::Welcome {
                 life: word(&mut bytes)?,
                 term: word(&mut bytes)?,
@@ -358,6 +354,27 @@ fn decode_of_snapshot(kind: u8, mut bytes: Bytes) -> Result<PeerMessage, String>
                 false => Err(String::from_utf8_lossy(&bytes).into_owned()),
             },
         },
+    })
+}
+
+fn decode_statement(mut bytes: Bytes) -> Result<PeerMessage, String> {
+    let mut head = [0; 5];
+    for place in &mut head {
+        *place = word(&mut bytes)?;
+    }
+    let [life, round, term, index, count] = head;
+    let mut voters = all_words(bytes)?;
+    if count > voters.len() as u64 {
+        return Err("the message is cut off".into());
+    }
+    let removed = voters.split_off(count as usize);
+    Ok(PeerMessage::Statement {
+        life,
+        round,
+        term,
+        index,
+        voters,
+        removed,
     })
 }
 
@@ -414,13 +431,14 @@ mod tests {
                 round,
                 term,
                 index,
-                silent: vec![7, 8],
+                voters: vec![7, 8],
             },
             PeerMessage::Statement {
                 life,
                 round,
                 term,
                 index,
+                voters: vec![1, 2, 7],
                 removed: vec![8],
             },
             PeerMessage::Welcome { life, term, index },
@@ -434,8 +452,13 @@ mod tests {
             let bytes = Bytes::from(parts.concat());
             let decoded = PeerMessage::decode(kind, bytes.clone()).unwrap();
             assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
-            // Behind the head there may be any number of ids.
-            let cut = (0..bytes.len()).filter(|length| *length < 24 || length % 8 != 0);
+            // At the end there may be any number of ids.
+            let needed = match message {
+                PeerMessage::Statement { .. } => 64,
+                PeerMessage::Returning { .. } => 32,
+                _ => 24,
+            };
+            let cut = (0..bytes.len()).filter(|length| *length < needed || length % 8 != 0);
             for length in cut {
                 assert!(PeerMessage::decode(kind, bytes.slice(..length)).is_err());
             }

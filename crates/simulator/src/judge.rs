@@ -165,7 +165,8 @@ impl Judge {
     /// were told of it.
     pub fn let_go(&mut self, revision: i64, drift_permille: u64) {
         drop(self.history.split_off(&(revision + 1)));
-        self.observed.retain(|(.., what)| what.revision() <= revision);
+        self.observed
+            .retain(|(.., what)| what.revision() <= revision);
         self.leases = Leases::new(drift_permille);
     }
 

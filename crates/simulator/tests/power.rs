@@ -10,8 +10,8 @@ const SEEDS: u64 = 2000;
 
 /// A minority at most lacks something at any time.
 const FEW: Faults = Faults {
-    crash_permille: 6,
-    kill_permille: 3,
+    crash_permille: 3,
+    kill_permille: 2,
     keeping: Keeping::CachedByMost,
     ..Faults::MANY
 };
@@ -25,9 +25,9 @@ const ANY: Faults = Faults {
 
 /// Leaders survive the loss, and are lost a moment later.
 const LEADERS: Faults = Faults {
-    crash_permille: 10,
-    kill_permille: 6,
-    cut_permille: 8,
+    crash_permille: 5,
+    kill_permille: 3,
+    cut_permille: 5,
     isolate_permille: 3,
     stop_permille: 0,
     restart_milliseconds_max: 60,

@@ -20,7 +20,7 @@ use raft::eraftpb::{self, ConfState, Message, MessageType};
 use raft::{Config, RawNode, ReadOnlyOption, Ready, StateRole};
 
 use super::doubt::Compared;
-use super::entry::{configuration_change, new_voter, records_of, to_raft};
+use super::entry::{configuration_change, records_of, to_raft};
 use super::log_lines;
 use super::view::View;
 use crate::{Error, Mutant};
@@ -66,8 +66,6 @@ pub(crate) struct Pending {
     pub batch: Batch,
     pub appended: Appended,
     pub changes_configuration: bool,
-    /// It gives a vote to this member.
-    pub new_voter: Option<u64>,
 }
 
 /// What became of the last inputs.
@@ -166,14 +164,10 @@ impl Consensus {
         };
         let node = RawNode::new(&config, view, &log_lines::logger()).map_err(refused)?;
         let unapplied = std::mem::take(&mut recovered.unapplied);
-        let pending = unapplied.into_iter().map(|entry| {
-            let change = configuration_change(&entry.body);
-            Pending {
-                changes_configuration: change.is_some(),
-                new_voter: change.as_ref().and_then(new_voter),
-                batch: entry.batch,
-                appended: entry.appended,
-            }
+        let pending = unapplied.into_iter().map(|entry| Pending {
+            changes_configuration: configuration_change(&entry.body).is_some(),
+            batch: entry.batch,
+            appended: entry.appended,
         });
         let durable = engine.durable();
         Ok(Consensus {
@@ -445,14 +439,12 @@ impl Consensus {
             start: appended.start,
             body_bytes: body.bytes().len() as u64,
         };
-        let change = configuration_change(&body);
-        let changes_configuration = change.is_some();
+        let changes_configuration = configuration_change(&body).is_some();
         self.node.mut_store().append(place, body);
         self.pending.push_back(Pending {
             batch,
             appended,
             changes_configuration,
-            new_voter: change.as_ref().and_then(new_voter),
         });
         Ok(changes_configuration)
     }

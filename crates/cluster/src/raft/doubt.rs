@@ -40,11 +40,6 @@ impl Consensus {
         (log.last_term(), log.last_index())
     }
 
-    /// Members that the entries which are not applied yet make voters.
-    pub fn coming_voters(&self) -> impl Iterator<Item = u64> {
-        self.pending.iter().filter_map(|pending| pending.new_voter)
-    }
-
     /// What a member has confirmed counts no more: the leader sends what follows
     /// the end that the member names, or what it would have sent next.
     pub fn forget(&mut self, member: u64, end: Option<u64>) {

@@ -60,13 +60,6 @@ pub(crate) fn configuration_change(body: &Body) -> Option<ConfChangeV2> {
     Some(change)
 }
 
-/// The member that a change gives a vote.
-pub(crate) fn new_voter(change: &ConfChangeV2) -> Option<u64> {
-    let mut singles = change.get_changes().iter();
-    let adds = singles.find(|it| it.get_change_type() == ConfChangeType::AddNode);
-    adds.map(|it| it.node_id)
-}
-
 fn encode(change: &ConfChangeV2) -> Bytes {
     change
         .write_to_bytes()

@@ -362,15 +362,16 @@ impl Replica {
                 round,
                 term,
                 index,
-                silent,
-            } => self.tell_returning(from, (life, round), (term, index), &silent),
+                voters,
+            } => self.tell_returning(from, (life, round), (term, index), &voters),
             PeerMessage::Statement {
                 life,
                 round,
                 term,
                 index,
+                voters,
                 removed,
-            } => self.voter_heard(from, (life, round), (term, index), removed),
+            } => self.voter_heard(from, (life, round), (term, index), (voters, removed)),
             PeerMessage::Welcome { life, term, index } => self.welcomed(life, term, index),
         }
     }

@@ -26,9 +26,13 @@
 //! this member's help, and any of those voters still has, lies at or below the greatest of
 //! these ends: the floor. A log at the floor or above it, in the order that elections go by,
 //! has all of that. Both rounds are needed: else a voter might answer, then help to commit
-//! an entry together with a former life, of which its answer knows nothing. Who was removed
-//! need not be heard where a voter says so: that one has applied the removal, and has all
-//! that whoever was removed had a part in.
+//! an entry together with a former life, of which its answer knows nothing.
+//!
+//! Every other voter: those of the configuration that this member has applied, and of the
+//! ones that they have applied. Before a new voter counts for anything a leader has applied
+//! that it votes, and has that on its device; so one of them knows. Who was removed need not
+//! be heard where a voter says so: that one has applied the removal, and has all that
+//! whoever was removed had a part in.
 //!
 //! The directory remembers that its member has not returned (`life_file.rs`): a restart in
 //! between must not make it whole.
@@ -70,8 +74,8 @@ pub(super) struct Returning {
     known_since: Option<u64>,
     /// What voters answered to questions after that, the newest of each.
     ends: BTreeMap<u64, End>,
-    /// By voter: who was removed, as far as it has applied.
-    removed: BTreeMap<u64, Vec<u64>>,
+    /// By voter: who votes and who was removed, as far as it has applied.
+    applied: BTreeMap<u64, (Vec<u64>, Vec<u64>)>,
     /// The greatest end, when all are here.
     floor: Option<End>,
     told_at: Option<Instant>,
@@ -85,42 +89,51 @@ impl Returning {
         }
     }
 
-    /// A voter has answered a question.
-    fn heard(&mut self, voter: u64, round: u64, end: End, removed: Vec<u64>) {
+    /// A voter has answered a question; who votes and who was removed, it says.
+    fn heard(&mut self, voter: u64, round: u64, end: End, applied: (Vec<u64>, Vec<u64>)) {
         self.knowing.insert(voter);
-        if !removed.is_empty() {
-            self.removed.insert(voter, removed);
-        }
+        self.applied.insert(voter, applied);
         if self.known_since.is_some_and(|since| round > since) {
             self.ends.insert(voter, end);
         }
     }
 
-    /// Those of the other voters that must be heard.
-    fn needed(&self, others: &BTreeSet<u64>) -> BTreeSet<u64> {
-        let told = |voter| self.removed.get(voter).into_iter().flatten();
-        let gone: BTreeSet<u64> = others.iter().flat_map(told).copied().collect();
-        others.difference(&gone).copied().collect()
+    /// These voters, and those that any of them knows of.
+    fn all(&self, voters: &BTreeSet<u64>) -> BTreeSet<u64> {
+        let mut all = voters.clone();
+        loop {
+            let told = |voter| self.applied.get(voter).into_iter();
+            let more = all.iter().flat_map(told).flat_map(|(voters, _)| voters);
+            let more: BTreeSet<u64> = more.copied().collect();
+            if more.is_subset(&all) {
+                return all;
+            }
+            all.extend(more);
+        }
     }
 
-    /// Those of them that have not answered yet.
-    fn silent(&self, others: &BTreeSet<u64>) -> Vec<u64> {
-        let needed = self.needed(others).into_iter();
-        let silent = needed.filter(|voter| match self.known_since {
+    /// Those of them that must be heard, and have not answered yet.
+    fn silent(&self, all: &BTreeSet<u64>, own_id: u64) -> Vec<u64> {
+        let told = |voter| self.applied.get(voter).into_iter();
+        let gone = all.iter().flat_map(told).flat_map(|(_, removed)| removed);
+        let gone: BTreeSet<u64> = gone.copied().collect();
+        let is_silent = |voter: &u64| match self.known_since {
             None => !self.knowing.contains(voter),
             Some(_) => !self.ends.contains_key(voter),
-        });
-        silent.collect()
+        };
+        let needed = all.difference(&gone).filter(|&&voter| voter != own_id);
+        needed.copied().filter(is_silent).collect()
     }
 
-    /// Goes on, where all of these have answered.
-    fn look(&mut self, others: &BTreeSet<u64>, own: End) {
-        if !self.silent(others).is_empty() {
+    /// Goes on, where all have answered that must be heard.
+    fn look(&mut self, voters: &BTreeSet<u64>, own_id: u64, own: End) {
+        let all = self.all(voters);
+        if !self.silent(&all, own_id).is_empty() {
             self.floor = None;
         } else if self.known_since.is_none() {
             self.known_since = Some(self.round);
         } else {
-            let ends = others.iter().filter_map(|voter| self.ends.get(voter));
+            let ends = all.iter().filter_map(|voter| self.ends.get(voter));
             self.floor = Some(ends.copied().fold(own, End::max));
         }
     }
@@ -155,7 +168,7 @@ impl Replica {
             self.consensus.doubt();
             if self.consensus.waits() {
                 self.returning = None;
-            } else if self.other_voters().is_empty() {
+            } else if self.voters().iter().all(|&voter| voter == self.member_id) {
                 self.returning = None;
                 tracing::warn!(
                     "the power failed, or the kernel was started anew, since this member ran: what \
@@ -171,14 +184,10 @@ impl Replica {
         self.returning.is_some()
     }
 
-    /// Those with a vote besides this member, as far as its log knows: what joined
-    /// with an entry that is not applied yet may have confirmed what is missing.
-    fn other_voters(&self) -> BTreeSet<u64> {
+    /// Those with a vote, as far as this member has applied.
+    fn voters(&self) -> BTreeSet<u64> {
         let members = self.reader.members();
-        let mut voters: BTreeSet<u64> = members.voters().map(|voter| voter.id).collect();
-        voters.extend(self.consensus.coming_voters());
-        voters.remove(&self.member_id);
-        voters
+        members.voters().map(|voter| voter.id).collect()
     }
 
     /// Whether this member may help to elect whoever asks.
@@ -199,22 +208,23 @@ impl Replica {
 
     /// Asks all voters, and whoever leads.
     pub(super) fn ask_around(&mut self, now: Instant) {
-        let others = self.other_voters();
+        let voters = self.voters();
         let Some(returning) = &mut self.returning else {
             return;
         };
         returning.round += 1;
         let (term, index) = self.consensus.end();
-        let silent = returning.silent(&others);
+        let mut all = returning.all(&voters);
+        let silent = returning.silent(&all, self.member_id);
         let question = PeerMessage::Returning {
             life: self.life.number(),
             round: returning.round,
             term,
             index,
-            silent: silent.clone(),
+            voters: all.iter().copied().collect(),
         };
-        let leader = Some(self.leader).filter(|&it| it != 0 && it != self.member_id);
-        let all: BTreeSet<u64> = others.into_iter().chain(leader).collect();
+        all.extend(Some(self.leader).filter(|&leader| leader != 0));
+        all.remove(&self.member_id);
         let questions = all.into_iter().map(|to| (to, question.clone()));
         self.output.messages.extend(questions);
         self.tell_of_return(now, &silent);
@@ -247,7 +257,7 @@ impl Replica {
         to: u64,
         (life, round): (u64, u64),
         end: End,
-        silent: &[u64],
+        voters: &[u64],
     ) {
         if !self.lives.is_current(to, life) {
             return;
@@ -256,12 +266,13 @@ impl Replica {
             self.consensus.forget(to, Some(end.1));
         }
         let (term, index) = self.consensus.end();
-        let removed = silent.iter().filter(|&&id| self.reader.is_removed(id));
+        let removed = voters.iter().filter(|&&id| self.reader.is_removed(id));
         let statement = PeerMessage::Statement {
             life,
             round,
             term,
             index,
+            voters: self.voters().into_iter().collect(),
             removed: removed.copied().collect(),
         };
         self.output.messages.push((to, statement));
@@ -278,12 +289,12 @@ impl Replica {
         from: u64,
         (life, round): (u64, u64),
         end: End,
-        removed: Vec<u64>,
+        applied: (Vec<u64>, Vec<u64>),
     ) {
         if life == self.life.number()
             && let Some(returning) = &mut self.returning
         {
-            returning.heard(from, round, end, removed);
+            returning.heard(from, round, end, applied);
         }
     }
 
@@ -303,10 +314,10 @@ impl Replica {
         if self.returning.is_none() {
             return;
         }
-        let (others, own) = (self.other_voters(), self.consensus.end());
+        let (voters, own) = (self.voters(), self.consensus.end());
         let committed = self.committed();
         if let Some(returning) = &mut self.returning {
-            returning.look(&others, own);
+            returning.look(&voters, self.member_id, own);
             if returning.is_over(committed, own) {
                 self.returning = None;
                 self.life.is_whole();
@@ -345,25 +356,35 @@ impl Replica {
 mod tests {
     use super::*;
 
-    #[test]
-    fn answers_count_when_everyone_knew_of_this_life_before() {
-        let others = BTreeSet::from([2, 3]);
+    /// Member 1, and who votes as it has applied.
+    fn first_of(voters: &[u64]) -> (Returning, BTreeSet<u64>) {
         let mut returning = Returning::new(5);
         returning.round = 1;
-        returning.heard(2, 1, (4, 9), vec![]);
-        returning.look(&others, (3, 3));
+        (returning, voters.iter().copied().collect())
+    }
+
+    fn says(voters: &[u64], removed: &[u64]) -> (Vec<u64>, Vec<u64>) {
+        (voters.to_vec(), removed.to_vec())
+    }
+
+    #[test]
+    fn answers_count_when_everyone_knew_of_this_life_before() {
+        let (mut returning, voters) = first_of(&[1, 2, 3]);
+        let same = || says(&[1, 2, 3], &[]);
+        returning.heard(2, 1, (4, 9), same());
+        returning.look(&voters, 1, (3, 3));
         returning.round = 2;
-        returning.heard(3, 1, (4, 8), vec![]);
-        returning.heard(2, 2, (4, 9), vec![]);
-        returning.look(&others, (3, 3));
+        returning.heard(3, 1, (4, 8), same());
+        returning.heard(2, 2, (4, 9), same());
+        returning.look(&voters, 1, (3, 3));
         assert_eq!((returning.known_since, returning.floor), (Some(2), None));
-        returning.heard(2, 2, (4, 9), vec![]);
-        returning.heard(3, 2, (4, 8), vec![]);
-        returning.look(&others, (3, 3));
+        returning.heard(2, 2, (4, 9), same());
+        returning.heard(3, 2, (4, 8), same());
+        returning.look(&voters, 1, (3, 3));
         assert_eq!(returning.floor, None, "asked before all knew");
-        returning.heard(2, 3, (4, 10), vec![]);
-        returning.heard(3, 3, (4, 8), vec![]);
-        returning.look(&others, (3, 3));
+        returning.heard(2, 3, (4, 10), same());
+        returning.heard(3, 3, (4, 8), same());
+        returning.look(&voters, 1, (3, 3));
         assert_eq!(returning.floor, Some((4, 10)));
         assert!(!returning.is_over(0, (4, 9)));
         assert!(returning.is_over(0, (4, 10)));
@@ -372,33 +393,45 @@ mod tests {
 
     #[test]
     fn whoever_has_the_greatest_end_itself_has_returned() {
-        let others = BTreeSet::from([2]);
-        let mut returning = Returning::new(5);
-        returning.round = 1;
-        returning.heard(2, 1, (4, 9), vec![]);
-        returning.look(&others, (6, 1));
-        returning.heard(2, 2, (4, 9), vec![]);
-        returning.look(&others, (6, 1));
+        let (mut returning, voters) = first_of(&[1, 2]);
+        returning.heard(2, 1, (4, 9), says(&[1, 2], &[]));
+        returning.look(&voters, 1, (6, 1));
+        returning.heard(2, 2, (4, 9), says(&[1, 2], &[]));
+        returning.look(&voters, 1, (6, 1));
         assert!(returning.is_over(0, (6, 1)));
     }
 
     #[test]
     fn who_was_removed_need_not_be_heard() {
-        let others = BTreeSet::from([2, 3, 4]);
-        let mut returning = Returning::new(5);
-        returning.round = 1;
-        returning.heard(2, 1, (4, 9), vec![]);
-        returning.heard(3, 1, (4, 9), vec![]);
-        returning.heard(9, 1, (4, 9), vec![4]);
-        returning.look(&others, (4, 3));
-        assert_eq!(returning.silent(&others), [4], "9 does not vote");
-        returning.heard(3, 1, (4, 9), vec![4]);
-        returning.look(&others, (4, 3));
+        let (mut returning, voters) = first_of(&[1, 2, 3, 4]);
+        returning.heard(2, 1, (4, 9), says(&[1, 2, 3, 4], &[]));
+        returning.heard(3, 1, (4, 9), says(&[1, 2, 3, 4], &[]));
+        returning.heard(9, 1, (4, 9), says(&[1, 2, 3], &[4]));
+        returning.look(&voters, 1, (4, 3));
+        assert_eq!(returning.silent(&voters, 1), [4], "9 does not vote");
+        returning.heard(3, 1, (4, 9), says(&[1, 2, 3], &[4]));
+        returning.look(&voters, 1, (4, 3));
         assert_eq!(returning.known_since, Some(1));
-        returning.heard(2, 2, (4, 9), vec![]);
-        returning.heard(3, 2, (4, 9), vec![4]);
-        returning.look(&others, (4, 3));
+        returning.heard(2, 2, (4, 9), says(&[1, 2, 3, 4], &[]));
+        returning.heard(3, 2, (4, 9), says(&[1, 2, 3], &[4]));
+        returning.look(&voters, 1, (4, 3));
         assert_eq!(returning.floor, Some((4, 9)));
+    }
+
+    #[test]
+    fn a_voter_that_others_know_of_must_be_heard() {
+        let (mut returning, voters) = first_of(&[1, 2]);
+        returning.heard(2, 1, (4, 9), says(&[1, 2, 3], &[]));
+        returning.look(&voters, 1, (4, 3));
+        assert_eq!(returning.known_since, None);
+        returning.heard(3, 1, (4, 11), says(&[1, 2, 3], &[]));
+        returning.look(&voters, 1, (4, 3));
+        returning.heard(2, 2, (4, 9), says(&[1, 2, 3], &[]));
+        returning.look(&voters, 1, (4, 3));
+        assert_eq!(returning.floor, None);
+        returning.heard(3, 2, (4, 11), says(&[1, 2, 3], &[]));
+        returning.look(&voters, 1, (4, 3));
+        assert_eq!(returning.floor, Some((4, 11)));
     }
 
     #[test]
