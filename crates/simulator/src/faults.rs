@@ -22,8 +22,8 @@ pub enum Keeping {
     /// fails for so few at a time that a majority has everything: where it would be
     /// too many, one loses its process and not its page cache.
     CachedByMost,
-    /// The same, and the power fails for as many as chance wants: what no device
-    /// had, and no member that still ran, may be lost.
+    /// The same, and the power fails for as many as chance wants: what no voter's
+    /// device had, and no voter that still ran, may be lost.
     CachedByAny,
 }
 

@@ -12,7 +12,7 @@ use crate::judge::Judge;
 use crate::member::Member;
 use crate::network::Network;
 use crate::operator::{self, Operator};
-use crate::{Faults, Verdict};
+use crate::{Faults, Keeping, Verdict};
 
 const CLIENTS: usize = 5;
 /// After the last fault, members must agree within so much simulated time.
@@ -75,7 +75,7 @@ impl World {
             stranded: None,
             network: Network::default(),
             clients: (0..CLIENTS).map(Client::new).collect(),
-            operator: Operator::default(),
+            operator: Operator::new(faults.keeping != Keeping::CachedByAny),
             joins: 0,
             judge: Judge::new(faults.drift_permille),
             leases_end: false,

@@ -74,7 +74,8 @@ pub(super) struct Returning {
     known_since: Option<u64>,
     /// What voters answered to questions after that, the newest of each.
     ends: BTreeMap<u64, End>,
-    /// By voter: who votes and who was removed, as far as it has applied.
+    /// By voter: who votes and who was removed, as far as it has applied. This
+    /// member's own word is here, too.
     applied: BTreeMap<u64, (Vec<u64>, Vec<u64>)>,
     /// The greatest end, when all are here.
     floor: Option<End>,
@@ -98,9 +99,9 @@ impl Returning {
         }
     }
 
-    /// These voters, and those that any of them knows of.
-    fn all(&self, voters: &BTreeSet<u64>) -> BTreeSet<u64> {
-        let mut all = voters.clone();
+    /// The voters that this member knows of, and those that any of them knows of.
+    fn all(&self, own_id: u64) -> BTreeSet<u64> {
+        let mut all = BTreeSet::from([own_id]);
         loop {
             let told = |voter| self.applied.get(voter).into_iter();
             let more = all.iter().flat_map(told).flat_map(|(voters, _)| voters);
@@ -126,9 +127,8 @@ impl Returning {
     }
 
     /// Goes on, where all have answered that must be heard.
-    fn look(&mut self, voters: &BTreeSet<u64>, own_id: u64, own: End) {
-        let all = self.all(voters);
-        if !self.silent(&all, own_id).is_empty() {
+    fn look(&mut self, all: &BTreeSet<u64>, own_id: u64, own: End) {
+        if !self.silent(all, own_id).is_empty() {
             self.floor = None;
         } else if self.known_since.is_none() {
             self.known_since = Some(self.round);
@@ -185,9 +185,22 @@ impl Replica {
     }
 
     /// Those with a vote, as far as this member has applied.
-    fn voters(&self) -> BTreeSet<u64> {
+    fn voters(&self) -> Vec<u64> {
         let members = self.reader.members();
         members.voters().map(|voter| voter.id).collect()
+    }
+
+    /// All that must be heard, this member too, as far as is known.
+    fn all_voters(&mut self) -> BTreeSet<u64> {
+        let voters = self.voters();
+        let Some(returning) = &mut self.returning else {
+            return BTreeSet::new();
+        };
+        let known = returning.applied.values().flat_map(|(voters, _)| voters);
+        let removed = known.copied().filter(|&id| self.reader.is_removed(id));
+        let applied = (voters, removed.collect());
+        returning.applied.insert(self.member_id, applied);
+        returning.all(self.member_id)
     }
 
     /// Whether this member may help to elect whoever asks.
@@ -208,13 +221,12 @@ impl Replica {
 
     /// Asks all voters, and whoever leads.
     pub(super) fn ask_around(&mut self, now: Instant) {
-        let voters = self.voters();
+        let mut all = self.all_voters();
         let Some(returning) = &mut self.returning else {
             return;
         };
         returning.round += 1;
         let (term, index) = self.consensus.end();
-        let mut all = returning.all(&voters);
         let silent = returning.silent(&all, self.member_id);
         let question = PeerMessage::Returning {
             life: self.life.number(),
@@ -272,7 +284,7 @@ impl Replica {
             round,
             term,
             index,
-            voters: self.voters().into_iter().collect(),
+            voters: self.voters(),
             removed: removed.copied().collect(),
         };
         self.output.messages.push((to, statement));
@@ -314,10 +326,10 @@ impl Replica {
         if self.returning.is_none() {
             return;
         }
-        let (voters, own) = (self.voters(), self.consensus.end());
+        let (all, own) = (self.all_voters(), self.consensus.end());
         let committed = self.committed();
         if let Some(returning) = &mut self.returning {
-            returning.look(&voters, self.member_id, own);
+            returning.look(&all, self.member_id, own);
             if returning.is_over(committed, own) {
                 self.returning = None;
                 self.life.is_whole();
@@ -357,10 +369,16 @@ mod tests {
     use super::*;
 
     /// Member 1, and who votes as it has applied.
-    fn first_of(voters: &[u64]) -> (Returning, BTreeSet<u64>) {
+    fn first_of(voters: &[u64], removed: &[u64]) -> Returning {
         let mut returning = Returning::new(5);
         returning.round = 1;
-        (returning, voters.iter().copied().collect())
+        returning.applied.insert(1, says(voters, removed));
+        returning
+    }
+
+    fn look(returning: &mut Returning, own: End) {
+        let all = returning.all(1);
+        returning.look(&all, 1, own);
     }
 
     fn says(voters: &[u64], removed: &[u64]) -> (Vec<u64>, Vec<u64>) {
@@ -369,22 +387,22 @@ mod tests {
 
     #[test]
     fn answers_count_when_everyone_knew_of_this_life_before() {
-        let (mut returning, voters) = first_of(&[1, 2, 3]);
+        let mut returning = first_of(&[1, 2, 3], &[]);
         let same = || says(&[1, 2, 3], &[]);
         returning.heard(2, 1, (4, 9), same());
-        returning.look(&voters, 1, (3, 3));
+        look(&mut returning, (3, 3));
         returning.round = 2;
         returning.heard(3, 1, (4, 8), same());
         returning.heard(2, 2, (4, 9), same());
-        returning.look(&voters, 1, (3, 3));
+        look(&mut returning, (3, 3));
         assert_eq!((returning.known_since, returning.floor), (Some(2), None));
         returning.heard(2, 2, (4, 9), same());
         returning.heard(3, 2, (4, 8), same());
-        returning.look(&voters, 1, (3, 3));
+        look(&mut returning, (3, 3));
         assert_eq!(returning.floor, None, "asked before all knew");
         returning.heard(2, 3, (4, 10), same());
         returning.heard(3, 3, (4, 8), same());
-        returning.look(&voters, 1, (3, 3));
+        look(&mut returning, (3, 3));
         assert_eq!(returning.floor, Some((4, 10)));
         assert!(!returning.is_over(0, (4, 9)));
         assert!(returning.is_over(0, (4, 10)));
@@ -393,44 +411,55 @@ mod tests {
 
     #[test]
     fn whoever_has_the_greatest_end_itself_has_returned() {
-        let (mut returning, voters) = first_of(&[1, 2]);
+        let mut returning = first_of(&[1, 2], &[]);
         returning.heard(2, 1, (4, 9), says(&[1, 2], &[]));
-        returning.look(&voters, 1, (6, 1));
+        look(&mut returning, (6, 1));
         returning.heard(2, 2, (4, 9), says(&[1, 2], &[]));
-        returning.look(&voters, 1, (6, 1));
+        look(&mut returning, (6, 1));
         assert!(returning.is_over(0, (6, 1)));
     }
 
     #[test]
     fn who_was_removed_need_not_be_heard() {
-        let (mut returning, voters) = first_of(&[1, 2, 3, 4]);
+        let mut returning = first_of(&[1, 2, 3, 4], &[]);
         returning.heard(2, 1, (4, 9), says(&[1, 2, 3, 4], &[]));
         returning.heard(3, 1, (4, 9), says(&[1, 2, 3, 4], &[]));
         returning.heard(9, 1, (4, 9), says(&[1, 2, 3], &[4]));
-        returning.look(&voters, 1, (4, 3));
-        assert_eq!(returning.silent(&voters, 1), [4], "9 does not vote");
+        look(&mut returning, (4, 3));
+        let all = returning.all(1);
+        assert_eq!(returning.silent(&all, 1), [4], "9 does not vote");
         returning.heard(3, 1, (4, 9), says(&[1, 2, 3], &[4]));
-        returning.look(&voters, 1, (4, 3));
+        look(&mut returning, (4, 3));
         assert_eq!(returning.known_since, Some(1));
         returning.heard(2, 2, (4, 9), says(&[1, 2, 3, 4], &[]));
         returning.heard(3, 2, (4, 9), says(&[1, 2, 3], &[4]));
-        returning.look(&voters, 1, (4, 3));
+        look(&mut returning, (4, 3));
+        assert_eq!(returning.floor, Some((4, 9)));
+    }
+
+    #[test]
+    fn what_this_member_has_applied_counts_too() {
+        let mut returning = first_of(&[1, 2], &[3]);
+        returning.heard(2, 1, (4, 9), says(&[1, 2, 3], &[]));
+        look(&mut returning, (4, 3));
+        returning.heard(2, 2, (4, 9), says(&[1, 2, 3], &[]));
+        look(&mut returning, (4, 3));
         assert_eq!(returning.floor, Some((4, 9)));
     }
 
     #[test]
     fn a_voter_that_others_know_of_must_be_heard() {
-        let (mut returning, voters) = first_of(&[1, 2]);
+        let mut returning = first_of(&[1, 2], &[]);
         returning.heard(2, 1, (4, 9), says(&[1, 2, 3], &[]));
-        returning.look(&voters, 1, (4, 3));
+        look(&mut returning, (4, 3));
         assert_eq!(returning.known_since, None);
         returning.heard(3, 1, (4, 11), says(&[1, 2, 3], &[]));
-        returning.look(&voters, 1, (4, 3));
+        look(&mut returning, (4, 3));
         returning.heard(2, 2, (4, 9), says(&[1, 2, 3], &[]));
-        returning.look(&voters, 1, (4, 3));
+        look(&mut returning, (4, 3));
         assert_eq!(returning.floor, None);
         returning.heard(3, 2, (4, 11), says(&[1, 2, 3], &[]));
-        returning.look(&voters, 1, (4, 3));
+        look(&mut returning, (4, 3));
         assert_eq!(returning.floor, Some((4, 11)));
     }
 
