@@ -83,6 +83,20 @@ impl Consensus {
         }
     }
 
+    /// A leader tells nobody that a change of the configuration is committed before it
+    /// has that on its device: who is removed goes when it hears so, and cannot be
+    /// asked any more. The next heartbeat tells it.
+    pub fn hold_back(&self, message: &mut Message) {
+        let kind = message.get_msg_type();
+        if ![MessageType::MsgAppend, MessageType::MsgHeartbeat].contains(&kind) {
+            return;
+        }
+        let mut pending = self.pending.iter();
+        if let Some(change) = pending.find(|it| it.changes_configuration) {
+            message.commit = message.commit.min(change.batch.index - 1);
+        }
+    }
+
     /// This member confirms how far its log is the leader's.
     pub fn note_compared(&mut self, answer: &Message) {
         let compared = &mut self.compared;

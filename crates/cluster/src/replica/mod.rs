@@ -460,6 +460,7 @@ impl Replica {
 
     fn send_raft(&mut self, mut message: raft::eraftpb::Message) {
         self.stamp(&mut message);
+        self.consensus.hold_back(&mut message);
         if message.get_msg_type() == MessageType::MsgSnapshot {
             return self.send_snapshot(message);
         }
