@@ -83,12 +83,18 @@ impl Consensus {
         }
     }
 
-    /// A leader tells nobody that a change of the configuration is committed before it
-    /// has that on its device: who is removed goes when it hears so, and cannot be
-    /// asked any more. The next heartbeat tells it.
+    /// Nobody is told that a change of the configuration is committed before this
+    /// member has that on its device: who is removed goes when it hears so, or when
+    /// enough others have heard, and cannot be asked any more. The next heartbeat or
+    /// the answer to it tells it.
     pub fn hold_back(&self, message: &mut Message) {
-        let kind = message.get_msg_type();
-        if ![MessageType::MsgAppend, MessageType::MsgHeartbeat].contains(&kind) {
+        const TELLING: [MessageType; 4] = [
+            MessageType::MsgAppend,
+            MessageType::MsgAppendResponse,
+            MessageType::MsgHeartbeat,
+            MessageType::MsgHeartbeatResponse,
+        ];
+        if !TELLING.contains(&message.get_msg_type()) {
             return;
         }
         let mut pending = self.pending.iter();
