@@ -16,6 +16,8 @@ use crate::failure::Failure;
 pub(crate) const LOCK_FILE: &str = "LOCK";
 /// Names of the member and its cluster; the server checks it at every start.
 pub(crate) const MEMBER_FILE: &str = "MEMBER";
+/// Whether the end of the log may be lost; one that cannot be read says so, too.
+pub(crate) const LIFE_FILE: &str = "LIFE";
 
 /// A directory that holds a log.
 #[derive(Debug)]

@@ -21,7 +21,9 @@
 //! flushes, whatever `n` is, and a lone command costs one.
 
 mod error;
+mod flushing;
 mod inbox;
+mod life_file;
 mod member_file;
 mod mutant;
 mod node;
@@ -40,6 +42,7 @@ mod snapshot;
 mod transport;
 
 pub use error::Error;
+pub use flushing::{Flushing, Unflushed};
 pub use inbox::Pending;
 pub use member_file::{MemberFile, MemberFileError, holds_data};
 pub use mutant::Mutant;

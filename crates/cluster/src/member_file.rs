@@ -9,6 +9,8 @@
 
 mod format;
 
+pub(crate) use format::sum;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -78,21 +80,32 @@ impl MemberFile {
     /// Writes the file; on stable storage on return. The caller has the
     /// directory to itself.
     pub fn keep(&self, disk: &dyn Disk, directory: &Path) -> io::Result<()> {
-        let partial = directory.join(PARTIAL);
-        match disk.remove(&partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file = disk.open(&partial, OpenMode::CreateNew)?;
-        file.write_at(&[format::encode(self).as_bytes()], 0)?;
-        file.sync_data()?;
-        disk.rename(&partial, &directory.join(FILE))?;
-        disk.sync_directory(directory)
+        replace(disk, directory, (PARTIAL, FILE), &format::encode(self))
     }
 }
 
+/// Puts a text in a file's place, by way of another name; on stable storage on
+/// return.
+pub(crate) fn replace(
+    disk: &dyn Disk,
+    directory: &Path,
+    (partial, name): (&str, &str),
+    text: &str,
+) -> io::Result<()> {
+    let partial = directory.join(partial);
+    match disk.remove(&partial) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = disk.open(&partial, OpenMode::CreateNew)?;
+    file.write_at(&[text.as_bytes()], 0)?;
+    file.sync_data()?;
+    disk.rename(&partial, &directory.join(name))?;
+    disk.sync_directory(directory)
+}
+
 /// The file's text, or why it has none.
-fn read(disk: &dyn Disk, path: &Path) -> io::Result<Result<String, &'static str>> {
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Result<String, &'static str>> {
     let file = disk.open(path, OpenMode::Read)?;
     let size = file.size()?;
     if size > BYTES_MAX {

@@ -32,6 +32,10 @@ pub enum Mutant {
     KeepsItsLeaseInATransfer,
     /// An answer to an earlier life's question is taken for one to this life's.
     NumbersFromOneInEachLife,
+    /// A member that may have lost the end of its log votes and stands at once.
+    VotesWhileReturning,
+    /// A leader goes on counting on what a member's former life has confirmed.
+    KeepsItsMatch,
 }
 
 /// The rule that every node of this build breaks: none, unless the compiler was

@@ -18,6 +18,7 @@ use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response, WatchHub}
 use tokio::sync::watch;
 use tracing::{error, info};
 
+use crate::flushing::{Flusher, Unflushed, Window};
 use crate::inbox::{Inbox, Pending};
 use crate::outbox::{Nowhere, Outbox};
 use crate::pump::{Progress, Pump};
@@ -42,6 +43,9 @@ pub struct Status {
     pub leader_changes: u64,
     /// Leases ended because nobody renewed them, since the start.
     pub leases_expired: u64,
+    /// The power failed, and this member may lack what it had acknowledged: it does
+    /// not vote until it has it back.
+    pub returning: bool,
 }
 
 /// Who leads in which term, as far as a member knows.
@@ -68,6 +72,8 @@ struct Shared {
     leadership: watch::Receiver<Leadership>,
     /// `None` for a node alone.
     transport: Option<Arc<Transport>>,
+    /// `None` where nothing is flushed behind the answers.
+    flusher: Option<Flusher>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -98,6 +104,7 @@ impl Node {
     }
 
     fn launch(options: NodeOptions, network: Option<Network>) -> Result<Node, Error> {
+        check_flushing(&options)?;
         let opened = options.clock.now();
         let mut replica = Replica::open(
             Arc::clone(&options.disk),
@@ -109,7 +116,12 @@ impl Node {
         let read_lease = Arc::clone(replica.read_lease());
         let inbox = Arc::new(Inbox::new(options.queue_bytes_max));
         let notices = Arc::clone(&inbox);
+        let flusher = flusher(&options, &reader, &inbox)?;
+        let written = flusher.as_ref().map(Flusher::window).cloned();
         reader.engine().on_durable(Box::new(move |outcome| {
+            if let (Ok(sequence), Some(window)) = (&outcome, &written) {
+                window.written(*sequence);
+            }
             notices.persisted(outcome.map_err(|error| error.to_string()));
         }));
         let waking = Arc::clone(&inbox);
@@ -160,6 +172,7 @@ impl Node {
             progress,
             leadership,
             transport,
+            flusher,
             thread: Mutex::new(Some(thread)),
         };
         Ok(Node {
@@ -297,7 +310,15 @@ impl Node {
             waiting: self.shared.inbox.waiting(),
             leader_changes: progress.leader_changes.load(Ordering::Relaxed),
             leases_expired: progress.leases_expired.load(Ordering::Relaxed),
+            returning: progress.returning.load(Ordering::Relaxed),
         }
+    }
+
+    /// What a loss of power would take from this member now; `None` where nothing is
+    /// flushed behind the answers.
+    pub fn unflushed(&self) -> Option<Unflushed> {
+        let flusher = self.shared.flusher.as_ref();
+        flusher.map(|flusher| flusher.window().unflushed())
     }
 
     /// Tells of each change of who leads, the newest if several come at once. It
@@ -336,6 +357,9 @@ impl Shared {
         {
             error!("the replica thread panicked; what it had acknowledged is in the log");
         }
+        if let Some(flusher) = &self.flusher {
+            flusher.stop();
+        }
         if let Some(transport) = &self.transport {
             transport.stop();
         }
@@ -346,6 +370,33 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// What is on the device when it is answered needs no flush behind the answer.
+fn check_flushing(options: &NodeOptions) -> Result<(), Error> {
+    let durable = options.machine.engine.durability == engine::Durability::Durable;
+    match options.flushing {
+        Some(_) if durable => Err(Error::Storage(
+            "`flushing` is for `Durability::Os`: leave it out, or choose that".into(),
+        )),
+        Some(flushing) if flushing.entries_max == 0 => Err(Error::Storage(
+            "`flushing.entries_max` is 0: write 1 or more".into(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn flusher(
+    options: &NodeOptions,
+    reader: &Reader,
+    inbox: &Arc<Inbox>,
+) -> Result<Option<Flusher>, Error> {
+    let Some(policy) = options.flushing else {
+        return Ok(None);
+    };
+    let engine = reader.engine().clone();
+    let window = Window::new(policy, Arc::clone(&options.clock), engine.durable());
+    Flusher::start(Arc::new(window), engine, Arc::clone(inbox)).map(Some)
 }
 
 /// Members whose patience is the same stand for election together.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Disk};
 
-use crate::{Observer, ReadMode, ReplicaOptions};
+use crate::{Flushing, Observer, ReadMode, ReplicaOptions};
 
 /// Small beside the pauses that a member's disk makes, large beside a message.
 const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
@@ -49,6 +49,17 @@ pub struct NodeOptions {
     pub bytes_kept_max: u64,
     /// How a leader makes sure of its lead before a linearizable read.
     pub read_mode: ReadMode,
+    /// With [`engine::Durability::Os`]: flushes behind the answers (majority memory).
+    /// `None`: when the kernel likes, and when a segment is full.
+    pub flushing: Option<Flushing>,
+    /// What tells this start of the kernel from others, if that is known: a member that
+    /// acknowledges before it flushes may have lost the end of its log where it finds
+    /// another one.
+    pub boot: Option<String>,
+    /// For one start, when somebody has decided so: where the end of the log may be
+    /// lost, what is left here is all there is. Other members' acknowledged writes may
+    /// be lost with it.
+    pub accept_lost_tail: bool,
     /// Draws this member's own patience before an election; `None`: the kernel
     /// does.
     pub seed: Option<u64>,
@@ -83,6 +94,9 @@ impl NodeOptions {
             entries_kept_max: 5000,
             bytes_kept_max: 64 << 20,
             read_mode: ReadMode::default(),
+            flushing: None,
+            boot: environment::real::boot_id(),
+            accept_lost_tail: false,
             seed: None,
             disk: Arc::new(RealDisk),
             clock: Arc::new(RealClock),
@@ -100,6 +114,8 @@ impl NodeOptions {
             bytes_kept_max: self.bytes_kept_max,
             snapshot_piece_bytes: SNAPSHOT_PIECE_BYTES,
             read_mode: self.read_mode,
+            boot: self.boot.clone(),
+            accept_lost_tail: self.accept_lost_tail,
             seed,
             mutant: crate::mutant::OF_THIS_BUILD,
         }

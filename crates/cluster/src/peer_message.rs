@@ -14,6 +14,11 @@
 //!        11  go on           u64 id, u64 piece wanted next, u64 pieces written,
 //!                            u8 1: the last piece that came was another
 //!        12  the end         u64 id, u8 1: it is of no more use, 0: it failed; why, UTF-8
+//!        13  I return        u64 life, u64 round, u64 term and u64 index of the log's end,
+//!                            the ids of the voters that it knows of
+//!        14  my log ends     u64 life and u64 round of who returns, u64 term, u64 index,
+//!                            u64 voters, their ids, the ids of those that were removed
+//!        15  welcome         u64 life of who returns, u64 term, u64 index to catch up with
 //! ```
 //!
 //! All of it may be lost, doubled, late and out of order. Commands are sent
@@ -107,6 +112,44 @@ pub enum PeerMessage {
         /// It has what is in it, from here or elsewhere. Otherwise: why not.
         outcome: Result<(), String>,
     },
+    /// A member may have lost the end of its log, and asks everyone about it until
+    /// it is whole again.
+    Returning {
+        /// Its life: former ones have confirmed what this one may not have.
+        life: u64,
+        /// Number of the question.
+        round: u64,
+        /// Where its log ends now.
+        term: u64,
+        /// See `term`.
+        index: u64,
+        /// Voters that it knows of.
+        voters: Vec<u64>,
+    },
+    /// Who was asked knows of that life from now on.
+    Statement {
+        /// Whose question it answers.
+        life: u64,
+        /// The question's number.
+        round: u64,
+        /// Where the log of who answers ends.
+        term: u64,
+        /// See `term`.
+        index: u64,
+        /// Who votes, as far as is applied here.
+        voters: Vec<u64>,
+        /// The same: who was removed, of those that were asked about.
+        removed: Vec<u64>,
+    },
+    /// A leader counts on the former lives no more.
+    Welcome {
+        /// Whose question it answers.
+        life: u64,
+        /// The leader's.
+        term: u64,
+        /// Who has this committed has all it has helped to commit.
+        index: u64,
+    },
 }
 
 const RAFT: u8 = 1;
@@ -121,6 +164,9 @@ const SNAPSHOT_OFFER: u8 = 9;
 const SNAPSHOT_PIECE: u8 = 10;
 const SNAPSHOT_WANTED: u8 = 11;
 const SNAPSHOT_OVER: u8 = 12;
+const RETURNING: u8 = 13;
+const STATEMENT: u8 = 14;
+const WELCOME: u8 = 15;
 
 impl PeerMessage {
     /// Whether it may be large, and should not stand in the way of others.
@@ -131,7 +177,10 @@ impl PeerMessage {
             | PeerMessage::ReadAt { .. }
             | PeerMessage::LeaseQuestion { .. }
             | PeerMessage::SnapshotWanted { .. }
-            | PeerMessage::SnapshotOver { .. } => false,
+            | PeerMessage::SnapshotOver { .. }
+            | PeerMessage::Returning { .. }
+            | PeerMessage::Statement { .. }
+            | PeerMessage::Welcome { .. } => false,
             // The answer may list the keys.
             PeerMessage::LeaseAnswer { answer, .. } => {
                 matches!(**answer, LeaseAnswer::TimeToLive(_))
@@ -194,6 +243,30 @@ impl PeerMessage {
                 let why = outcome.as_ref().err().cloned().unwrap_or_default();
                 (SNAPSHOT_OVER, vec![words(&[*id]), flag, why.into()])
             }
+            PeerMessage::Returning {
+                life,
+                round,
+                term,
+                index,
+                voters,
+            } => {
+                let head = words(&[*life, *round, *term, *index]);
+                (RETURNING, vec![head, words(voters)])
+            }
+            PeerMessage::Statement {
+                life,
+                round,
+                term,
+                index,
+                voters,
+                removed,
+            } => {
+                let head = words(&[*life, *round, *term, *index, voters.len() as u64]);
+                (STATEMENT, vec![head, words(voters), words(removed)])
+            }
+            PeerMessage::Welcome { life, term, index } => {
+                (WELCOME, vec![words(&[*life, *term, *index])])
+            }
         }
     }
 
@@ -236,6 +309,19 @@ impl PeerMessage {
                 answer: Box::new(LeaseAnswer::decode(bytes).map_err(text)?),
             },
             SNAPSHOT_OFFER..=SNAPSHOT_OVER => decode_of_snapshot(kind, bytes)?,
+            RETURNING => PeerMessage::Returning {
+                life: word(&mut bytes)?,
+                round: word(&mut bytes)?,
+                term: word(&mut bytes)?,
+                index: word(&mut bytes)?,
+                voters: all_words(bytes)?,
+            },
+            STATEMENT => decode_statement(bytes)?,
+            WELCOME => PeerMessage::Welcome {
+                life: word(&mut bytes)?,
+                term: word(&mut bytes)?,
+                index: word(&mut bytes)?,
+            },
             _ => return Err(format!("a message of unknown kind {kind}")),
         })
     }
@@ -271,6 +357,27 @@ fn decode_of_snapshot(kind: u8, mut bytes: Bytes) -> Result<PeerMessage, String>
     })
 }
 
+fn decode_statement(mut bytes: Bytes) -> Result<PeerMessage, String> {
+    let mut head = [0; 5];
+    for place in &mut head {
+        *place = word(&mut bytes)?;
+    }
+    let [life, round, term, index, count] = head;
+    let mut voters = all_words(bytes)?;
+    if count > voters.len() as u64 {
+        return Err("the message is cut off".into());
+    }
+    let removed = voters.split_off(count as usize);
+    Ok(PeerMessage::Statement {
+        life,
+        round,
+        term,
+        index,
+        voters,
+        removed,
+    })
+}
+
 fn flag(bytes: &mut Bytes) -> Result<bool, String> {
     if bytes.is_empty() {
         return Err("the message is cut off".into());
@@ -291,6 +398,15 @@ fn word(bytes: &mut Bytes) -> Result<u64, String> {
     Ok(bytes.get_u64_le())
 }
 
+/// The rest of a message: numbers and nothing else.
+fn all_words(mut bytes: Bytes) -> Result<Vec<u64>, String> {
+    let mut words = Vec::with_capacity(bytes.len() / 8);
+    while !bytes.is_empty() {
+        words.push(word(&mut bytes)?);
+    }
+    Ok(words)
+}
+
 /// An error of this node, as far as others understand it.
 pub(crate) fn for_others(error: Error) -> revisions::Error {
     match error {
@@ -306,6 +422,48 @@ pub(crate) fn for_others(error: Error) -> revisions::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn of_return() -> Vec<PeerMessage> {
+        let (life, round, term, index) = (3, 4, 5, 6);
+        vec![
+            PeerMessage::Returning {
+                life,
+                round,
+                term,
+                index,
+                voters: vec![7, 8],
+            },
+            PeerMessage::Statement {
+                life,
+                round,
+                term,
+                index,
+                voters: vec![1, 2, 7],
+                removed: vec![8],
+            },
+            PeerMessage::Welcome { life, term, index },
+        ]
+    }
+
+    #[test]
+    fn what_is_said_of_a_return_comes_back_whole_or_not_at_all() {
+        for message in of_return() {
+            let (kind, parts) = message.encode();
+            let bytes = Bytes::from(parts.concat());
+            let decoded = PeerMessage::decode(kind, bytes.clone()).unwrap();
+            assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
+            // At the end there may be any number of ids.
+            let needed = match message {
+                PeerMessage::Statement { .. } => 64,
+                PeerMessage::Returning { .. } => 32,
+                _ => 24,
+            };
+            let cut = (0..bytes.len()).filter(|length| *length < needed || length % 8 != 0);
+            for length in cut {
+                assert!(PeerMessage::decode(kind, bytes.slice(..length)).is_err());
+            }
+        }
+    }
 
     fn of_snapshot() -> Vec<PeerMessage> {
         let mut message = Message::default();

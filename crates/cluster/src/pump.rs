@@ -34,6 +34,8 @@ pub(crate) struct Progress {
     pub(crate) applied_index: AtomicU64,
     pub(crate) leader_changes: AtomicU64,
     pub(crate) leases_expired: AtomicU64,
+    /// This member may lack what it has acknowledged.
+    pub(crate) returning: AtomicBool,
     /// This member leads and nobody else votes: what it has applied is all
     /// there is, and a read need not ask anyone.
     pub(crate) alone: AtomicBool,
@@ -299,6 +301,7 @@ impl Pump {
         progress
             .leases_expired
             .store(replica.leases_expired(), order);
+        progress.returning.store(replica.is_returning(), order);
         // Ordered with what it promises: everything applied before is seen.
         progress
             .alone

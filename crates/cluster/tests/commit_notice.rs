@@ -44,6 +44,8 @@ fn options(id: u64, clock: &SimulatedClock) -> ReplicaOptions {
         entries_kept_max: 5000,
         bytes_kept_max: 64 << 20,
         snapshot_piece_bytes: 256 << 10,
+        boot: None,
+        accept_lost_tail: false,
         seed: id,
         mutant: None,
     }

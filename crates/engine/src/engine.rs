@@ -239,6 +239,7 @@ impl Engine {
             groups: log.groups,
             flushes: log.flushes,
             bytes_written: log.bytes_written,
+            unflushed_bytes: log.unflushed_bytes,
             checkpoints: counter(&shared.counters.checkpoints),
             checkpoint_bytes: counter(&shared.counters.checkpoint_bytes),
             relocated_bytes: counter(&shared.counters.relocated_bytes),

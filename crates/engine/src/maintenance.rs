@@ -297,6 +297,10 @@ impl Applier {
         self.maintenance.wanted = false;
         self.maintenance.last_begun = self.index.applied_position;
         self.maintenance.next_number += 1;
+        let mut hard_state = *shared.books.hard_state();
+        // A majority may have more, and this log other entries in its place yet:
+        // those must not pass for committed when it is opened.
+        hard_state.commit = hard_state.commit.min(self.index.applied_index);
         let head = Head {
             applied_term: self.index.applied_term,
             applied_index: self.index.applied_index,
@@ -305,7 +309,7 @@ impl Applier {
             revision: self.index.revision,
             compacted: self.index.compacted,
             log_floor: shared.log_floor(),
-            hard_state: *shared.books.hard_state(),
+            hard_state,
         };
         let number = self.maintenance.next_number;
         let mut marks = shared.books.marks().clone();

@@ -31,6 +31,9 @@ pub struct Status {
     pub flushes: u64,
     /// Bytes written by the log.
     pub bytes_written: u64,
+    /// Bytes of the log that a loss of power may take: 0 unless with
+    /// [`crate::Durability::Os`].
+    pub unflushed_bytes: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
     /// Bytes of the checkpoints written.

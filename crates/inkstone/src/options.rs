@@ -1,6 +1,7 @@
 //! How a store is opened.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use cluster::{Node, NodeOptions};
 
@@ -12,17 +13,38 @@ pub enum Durability {
     /// When it is on stable storage.
     #[default]
     Durable,
+    /// When the operating system has it, and a little later it is on stable storage:
+    /// survives this process, also by kill -9; a power loss takes what was
+    /// acknowledged within the window. In a cluster only where a majority loses
+    /// power at once.
+    MajorityMemory {
+        /// Flushed after so many entries, at least 1; 1024 is a good measure.
+        entries_max: u64,
+        /// Flushed after so long, whichever comes first; 100 ms is a good measure.
+        interval: Duration,
+    },
     /// When the operating system has it: survives this process, also by
     /// kill -9, but not a power loss, which takes up to the last half minute.
     Os,
 }
 
-impl From<Durability> for engine::Durability {
-    fn from(durability: Durability) -> engine::Durability {
-        match durability {
-            Durability::Durable => engine::Durability::Durable,
-            Durability::Os => engine::Durability::Os,
-        }
+impl Durability {
+    pub(crate) fn apply_to(self, node: &mut NodeOptions) {
+        let durability = &mut node.machine.engine.durability;
+        (*durability, node.flushing) = match self {
+            Durability::Durable => (engine::Durability::Durable, None),
+            Durability::MajorityMemory {
+                entries_max,
+                interval,
+            } => {
+                let flushing = cluster::Flushing {
+                    entries_max,
+                    interval,
+                };
+                (engine::Durability::Os, Some(flushing))
+            }
+            Durability::Os => (engine::Durability::Os, None),
+        };
     }
 }
 
@@ -48,7 +70,7 @@ impl Options {
     /// When a write is acknowledged.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Options {
-        self.node.machine.engine.durability = durability.into();
+        durability.apply_to(&mut self.node);
         self
     }
 

@@ -3,7 +3,7 @@
 
 use std::net::TcpListener;
 
-use cluster::{Network, Node, NodeOptions, holds_data};
+use cluster::{Flushing, Network, Node, NodeOptions, holds_data};
 use revisions::Member;
 use tracing::{info, warn};
 
@@ -24,10 +24,21 @@ pub(crate) fn node_options(config: &Config) -> NodeOptions {
     engine.segment_bytes = config.segment_bytes;
     engine.memory_bytes_max = config.memory_bytes_max;
     engine.batch_bytes_max = engine.batch_bytes_max.min(config.segment_bytes / 2);
-    engine.durability = match config.durability {
-        Durability::Durable => engine::Durability::Durable,
-        Durability::Os => engine::Durability::Os,
+    (engine.durability, options.flushing) = match config.durability {
+        Durability::Durable => (engine::Durability::Durable, None),
+        Durability::MajorityMemory {
+            entries_max,
+            interval,
+        } => {
+            let flushing = Flushing {
+                entries_max,
+                interval,
+            };
+            (engine::Durability::Os, Some(flushing))
+        }
+        Durability::Os => (engine::Durability::Os, None),
     };
+    options.accept_lost_tail = config.accept_lost_tail;
     // The member that is asked looks at its own connections, as etcd does
     // (reconfiguration.rs).
     options.strict_reconfiguration = false;

@@ -174,6 +174,11 @@ impl Client {
         }
     }
 
+    /// Waits for nothing any more: what comes may have been lost since.
+    pub fn give_up(&mut self) {
+        self.waiting = None;
+    }
+
     /// Looks whether the answer has come, and tells the judge.
     pub fn look(&mut self, now: Duration, members: &[Member], judge: &mut Judge) {
         let Some((asked, waiting)) = &mut self.waiting else {

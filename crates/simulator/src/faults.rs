@@ -13,6 +13,20 @@ pub enum Work {
     Nothing,
 }
 
+/// How members keep what they acknowledge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    /// It is on their devices.
+    Flushed,
+    /// It is in their page caches, and on their devices a little later. The power
+    /// fails for so few at a time that a majority has everything: where it would be
+    /// too many, one loses its process and not its page cache.
+    CachedByMost,
+    /// The same, and the power fails for as many as chance wants: what no voter's
+    /// device had, and no voter that still ran, may be lost.
+    CachedByAny,
+}
+
 /// Odds, in parts of a thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
@@ -28,6 +42,10 @@ pub struct Faults {
     pub cut_permille: u64,
     /// Steps in which a member loses power, between two I/Os or amid one.
     pub crash_permille: u64,
+    /// Steps in which all members lose power at once, or most of them.
+    pub blackout_permille: u64,
+    /// Steps in which a member's process is killed, and its page cache is not.
+    pub kill_permille: u64,
     /// Steps in which a member stops for a while and then goes on.
     pub pause_permille: u64,
     /// Steps in which a disk becomes slow for a while.
@@ -52,6 +70,8 @@ pub struct Faults {
     pub drift_permille: u64,
     /// Leaders read under a lease.
     pub lease_reads: bool,
+    /// How members keep what they acknowledge.
+    pub keeping: Keeping,
     /// What clients do.
     pub work: Work,
     /// A rule that all members break.
@@ -67,6 +87,8 @@ impl Faults {
         late_milliseconds_max: 300,
         cut_permille: 0,
         crash_permille: 0,
+        blackout_permille: 0,
+        kill_permille: 0,
         pause_permille: 0,
         slow_disk_permille: 0,
         stop_permille: 0,
@@ -77,6 +99,7 @@ impl Faults {
         restart_milliseconds_max: 500,
         drift_permille: 0,
         lease_reads: false,
+        keeping: Keeping::Flushed,
         work: Work::Everything,
         mutant: None,
     };

@@ -97,8 +97,12 @@ pub struct Verdict {
     pub revisions: i64,
     /// Terms that had a leader.
     pub terms: u64,
-    /// Losses of power.
+    /// Losses of power, and of processes.
     pub crashes: u64,
+    /// Times that so many lost power at once that something may have been lost.
+    pub blackouts: u64,
+    /// Lives that began with less than was acknowledged, for all anyone knew.
+    pub returns: u64,
     /// Stops as an operator does them.
     pub stops: u64,
     /// Times that the lead was handed over.
@@ -155,6 +159,15 @@ impl Judge {
     pub fn leads(&mut self, term: u64, member: u64) {
         let known = *self.leaders.entry(term).or_insert(member);
         assert_eq!(known, member, "two members lead in term {term}");
+    }
+
+    /// What was written after this revision may be lost: nobody is held to what they
+    /// were told of it.
+    pub fn let_go(&mut self, revision: i64, drift_permille: u64) {
+        drop(self.history.split_off(&(revision + 1)));
+        self.observed
+            .retain(|(.., what)| what.revision() <= revision);
+        self.leases = Leases::new(drift_permille);
     }
 
     /// A member begins a new life: what it has applied may be less.

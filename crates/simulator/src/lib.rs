@@ -27,8 +27,9 @@ mod leases;
 mod member;
 mod network;
 mod operator;
+mod power;
 mod world;
 
-pub use faults::{Faults, Work};
+pub use faults::{Faults, Keeping, Work};
 pub use judge::Verdict;
 pub use world::{World, run};

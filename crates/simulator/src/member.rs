@@ -9,20 +9,22 @@ use cluster::{
     Answer, Asker, LeaseAsker, NodeOptions, Output, PeerMessage, ReadAsker, ReadMode, Replica,
     ReplicaOptions, Sender, Step,
 };
-use engine::{Sequence, Worker};
+use engine::{Durability, Sequence, Worker};
 use environment::randomness::Random;
 use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
 use environment::{Clock, Instant};
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Reader, Response};
 use tokio::sync::oneshot;
 
-use crate::Faults;
+use crate::{Faults, Keeping};
 
 const DIRECTORY: &str = "/member";
 /// Commands that wait for a leader at one member.
 const BACKLOG_MAX: usize = 64;
 /// Steps that a snapshot's sender may do in one turn.
 const SENDER_STEPS_MAX: usize = 4;
+/// Of so many turns of the device, one flushes what is only in the page cache.
+const FLUSHES_ONE_IN: u64 = 12;
 /// As in the node: for so long a member that stops waits for others.
 const FAREWELL: Duration = Duration::from_millis(500);
 
@@ -63,6 +65,16 @@ pub(crate) struct Member {
     faults: Faults,
     /// Reads that nobody was asked for.
     pub lease_reads: u64,
+    /// Starts of its kernel.
+    boots: u64,
+    /// Its power has failed, or is about to, and it has not started since.
+    pub power_fails: bool,
+    /// Its power has failed, and it has not come back whole since.
+    pub lacks: bool,
+    /// Up to here what it has applied is on its device, where that is not always so.
+    pub flushed_revision: i64,
+    /// Lives that began with less than was acknowledged, for all anyone knew.
+    pub returns: u64,
 }
 
 impl Member {
@@ -83,6 +95,11 @@ impl Member {
             has_gone: false,
             faults,
             lease_reads: 0,
+            boots: 0,
+            power_fails: false,
+            lacks: false,
+            flushed_revision: 0,
+            returns: 0,
         }
     }
 
@@ -101,6 +118,9 @@ impl Member {
         engine.background_bytes_per_second = u64::MAX;
         engine.log_salt = Some(self.id);
         engine.worker = Worker::Caller;
+        if self.is_cached() {
+            engine.durability = Durability::Os;
+        }
         engine.clock = Arc::new(self.clock.clone());
         ReplicaOptions {
             machine,
@@ -115,6 +135,8 @@ impl Member {
                 true => ReadMode::Lease,
                 false => ReadMode::ReadIndex,
             },
+            boot: Some(self.boots.to_string()),
+            accept_lost_tail: false,
             seed: self.id.wrapping_mul(1000) + self.lives,
             mutant: self.faults.mutant,
         }
@@ -131,7 +153,11 @@ impl Member {
             Arc::new(self.clock.clone()),
         );
         match opened {
-            Ok(replica) => self.life = Some(Life::new(replica)),
+            Ok(replica) => {
+                self.returns += u64::from(replica.is_returning());
+                self.power_fails = self.disk.has_crashed();
+                self.life = Some(Life::new(replica));
+            }
             Err(cluster::Error::Removed { .. }) => self.has_gone = true,
             Err(error) => assert!(
                 self.disk.has_crashed(),
@@ -142,8 +168,36 @@ impl Member {
         }
     }
 
+    fn is_cached(&self) -> bool {
+        self.faults.keeping != Keeping::Flushed
+    }
+
+    /// The power fails now.
+    pub fn black_out(&mut self) {
+        (self.power_fails, self.lacks) = (true, true);
+        self.disk.crash();
+    }
+
+    /// Whether it may lack what it has acknowledged.
+    pub fn look_for_lack(&mut self) {
+        let whole = |replica: &Replica| !replica.is_returning();
+        if !self.power_fails && self.replica().is_some_and(whole) {
+            self.lacks = false;
+        }
+    }
+
     /// The power fails: now, or at one of the next I/Os.
     pub fn crash(&mut self, random: &mut Random) {
+        (self.power_fails, self.lacks) = (true, true);
+        self.end(random);
+    }
+
+    /// The process is killed; the machine goes on.
+    pub fn kill(&mut self, random: &mut Random) {
+        self.end(random);
+    }
+
+    fn end(&mut self, random: &mut Random) {
         if random.chance(1, 2) {
             self.disk.crash();
         } else {
@@ -164,7 +218,13 @@ impl Member {
             Restart::everything_kept(),
             Restart::ProcessCrash,
         ];
-        self.disk = self.disk.restart(*random.pick(&restarts));
+        let restart = match (self.is_cached(), self.power_fails) {
+            (false, _) => *random.pick(&restarts),
+            (true, true) => *random.pick(&restarts[..3]),
+            (true, false) => Restart::ProcessCrash,
+        };
+        self.boots += u64::from(self.power_fails);
+        self.disk = self.disk.restart(restart);
         let away = random.below(self.faults.restart_milliseconds_max);
         self.starts_at = Some(now + Duration::from_millis(away));
         true
@@ -296,9 +356,18 @@ impl Member {
     }
 
     /// The device has its turn.
-    pub fn flush(&mut self) {
-        if let Some(life) = &self.life {
-            life.replica.reader().engine().work();
+    pub fn flush(&mut self, random: &mut Random) {
+        let Some(life) = &self.life else {
+            return;
+        };
+        let reader = life.replica.reader();
+        reader.engine().work();
+        if self.is_cached()
+            && random.chance(1, FLUSHES_ONE_IN)
+            && reader.engine().settle().is_ok()
+            && !self.disk.has_crashed()
+        {
+            self.flushed_revision = reader.revision();
         }
     }
 

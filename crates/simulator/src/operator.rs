@@ -20,14 +20,25 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 type Answer = oneshot::Receiver<Result<Response, cluster::Error>>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Operator {
+    /// Newcomers may begin as learners. Where too many voters lose power, what a
+    /// learner alone has left is lost: it does not vote.
+    adds_learners: bool,
     waiting: Option<(Duration, Answer)>,
     /// Addresses that were given away.
     addresses: u64,
 }
 
 impl Operator {
+    pub fn new(adds_learners: bool) -> Operator {
+        Operator {
+            adds_learners,
+            waiting: None,
+            addresses: 0,
+        }
+    }
+
     /// Changes something, perhaps, if it waits for nothing.
     pub fn act(&mut self, now: Duration, members: &mut [Member], random: &mut Random) {
         if let Some((asked, answer)) = &mut self.waiting {
@@ -65,7 +76,7 @@ impl Operator {
             self.addresses += 1;
             return Some(Command::MemberAdd(MemberAddRequest {
                 peer_ur_ls: vec![format!("http://joined{}:2380", self.addresses)],
-                is_learner: random.chance(1, 2),
+                is_learner: random.chance(1, 2) && self.adds_learners,
             }));
         }
         // With two left it takes both to go on, and one goes on alone.

@@ -12,7 +12,7 @@ use crate::judge::Judge;
 use crate::member::Member;
 use crate::network::Network;
 use crate::operator::{self, Operator};
-use crate::{Faults, Verdict};
+use crate::{Faults, Keeping, Verdict};
 
 const CLIENTS: usize = 5;
 /// After the last fault, members must agree within so much simulated time.
@@ -26,13 +26,14 @@ pub struct World {
     pub(crate) stranded: Option<Stranded>,
     pub(crate) members: Vec<Member>,
     pub(crate) network: Network,
-    clients: Vec<Client>,
+    pub(crate) clients: Vec<Client>,
     operator: Operator,
     joins: u64,
-    judge: Judge,
+    pub(crate) judge: Judge,
     /// At rest, all leases end before the run does.
     leases_end: bool,
     crashes: u64,
+    pub(crate) blackouts: u64,
     stops: u64,
     /// Besides those of members that stop.
     transfers: u64,
@@ -74,11 +75,12 @@ impl World {
             stranded: None,
             network: Network::default(),
             clients: (0..CLIENTS).map(Client::new).collect(),
-            operator: Operator::default(),
+            operator: Operator::new(faults.keeping != Keeping::CachedByAny),
             joins: 0,
             judge: Judge::new(faults.drift_permille),
             leases_end: false,
             crashes: 0,
+            blackouts: 0,
             stops: 0,
             transfers: 0,
             transfer: None,
@@ -127,10 +129,11 @@ impl World {
             self.cut_or_heal();
         }
         let until = self.now + Duration::from_millis(self.random.below(600));
-        let member = &mut self.members[at];
-        if self.random.chance(faults.crash_permille, 1000) && member.is_up() {
-            member.crash(&mut self.random);
+        if self.random.chance(faults.crash_permille, 1000) && self.members[at].is_up() {
+            self.crash(at);
         }
+        self.strike_power(at);
+        let member = &mut self.members[at];
         if self.random.chance(faults.stop_permille, 1000) {
             member.stop(self.now);
         }
@@ -246,7 +249,7 @@ impl World {
                 continue;
             }
             if self.now >= member.slow_until && self.random.chance(1, 2) {
-                member.flush();
+                member.flush(&mut self.random);
             }
             for (to, message) in member.step() {
                 let road = (member.id, to);
@@ -259,6 +262,7 @@ impl World {
     /// After every step: is what must be true, true?
     fn watch(&mut self) {
         self.check_read_leases();
+        self.members.iter_mut().for_each(Member::look_for_lack);
         for member in &self.members {
             let Some(replica) = member.replica() else {
                 continue;
@@ -372,6 +376,8 @@ impl World {
             revisions,
             terms,
             crashes: self.crashes,
+            blackouts: self.blackouts,
+            returns: self.members.iter().map(|member| member.returns).sum(),
             stops: self.stops,
             transfers: self.transfers,
             renewals,

@@ -215,6 +215,7 @@ impl Log {
             flushes: progress.flushes.load(Ordering::Relaxed),
             bytes_written: progress.bytes_written.load(Ordering::Relaxed),
             groups: progress.groups.load(Ordering::Relaxed),
+            unflushed_bytes: self.shared.unflushed_bytes(),
             spare_segments: supply.ready(),
             failed: progress.failure().map(|error| error.to_string()),
         }

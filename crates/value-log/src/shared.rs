@@ -15,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use crate::buffer::Buffer;
 use crate::committer::end_of;
 use crate::doorbell::Doorbell;
+use crate::format::FRAMES_START;
 use crate::ledger::Want;
 use crate::progress::Progress;
 use crate::segment::Segments;
@@ -170,6 +171,24 @@ impl Shared {
             it.header.kind == SegmentKind::Log && end_of(it.id(), it.extent().end) > settled
         });
         self.supply.flush(&segments)
+    }
+
+    /// Bytes of frames that are done and that a loss of power may take.
+    pub fn unflushed_bytes(&self) -> u64 {
+        if self.options.durability == Durability::Durable {
+            return 0;
+        }
+        let flushed = self.supply.flushed_up_to();
+        let logs = self.segments.all().into_iter();
+        let logs = logs.filter(|it| it.header.kind == SegmentKind::Log);
+        let behind = logs.filter(|it| it.id() >= flushed.segment()).map(|it| {
+            let from = match it.id() == flushed.segment() {
+                true => flushed.offset().max(FRAMES_START),
+                false => FRAMES_START,
+            };
+            it.extent().end.saturating_sub(from)
+        });
+        behind.sum()
     }
 
     /// Tells the committer to look at `control`.

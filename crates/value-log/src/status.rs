@@ -43,6 +43,8 @@ pub struct Status {
     pub bytes_written: u64,
     /// Group frames written since then.
     pub groups: u64,
+    /// Bytes that are done and not flushed, with [`crate::Durability::Os`].
+    pub unflushed_bytes: u64,
     /// Segments ready for use, the next one included.
     pub spare_segments: usize,
     /// Why the log accepts nothing any more.

@@ -232,6 +232,11 @@ impl Supply {
         }
     }
 
+    /// The same, whether or not a flush has failed since.
+    pub fn flushed_up_to(&self) -> Position {
+        Position::from_bits(self.settled.load(Ordering::Acquire))
+    }
+
     /// Whether nothing waits to be flushed, or never will be.
     pub fn has_settled_all(&self) -> bool {
         let stock = self.stock();

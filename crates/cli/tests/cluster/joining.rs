@@ -202,7 +202,9 @@ async fn a_member_that_is_removed_ends_and_does_not_come_back() {
     remove(&three, 0, named(&members, "c").id).await;
     assert_eq!(three.end(2).await, Some(0));
     let (code, told) = three.refusal(2);
-    assert_eq!(code, Some(1));
+    // Its own log says so, and the start is refused; or it has only been told at
+    // another's door, and is told there again.
+    assert!(matches!(code, Some(0 | 1)), "{code:?}: {told}");
     assert!(
         told.contains("permanently removed from the cluster"),
         "{told}"

@@ -9,6 +9,7 @@
 mod beginning;
 mod joining;
 mod members;
+mod power;
 mod rolling;
 mod streams;
 mod three;

@@ -61,7 +61,8 @@ fn fields(body: &str) -> Option<MemberFile> {
     })
 }
 
-fn sum(text: &str) -> String {
+/// Over the lines of a file: its last line.
+pub(crate) fn sum(text: &str) -> String {
     let digest = Sha1::digest(text.as_bytes());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

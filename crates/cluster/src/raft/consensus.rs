@@ -19,6 +19,7 @@ use engine::{Appended, Batch, Body, Engine, Entry, HardState, Recovered, Sequenc
 use raft::eraftpb::{self, ConfState, Message, MessageType};
 use raft::{Config, RawNode, ReadOnlyOption, Ready, StateRole};
 
+use super::doubt::Compared;
 use super::entry::{configuration_change, records_of, to_raft};
 use super::log_lines;
 use super::view::View;
@@ -84,7 +85,7 @@ struct Unpersisted {
     number: u64,
     /// The last frame it depends on.
     sequence: Sequence,
-    /// It enters a term or votes.
+    /// It enters a term, votes, or changes the configuration.
     binds: bool,
     messages: Vec<Message>,
 }
@@ -107,6 +108,7 @@ pub(crate) struct Consensus {
     commit_told: u64,
     /// There was no room for the last entries that came.
     is_full: bool,
+    pub(super) compared: Compared,
     pub mutant: Option<Mutant>,
 }
 
@@ -180,6 +182,7 @@ impl Consensus {
             durable,
             commit_told: 0,
             is_full: false,
+            compared: Compared::default(),
             retention,
             mutant: None,
         })
@@ -195,21 +198,13 @@ impl Consensus {
         self.node.campaign().map_err(refused)
     }
 
-    /// A message of a peer, but for snapshots. Fails where the leader counts on
-    /// entries that are not here: the library would panic.
-    pub fn receive(&mut self, message: Message) -> Result<(), Error> {
-        let raft = &self.node.raft;
-        let last = raft.raft_log.last_index();
-        if message.get_msg_type() == MessageType::MsgHeartbeat
-            && message.term >= raft.term
-            && message.commit > last
-        {
-            return Err(Error::Storage(format!(
-                "member {:x} has lost entries that it had confirmed: its log ends with entry {last}, \
-                 and its leader counts on entry {}; remove it from the cluster, and add it anew \
-                 with an empty directory",
-                raft.id, message.commit
-            )));
+    /// A message of a peer, but for snapshots. Fails where the library would panic:
+    /// the leader counts on entries that are not here, or has others.
+    pub fn receive(&mut self, mut message: Message) -> Result<(), Error> {
+        match message.get_msg_type() {
+            MessageType::MsgHeartbeat => self.check_heartbeat(&mut message)?,
+            MessageType::MsgAppend => self.check_committed(&message)?,
+            _ => {}
         }
         if self.waits() {
             self.receive_waiting(message);
@@ -372,8 +367,8 @@ impl Consensus {
     }
 
     /// Tells the library what is on stable storage by now; false when that is
-    /// nothing new. A vote or a term is on the device before anyone hears of it,
-    /// whatever the log is content with for entries.
+    /// nothing new. A vote, a term or a change of the configuration is on the device
+    /// before anyone hears of it, whatever the log is content with for entries.
     fn release(&mut self, progress: &mut Progress) -> Result<bool, Error> {
         let mut last = None;
         while self
@@ -416,7 +411,7 @@ impl Consensus {
         })
     }
 
-    /// Whether what was written enters a term or votes.
+    /// Whether what was written enters a term, votes, or changes the configuration.
     fn write(&mut self, ready: &mut Ready) -> Result<bool, Error> {
         let before = (self.written.term, self.written.vote);
         if let Some(state) = ready.hs() {
@@ -434,15 +429,17 @@ impl Consensus {
             self.appended = self.engine.append_hard_state(self.hard_state)?;
             self.written = self.hard_state;
         }
+        let mut changes_configuration = false;
         while let Some(entry) = entries.next() {
             let state = (entries.peek().is_none() && self.hard_state != self.written)
                 .then_some(self.hard_state);
-            self.append(&entry, state)?;
+            changes_configuration |= self.append(&entry, state)?;
         }
-        Ok(before != (self.written.term, self.written.vote))
+        Ok(changes_configuration || before != (self.written.term, self.written.vote))
     }
 
-    fn append(&mut self, entry: &eraftpb::Entry, state: Option<HardState>) -> Result<(), Error> {
+    /// Whether the entry changes the configuration.
+    fn append(&mut self, entry: &eraftpb::Entry, state: Option<HardState>) -> Result<bool, Error> {
         self.overrule(entry.index);
         let (batch, body) = self.read(entry)?;
         let appended = self.engine.append_entry(&batch, &body, state)?;
@@ -461,7 +458,7 @@ impl Consensus {
             appended,
             changes_configuration,
         });
-        Ok(())
+        Ok(changes_configuration)
     }
 
     /// An entry of this index is there already: it and all behind it count no
@@ -531,6 +528,7 @@ impl Consensus {
             self.written = self.hard_state;
         }
         self.engine.wait_durable(self.appended)?;
+        self.engine.settle()?;
         self.durable = self.durable.max(self.appended);
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! traps are avoided.
 
 pub(crate) mod consensus;
+pub(crate) mod doubt;
 pub(crate) mod entry;
 mod log_lines;
 pub(crate) mod restore;

@@ -83,7 +83,7 @@ impl Consensus {
     }
 
     /// This member has no state, and waits for a snapshot.
-    pub(super) fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         let view = self.node.store();
         view.last() == 0 && view.has_no_members()
     }

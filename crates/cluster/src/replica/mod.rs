@@ -34,6 +34,7 @@ mod leases;
 mod outgoing;
 mod promise;
 mod removal;
+mod returning;
 mod rounds;
 mod transfer;
 mod unchanged;
@@ -68,6 +69,7 @@ use leases::LeaseQuestions;
 use outgoing::Outgoing;
 use promise::Promise;
 use removal::Leaving;
+use returning::{Life, Lives, Returning};
 use rounds::Rounds;
 use transfer::Transfer;
 use unchanged::Unchanged;
@@ -92,6 +94,13 @@ pub struct ReplicaOptions {
     pub snapshot_piece_bytes: usize,
     /// How a leader makes sure of its lead before a read.
     pub read_mode: ReadMode,
+    /// What tells this start of the kernel from others, if that is known: with
+    /// [`engine::Durability::Os`] a member that finds another one may have lost the end
+    /// of its log.
+    pub boot: Option<String>,
+    /// Where the end of the log may be lost, what is left is all there is: for one
+    /// start, when somebody has decided so.
+    pub accept_lost_tail: bool,
     /// Draws this member's own patience, from one to two election timeouts.
     pub seed: u64,
     /// A rule to break, for the simulation's own tests.
@@ -162,6 +171,11 @@ pub struct Replica {
     /// Index and revision of the last snapshot that was installed in this life.
     installed: Option<(u64, i64)>,
     waker: Waker,
+    life: Life,
+    /// This member may lack what it has acknowledged.
+    returning: Option<Returning>,
+    /// Of the other members.
+    lives: Lives,
     /// This member was removed while it led.
     leaving: Option<Leaving>,
     leaving_patience: Duration,
@@ -200,7 +214,7 @@ impl Replica {
         options.machine.engine.accepts_torn_frames =
             options.mutant == Some(Mutant::AcceptsATornTail);
         let machine = options.machine.clone();
-        let opened = Machine::open(disk, directory, machine, Arc::clone(&clock));
+        let opened = Machine::open(Arc::clone(&disk), directory, machine, Arc::clone(&clock));
         let (machine, reader, recovered) =
             opened.map_err(|error| Error::Storage(error.to_string()))?;
         let engine = reader.engine().clone();
@@ -210,6 +224,8 @@ impl Replica {
         let elections = elections(&options, member_id);
         let first_number = first_number(&options, recovered.opening);
         let opening = recovered.opening;
+        let life = Life::new(disk, directory, &options, (opening, recovered.clean))?;
+        let returning = returning::begin(&options, &life, recovered.hard_state.term);
         let retention = Retention {
             entries_max: options.entries_kept_max,
             bytes_max: options.bytes_kept_max,
@@ -261,12 +277,16 @@ impl Replica {
             incoming: None,
             installed: None,
             waker: Arc::new(|| {}),
+            life,
+            returning,
+            lives: Lives::default(),
             leaving: None,
             leaving_patience: options.election_timeout * 2,
             output: Output::default(),
             mutant: options.mutant,
             failed: None,
         };
+        replica.begin_returning()?;
         replica.stand_if_alone()?;
         Ok(replica)
     }
@@ -344,6 +364,22 @@ impl Replica {
                 out_of_order,
             } => self.snapshot_wanted(from, id, (wanted, written), out_of_order),
             PeerMessage::SnapshotOver { id, outcome } => self.snapshot_over(from, id, outcome),
+            PeerMessage::Returning {
+                life,
+                round,
+                term,
+                index,
+                voters,
+            } => self.tell_returning(from, (life, round), (term, index), &voters),
+            PeerMessage::Statement {
+                life,
+                round,
+                term,
+                index,
+                voters,
+                removed,
+            } => self.voter_heard(from, (life, round), (term, index), (voters, removed)),
+            PeerMessage::Welcome { life, term, index } => self.welcomed(life, term, index),
         }
     }
 
@@ -391,11 +427,20 @@ impl Replica {
         if now >= self.next_tick {
             self.next_tick = now + self.heartbeat_interval;
             if self.failed.is_none() {
-                self.consensus.tick();
+                self.tick_consensus(now);
             }
             self.expire_leases(now);
             self.give_up(now);
         }
+    }
+
+    fn tick_consensus(&mut self, now: Instant) {
+        if self.may_stand() {
+            self.consensus.tick();
+        } else {
+            self.consensus.tick_without_standing();
+        }
+        self.ask_around(now);
     }
 
     /// Does what the inputs have brought about.
@@ -414,6 +459,7 @@ impl Replica {
             return Ok(());
         }
         self.settle()?;
+        self.tend_return();
         self.tend_import()?;
         self.tend_transfers();
         self.export_wanted();
@@ -430,6 +476,7 @@ impl Replica {
 
     fn send_raft(&mut self, mut message: raft::eraftpb::Message) {
         self.stamp(&mut message);
+        self.consensus.hold_back(&mut message);
         if message.get_msg_type() == MessageType::MsgSnapshot {
             return self.send_snapshot(message);
         }
@@ -492,6 +539,9 @@ impl Replica {
     /// be answered with anything but `error`, now or later.
     pub fn fail(&mut self, error: Error) {
         let error = self.failed.get_or_insert(error).clone();
+        if matches!(error, Error::LogFailed { .. }) {
+            self.life.may_lack_its_end();
+        }
         self.due.clear();
         let sealed = self.sealed.drain(..).flat_map(|sealed| sealed.answers);
         let waiting = sealed

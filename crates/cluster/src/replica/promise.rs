@@ -64,6 +64,14 @@ impl Replica {
                 tracing::debug!(from = message.from, "no vote: a leader was heard lately");
                 return;
             }
+            MessageType::MsgRequestVote | MessageType::MsgRequestPreVote
+                if !self.may_vote_for(&message) =>
+            {
+                tracing::debug!(from = message.from, "no vote: this member returns");
+                return;
+            }
+            MessageType::MsgTimeoutNow if !self.may_stand() => return,
+            MessageType::MsgAppendResponse if !self.is_of_this_life(&mut message) => return,
             MessageType::MsgHeartbeatResponse => self.note_promise(&mut message, now),
             _ => {}
         }

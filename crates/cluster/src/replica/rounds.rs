@@ -127,6 +127,7 @@ impl Replica {
                     message.context = join(sent, promised, own).into();
                 }
             }
+            MessageType::MsgAppendResponse => self.sign(message),
             MessageType::MsgTimeoutNow if !self.breaks(Mutant::KeepsItsLeaseInATransfer) => {
                 self.rounds.enter(message.term);
                 self.rounds.forgo();

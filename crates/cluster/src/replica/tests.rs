@@ -33,6 +33,8 @@ fn options() -> ReplicaOptions {
         bytes_kept_max: 64 << 20,
         snapshot_piece_bytes: 256 << 10,
         read_mode: ReadMode::default(),
+        boot: None,
+        accept_lost_tail: false,
         seed: 1,
         mutant: None,
     }

@@ -1,5 +1,6 @@
 //! The doors that open on the real world.
 
+mod boot;
 mod clock;
 mod device_file;
 mod disk;
@@ -7,6 +8,7 @@ mod file;
 mod lock;
 mod memory;
 
+pub use boot::boot_id;
 pub use clock::RealClock;
 pub use disk::RealDisk;
 pub use memory::memory_bytes;

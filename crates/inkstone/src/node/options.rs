@@ -147,11 +147,20 @@ impl NodeOptions {
     }
 
     /// When a member counts itself among those that have a write. With
-    /// [`Durability::Os`] on all members a write survives the loss of any
-    /// minority of machines, but not of the power of all.
+    /// [`Durability::MajorityMemory`] or [`Durability::Os`] on all members a write
+    /// survives the loss of any minority of machines, but not of the power of all.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> NodeOptions {
-        self.node.machine.engine.durability = durability.into();
+        durability.apply_to(&mut self.node);
+        self
+    }
+
+    /// For one start, where this member has lost power and waits for another that never
+    /// comes back: what it has left is taken for all there is. What others have
+    /// acknowledged may be lost.
+    #[must_use]
+    pub fn accept_lost_tail(mut self) -> NodeOptions {
+        self.node.accept_lost_tail = true;
         self
     }
 

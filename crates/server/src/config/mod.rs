@@ -10,6 +10,7 @@
 //! served.
 
 mod arguments;
+mod durability;
 mod error;
 mod file;
 mod flags;
@@ -25,6 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use cluster::ReadMode;
+pub use durability::Durability;
 pub use error::Error;
 pub use founders::Founder;
 pub use gather::{Surroundings, resolve};
@@ -108,6 +110,8 @@ pub struct Config {
     pub auto_compaction: Option<AutoCompaction>,
     /// When a write counts as done.
     pub durability: Durability,
+    /// Where the end of the log may be lost, what is left is all there is.
+    pub accept_lost_tail: bool,
     /// How a leader makes sure of its lead before a linearizable read.
     pub read_mode: ReadMode,
     /// Size of a log segment.
@@ -149,15 +153,6 @@ pub enum AutoCompaction {
     Periodic(Duration),
     /// This many revisions.
     Revision(i64),
-}
-
-/// When a write counts as done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// On stable storage.
-    Durable,
-    /// In the kernel's page cache: survives the process, not the machine.
-    Os,
 }
 
 /// Where and how to log.

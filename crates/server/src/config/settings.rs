@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::flags::{Flag, Kind};
 use super::gather::Gathered;
 use super::{
-    AutoCompaction, Config, Durability, Error, LogConfig, LogFormat, LogOutput, Place, ReadMode,
-    Url, founders, urls, values,
+    AutoCompaction, Config, Error, LogConfig, LogFormat, LogOutput, Place, ReadMode, Url,
+    durability, founders, urls, values,
 };
 
 /// etcd's default quota.
@@ -58,7 +58,8 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
             .max(WATCH_PROGRESS_MIN),
         slow_request: duration(&gathered, "warning-unary-request-duration")?,
         auto_compaction: auto_compaction(&gathered)?,
-        durability: durability(&mut gathered)?,
+        durability: durability::read(&mut gathered)?,
+        accept_lost_tail: boolean(&gathered, "accept-lost-tail")?,
         read_mode: read_mode(&gathered)?,
         segment_bytes: segment_bytes(&gathered)?,
         memory_bytes_max: memory_bytes_max(&gathered)?,
@@ -285,28 +286,6 @@ fn segment_bytes(gathered: &Gathered) -> Result<u64, Error> {
             "write a power of two from 1 MiB (1048576) to 128 MiB (134217728)",
         )),
     }
-}
-
-fn durability(gathered: &mut Gathered) -> Result<Durability, Error> {
-    let asked = match gathered.text("durability") {
-        "durable" => Durability::Durable,
-        "os" => Durability::Os,
-        text => return Err(Error::bad("durability", text, "write durable or os")),
-    };
-    let no_fsync = boolean(gathered, "unsafe-no-fsync")?;
-    if no_fsync && asked == Durability::Durable && gathered.is_given("durability") {
-        return Err(Error::Conflict(
-            "--unsafe-no-fsync and --durability=durable contradict each other: leave one out"
-                .into(),
-        ));
-    }
-    if no_fsync || asked == Durability::Os {
-        gathered.warn(
-            "writes are answered before they are on the device: a power cut loses them".into(),
-        );
-        return Ok(Durability::Os);
-    }
-    Ok(asked)
 }
 
 fn read_mode(gathered: &Gathered) -> Result<ReadMode, Error> {

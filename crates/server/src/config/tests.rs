@@ -307,7 +307,36 @@ fn impossible_values_are_refused_with_a_remedy() {
         (&["--log-level=loud"], "write debug"),
         (&["--log-format=xml"], "json or console"),
         (&["--metrics=all"], "basic or extensive"),
-        (&["--durability=maybe"], "durable or os"),
+        (&["--durability=maybe"], "durable, majority-memory or os"),
+        (
+            &["--unsafe-no-fsync", "--durability=majority-memory"],
+            "--unsafe-no-fsync and --durability=majority-memory",
+        ),
+        (
+            &["--durability=majority-memory", "--flush-entries-max=0"],
+            "1 or more",
+        ),
+        (
+            &["--durability=majority-memory", "--flush-entries-max=-1"],
+            "flush-entries-max",
+        ),
+        (
+            &["--durability=majority-memory", "--flush-interval=0s"],
+            "at most 60s",
+        ),
+        (
+            &["--durability=majority-memory", "--flush-interval=2h"],
+            "at most 60s",
+        ),
+        (
+            &["--flush-interval=10ms"],
+            "--flush-interval goes with --durability=majority-memory",
+        ),
+        (
+            &["--durability=os", "--flush-entries-max=10"],
+            "--flush-entries-max goes with --durability=majority-memory",
+        ),
+        (&["--accept-lost-tail=perhaps"], "accept-lost-tail"),
         (&["--read-mode=local"], "read-index or lease"),
         (&["--segment-bytes=65537"], "power of two"),
         (&["--segment-bytes=1000"], "128 MiB"),
@@ -354,6 +383,26 @@ fn a_negative_quota_is_no_limit() {
     assert_eq!(
         config(&["--quota-backend-bytes", "0"]).quota_bytes,
         Some(2 << 30)
+    );
+}
+
+#[test]
+fn what_is_flushed_behind_the_answers_has_a_window() {
+    let majority_memory = |words: &[&str]| {
+        let mut all = vec!["--durability=majority-memory"];
+        all.extend(words);
+        let config = config(&all);
+        assert!(config.warnings.iter().any(|it| it.contains("loses power")));
+        config.durability
+    };
+    let window = |entries_max, milliseconds| Durability::MajorityMemory {
+        entries_max,
+        interval: Duration::from_millis(milliseconds),
+    };
+    assert_eq!(majority_memory(&[]), window(1024, 100));
+    assert_eq!(
+        majority_memory(&["--flush-entries-max=7", "--flush-interval=2s"]),
+        window(7, 2000)
     );
 }
 

@@ -53,6 +53,12 @@ macro_rules! numbers {
 
 numbers!(u64, i64, usize);
 
+impl Number for f64 {
+    fn number(self) -> f64 {
+        self
+    }
+}
+
 impl Number for bool {
     fn number(self) -> f64 {
         f64::from(u8::from(self))
@@ -74,6 +80,7 @@ pub(crate) fn exposition(backend: &Backend) -> String {
         storage(&status),
         compaction(&status, backend),
         log(&status),
+        unflushed(&status, backend),
         operations(&backend.metrics),
         watches(backend),
         leases(backend),
@@ -111,7 +118,19 @@ fn server(backend: &Backend) -> Vec<Row> {
         gauge("inkstone_connections", "Open connections.", &metrics.connections),
         gauge("inkstone_read_lease", "1: reads here ask nobody at present.", backend.node.has_read_lease()),
         gauge("inkstone_durable", "1: answered when on the device; 0: when in the page cache.", config.durability == Durability::Durable),
+        gauge("inkstone_returning", "1: the power failed, and this member does not vote until it has all it had acknowledged.", status.returning),
     ]
+}
+
+/// What a loss of power would take from this member now.
+#[rustfmt::skip]
+fn unflushed(status: &Status, backend: &Backend) -> Vec<Row> {
+    let mut rows = vec![gauge("inkstone_unflushed_bytes", "Bytes acknowledged here and not on the device.", status.unflushed_bytes)];
+    if let Some(unflushed) = backend.node.unflushed() {
+        rows.push(gauge("inkstone_unflushed_entries", "Entries acknowledged here and not on the device.", unflushed.entries));
+        rows.push(gauge("inkstone_unflushed_age_seconds", "Age of the oldest of them.", unflushed.age.as_secs_f64()));
+    }
+    rows
 }
 
 #[rustfmt::skip]

@@ -1,0 +1,59 @@
+//! Members that answer from their page caches.
+
+use crate::members::page;
+use crate::rolling::{Load, keys_of};
+use crate::three::{LOOK, LOOKS_MAX, Three};
+
+const FLAGS: [&str; 3] = [
+    "--durability=majority-memory",
+    "--flush-entries-max=64",
+    "--flush-interval=20ms",
+];
+
+fn metric(three: &Three, number: usize, name: &str) -> f64 {
+    let metrics = page(three, number, "/metrics");
+    let (_, rest) = metrics.split_once(&format!("\n{name} ")).unwrap();
+    rest.lines().next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn killed_processes_have_all_that_was_acknowledged() {
+    let mut three = Three::start_with(&FLAGS);
+    three.put(0, "k", "before").await;
+    let load = Load::start(&three, 6, &[0, 1, 2]);
+    for round in 0..20 {
+        three.put(round % 3, "k", "meanwhile").await;
+    }
+    let written = load.stop().await;
+    (0..3).for_each(|number| three.kill(number));
+    (0..3).for_each(|number| three.launch(number));
+    for writer in written {
+        assert!(writer.keys > 0);
+        assert_eq!(three.get(0, "k").await.as_deref(), Some("meanwhile"));
+        assert!(keys_of(&three, 0, writer.writer).await >= writer.keys);
+    }
+    for number in 0..3 {
+        assert_eq!(metric(&three, number, "inkstone_returning"), 0.0);
+        assert_eq!(metric(&three, number, "inkstone_durable"), 0.0);
+    }
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_flushed_soon() {
+    let three = Three::start_with(&FLAGS);
+    three.put(0, "k", "value").await;
+    for number in 0..3 {
+        let mut looks = 0;
+        loop {
+            let entries = metric(&three, number, "inkstone_unflushed_entries");
+            let bytes = metric(&three, number, "inkstone_unflushed_bytes");
+            let age = metric(&three, number, "inkstone_unflushed_age_seconds");
+            if (entries, bytes, age) == (0.0, 0.0, 0.0) {
+                break;
+            }
+            looks += 1;
+            assert!(looks < LOOKS_MAX, "{entries} entries, {bytes} bytes, {age} s");
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}

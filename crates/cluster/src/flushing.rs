@@ -1,0 +1,266 @@
+//! Flushing behind the answers: what is acknowledged from the page cache is on the
+//! device a little later.
+//!
+//! ```text
+//!   written ──► written ──► written          the log's flush thread tells
+//!      │  so many entries, or so long ─────► one flush for all of them, on a thread
+//!      ▼                                     of its own: nobody waits for it
+//!   oldest that is not flushed
+//! ```
+//!
+//! The window has no upper bound but what the device does: what is written during a
+//! flush waits for the next one.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use engine::{Engine, Sequence};
+use environment::{Clock, Instant, threads};
+use tracing::error;
+
+use crate::Error;
+use crate::inbox::Inbox;
+
+/// When what was acknowledged from the page cache is flushed: whichever comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushing {
+    /// After so many entries; at least 1.
+    pub entries_max: u64,
+    /// After so long.
+    pub interval: Duration,
+}
+
+impl Default for Flushing {
+    fn default() -> Flushing {
+        Flushing {
+            entries_max: 1024,
+            interval: Duration::from_millis(100),
+        }
+    }
+}
+
+/// What a loss of power may take from a member now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unflushed {
+    /// Entries of the log.
+    pub entries: u64,
+    /// How long the oldest of them has been there.
+    pub age: Duration,
+}
+
+#[derive(Debug)]
+struct State {
+    written: Sequence,
+    flushed: Sequence,
+    /// When the first was written that no flush has begun for.
+    oldest: Option<Instant>,
+    /// The same of the flush under way.
+    flushing: Option<Instant>,
+    stop: bool,
+}
+
+/// What is written and not flushed.
+#[derive(Debug)]
+pub(crate) struct Window {
+    policy: Flushing,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    /// Told when there is something to flush, and at the end.
+    changed: Condvar,
+}
+
+impl Window {
+    /// All that is written by now is flushed: opening the log has seen to that.
+    pub fn new(policy: Flushing, clock: Arc<dyn Clock>, flushed: Sequence) -> Window {
+        assert!(policy.entries_max > 0, "a flush after no entries");
+        Window {
+            policy,
+            clock,
+            state: Mutex::new(State {
+                written: flushed,
+                flushed,
+                oldest: None,
+                flushing: None,
+                stop: false,
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The log is in the page cache up to here.
+    pub fn written(&self, sequence: Sequence) {
+        let mut state = self.state();
+        state.written = state.written.max(sequence);
+        let first = state.oldest.is_none();
+        state.oldest.get_or_insert_with(|| self.clock.now());
+        let due = self.is_full(&state);
+        drop(state);
+        if first || due {
+            self.changed.notify_all();
+        }
+    }
+
+    fn is_full(&self, state: &State) -> bool {
+        state.written.0 - state.flushed.0 >= self.policy.entries_max
+    }
+
+    /// What a loss of power would take now.
+    pub fn unflushed(&self) -> Unflushed {
+        let state = self.state();
+        let oldest = state.flushing.or(state.oldest);
+        Unflushed {
+            entries: state.written.0 - state.flushed.0,
+            age: oldest.map_or(Duration::ZERO, |it| self.clock.now().saturating_since(it)),
+        }
+    }
+
+    /// Waits until a flush is due; up to where it will reach at least. `None`: the end.
+    fn wait(&self) -> Option<Sequence> {
+        let mut state = self.state();
+        loop {
+            if state.stop {
+                return None;
+            }
+            let Some(oldest) = state.oldest else {
+                state = self
+                    .changed
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let waited = self.clock.now().saturating_since(oldest);
+            let left = self.policy.interval.saturating_sub(waited);
+            if left.is_zero() || self.is_full(&state) {
+                state.flushing = state.oldest.take();
+                return Some(state.written);
+            }
+            state = self
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    fn flushed(&self, sequence: Sequence) {
+        let mut state = self.state();
+        state.flushed = sequence;
+        state.flushing = None;
+    }
+
+    fn stop(&self) {
+        self.state().stop = true;
+        self.changed.notify_all();
+    }
+}
+
+/// The thread that flushes.
+#[derive(Debug)]
+pub(crate) struct Flusher {
+    window: Arc<Window>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Flusher {
+    /// A failed flush is told to the replica, like any failure of the log.
+    pub fn start(window: Arc<Window>, engine: Engine, inbox: Arc<Inbox>) -> Result<Flusher, Error> {
+        let shared = Arc::clone(&window);
+        let run = move || {
+            while let Some(sequence) = shared.wait() {
+                match engine.settle() {
+                    Ok(()) => shared.flushed(sequence),
+                    Err(reason) => {
+                        error!(%reason, "flushing the log");
+                        return inbox.persisted(Err(reason.to_string()));
+                    }
+                }
+            }
+        };
+        let thread = threads::spawn("log-settle", run)
+            .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
+        Ok(Flusher {
+            window,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    pub fn window(&self) -> &Arc<Window> {
+        &self.window
+    }
+
+    /// Ends the thread; closing the log flushes what is left.
+    pub fn stop(&self) {
+        self.window.stop();
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take()
+            && thread.join().is_err()
+        {
+            error!("the thread that flushes the log panicked");
+        }
+    }
+}
+
+impl Drop for Flusher {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use environment::simulated::SimulatedClock;
+
+    use super::*;
+
+    fn window(clock: &SimulatedClock, entries_max: u64) -> Window {
+        let interval = Duration::from_millis(100);
+        let policy = Flushing {
+            entries_max,
+            interval,
+        };
+        Window::new(policy, Arc::new(clock.clone()), Sequence(10))
+    }
+
+    #[test]
+    fn a_flush_is_due_after_so_many_entries() {
+        let clock = SimulatedClock::stepped();
+        let window = window(&clock, 3);
+        window.written(Sequence(13));
+        assert_eq!(window.wait(), Some(Sequence(13)));
+        window.written(Sequence(14));
+        assert_eq!(window.unflushed().entries, 4, "that one is not in it");
+        window.flushed(Sequence(13));
+        assert_eq!(window.unflushed().entries, 1);
+    }
+
+    #[test]
+    fn a_flush_is_due_after_so_long() {
+        let clock = SimulatedClock::stepped();
+        let window = window(&clock, 1000);
+        window.written(Sequence(11));
+        clock.advance(Duration::from_millis(60));
+        window.written(Sequence(12));
+        clock.advance(Duration::from_millis(40));
+        assert_eq!(window.wait(), Some(Sequence(12)));
+        let unflushed = Unflushed {
+            entries: 2,
+            age: Duration::from_millis(100),
+        };
+        assert_eq!(window.unflushed(), unflushed, "until it is over");
+        window.flushed(Sequence(12));
+        assert_eq!(window.unflushed(), Unflushed::default());
+    }
+
+    #[test]
+    fn the_end_waits_for_nothing() {
+        let window = window(&SimulatedClock::stepped(), 1000);
+        window.written(Sequence(11));
+        window.stop();
+        assert_eq!(window.wait(), None);
+    }
+}

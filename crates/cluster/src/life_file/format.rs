@@ -1,0 +1,78 @@
+//! The text of the file `LIFE`, see docs/formats/life.md.
+//!
+//! ```text
+//!   inkstone life 1
+//!   entries cached               or flushed
+//!   whole yes                    or no
+//!   boot 5f0c...-...             the kernel's; none: it could not be read
+//!   sha1 <40 hexadecimal digits over the lines above>
+//! ```
+
+use super::LifeFile;
+use crate::member_file::sum;
+
+/// The first line without the version.
+const TITLE: &str = "inkstone life ";
+/// The version that this program writes, and the only one that it reads.
+const VERSION: &str = "1";
+const SUM: &str = "sha1 ";
+
+/// The file's text.
+pub(super) fn encode(life: &LifeFile) -> String {
+    let entries = if life.cached { "cached" } else { "flushed" };
+    let whole = if life.whole { "yes" } else { "no" };
+    let boot = life.boot.as_deref().unwrap_or("none");
+    let mut text = format!("{TITLE}{VERSION}\nentries {entries}\nwhole {whole}\nboot {boot}\n");
+    let sum = sum(&text);
+    text.push_str(&format!("{SUM}{sum}\n"));
+    text
+}
+
+/// What the text says, unless it cannot be trusted.
+pub(super) fn decode(text: &str) -> Option<LifeFile> {
+    let body = &text[..text.rfind(SUM)?];
+    if text.strip_prefix(body)? != format!("{SUM}{}\n", sum(body)) {
+        return None;
+    }
+    let mut lines = body.lines();
+    if lines.next()?.strip_prefix(TITLE)? != VERSION {
+        return None;
+    }
+    let mut field = |name| lines.next()?.strip_prefix(name);
+    let (entries, whole, boot) = (field("entries ")?, field("whole ")?, field("boot ")?);
+    Some(LifeFile {
+        cached: one_of(entries, "cached", "flushed")?,
+        whole: one_of(whole, "yes", "no")?,
+        boot: (boot != "none").then(|| boot.to_owned()),
+    })
+}
+
+fn one_of(word: &str, yes: &str, no: &str) -> Option<bool> {
+    (word == yes || word == no).then_some(word == yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn life() -> LifeFile {
+        LifeFile {
+            cached: true,
+            whole: false,
+            boot: Some("5f0c-1".into()),
+        }
+    }
+
+    #[test]
+    fn every_changed_byte_and_every_missing_end_is_seen() {
+        let text = encode(&life());
+        assert_eq!(decode(&text), Some(life()));
+        for place in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[place] ^= 1;
+            let changed = String::from_utf8(bytes).unwrap();
+            assert_eq!(decode(&changed), None, "{changed}");
+            assert_eq!(decode(&text[..place]), None, "cut at {place}");
+        }
+    }
+}

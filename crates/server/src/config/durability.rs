@@ -1,0 +1,97 @@
+//! When a write counts as done, and what goes with it.
+
+use std::time::Duration;
+
+use super::gather::Gathered;
+use super::{Error, values};
+
+/// When a write counts as done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// On stable storage.
+    Durable,
+    /// In the page caches of a majority, and flushed behind the answer.
+    MajorityMemory {
+        /// After so many entries.
+        entries_max: u64,
+        /// After so long, whichever comes first.
+        interval: Duration,
+    },
+    /// In the kernels' page caches: survives the process, not the machine.
+    Os,
+}
+
+const ENTRIES: &str = "flush-entries-max";
+const INTERVAL: &str = "flush-interval";
+/// A longer interval is surely a mistake of units.
+const INTERVAL_MAX: Duration = Duration::from_secs(60);
+
+/// What `--durability` and those that go with it say.
+pub(super) fn read(gathered: &mut Gathered) -> Result<Durability, Error> {
+    let asked = match gathered.text("durability") {
+        "durable" => Durability::Durable,
+        "majority-memory" => majority_memory(gathered)?,
+        "os" => Durability::Os,
+        text => {
+            let remedy = "write durable, majority-memory or os";
+            return Err(Error::bad("durability", text, remedy));
+        }
+    };
+    let no_fsync = values::boolean("unsafe-no-fsync", gathered.text("unsafe-no-fsync"))?;
+    if no_fsync && asked != Durability::Os && gathered.is_given("durability") {
+        let text = gathered.text("durability");
+        return Err(Error::Conflict(format!(
+            "--unsafe-no-fsync and --durability={text} contradict each other: leave one out"
+        )));
+    }
+    let answer = if no_fsync { Durability::Os } else { asked };
+    refuse_flushing(gathered, answer)?;
+    match answer {
+        Durability::Durable => {}
+        Durability::MajorityMemory {
+            entries_max,
+            interval,
+        } => gathered.warn(format!(
+            "writes are answered before they are on the device, and flushed after {entries_max} \
+             entries or {interval:?}: where a majority loses power at once, what was answered \
+             within that may be lost"
+        )),
+        Durability::Os => gathered.warn(
+            "writes are answered before they are on the device: a power cut loses them".into(),
+        ),
+    }
+    Ok(answer)
+}
+
+fn majority_memory(gathered: &Gathered) -> Result<Durability, Error> {
+    let text = gathered.text(ENTRIES);
+    let entries_max = values::unsigned(ENTRIES, text)?;
+    if entries_max == 0 {
+        return Err(Error::bad(ENTRIES, text, "write 1 or more"));
+    }
+    let text = gathered.text(INTERVAL);
+    let interval = values::duration(INTERVAL, text)?;
+    if interval.is_zero() || interval > INTERVAL_MAX {
+        let remedy = "write more than 0 and at most 60s, as in 100ms";
+        return Err(Error::bad(INTERVAL, text, remedy));
+    }
+    Ok(Durability::MajorityMemory {
+        entries_max,
+        interval,
+    })
+}
+
+/// Where nothing is flushed behind the answers, nobody may think so.
+fn refuse_flushing(gathered: &Gathered, durability: Durability) -> Result<(), Error> {
+    if matches!(durability, Durability::MajorityMemory { .. }) {
+        return Ok(());
+    }
+    for flag in [ENTRIES, INTERVAL] {
+        if gathered.is_given(flag) {
+            return Err(Error::Conflict(format!(
+                "--{flag} goes with --durability=majority-memory: write that, or leave it out"
+            )));
+        }
+    }
+    Ok(())
+}

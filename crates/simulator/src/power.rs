@@ -1,0 +1,72 @@
+//! Losses of power where what was acknowledged may be in page caches only.
+//!
+//! ```text
+//!   few lose power     a majority of the voters still has what was acknowledged:
+//!                      nothing is lost
+//!   too many           what no device had, and no member that still runs, may be lost:
+//!                      the judge lets go of what came after, and of nothing else
+//! ```
+
+use crate::member::Member;
+use crate::{Keeping, World};
+
+impl World {
+    /// The power of a member fails, now or soon, or so it was to be.
+    pub(crate) fn crash(&mut self, at: usize) {
+        match self.faults.keeping {
+            Keeping::Flushed => self.members[at].crash(&mut self.random),
+            _ if self.bears_another_lack(at) => self.members[at].crash(&mut self.random),
+            Keeping::CachedByMost => self.members[at].kill(&mut self.random),
+            Keeping::CachedByAny => self.black_out(&[at]),
+        }
+    }
+
+    /// What else goes wrong where page caches matter.
+    pub(crate) fn strike_power(&mut self, at: usize) {
+        let faults = self.faults;
+        if self.random.chance(faults.kill_permille, 1000) && self.members[at].is_up() {
+            self.members[at].kill(&mut self.random);
+        }
+        if self.random.chance(faults.blackout_permille, 1000) {
+            let all = self.random.chance(1, 2);
+            let random = &mut self.random;
+            let struck: Vec<usize> = (0..self.members.len())
+                .filter(|_| all || random.chance(2, 3))
+                .collect();
+            self.black_out(&struck);
+        }
+    }
+
+    /// With this one, those that may lack something are fewer than half of all who
+    /// vote.
+    fn bears_another_lack(&self, at: usize) -> bool {
+        let readers = self.members.iter().filter_map(Member::reader);
+        let Some(newest) = readers.max_by_key(|reader| reader.engine().applied_index()) else {
+            return false;
+        };
+        let voters = newest.members().voters().count();
+        let lacking = |(place, member): &(usize, &Member)| *place != at && member.lacks;
+        let lacking = self.members.iter().enumerate().filter(lacking).count();
+        2 * (lacking + 1) < voters
+    }
+
+    /// These lose power at once, and with them all whose power is failing.
+    fn black_out(&mut self, struck: &[usize]) {
+        for (at, member) in self.members.iter_mut().enumerate() {
+            let falls = struck.contains(&at) || member.power_fails;
+            if falls && member.is_up() {
+                member.black_out();
+            }
+        }
+        let kept = self.members.iter().map(|member| match member.reader() {
+            Some(reader) => reader.revision(),
+            None => member.flushed_revision,
+        });
+        let kept = kept.max().unwrap_or(0);
+        self.judge.let_go(kept, self.faults.drift_permille);
+        for client in &mut self.clients {
+            client.give_up();
+        }
+        self.blackouts += 1;
+    }
+}

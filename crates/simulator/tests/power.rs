@@ -1,0 +1,108 @@
+//! Members that acknowledge what is in their page caches, and lose power.
+
+use std::panic::catch_unwind;
+
+use cluster::Mutant;
+use simulator::{Faults, Keeping, Verdict, run};
+
+/// Some seed of so many must show a broken rule.
+const SEEDS: u64 = 2000;
+
+/// A minority at most lacks something at any time.
+const FEW: Faults = Faults {
+    crash_permille: 3,
+    kill_permille: 2,
+    keeping: Keeping::CachedByMost,
+    ..Faults::MANY
+};
+
+/// Any number loses power, all at once too.
+const ANY: Faults = Faults {
+    blackout_permille: 1,
+    keeping: Keeping::CachedByAny,
+    ..FEW
+};
+
+/// Leaders survive the loss, and are lost a moment later.
+const LEADERS: Faults = Faults {
+    crash_permille: 5,
+    kill_permille: 3,
+    cut_permille: 5,
+    isolate_permille: 3,
+    stop_permille: 0,
+    restart_milliseconds_max: 60,
+    membership_permille: 0,
+    ..FEW
+};
+
+fn number(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is no number")),
+        Err(_) => default,
+    }
+}
+
+fn run_all(scene: &str, faults: Faults) -> Verdict {
+    let first = number("INKSTONE_SIMULATION_SEED", 0);
+    let seeds = number("INKSTONE_SIMULATION_SEEDS", 60);
+    let mut sum = Verdict::default();
+    for seed in first..first + seeds {
+        eprintln!("{scene}: INKSTONE_SIMULATION_SEED={seed} INKSTONE_SIMULATION_SEEDS=1");
+        let members = if seed % 3 == 2 { 5 } else { 3 };
+        let mut faults = faults;
+        if seed % 4 == 1 {
+            faults.lease_reads = true;
+        }
+        if seed % 2 == 1 {
+            faults.membership_permille = 0;
+        }
+        let verdict = run(seed, members, 3000, faults);
+        sum.answers += verdict.answers;
+        sum.crashes += verdict.crashes;
+        sum.blackouts += verdict.blackouts;
+        sum.returns += verdict.returns;
+        sum.terms += verdict.terms;
+        sum.revisions += verdict.revisions;
+        sum.snapshots += verdict.snapshots;
+    }
+    eprintln!("{scene}: {sum:?}");
+    if seeds >= 60 {
+        assert!(sum.answers > 0 && sum.returns > 0, "{sum:?}");
+    }
+    sum
+}
+
+#[test]
+fn nothing_is_lost_while_few_lack_something() {
+    assert_eq!(run_all("few", FEW).blackouts, 0);
+    assert_eq!(run_all("leaders", LEADERS).blackouts, 0);
+}
+
+#[test]
+fn what_some_device_had_survives_everything() {
+    run_all("any", ANY);
+}
+
+fn is_caught(mutant: Mutant, scene: Faults) {
+    let faults = Faults {
+        mutant: Some(mutant),
+        ..scene
+    };
+    let members = |seed| if seed % 2 == 1 { 5 } else { 3 };
+    let caught =
+        (0..SEEDS).find(|&seed| catch_unwind(|| run(seed, members(seed), 4000, faults)).is_err());
+    let seed = caught.unwrap_or_else(|| panic!("nobody notices {mutant:?} in {SEEDS} runs"));
+    eprintln!("{mutant:?} is noticed with seed {seed}");
+}
+
+#[test]
+fn who_votes_while_returning_is_caught() {
+    is_caught(Mutant::VotesWhileReturning, LEADERS);
+}
+
+#[test]
+fn who_keeps_believing_a_former_life_is_caught() {
+    is_caught(Mutant::KeepsItsMatch, LEADERS);
+}
