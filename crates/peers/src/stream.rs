@@ -234,8 +234,17 @@ pub(crate) async fn serve(shared: &Shared, from: u64, socket: Socket) {
         Ok(Ok(Some(StreamFrame { kind, payload }))) => {
             shared.handler.stream(from, kind, payload, stream).await;
         }
-        Ok(Ok(None)) => tracing::debug!(member = format!("{from:x}"), "a stream ended before its first frame"),
-        Ok(Err(error)) => tracing::debug!(member = format!("{from:x}"), "a stream did not begin: {error}"),
-        Err(_) => tracing::debug!(member = format!("{from:x}"), "a stream did not begin in time"),
+        Ok(Ok(None)) => tracing::debug!(
+            member = format!("{from:x}"),
+            "a stream ended before its first frame"
+        ),
+        Ok(Err(error)) => tracing::debug!(
+            member = format!("{from:x}"),
+            "a stream did not begin: {error}"
+        ),
+        Err(_) => tracing::debug!(
+            member = format!("{from:x}"),
+            "a stream did not begin in time"
+        ),
     }
 }

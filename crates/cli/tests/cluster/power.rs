@@ -52,7 +52,10 @@ async fn what_was_acknowledged_is_flushed_soon() {
                 break;
             }
             looks += 1;
-            assert!(looks < LOOKS_MAX, "{entries} entries, {bytes} bytes, {age} s");
+            assert!(
+                looks < LOOKS_MAX,
+                "{entries} entries, {bytes} bytes, {age} s"
+            );
             tokio::time::sleep(LOOK).await;
         }
     }
