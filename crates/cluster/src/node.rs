@@ -327,7 +327,7 @@ impl Node {
         self.shared.leadership.clone()
     }
 
-    /// Reclaims all garbage now. Reads go on; writes wait for it.
+    /// Reclaims all that is garbage now. Reads and writes go on meanwhile.
     pub async fn defragment(&self) -> Result<(), Error> {
         self.shared
             .inbox

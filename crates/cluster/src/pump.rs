@@ -3,11 +3,14 @@
 //!
 //! It waits for its inbox and for nothing else.
 
+mod defragmenting;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use defragmenting::Defragmenting;
 use environment::{Clock, Instant};
 use revisions::Members;
 use tokio::sync::watch;
@@ -71,6 +74,7 @@ pub(crate) struct Pump {
     members: Arc<Members>,
 }
 
+    defragmenting: Defragmenting,
 impl Pump {
     pub(crate) fn new(
         options: &NodeOptions,
@@ -101,6 +105,7 @@ impl Pump {
         }
     }
 
+            defragmenting: Defragmenting::default(),
     /// Word of each change of who leads.
     pub(crate) fn leadership(&self) -> watch::Receiver<Leadership> {
         self.leadership.subscribe()
@@ -145,7 +150,7 @@ impl Pump {
 
     /// How long there is nothing to do, if nothing comes.
     fn idle_for(&self) -> Duration {
-        if self.takes_next() || self.replica.has_spared() || self.replica.is_sweeping() {
+        if self.takes_next() || self.replica.has_spared() || self.replica.has_upkeep_to_do() {
             return Duration::ZERO;
         }
         match self.replica.due() {
@@ -191,10 +196,9 @@ impl Pump {
             self.open_bytes = 0;
         }
         self.upkeep();
-        for answer in arrived.defragment {
-            let _ = answer.send(self.defragment());
-        }
         self.tell_members();
+        self.defragmenting.wait(arrived.defragment);
+        self.defragmenting.begin(&mut self.replica);
         self.close_if_failed();
         self.give_up();
         // Whoever has an answer and asks for the status sees what it tells of.
@@ -256,18 +260,13 @@ impl Pump {
 
     fn upkeep(&mut self) {
         self.observing.sweeping(self.replica.is_sweeping());
-        if let Err(error) = self.replica.upkeep() {
+        let outcome = self.replica.upkeep();
+        if let Err(error) = &outcome {
             // Checkpoint and reclaim can wait: nothing acknowledged depends on them.
             warn!(%error, "upkeep of the log failed; it will be tried again");
         }
         self.observing.sweeping(self.replica.is_sweeping());
-    }
-
-    fn defragment(&mut self) -> Result<(), Error> {
-        match self.replica.failure() {
-            Some(failure) => Err(failure.clone()),
-            None => Ok(self.replica.machine().defragment()?),
-        }
+        self.defragmenting.answer(&self.replica, outcome);
     }
 
     /// Nobody waits for a leader for ever.

@@ -15,9 +15,11 @@
 //! step, a bounded piece at a time. Garbage is looked for when a sweep is
 //! through, although the next one may have begun: compactions may come faster
 //! than their sweeps end. A checkpoint costs writing the index, so garbage counts as worth it
-//! when it exceeds that and a segment.
+//! when it exceeds that and a segment. While somebody waits for all garbage to go,
+//! `defragment.rs` says what is due.
 
 mod anew;
+mod defragment;
 
 use crate::apply::Applier;
 use crate::checkpoint::Job;
@@ -26,6 +28,7 @@ use crate::live::Live;
 use crate::reclaim::{self, Moves, Plan};
 use crate::task::Task;
 use crate::{Entry, Error};
+use defragment::Defragmentation;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,6 +53,8 @@ enum Work {
     Idle,
     Copying(Task<Moves>),
     Swapping(Moves),
+    /// Sealing the active segment; false: there is no room for the next.
+    Rotating(Task<bool>),
     Checkpoint(Task<u64>),
     /// What a snapshot has replaced.
     GivingBack(Task<()>),
@@ -69,11 +74,26 @@ pub(crate) struct Maintenance {
     looked_at: i64,
     /// A checkpoint should follow, whatever the log's length.
     wanted: bool,
-    /// Log segments whose survivors `defragment` has moved although their
-    /// history is not compacted.
+    /// Log segments whose survivors were moved, perhaps although their history
+    /// is not compacted.
     condemned: BTreeSet<u32>,
     /// The log from here on is kept for members that are behind.
     kept_from: Option<Position>,
+    /// Somebody wants all garbage to go.
+    defragmentation: Option<Defragmentation>,
+}
+
+impl Work {
+    /// On a thread that has not ended.
+    fn is_running(&self) -> bool {
+        match self {
+            Work::Idle | Work::Swapping(_) => false,
+            Work::Copying(task) => !task.is_finished(),
+            Work::Rotating(task) => !task.is_finished(),
+            Work::Checkpoint(task) => !task.is_finished(),
+            Work::GivingBack(task) => !task.is_finished(),
+        }
+    }
 }
 
 impl Maintenance {
@@ -87,6 +107,7 @@ impl Maintenance {
             wanted: false,
             condemned: BTreeSet::new(),
             kept_from: None,
+            defragmentation: None,
         }
     }
 }
@@ -99,44 +120,44 @@ impl Applier {
     /// again when more of the log has been written.
     pub fn maintain(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
         self.sweep_a_slice();
+        let outcome = self.step(state);
+        self.end_defragmentation_if_failed(outcome)
+    }
+
+    fn step(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
+        if self.maintenance.work.is_running() {
+            return Ok(());
+        }
         match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
-            Work::Idle => self.begin_what_is_due(state),
-            Work::Copying(task) if !task.is_finished() => {
-                self.maintenance.work = Work::Copying(task);
-                Ok(())
-            }
-            Work::Copying(task) => {
-                self.maintenance.work = Work::Swapping(task.finish()?);
-                Ok(())
-            }
+            Work::Idle => {}
             Work::Swapping(moves) => {
                 self.swap(moves, SWAPS_PER_STEP);
-                Ok(())
+                return Ok(());
             }
-            Work::Checkpoint(task) if !task.is_finished() => {
-                self.maintenance.work = Work::Checkpoint(task);
-                Ok(())
-            }
-            Work::Checkpoint(task) => {
-                self.maintenance.last_bytes = task.finish()?;
-                self.begin_what_is_due(state)
-            }
-            Work::GivingBack(task) if !task.is_finished() => {
-                self.maintenance.work = Work::GivingBack(task);
-                Ok(())
-            }
-            Work::GivingBack(task) => {
-                task.finish()?;
-                self.begin_what_is_due(state)
-            }
+            Work::Copying(task) => return self.end_copy(task),
+            Work::Rotating(task) => self.end_rotation(task)?,
+            Work::Checkpoint(task) => self.maintenance.last_bytes = task.finish()?,
+            Work::GivingBack(task) => task.finish()?,
         }
+        self.begin_what_is_due(state)
     }
 
     /// Whether a sweep, a checkpoint or reclaim is under way. False after a call
     /// of [`Applier::maintain`] means that nothing is due either.
     pub fn is_maintaining(&self) -> bool {
         let idle = matches!(self.maintenance.work, Work::Idle);
-        !idle || self.maintenance.wanted || self.is_sweeping()
+        !idle || self.maintenance.wanted || self.is_sweeping() || self.is_defragmenting()
+    }
+
+    /// Whether the next call of [`Applier::maintain`] gets on with something, and
+    /// need not wait for a thread to end.
+    pub fn has_a_step_to_do(&self) -> bool {
+        let ready = match self.maintenance.work {
+            Work::Idle => self.is_defragmenting(),
+            Work::Swapping(_) => true,
+            _ => false,
+        };
+        ready || self.is_sweeping()
     }
 
     /// Whether compactions have let something go that is not dropped yet: then
@@ -147,13 +168,11 @@ impl Applier {
     }
 
     fn begin_what_is_due(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
+        if self.is_defragmenting() {
+            return self.defragment_further(state);
+        }
         if self.checkpoint_is_due() {
-            let mut job = self.begin_checkpoint(state())?;
-            job.paced = true;
-            let worker = self.engine.0.options.worker;
-            let task = Task::start(worker, "engine-checkpoint", move || job.run())?;
-            self.maintenance.work = Work::Checkpoint(task);
-            return Ok(());
+            return self.start_checkpoint(state());
         }
         if !self.has_news_of_garbage() {
             return Ok(());
@@ -164,10 +183,33 @@ impl Applier {
             self.maintenance.wanted = plan.pays;
             return Ok(());
         }
+        self.start_copy(plan)
+    }
+
+    fn start_checkpoint(&mut self, state: Vec<u8>) -> Result<(), Error> {
+        let mut job = self.begin_checkpoint(state)?;
+        job.paced = true;
+        let worker = self.engine.0.options.worker;
+        let task = Task::start(worker, "engine-checkpoint", move || job.run())?;
+        self.maintenance.work = Work::Checkpoint(task);
+        Ok(())
+    }
+
+    fn start_copy(&mut self, plan: Plan) -> Result<(), Error> {
+        let throttled = !self.is_defragmenting();
         let shared = Arc::clone(&self.engine.0);
-        let copy = move || reclaim::copy(&shared, &plan, true);
+        let copy = move || reclaim::copy(&shared, plan, throttled);
         let worker = self.engine.0.options.worker;
         self.maintenance.work = Work::Copying(Task::start(worker, "engine-reclaim", copy)?);
+        Ok(())
+    }
+
+    fn end_copy(&mut self, task: Task<Moves>) -> Result<(), Error> {
+        let moves = task.finish()?;
+        if let Some(defragmentation) = &mut self.maintenance.defragmentation {
+            defragmentation.note(&moves);
+        }
+        self.maintenance.work = Work::Swapping(moves);
         Ok(())
     }
 
@@ -197,6 +239,7 @@ impl Applier {
         let done = moves.swap(&mut self.index.writer, &mut shared.books.live(), at_most);
         self.index.publish(shared);
         if done {
+            self.maintenance.condemned.extend(moves.emptied());
             self.maintenance.wanted = true;
             // One round leaves room for the next.
             self.maintenance.looked_at = i64::MIN;
@@ -223,61 +266,13 @@ impl Applier {
         Ok(())
     }
 
-    /// Gives all garbage back now: what is dead at this moment leaves the
-    /// disk before it returns, for stores of any size. Appends of other
-    /// threads and all reads go on; applying waits.
-    pub fn defragment(&mut self, state: &[u8]) -> Result<(), Error> {
-        self.finish_work()?;
-        self.finish_compaction();
-        let rotated = self.rotate()?;
-        self.defragment_sealed(state)?;
-        // On a full disk the active segment has its turn when others have gone.
-        if !rotated && self.rotate()? {
-            self.defragment_sealed(state)?;
-        }
-        Ok(())
-    }
-
-    /// Seals the active segment; false when there is no room for the next.
-    fn rotate(&mut self) -> Result<bool, Error> {
-        match self.engine.0.log.rotate() {
-            Ok(()) => Ok(true),
-            Err(value_log::Error::NoSpace { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn defragment_sealed(&mut self, state: &[u8]) -> Result<(), Error> {
-        let mut done = BTreeSet::new();
-        loop {
-            let plan = Plan::everything(&self.engine.0, &self.index, &done);
-            if plan.victims.is_empty() && !done.is_empty() {
-                return Ok(());
-            }
-            if plan.victims.is_empty() {
-                return self.write_checkpoint(state);
-            }
-            let mut moves = reclaim::copy(&self.engine.0, &plan, false)?;
-            // What was just filled is as dense as it gets.
-            done.extend(moves.filled());
-            done.extend(&plan.victims);
-            moves.swap(
-                &mut self.index.writer,
-                &mut self.engine.0.books.live(),
-                usize::MAX,
-            );
-            self.index.publish(&self.engine.0);
-            self.maintenance.condemned.extend(plan.victims);
-            self.write_checkpoint(state)?;
-        }
-    }
-
     /// Waits for what is under way.
     fn finish_work(&mut self) -> Result<(), Error> {
         loop {
             match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
                 Work::Idle => return Ok(()),
-                Work::Copying(task) => self.maintenance.work = Work::Swapping(task.finish()?),
+                Work::Copying(task) => self.end_copy(task)?,
+                Work::Rotating(task) => self.end_rotation(task)?,
                 Work::Swapping(moves) => self.swap(moves, usize::MAX),
                 Work::Checkpoint(task) => self.maintenance.last_bytes = task.finish()?,
                 Work::GivingBack(task) => task.finish()?,
@@ -413,6 +408,7 @@ impl Applier {
         let failed = match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
             Work::Idle | Work::Swapping(_) => false,
             Work::Copying(task) => task.has_panicked(),
+            Work::Rotating(task) => task.has_panicked(),
             Work::Checkpoint(task) => task.has_panicked(),
             Work::GivingBack(task) => task.has_panicked(),
         };

@@ -83,12 +83,18 @@ impl Plan {
         }
     }
 
-    /// A round of everything that has garbage, but for the segments in `done`.
-    pub(crate) fn everything(shared: &Shared, index: &Index, done: &BTreeSet<u32>) -> Plan {
+    /// A round of everything below segment `until` that has garbage, but for the
+    /// segments in `done`.
+    pub(crate) fn everything(
+        shared: &Shared,
+        index: &Index,
+        until: u32,
+        done: &BTreeSet<u32>,
+    ) -> Plan {
         let mut round = Round::new(shared);
         for candidate in candidates(shared, index, |_, _| true) {
             let garbage = candidate.live_bytes * 100 < candidate.used_bytes * FULL_PERCENT;
-            if garbage && !done.contains(&candidate.id) {
+            if garbage && candidate.id < until && !done.contains(&candidate.id) {
                 round.add(&candidate);
             }
         }
@@ -172,12 +178,19 @@ pub(crate) struct Moves {
     rest: Vec<Move>,
     /// Sorted segments that were filled.
     filled: Vec<u32>,
+    /// The victims, when all is swapped.
+    emptied: BTreeSet<u32>,
 }
 
 impl Moves {
     /// The sorted segments that hold the copies.
     pub(crate) fn filled(&self) -> &[u32] {
         &self.filled
+    }
+
+    /// The segments that nothing points into once all places are swapped.
+    pub(crate) fn emptied(&self) -> &BTreeSet<u32> {
+        &self.emptied
     }
 
     /// Swaps at most so many places; true when none is left.
@@ -216,7 +229,7 @@ impl Move {
 
 /// Copies the survivors of the plan's victims to sorted segments and makes
 /// them durable. `throttled`: at the pace of the options.
-pub(crate) fn copy(shared: &Shared, plan: &Plan, throttled: bool) -> Result<Moves, Error> {
+pub(crate) fn copy(shared: &Shared, plan: Plan, throttled: bool) -> Result<Moves, Error> {
     let mut copy = Copy {
         shared,
         victims: &plan.victims,
@@ -235,7 +248,11 @@ pub(crate) fn copy(shared: &Shared, plan: &Plan, throttled: bool) -> Result<Move
     let filled = copy.relocation.finish()?;
     let mut rest = copy.moves;
     rest.reverse();
-    Ok(Moves { rest, filled })
+    Ok(Moves {
+        rest,
+        filled,
+        emptied: plan.victims,
+    })
 }
 
 struct Copy<'a> {

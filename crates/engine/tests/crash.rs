@@ -74,7 +74,7 @@ fn run_with(disk: &SimulatedDisk, story: &mut Story, options: &Options) -> Resul
                 compact(&mut store, story)?;
                 store.defragment()?;
             }
-            12 => store.defragment()?,
+            12 => defragment_beside_writes(&mut store, story)?,
             _ => {}
         }
     }
@@ -88,6 +88,18 @@ fn run_with(disk: &SimulatedDisk, story: &mut Story, options: &Options) -> Resul
 }
 
 fn burst(store: &mut Store, story: &mut Story, round: u8) -> Result<(), Error> {
+fn defragment_beside_writes(store: &mut Store, story: &mut Story) -> Result<(), Error> {
+    store.applier.begin_defragmentation();
+    for round in 30..33 {
+        burst(store, story, round)?;
+    }
+    while store.applier.is_defragmenting() {
+        store.maintain()?;
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
     let mut appended = Vec::new();
     for number in 0..3u8 {
         let writes = writes(round, number, &store.model);

@@ -4,7 +4,7 @@
 
 mod store;
 
-use engine::{Error, Options};
+use engine::{Error, Options, Worker};
 use environment::Disk;
 use environment::simulated::SimulatedDisk;
 use std::collections::BTreeMap;
@@ -255,7 +255,75 @@ fn defragmenting_more_than_one_round_leaves_a_directory_that_opens() {
     store.reopen(&disk).check_all();
 }
 
-/// Transactions without the model, which would be too slow for so many keys.
+/// Between its steps the store is written and read, and no step swaps more places
+/// than one may.
+#[test]
+fn defragmenting_in_steps_lets_writes_go_on_between_them() {
+    let options = Options {
+        worker: Worker::Caller,
+        segment_bytes: 1 << 20,
+        batch_bytes_max: 256 << 10,
+        ..options()
+    };
+    let disk = SimulatedDisk::new(23);
+    let mut store = Store::open(&disk, options.clone(), Model::default()).unwrap();
+    for round in 0..10_u8 {
+        let key = |number: u16| [&[b'k', round], &number.to_be_bytes()[..]].concat();
+        let keys: Vec<_> = (0..900).map(|number| put(key(number), "v")).collect();
+        write_without_model(&mut store, &keys);
+        write_without_model(&mut store, &[put("garbage", [round; 30_000])]);
+    }
+    let revision = store.engine.snapshot().revision();
+    store.compact(revision).unwrap();
+    let (before, kept) = (
+        store.engine.status(),
+        store.range(b"k", Some(b"l"), i64::MAX),
+    );
+    store.applier.begin_defragmentation();
+    let mut steps = 0_u8;
+    while store.applier.is_defragmenting() {
+        store.maintain().unwrap();
+        steps += 1;
+        write_without_model(&mut store, &[put("beside", [steps])]);
+        let seen = store.get(b"beside", i64::MAX).unwrap();
+        assert_eq!(seen.kv, store::encode(b"beside", &[steps]));
+        assert_eq!(store.range(b"k", Some(b"l"), i64::MAX).len(), kept.len());
+    }
+    // Sealing, copying, three times swapping, writing a checkpoint, looking again.
+    assert!(steps >= 7, "{steps} steps");
+    let after = store.engine.status();
+    assert!(after.relocated_bytes > 9000 * 64, "{after:?}");
+    assert!(
+        after.log_bytes < before.log_bytes - 8 * 30_000,
+        "{before:?}, {after:?}"
+    );
+    drop(store);
+    let store = Store::open(&disk, options, Model::default()).unwrap();
+    assert!(store.range(b"k", Some(b"l"), i64::MAX) == kept);
+}
+
+#[test]
+fn a_defragmentation_that_fails_ends_there() {
+    let disk = SimulatedDisk::new(29);
+    let mut store = Store::new(&disk);
+    overwrite(&mut store, 20);
+    store.compact(store.model.revision).unwrap();
+    let third = std::path::Path::new(store::DIRECTORY).join("00000003.log");
+    disk.remove(&third).unwrap();
+    assert!(store.defragment().is_err());
+    assert!(!store.applier.is_defragmenting());
+    store.check_reads();
+}
+
+/// One transaction; the model would be too slow for so many keys.
+fn write_without_model(store: &mut Store, writes: &[store::Write]) {
+    let mut model = Model::default();
+    model.revision = store.engine.snapshot().revision();
+    store.model = model;
+    store.write(writes).unwrap();
+}
+
+/// Some hundred puts and deletions, and perhaps a compaction.
 fn smear(
     store: &mut Store,
     random: &mut environment::randomness::Random,
@@ -280,11 +348,8 @@ fn smear(
             store::Write::Delete(_) => drop(alive.remove(key)),
         }
     }
-    let mut model = Model::default();
-    model.revision = store.engine.snapshot().revision();
-    store.model = model;
     let writes: Vec<_> = writes.into_values().collect();
-    store.write(&writes).unwrap();
+    write_without_model(store, &writes);
     store.maintain().unwrap();
     if random.chance(1, 10) {
         let revision = store.engine.snapshot().revision() - 3;

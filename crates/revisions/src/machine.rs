@@ -302,9 +302,11 @@ impl Machine {
     /// due; cheap when nothing is.
     pub fn maintain(&mut self) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
+        let was_defragmenting = self.is_defragmenting();
         self.applier.maintain(&mut || shared.checkpoint_state())?;
         self.unmeasured_steps += 1;
-        if self.unmeasured_steps == MEASURE_EVERY_STEPS {
+        let all_gone = was_defragmenting && !self.is_defragmenting();
+        if all_gone || self.unmeasured_steps >= MEASURE_EVERY_STEPS {
             self.unmeasured_steps = 0;
             shared.update_used_bytes();
         }
@@ -314,6 +316,12 @@ impl Machine {
     /// Whether every call of [`Machine::maintain`] gets on with a sweep.
     pub fn is_sweeping(&self) -> bool {
         self.applier.is_sweeping()
+    }
+
+    /// Whether the next call of [`Machine::maintain`] gets on with something, and
+    /// need not wait for a thread to end.
+    pub fn has_upkeep_to_do(&self) -> bool {
+        self.applier.has_a_step_to_do()
     }
 
     /// The compaction up to which what compactions let go has gone: what a
@@ -340,12 +348,16 @@ impl Machine {
         Ok(self.applier.checkpoint(&state)?)
     }
 
-    /// Reclaims all garbage now; writes wait, reads do not.
-    pub fn defragment(&mut self) -> Result<(), Error> {
-        let state = self.shared.checkpoint_state();
-        self.applier.defragment(&state)?;
-        self.shared.update_used_bytes();
-        Ok(())
+    /// Has [`Machine::maintain`] reclaim all that is garbage at this moment.
+    pub fn begin_defragmentation(&mut self) {
+        self.applier.begin_defragmentation();
+    }
+
+    /// Whether garbage is left of what [`Machine::begin_defragmentation`] was for.
+    /// False after a call of [`Machine::maintain`] that has failed: then it ended
+    /// there.
+    pub fn is_defragmenting(&self) -> bool {
+        self.applier.is_defragmenting()
     }
 
     /// The open batch has as much in it as a batch should: seal it before the

@@ -71,9 +71,10 @@ impl MaintenanceService {
     async fn answer_defragment(&self) -> Result<DefragmentResponse, Status> {
         info!("starting defragment");
         let began = self.backend.clock.now();
-        self.backend.metrics.defragmenting.add(1);
+        // A client may go before the end.
+        let under_way = self.backend.metrics.defragmenting.hold();
         let outcome = self.backend.node.defragment().await;
-        self.backend.metrics.defragmenting.sub(1);
+        drop(under_way);
         let took = self.backend.clock.now().saturating_since(began);
         self.backend.metrics.times.defragmentations.observe(took);
         match outcome {

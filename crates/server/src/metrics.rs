@@ -45,6 +45,12 @@ impl Counter {
         self.0.fetch_sub(number, Ordering::Relaxed);
     }
 
+    /// One more, until what is returned goes.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        self.add(1);
+        Held(self)
+    }
+
     /// Another number in its place.
     pub(crate) fn set(&self, number: u64) {
         self.0.store(number, Ordering::Relaxed);
@@ -53,6 +59,17 @@ impl Counter {
     /// The number now.
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counted in a gauge as long as it lives.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Held<'a>(&'a Counter);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.sub(1);
     }
 }
 

@@ -1,26 +1,103 @@
 //! Steps of a pump without its thread.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
 use environment::simulated::{SimulatedClock, SimulatedDisk};
+use etcd_api::etcdserverpb::PutRequest;
+use revisions::Command;
 use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
 use crate::outbox::Nowhere;
 
-#[test]
-fn who_waits_for_garbage_to_go_is_told_that_the_log_has_failed() {
+fn a_pump() -> Pump {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(SimulatedDisk::new(1));
     options.clock = Arc::new(SimulatedClock::stepped());
     options.machine.engine.reserve_bytes = 0;
+    options.machine.engine.worker = engine::Worker::Caller;
     let replica = Replica::open(
         Arc::clone(&options.disk),
         &options.directory,
         options.replica(1),
         Arc::clone(&options.clock),
     );
+    let replica = replica.unwrap();
     let inbox = Arc::new(Inbox::new(options.queue_bytes_max));
-    let outbox = Arc::new(Nowhere);
-    let mut pump = Pump::new(&options, replica.unwrap(), inbox, outbox, Arc::default());
+    let notices = Arc::clone(&inbox);
+    let engine = replica.reader().engine().clone();
+    engine.on_durable(Box::new(move |outcome| {
+        notices.persisted(outcome.map_err(|error| error.to_string()));
+    }));
+    let mut pump = Pump::new(&options, replica, inbox, Arc::new(Nowhere), Arc::default());
+    while !pump.replica.leads() {
+        step(&mut pump);
+    }
+    pump
+}
+
+/// What has come, and what the log's threads would do.
+fn step(pump: &mut Pump) {
+    let arrived = pump.inbox.take(Duration::ZERO);
+    pump.step(arrived);
+    pump.replica.reader().engine().work();
+}
+
+/// Steps until the put is answered.
+fn put(pump: &mut Pump, value: usize) {
+    let request = PutRequest {
+        key: "key".into(),
+        value: vec![0; value].into(),
+        ..PutRequest::default()
+    };
+    let mut pending = pump.inbox.propose(Command::Put(request)).unwrap();
+    for _ in 0..1000 {
+        step(pump);
+        if let Poll::Ready(answer) =
+            Pin::new(&mut pending).poll(&mut Context::from_waker(Waker::noop()))
+        {
+            return drop(answer.unwrap());
+        }
+    }
+    panic!("a put was not answered");
+}
+
+#[test]
+fn writes_are_answered_while_garbage_goes() {
+    let mut pump = a_pump();
+    (0..50).for_each(|_| put(&mut pump, 10_000));
+    let (answer, mut told) = oneshot::channel();
+    let (answer_later, mut told_later) = oneshot::channel();
+    pump.step(Arrived {
+        defragment: vec![answer],
+        ..Arrived::default()
+    });
+    pump.step(Arrived {
+        defragment: vec![answer_later],
+        ..Arrived::default()
+    });
+    let mut puts = 0;
+    while matches!(told.try_recv(), Err(TryRecvError::Empty)) {
+        put(&mut pump, 1);
+        puts += 1;
+    }
+    assert!(puts > 0, "it was done before anything else could be");
+    let later = told_later.try_recv();
+    assert!(
+        matches!(later, Err(TryRecvError::Empty)),
+        "it came during another one"
+    );
+    while matches!(told_later.try_recv(), Err(TryRecvError::Empty)) {
+        put(&mut pump, 1);
+    }
+}
+
+#[test]
+fn who_waits_for_garbage_to_go_is_told_that_the_log_has_failed() {
+    let mut pump = a_pump();
     let (answer, mut receiver) = oneshot::channel();
     pump.step(Arrived {
         persisted: Some(Err("the device is gone".into())),

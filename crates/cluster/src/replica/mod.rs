@@ -311,6 +311,22 @@ impl Replica {
     /// The state machine.
     pub fn machine(&mut self) -> &mut Machine {
         &mut self.machine
+    /// Whether the next step of upkeep gets on with something, and need not wait
+    /// for a thread to end.
+    pub fn has_upkeep_to_do(&self) -> bool {
+        self.machine.has_upkeep_to_do()
+    }
+
+    /// Has the steps of upkeep reclaim all that is garbage at this moment.
+    pub fn begin_defragmentation(&mut self) {
+        self.machine.begin_defragmentation();
+    }
+
+    /// Whether such garbage is left; false after a step that has failed.
+    pub fn is_defragmenting(&self) -> bool {
+        self.machine.is_defragmenting()
+    }
+
     }
 
     /// A message from another member.

@@ -15,6 +15,7 @@ impl Applier {
         let outcome = match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
             Work::Idle | Work::Swapping(_) => Ok(()),
             Work::Copying(task) => task.finish().map(drop),
+            Work::Rotating(task) => task.finish().map(drop),
             Work::Checkpoint(task) => task.finish().map(drop),
             Work::GivingBack(task) => task.finish(),
         };
@@ -40,6 +41,8 @@ impl Applier {
         maintenance.wanted = false;
         maintenance.condemned.clear();
         maintenance.kept_from = None;
+        // All that was garbage goes with the state it was of.
+        maintenance.defragmentation = None;
         let worker = shared.options.worker;
         let task = Task::start(worker, "engine-release", move || shared.give_back(&dead));
         match task {

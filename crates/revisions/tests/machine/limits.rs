@@ -39,7 +39,11 @@ fn a_full_store_refuses_puts_until_it_is_emptied_and_disarmed() {
         Err(Error::Etcd(Refusal::NoSpace))
     ));
     store.compact(revision).unwrap();
-    store.machine.defragment().unwrap();
+    store.machine.begin_defragmentation();
+    while store.machine.is_defragmenting() {
+        store.machine.maintain().unwrap();
+        std::thread::yield_now();
+    }
     assert!(
         store.reader.quota().0 < 100_000,
         "{:?}",
