@@ -57,4 +57,4 @@ pub use relay::relay;
 pub use replica::{Answer, Asker, LeaseAsker, Output, Replica, ReplicaOptions, Told};
 pub use roster::Roster;
 pub use snapshot::{Sender, Step};
-pub use transport::Network;
+pub use transport::{Network, Traffic};

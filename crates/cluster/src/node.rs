@@ -22,7 +22,7 @@ use crate::flushing::{Flusher, Unflushed, Window};
 use crate::inbox::{Inbox, Pending};
 use crate::outbox::{Nowhere, Outbox};
 use crate::pump::{Progress, Pump};
-use crate::transport::Transport;
+use crate::transport::{Traffic, Transport};
 use crate::{Error, Network, NodeOptions, ReadLease, Replica};
 
 /// What a node says of itself.
@@ -46,6 +46,17 @@ pub struct Status {
     /// The power failed, and this member may lack what it had acknowledged: it does
     /// not vote until it has it back.
     pub returning: bool,
+    /// Times that this member's heartbeats, as a leader, came later than twice their
+    /// interval, since the start.
+    pub late_heartbeats: u64,
+    /// Rounds of reads that were repeated because no answer came, since the start.
+    pub lost_read_rounds: u64,
+    /// Reads that were given up because nobody confirmed them, since the start.
+    pub reads_given_up: u64,
+    /// There is no room for the leader's entries: this member falls behind.
+    pub takes_no_entries: bool,
+    /// A snapshot of another member is being taken in.
+    pub importing: bool,
 }
 
 /// Who leads in which term, as far as a member knows.
@@ -287,6 +298,12 @@ impl Node {
         self.shared.transport.as_ref()?.connected_since(member)
     }
 
+    /// What went to another member and came from it; `None`: there is none of that
+    /// id, or this one is alone.
+    pub fn traffic(&self, member: u64) -> Option<Traffic> {
+        self.shared.transport.as_ref()?.traffic(member)
+    }
+
     /// This member receives everything and votes on nothing. Asked by every
     /// request, so it costs one load.
     pub fn is_learner(&self) -> bool {
@@ -311,6 +328,11 @@ impl Node {
             leader_changes: progress.leader_changes.load(Ordering::Relaxed),
             leases_expired: progress.leases_expired.load(Ordering::Relaxed),
             returning: progress.returning.load(Ordering::Relaxed),
+            late_heartbeats: progress.late_heartbeats.load(Ordering::Relaxed),
+            lost_read_rounds: progress.lost_read_rounds.load(Ordering::Relaxed),
+            reads_given_up: progress.reads_given_up.load(Ordering::Relaxed),
+            takes_no_entries: progress.takes_no_entries.load(Ordering::Relaxed),
+            importing: progress.importing.load(Ordering::Relaxed),
         }
     }
 

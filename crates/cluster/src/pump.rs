@@ -39,6 +39,11 @@ pub(crate) struct Progress {
     pub(crate) leases_expired: AtomicU64,
     /// This member may lack what it has acknowledged.
     pub(crate) returning: AtomicBool,
+    pub(crate) late_heartbeats: AtomicU64,
+    pub(crate) lost_read_rounds: AtomicU64,
+    pub(crate) reads_given_up: AtomicU64,
+    pub(crate) takes_no_entries: AtomicBool,
+    pub(crate) importing: AtomicBool,
     /// This member leads and nobody else votes: what it has applied is all
     /// there is, and a read need not ask anyone.
     pub(crate) alone: AtomicBool,
@@ -69,12 +74,12 @@ pub(crate) struct Pump {
     patience: Duration,
     tick: Duration,
     observing: Observing,
+    defragmenting: Defragmenting,
     closed: bool,
     /// Whom the outbox knows.
     members: Arc<Members>,
 }
 
-    defragmenting: Defragmenting,
 impl Pump {
     pub(crate) fn new(
         options: &NodeOptions,
@@ -100,12 +105,12 @@ impl Pump {
                 clock: Arc::clone(&options.clock),
                 sweep_began: None,
             },
+            defragmenting: Defragmenting::default(),
             closed: false,
             members: Arc::default(),
         }
     }
 
-            defragmenting: Defragmenting::default(),
     /// Word of each change of who leads.
     pub(crate) fn leadership(&self) -> watch::Receiver<Leadership> {
         self.leadership.subscribe()
@@ -195,10 +200,10 @@ impl Pump {
         if self.replica.open_is_empty() {
             self.open_bytes = 0;
         }
-        self.upkeep();
-        self.tell_members();
         self.defragmenting.wait(arrived.defragment);
         self.defragmenting.begin(&mut self.replica);
+        self.upkeep();
+        self.tell_members();
         self.close_if_failed();
         self.give_up();
         // Whoever has an answer and asks for the status sees what it tells of.
@@ -301,6 +306,7 @@ impl Pump {
             .leases_expired
             .store(replica.leases_expired(), order);
         progress.returning.store(replica.is_returning(), order);
+        self.publish_hitches();
         // Ordered with what it promises: everything applied before is seen.
         progress
             .alone
@@ -317,6 +323,22 @@ impl Pump {
             before != now
         };
         self.leadership.send_if_modified(changed);
+    }
+
+    /// What metrics alone ask for.
+    fn publish_hitches(&self) {
+        let order = Ordering::Relaxed;
+        let (replica, progress) = (&self.replica, &self.progress);
+        for (to, number) in [
+            (&progress.late_heartbeats, replica.late_heartbeats()),
+            (&progress.lost_read_rounds, replica.lost_read_rounds()),
+            (&progress.reads_given_up, replica.reads_given_up()),
+        ] {
+            to.store(number, order);
+        }
+        let full = replica.takes_no_entries();
+        progress.takes_no_entries.store(full, order);
+        progress.importing.store(replica.is_importing(), order);
     }
 
     /// The log has failed: proposals are refused from now on.

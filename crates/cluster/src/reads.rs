@@ -61,6 +61,10 @@ pub(crate) struct Reads {
     /// May read at these indexes, once applied.
     confirmed: Vec<(u64, Waiting)>,
     last_round: u64,
+    /// Rounds that were repeated because no answer came, since the start.
+    lost_rounds: u64,
+    /// Reads here that were given up, since the start.
+    given_up: u64,
 }
 
 impl Reads {
@@ -84,6 +88,7 @@ impl Reads {
             .under_way
             .take_if(|round| now >= round.started + ROUND_PATIENCE)
         {
+            self.lost_rounds += 1;
             self.waiting.extend(lost.askers);
         }
         if self.under_way.is_some() || self.waiting.is_empty() {
@@ -138,7 +143,20 @@ impl Reads {
             .confirmed
             .extract_if(.., |(_, waiting)| now >= waiting.deadline);
         askers.extend(confirmed.map(|(_, waiting)| waiting));
+        // Other members count their own.
+        let own = |waiting: &&Waiting| !matches!(waiting.asker, ReadAsker::Member { .. });
+        self.given_up += askers.iter().filter(own).count() as u64;
         askers.into_iter().map(|waiting| waiting.asker).collect()
+    }
+
+    /// Rounds that were repeated because no answer came, since the start.
+    pub fn lost_rounds(&self) -> u64 {
+        self.lost_rounds
+    }
+
+    /// Reads here that were given up, since the start.
+    pub fn given_up(&self) -> u64 {
+        self.given_up
     }
 
     /// All of them, for the end.
@@ -218,9 +236,14 @@ mod tests {
         assert_eq!(reads.start_round(at(500)), Some(2));
         reads.restart();
         assert_eq!(reads.start_round(at(501)), Some(3));
+        assert_eq!(reads.lost_rounds(), 1, "a new leader is no loss");
         assert!(reads.take_late(at(1199)).is_empty());
         assert_eq!(reads.take_late(at(1200)).len(), 1);
         reads.confirm(3, 5);
         assert!(reads.take_ready(9).is_empty());
+        assert_eq!(reads.given_up(), 0, "that was another member's");
+        reads.add(local(), at(1300));
+        assert_eq!(reads.take_late(at(1300)).len(), 1);
+        assert_eq!(reads.given_up(), 1);
     }
 }

@@ -27,6 +27,17 @@ pub struct Network {
     pub contacts: Vec<Member>,
 }
 
+/// What went to another member and came from it, since it became known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// It is connected at present.
+    pub connected: bool,
+    /// Bytes of messages that went there; snapshots are left out.
+    pub sent_bytes: u64,
+    /// Bytes that came from there; snapshots are left out.
+    pub received_bytes: u64,
+}
+
 /// The connections to the other members.
 pub(crate) struct Transport {
     peers: Peers,
@@ -80,6 +91,17 @@ impl Transport {
     /// Since when a member is connected; `None`: it is not.
     pub fn connected_since(&self, member: u64) -> Option<Instant> {
         self.peers.status(member)?.active_since
+    }
+
+    /// What went to a member and came from it; `None`: it is not known.
+    pub fn traffic(&self, member: u64) -> Option<Traffic> {
+        let status = self.peers.status(member)?;
+        let sent = status.lanes.iter().map(|lane| lane.counts.sent_bytes);
+        Some(Traffic {
+            connected: status.active_since.is_some(),
+            sent_bytes: sent.sum(),
+            received_bytes: status.received_bytes,
+        })
     }
 
     /// Ends the connections.

@@ -134,8 +134,10 @@ async fn a_follower_on_a_full_disk_takes_no_entries_and_goes_on_when_there_is_ro
         "it is full"
     );
     assert!(cluster.node(2).refuses_writes().is_none(), "and unharmed");
+    assert!(cluster.node(2).status().takes_no_entries);
     SMALL.set_capacity(64 << 20);
     cluster.comes_to_equal(2).await;
+    assert!(!cluster.node(2).status().takes_no_entries);
     // Its vote counts as before.
     cluster.stop(1);
     meeting::put_surely(cluster.node(0), "after", "v").await;

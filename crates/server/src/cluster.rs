@@ -127,6 +127,45 @@ impl Cluster for ClusterService {
         request: Request<MemberPromoteRequest>,
     ) -> Result<Response<MemberPromoteResponse>, Status> {
         let call = Call::begin(&self.backend, Method::MemberPromote, request.metadata())?;
-        call.end(change!(self, MemberPromote, request.into_inner()))
+        let outcome = change!(self, MemberPromote, request.into_inner());
+        let promoted = u64::from(outcome.is_ok());
+        self.backend.metrics.promotions.add(promoted);
+        call.end(outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_where_nobody_can_be_reached_are_refused_with_the_remedy() {
+        for (url, part) in [
+            ("https://a:1", Some("TLS")),
+            ("HTTPS://a:1", Some("TLS")),
+            ("unixs://a", Some("TLS")),
+            ("unix://a:1", Some("TCP")),
+            ("http://:2380", Some("no host")),
+            ("http://a:1", None),
+            ("http://[::1]:1", None),
+            ("a:1", None),
+        ] {
+            let peer_ur_ls = vec!["http://b:1".to_owned(), url.to_owned()];
+            let add = Command::MemberAdd(MemberAddRequest {
+                peer_ur_ls: peer_ur_ls.clone(),
+                is_learner: true,
+            });
+            let update = Command::MemberUpdate(MemberUpdateRequest { id: 1, peer_ur_ls });
+            for command in [add, update] {
+                let told = unusable_url(&command);
+                match part {
+                    None => assert_eq!(told, None, "{url}"),
+                    Some(part) => {
+                        let told = told.unwrap();
+                        assert!(told.contains(url) && told.contains(part), "{told}");
+                    }
+                }
+            }
+        }
     }
 }

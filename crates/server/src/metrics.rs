@@ -110,6 +110,8 @@ pub(crate) struct Metrics {
     pub(crate) health_failures: Counter,
     /// Open connections of clients.
     pub(crate) connections: Counter,
+    /// Learners that were given a vote through this member.
+    pub(crate) promotions: Counter,
     /// Defragmentations under way.
     pub(crate) defragmenting: Counter,
     /// How long what took.

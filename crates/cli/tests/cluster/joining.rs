@@ -6,6 +6,7 @@ use etcd_api::etcdserverpb::{
 };
 use tonic::{Code, Status};
 
+use crate::metrics::sample;
 use crate::rolling::{Load, Written, keys_of};
 use crate::three::{LOOK, LOOKS_MAX, Three, again, named, put};
 
@@ -138,6 +139,8 @@ async fn a_learner_joins_serves_what_it_may_and_is_promoted() {
             Err(status) => again(status).await,
         }
     }
+    let promoted = sample(&three, 1, "etcd_server_learner_promote_successes");
+    assert_eq!(promoted, Some(1.0));
     let again = promote(&three, 1, id).await.unwrap_err();
     assert_eq!(
         again.message(),

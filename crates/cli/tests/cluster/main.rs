@@ -9,6 +9,7 @@
 mod beginning;
 mod joining;
 mod members;
+mod metrics;
 mod power;
 mod rolling;
 mod streams;

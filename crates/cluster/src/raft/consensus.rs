@@ -246,6 +246,11 @@ impl Consensus {
         !full
     }
 
+    /// Whether the last entries that came found no room.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
     /// What fits is taken; the rest is dropped, as the network might have done.
     pub fn step(&mut self, message: Message) {
         let kind = message.get_msg_type();

@@ -138,6 +138,8 @@ pub struct Replica {
     leader: u64,
     heartbeat_interval: Duration,
     next_tick: Instant,
+    /// Times that a leader's heartbeats came later than they should, since the start.
+    late_heartbeats: u64,
     /// After so long nobody waits any more.
     patience: Duration,
     /// Answers of the open batch, in order of evaluation.
@@ -250,6 +252,7 @@ impl Replica {
             leader: 0,
             heartbeat_interval: options.heartbeat_interval,
             next_tick: now + options.heartbeat_interval,
+            late_heartbeats: 0,
             patience: Duration::from_secs(5) + options.election_timeout * 2,
             open: Vec::new(),
             sealed: VecDeque::new(),
@@ -308,9 +311,6 @@ impl Replica {
         self.machine.is_sweeping()
     }
 
-    /// The state machine.
-    pub fn machine(&mut self) -> &mut Machine {
-        &mut self.machine
     /// Whether the next step of upkeep gets on with something, and need not wait
     /// for a thread to end.
     pub fn has_upkeep_to_do(&self) -> bool {
@@ -327,6 +327,9 @@ impl Replica {
         self.machine.is_defragmenting()
     }
 
+    /// The state machine.
+    pub fn machine(&mut self) -> &mut Machine {
+        &mut self.machine
     }
 
     /// A message from another member.
@@ -441,6 +444,9 @@ impl Replica {
         // A long pause is one tick, not many: nobody was heard meanwhile
         // because nobody listened.
         if now >= self.next_tick {
+            // As etcd counts it: twice the interval since the last ones, and more.
+            let late = now > self.next_tick + self.heartbeat_interval;
+            self.late_heartbeats += u64::from(late && self.has_followers());
             self.next_tick = now + self.heartbeat_interval;
             if self.failed.is_none() {
                 self.tick_consensus(now);
@@ -448,6 +454,36 @@ impl Replica {
             self.expire_leases(now);
             self.give_up(now);
         }
+    }
+
+    /// This member leads others.
+    fn has_followers(&self) -> bool {
+        self.leads() && !self.leads_alone()
+    }
+
+    /// Times that a leader's heartbeats came later than they should, since the start.
+    pub fn late_heartbeats(&self) -> u64 {
+        self.late_heartbeats
+    }
+
+    /// Rounds of reads that were repeated because no answer came, since the start.
+    pub fn lost_read_rounds(&self) -> u64 {
+        self.reads.lost_rounds()
+    }
+
+    /// Reads here that were given up, since the start.
+    pub fn reads_given_up(&self) -> u64 {
+        self.reads.given_up()
+    }
+
+    /// This member takes no entries of its leader: its disk is full.
+    pub fn takes_no_entries(&self) -> bool {
+        self.consensus.is_full()
+    }
+
+    /// A snapshot of another member is being taken in.
+    pub fn is_importing(&self) -> bool {
+        self.incoming.is_some()
     }
 
     fn tick_consensus(&mut self, now: Instant) {

@@ -77,6 +77,7 @@ pub(crate) fn exposition(backend: &Backend) -> String {
     let status = backend.reader().engine().status();
     let tables = [
         server(backend),
+        members(backend),
         storage(&status),
         compaction(&status, backend),
         log(&status),
@@ -119,6 +120,20 @@ fn server(backend: &Backend) -> Vec<Row> {
         gauge("inkstone_read_lease", "1: reads here ask nobody at present.", backend.node.has_read_lease()),
         gauge("inkstone_durable", "1: answered when on the device; 0: when in the page cache.", config.durability == Durability::Durable),
         gauge("inkstone_returning", "1: the power failed, and this member does not vote until it has all it had acknowledged.", status.returning),
+    ]
+}
+
+/// What there is to see between members.
+#[rustfmt::skip]
+fn members(backend: &Backend) -> Vec<Row> {
+    let status = backend.node.status();
+    vec![
+        counter("etcd_server_heartbeat_send_failures_total", "Times that this member led and sent heartbeats later than twice their interval.", status.late_heartbeats),
+        counter("etcd_server_slow_read_indexes_total", "Rounds of reads that were repeated because no answer came.", status.lost_read_rounds),
+        counter("etcd_server_read_indexes_failed_total", "Reads that were given up because nobody confirmed them.", status.reads_given_up),
+        counter("etcd_server_learner_promote_successes", "Learners that were given a vote through this member.", &backend.metrics.promotions),
+        gauge("etcd_server_snapshot_apply_in_progress_total", "1: a snapshot of another member is being taken in.", status.importing),
+        gauge("inkstone_takes_no_entries", "1: there is no room for the leader's entries, and this member falls behind.", status.takes_no_entries),
     ]
 }
 

@@ -1,5 +1,7 @@
 //! Metrics with labels or buckets.
 
+use cluster::Traffic;
+
 use super::Counter;
 use super::grpc::MethodMetrics;
 use super::histogram::Histogram;
@@ -55,21 +57,61 @@ fn facts(page: &mut Page, backend: &Backend) {
     page.sample(name, &[("mode", mode)], kept);
 }
 
-/// Alone, nobody is known.
+/// Who belongs to the cluster, this member among them, and what goes between it and
+/// the others.
 fn peers(page: &mut Page, backend: &Backend) {
-    let name = "etcd_network_known_peers";
-    page.family(name, "gauge", "1 for each other member.");
-    if backend.alone {
-        return page.sample(name, &[], 0);
-    }
     let local = format!("{:x}", backend.identity.member);
-    let members = backend.reader().members();
-    let others = members
-        .iter()
-        .filter(|member| member.id != backend.identity.member);
-    for member in others {
-        let remote = format!("{:x}", member.id);
+    let mut known = vec![backend.identity.member];
+    if !backend.alone {
+        let members = backend.reader().members();
+        known.extend(members.iter().map(|member| member.id));
+    }
+    known.sort_unstable();
+    known.dedup();
+    let name = "etcd_network_known_peers";
+    page.family(name, "gauge", "1 for each member.");
+    for id in &known {
+        let remote = format!("{id:x}");
         page.sample(name, &[("Local", &local), ("Remote", &remote)], 1);
+    }
+    let traffic = |id| backend.node.traffic(id).map(|traffic| (id, traffic));
+    peer_traffic(
+        page,
+        &local,
+        known.into_iter().filter_map(traffic).collect(),
+    );
+}
+
+/// Picks one direction.
+type BytesOf = fn(&Traffic) -> u64;
+
+fn peer_traffic(page: &mut Page, local: &str, others: Vec<(u64, Traffic)>) {
+    let name = "etcd_network_active_peers";
+    page.family(name, "gauge", "1 for each other member that is connected.");
+    for (id, traffic) in &others {
+        let remote = format!("{id:x}");
+        let labels = [("Local", local), ("Remote", &remote[..])];
+        page.sample(name, &labels, u64::from(traffic.connected));
+    }
+    let families: [(&str, &str, &str, BytesOf); 2] = [
+        (
+            "etcd_network_peer_sent_bytes_total",
+            "To",
+            "Bytes of messages to other members; snapshots are left out.",
+            |traffic| traffic.sent_bytes,
+        ),
+        (
+            "etcd_network_peer_received_bytes_total",
+            "From",
+            "Bytes from other members; snapshots are left out.",
+            |traffic| traffic.received_bytes,
+        ),
+    ];
+    for (name, label, help, bytes_of) in families {
+        page.family(name, "counter", help);
+        for (id, traffic) in &others {
+            page.sample(name, &[(label, &format!("{id:x}"))], bytes_of(traffic));
+        }
     }
 }
 

@@ -37,6 +37,11 @@ async fn names_outlive_flags_that_would_give_others() {
     let id = format!("etcd_server_id{{server_id=\"{:x}\"}} 1\n", before.id);
     let page = crate::http::get(&serving, "/metrics").await.body;
     assert!(page.contains(&id), "{id}");
+    let itself = format!(
+        "etcd_network_known_peers{{Local=\"{0:x}\",Remote=\"{0:x}\"}} 1\n",
+        before.id
+    );
+    assert!(page.contains(&itself), "{itself}");
 }
 
 #[tokio::test]

@@ -1,0 +1,81 @@
+//! What members say of each other at `/metrics`.
+
+use crate::members::page;
+use crate::three::{LOOK, LOOKS_MAX, Three};
+
+/// The sample of this name and labels; `None`: there is none.
+pub fn sample(three: &Three, number: usize, name: &str) -> Option<f64> {
+    let page = page(three, number, "/metrics");
+    let (_, rest) = page.split_once(&format!("\n{name} "))?;
+    rest.lines().next()?.parse().ok()
+}
+
+/// Until the sample is as it should be.
+async fn comes_to(three: &Three, number: usize, name: &str, is_right: impl Fn(f64) -> bool) {
+    let mut last = None;
+    for _ in 0..LOOKS_MAX {
+        last = sample(three, number, name);
+        if last.is_some_and(&is_right) {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    panic!("{name} of {number} is {last:?}");
+}
+
+#[tokio::test]
+async fn what_goes_between_members_is_measured() {
+    let mut three = Three::start();
+    three.put(0, "k", &"v".repeat(10_000)).await;
+    let mut ids = Vec::new();
+    for number in 0..3 {
+        let status = three.status(number).await.unwrap();
+        ids.push(format!("{:x}", status.header.unwrap().member_id));
+    }
+    let leader = three.leader(0).await;
+    let (follower, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let labels = |remote: usize| {
+        let (local, remote) = (&ids[leader], &ids[remote]);
+        format!("{{Local=\"{local}\",Remote=\"{remote}\"}}")
+    };
+    for remote in 0..3 {
+        let known = format!("etcd_network_known_peers{}", labels(remote));
+        comes_to(&three, leader, &known, |value| value == 1.0).await;
+    }
+    let active = |remote| format!("etcd_network_active_peers{}", labels(remote));
+    comes_to(&three, leader, &active(follower), |value| value == 1.0).await;
+    assert_eq!(sample(&three, leader, &active(leader)), None, "not itself");
+    let sent = format!(
+        "etcd_network_peer_sent_bytes_total{{To=\"{}\"}}",
+        ids[follower]
+    );
+    comes_to(&three, leader, &sent, |bytes| bytes > 10_000.0).await;
+    let received = format!(
+        "etcd_network_peer_received_bytes_total{{From=\"{}\"}}",
+        ids[leader]
+    );
+    comes_to(&three, follower, &received, |bytes| bytes > 10_000.0).await;
+    assert_eq!(
+        sample(&three, leader, "inkstone_takes_no_entries"),
+        Some(0.0)
+    );
+    three.kill(other);
+    comes_to(&three, leader, &active(other), |value| value == 0.0).await;
+}
+
+#[tokio::test]
+async fn reads_that_nobody_confirms_are_counted() {
+    let mut three = Three::start();
+    three.put(0, "k", "v").await;
+    let leader = three.leader(0).await;
+    let left = (leader + 1) % 3;
+    three.kill(leader);
+    three.kill((leader + 2) % 3);
+    let read = etcd_api::etcdserverpb::RangeRequest {
+        key: "k".into(),
+        ..Default::default()
+    };
+    three.kv(left).range(read).await.unwrap_err();
+    let failed = "etcd_server_read_indexes_failed_total";
+    comes_to(&three, left, failed, |count| count >= 1.0).await;
+}
