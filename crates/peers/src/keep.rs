@@ -104,9 +104,22 @@ pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
 
 fn down(shared: &Shared, member: &Member, lane: Lane, link: &Link, error: &LinkError) {
     if link.down(error) {
-        tracing::warn!(member = format!("{:x}", member.id), %lane, "no connection: {error}");
+        let member = format!("{:x}", member.id);
+        match lane {
+            Lane::Urgent => tracing::warn!(member, "no connection: {error}"),
+            _ => tracing::debug!(member, %lane, "no connection: {error}"),
+        }
     }
     shared.handler.link(member.id, lane, Err(error));
+}
+
+/// A member is there, or not: the lane that everything depends on speaks for all.
+fn tell(member: &Member, lane: Lane, address: &str, release: &str) {
+    let member = format!("{:x}", member.id);
+    match lane {
+        Lane::Urgent => tracing::info!(member, address, release, "connected"),
+        _ => tracing::debug!(member, %lane, address, release, "connected"),
+    }
 }
 
 /// Until the connection breaks: why.
@@ -122,7 +135,7 @@ async fn connected(
     road.link()
         .up(now, &address, dialled.round_trip, &dialled.release);
     road.hope();
-    tracing::info!(member = format!("{:x}", member.id), %lane, address, release = dialled.release, "connected");
+    tell(member, lane, &address, &dialled.release);
     shared.handler.link(member.id, lane, Ok(()));
     let moved = moved(member.addresses.subscribe(), &address);
     let reason = tokio::select! {
