@@ -109,10 +109,11 @@ fn both_signals_end_it_well_although_a_client_is_connected() {
 }
 
 #[test]
-fn the_log_says_once_that_the_json_gateway_is_not_there_unless_it_was_switched_off() {
+fn the_log_says_once_that_the_json_gateway_is_not_there_where_it_was_asked_for() {
     for (word, times) in [
         ("--enable-grpc-gateway=true", 1),
         ("--enable-grpc-gateway=false", 0),
+        ("--log-level=info", 0),
     ] {
         let place = tempfile::tempdir().unwrap();
         let (_, log) = ready(Path::new(PROGRAM), &place, &["serve", word]).end("-TERM");

@@ -66,7 +66,7 @@ fn wrong_use_exits_with_2_and_says_what_is_wrong() {
         (&["get", "k", "z", "--prefix"], "cannot be used with"),
         (&["get", ""], "\"\" --prefix"),
         (&["get", "k", "--limit", "-1"], "--limit"),
-        (&["get", "k", "--endpoint", "a,b"], "not an endpoint"),
+        (&["get", "k", "--endpoint", "a,"], "not an endpoint"),
         (&["get", "k", "--endpoint", "https://a"], "TLS"),
         (&["put", ""], "the key is empty"),
         (&["put", "k", "v", "--lease", "x"], "hexadecimal"),
@@ -99,6 +99,16 @@ fn nobody_listening_is_told_with_the_endpoint_and_the_way_to_start_a_server() {
             "{complaint}"
         );
         assert!(complaint.contains("inkstone serve"), "{complaint}");
+    }
+}
+
+#[test]
+fn all_endpoints_that_do_not_answer_are_named() {
+    let output = inkstone(&["get", "k", "--endpoint", "http://127.0.0.1:1,127.0.0.1:2"]);
+    let complaint = text(&output.stderr);
+    for port in [1, 2] {
+        let part = format!("http://127.0.0.1:{port}: connection refused");
+        assert!(complaint.contains(&part), "{complaint}");
     }
 }
 

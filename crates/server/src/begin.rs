@@ -93,6 +93,9 @@ pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun
                 info!(directory = %directory.display(), "a new data directory was begun");
             }
         }
+        if let Some(warning) = out_of_reach(config, &node, &membership).filter(|_| !alone) {
+            warn!("{warning}");
+        }
         if let Some(warning) = small_segments(config, values_bytes_max(&node, options)) {
             warn!("{warning}");
         }
@@ -221,6 +224,31 @@ fn founders(config: &Config) -> Vec<Member> {
         ..Member::default()
     };
     config.founders.iter().map(member).collect()
+}
+
+fn out_of_reach(config: &Config, node: &Node, membership: &Membership) -> Option<String> {
+    let members = node.reader().members();
+    let own = members.get(membership.identity.member);
+    let listed = own.map_or(&membership.peer_urls, |own| &own.peer_urls);
+    unheard(config, listed)
+}
+
+/// Told where others are sent to an address at which this member, for want of a flag,
+/// does not listen.
+fn unheard(config: &Config, listed: &[String]) -> Option<String> {
+    let default = config.listen_peer.iter().map(Url::as_str);
+    let heard = default
+        .clone()
+        .any(|url| listed.iter().any(|listed| listed == url));
+    if config.awaits_peers || heard || listed.is_empty() {
+        return None;
+    }
+    Some(format!(
+        "other members are told to come to {}, and this one listens at {} only: start it with \
+         --listen-peer-urls",
+        listed.join(","),
+        default.collect::<Vec<_>>().join(",")
+    ))
 }
 
 /// Told where requests pass the limit for requests that the log has no room for.
@@ -361,5 +389,23 @@ mod tests {
         assert!(told.contains(&bytes_max.to_string()), "{told}");
         assert!(told.contains("--segment-bytes"), "{told}");
         assert_eq!(small_segments(&testing::config(&[]), 16 << 20), None);
+    }
+
+    #[test]
+    fn who_tells_others_an_address_and_does_not_listen_there_is_warned() {
+        let listed = |url: &str| vec![url.to_owned()];
+        let told = |words: &[&str], url| unheard(&testing::config(words), &listed(url));
+        let warning = told(&[], "http://10.0.0.1:2380").unwrap();
+        for part in [
+            "http://10.0.0.1:2380",
+            "http://localhost:2380",
+            "--listen-peer-urls",
+        ] {
+            assert!(warning.contains(part), "{warning}");
+        }
+        assert_eq!(told(&[], "http://localhost:2380"), None);
+        // Whoever says where to listen may have a proxy in between.
+        let said = ["--listen-peer-urls=http://10.0.0.2:2380"];
+        assert_eq!(told(&said, "http://10.0.0.1:2380"), None);
     }
 }

@@ -83,9 +83,34 @@ impl ClusterService {
         if self.backend.alone {
             return Err(Status::failed_precondition(NO_PEER_PORT));
         }
+        if let Some(what) = unusable_url(&command) {
+            return Err(Status::invalid_argument(what));
+        }
         reconfiguration::check(&self.backend, &command).map_err(|refusal| refusal.to_status())?;
         self.backend.execute_for_members(command).await
     }
+}
+
+/// Why no member could be reached at a URL of the change. What is no URL at all, is
+/// refused in etcd's words later.
+fn unusable_url(command: &Command) -> Option<String> {
+    let urls = match command {
+        Command::MemberAdd(request) => &request.peer_ur_ls,
+        Command::MemberUpdate(request) => &request.peer_ur_ls,
+        _ => return None,
+    };
+    urls.iter().find_map(|url| {
+        let (scheme, rest) = url.trim().split_once(':')?;
+        let why = match &scheme.to_ascii_lowercase()[..] {
+            "https" | "unixs" => "TLS between members is not supported yet",
+            "unix" => "members meet over TCP",
+            "http" if rest.starts_with("//:") => "it has no host",
+            _ => return None,
+        };
+        Some(format!(
+            "inkstone: peer URL {url}: {why}; write http://host:port"
+        ))
+    })
 }
 
 #[tonic::async_trait]

@@ -48,12 +48,6 @@ fn announce(config: &Config) {
     for warning in &config.warnings {
         warn!("{warning}");
     }
-    if config.gateway {
-        info!(
-            "the JSON gateway (--enable-grpc-gateway) is not there yet: \
-             /v3/* answers 501, clients use gRPC"
-        );
-    }
 }
 
 /// Every connection is a file; what the administrator allows is used.

@@ -15,14 +15,15 @@ use crate::failure::Failure;
 /// The words that name a server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConnectionArguments {
-    /// The server's client URL
+    /// The server's client URL, or several with commas between them: the next is
+    /// tried where one does not answer
     #[arg(
         long,
         alias = "endpoints",
         env = "INKSTONE_ENDPOINT",
         hide_env_values = true,
         default_value = "http://127.0.0.1:2379",
-        value_name = "URL",
+        value_name = "URLS",
         help_heading = "Connection"
     )]
     endpoint: String,
@@ -49,19 +50,23 @@ impl Connection {
     /// Reaches the server or says why not.
     pub(crate) async fn open(arguments: ConnectionArguments) -> Result<Connection, Failure> {
         let timeout = Duration::from_secs(arguments.timeout);
-        let url = url_of(&arguments.endpoint)?;
-        let channel = Endpoint::from_shared(url.clone())
-            .map_err(|_| unusable(&arguments.endpoint))?
-            .connect_timeout(timeout)
-            .tcp_nodelay(true)
-            .connect()
-            .await
-            .map_err(|error| unreachable(&url, &cause(&error)))?;
-        Ok(Connection {
-            channel,
-            endpoint: url,
-            timeout,
-        })
+        // All of them first: a mistake in the last is one although the first answers.
+        let endpoints = endpoints_of(&arguments.endpoint)?;
+        let mut refusals = Vec::new();
+        for (url, endpoint) in endpoints {
+            let endpoint = endpoint.connect_timeout(timeout).tcp_nodelay(true);
+            match endpoint.connect().await {
+                Ok(channel) => {
+                    return Ok(Connection {
+                        channel,
+                        endpoint: url,
+                        timeout,
+                    });
+                }
+                Err(error) => refusals.push(format!("{url}: {}", cause(&error))),
+            }
+        }
+        Err(unreachable(&refusals.join("; ")))
     }
 
     /// The key-value service; answers may be as long as they like.
@@ -138,12 +143,22 @@ fn seconds(text: &str) -> Result<u64, String> {
     }
 }
 
+/// The servers of a list, in its order.
+fn endpoints_of(list: &str) -> Result<Vec<(String, Endpoint)>, Failure> {
+    let one = |text: &str| {
+        let url = url_of(text.trim())?;
+        let endpoint = Endpoint::from_shared(url.clone()).map_err(|_| unusable(text))?;
+        Ok((url, endpoint))
+    };
+    list.split(',').map(one).collect()
+}
+
 /// Completes `host:port` to a URL.
 fn url_of(endpoint: &str) -> Result<String, Failure> {
     match endpoint.split_once("://") {
-        None if endpoint.is_empty() || endpoint.contains(',') => Err(unusable(endpoint)),
+        None if endpoint.is_empty() => Err(unusable(endpoint)),
         None => Ok(format!("http://{endpoint}")),
-        Some(("http", rest)) if !rest.is_empty() && !rest.contains(',') => Ok(endpoint.to_owned()),
+        Some(("http", rest)) if !rest.is_empty() => Ok(endpoint.to_owned()),
         Some(("https", _)) => Err(Failure::wrong_use(
             format_args!("endpoint {endpoint} wants TLS, which this version does not speak"),
             "Use the server's http:// address.",
@@ -155,13 +170,14 @@ fn url_of(endpoint: &str) -> Result<String, Failure> {
 fn unusable(endpoint: &str) -> Failure {
     Failure::wrong_use(
         format_args!("'{endpoint}' is not an endpoint"),
-        "One URL such as http://127.0.0.1:2379, in --endpoint or INKSTONE_ENDPOINT.",
+        "URLs such as http://127.0.0.1:2379 with commas between them, in --endpoint or \
+         INKSTONE_ENDPOINT.",
     )
 }
 
-fn unreachable(url: &str, cause: &str) -> Failure {
+fn unreachable(causes: &str) -> Failure {
     Failure::failed(
-        format_args!("cannot reach {url}: {cause}"),
+        format_args!("cannot reach {causes}"),
         "Start a server:    inkstone serve\n\
          or name another:   --endpoint URL (or INKSTONE_ENDPOINT)",
     )
@@ -204,15 +220,16 @@ mod tests {
     }
 
     #[test]
-    fn lists_and_foreign_schemes_are_wrong_use() {
-        for endpoint in [
-            "",
-            "a:1,b:2",
-            "http://a:1,http://b:2",
-            "ftp://a",
-            "https://a",
-        ] {
-            assert!(url_of(endpoint).is_err(), "{endpoint}");
+    fn a_list_keeps_its_order() {
+        let urls = endpoints_of("a:1, http://b:2").unwrap().into_iter();
+        let urls: Vec<String> = urls.map(|(url, _)| url).collect();
+        assert_eq!(urls, ["http://a:1", "http://b:2"]);
+    }
+
+    #[test]
+    fn gaps_and_foreign_schemes_are_wrong_use() {
+        for endpoints in ["", "a:1,", "a:1,,b:2", "ftp://a", "a:1,https://a"] {
+            assert!(endpoints_of(endpoints).is_err(), "{endpoints}");
         }
     }
 }

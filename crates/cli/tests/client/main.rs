@@ -25,6 +25,21 @@ fn what_was_put_is_got_and_deleted() {
 }
 
 #[test]
+fn an_endpoint_that_does_not_answer_is_passed_over() {
+    let server = Server::start();
+    // Nothing listens at port 1.
+    let endpoints = format!("127.0.0.1:1,{}", server.address());
+    assert_eq!(
+        server.run(&["put", "ink", "stone", "--endpoint", &endpoints]),
+        "OK\n"
+    );
+    assert_eq!(
+        server.run(&["get", "ink", "--endpoint", &endpoints]),
+        "ink\nstone\n"
+    );
+}
+
+#[test]
 fn a_value_comes_from_stdin_to_the_byte() {
     let server = Server::start();
     let value = b"line\nline\0\xff";

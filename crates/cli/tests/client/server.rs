@@ -59,6 +59,10 @@ impl Server {
         self.place.path().join("data")
     }
 
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Ends it at once, as a crash would.
     pub fn stop(&mut self) {
         self.child.kill().unwrap();

@@ -42,6 +42,13 @@ Serve etcd's v3 API from a durable store.
   inkstone serve --listen-client-urls http://0.0.0.0:2379 \\
                  --advertise-client-urls http://10.0.0.1:2379
 
+A member of three; the others say their own name and addresses, and the same cluster:
+
+  inkstone serve --name a --data-dir a.inkstone \\
+    --listen-client-urls http://10.0.0.1:2379 --advertise-client-urls http://10.0.0.1:2379 \\
+    --listen-peer-urls http://10.0.0.1:2380 --initial-advertise-peer-urls http://10.0.0.1:2380 \\
+    --initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380,c=http://10.0.0.3:2380
+
 Flags are etcd's: --name x, --name=x and -name=x are the same, a boolean is
 --flag or --flag=false, and the last one wins. Every flag can be a variable:
 --data-dir is ETCD_DATA_DIR.

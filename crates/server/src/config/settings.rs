@@ -36,14 +36,19 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
             "write at least one URL",
         ));
     }
+    let listen_peer = bind(&gathered, "listen-peer-urls")?;
+    let awaits_peers = gathered.is_given("listen-peer-urls");
+    if awaits_peers || listed.founders.len() > 1 {
+        ports_differ(&listen_client, &listen_peer)?;
+    }
     let keepalive_interval = duration(&gathered, "grpc-keepalive-interval")?;
     Ok(Config {
         data_directory: data_directory(&gathered, &name),
         listen_client,
         listen_client_http: bind(&gathered, "listen-client-http-urls")?,
         listen_metrics: bind(&gathered, "listen-metrics-urls")?,
-        listen_peer: bind(&gathered, "listen-peer-urls")?,
-        awaits_peers: gathered.is_given("listen-peer-urls"),
+        listen_peer,
+        awaits_peers,
         advertise_client: advertise_client(&gathered)?,
         cluster_token: gathered.text("initial-cluster-token").to_owned(),
         quota_bytes: quota(&gathered)?,
@@ -123,6 +128,39 @@ fn bind(gathered: &Gathered, name: &'static str) -> Result<Vec<Url>, Error> {
     let urls = urls::list(name, gathered.text(name))?;
     urls::check_bind(name, &urls)?;
     Ok(urls)
+}
+
+/// Clients and members speak differently, so a socket is for one of them.
+fn ports_differ(clients: &[Url], peers: &[Url]) -> Result<(), Error> {
+    let shared = clients.iter().find_map(|client| {
+        let peer = peers
+            .iter()
+            .find(|peer| meet(client.place(), peer.place()))?;
+        Some((client.as_str(), peer.as_str()))
+    });
+    match shared {
+        None => Ok(()),
+        Some((client, peer)) => Err(Error::Conflict(format!(
+            "--listen-client-urls has {client} and --listen-peer-urls {peer}: clients and \
+             other members need a port each, by custom 2379 and 2380"
+        ))),
+    }
+}
+
+/// Whether both would be one socket.
+fn meet(one: &Place, other: &Place) -> bool {
+    let (
+        Place::Tcp { host, port },
+        Place::Tcp {
+            host: with,
+            port: at,
+        },
+    ) = (one, other)
+    else {
+        return one == other;
+    };
+    let is_any = |host: &str| matches!(host, "" | "0.0.0.0" | "::");
+    port == at && *port != 0 && (host == with || is_any(host) || is_any(with))
 }
 
 fn hosts(gathered: &Gathered, name: &'static str) -> Result<Vec<Url>, Error> {
@@ -345,6 +383,12 @@ fn warnings(gathered: &mut Gathered) -> Result<Vec<String>, Error> {
     });
     if open {
         gathered.warn("clients are served without TLS and without users on an open address".into());
+    }
+    const GATEWAY: &str = "enable-grpc-gateway";
+    if gathered.is_given(GATEWAY) && boolean(gathered, GATEWAY)? {
+        gathered.warn(format!(
+            "the JSON gateway (--{GATEWAY}) is not there yet: /v3/* answers 501, clients use gRPC"
+        ));
     }
     Ok(std::mem::take(&mut gathered.warnings))
 }

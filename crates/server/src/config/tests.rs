@@ -162,6 +162,39 @@ fn promises_that_cannot_be_kept_yet_are_refused() {
 }
 
 #[test]
+fn the_example_of_three_members_in_the_help_can_be_served() {
+    let help = help::text();
+    let (_, example) = help.split_once("serve --name a ").unwrap();
+    let (example, _) = example.split_once("\n\n").unwrap();
+    let line = format!("--name a {example}").replace('\\', " ");
+    let config = config(&line.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(config.founders.len(), 3);
+    assert!(config.cannot_begin.is_none(), "{:?}", config.cannot_begin);
+}
+
+#[test]
+fn clients_and_members_need_a_port_each() {
+    let client = |url: &str| format!("--listen-client-urls={url}");
+    let peer = |url: &str| format!("--listen-peer-urls={url}");
+    let advertised = "--advertise-client-urls=http://localhost:2379";
+    for (one, other, refused) in [
+        ("http://localhost:2380", "http://localhost:2380", true),
+        ("http://0.0.0.0:2380", "http://10.0.0.1:2380", true),
+        ("http://10.0.0.2:2380", "http://10.0.0.1:2380", false),
+        ("http://localhost:0", "http://localhost:0", false),
+    ] {
+        let words = [&client(one)[..], &peer(other), advertised];
+        let told = resolve_with(&words, &[], None)
+            .err()
+            .map(|error| error.to_string());
+        assert_eq!(told.is_some(), refused, "{one} and {other}: {told:?}");
+        assert!(told.is_none_or(|told| told.contains("a port each")));
+    }
+    // A member that is alone listens for nobody.
+    config(&[&client("http://localhost:2380"), advertised]);
+}
+
+#[test]
 fn a_cluster_that_cannot_begin_is_judged_when_it_is_known_to_be_new() {
     for (word, part) in [
         (

@@ -68,12 +68,10 @@ fn one(flag: &'static str, text: &str) -> Result<Url, Error> {
         Some(("unix", path)) if !path.is_empty() => Place::Unix {
             path: PathBuf::from(path),
         },
-        Some(("https" | "unixs", _)) => {
-            return Err(Error::NotYet {
-                flag,
-                text: text.to_owned(),
-                what: super::flags::TLS,
-            });
+        Some((scheme @ ("https" | "unixs"), _)) => {
+            let plain = scheme.trim_end_matches('s');
+            let remedy = format!("TLS is not supported yet; write {plain}:// for {scheme}://");
+            return Err(Error::bad(flag, text, remedy));
         }
         _ => {
             return Err(Error::bad(
@@ -187,8 +185,14 @@ mod tests {
         ] {
             assert!(list("f", text).is_err(), "{text}");
         }
-        let later = list("f", "https://a:1").unwrap_err().to_string();
-        assert!(later.contains("not supported yet"), "{later}");
+        for (text, remedy) in [
+            ("https://a:1", "write http://"),
+            ("unixs:a", "write unix://"),
+        ] {
+            let later = list("f", text).unwrap_err().to_string();
+            assert!(later.contains("TLS is not supported yet"), "{later}");
+            assert!(later.contains(remedy), "{later}");
+        }
     }
 
     #[test]
