@@ -17,6 +17,7 @@ use environment::Disk;
 use environment::randomness::Random;
 use environment::simulated::{Fault, Restart, SimulatedDisk};
 use std::path::Path;
+use store::crashes::{RESTARTS, Trial, ignored_flush_is_noticed};
 use store::model::Model;
 use store::{DIRECTORY, Store, Write, delete, put, seed};
 
@@ -87,7 +88,6 @@ fn run_with(disk: &SimulatedDisk, story: &mut Story, options: &Options) -> Resul
     Ok(())
 }
 
-fn burst(store: &mut Store, story: &mut Story, round: u8) -> Result<(), Error> {
 fn defragment_beside_writes(store: &mut Store, story: &mut Story) -> Result<(), Error> {
     store.applier.begin_defragmentation();
     for round in 30..33 {
@@ -100,6 +100,7 @@ fn defragment_beside_writes(store: &mut Store, story: &mut Story) -> Result<(), 
     Ok(())
 }
 
+fn burst(store: &mut Store, story: &mut Story, round: u8) -> Result<(), Error> {
     let mut appended = Vec::new();
     for number in 0..3u8 {
         let writes = writes(round, number, &store.model);
@@ -183,29 +184,19 @@ fn run_until_it_stops(disk: &SimulatedDisk) -> Story {
     story
 }
 
+fn trial() -> Trial<impl Fn(&SimulatedDisk) -> Story, impl Fn(&SimulatedDisk, &Story, &str)> {
+    Trial {
+        name: "durable",
+        run: run_until_it_stops,
+        judge,
+    }
+}
+
 #[test]
 fn a_crash_at_any_io_loses_nothing_acknowledged() {
     let ios = ios();
     assert!(ios > 100, "only {ios} I/Os");
-    for io in 0..ios {
-        let disk = SimulatedDisk::new(seed(io));
-        disk.crash_at(io);
-        let story = run_until_it_stops(&disk);
-        disk.crash();
-        for restart in [
-            Restart::power_loss(),
-            Restart::power_loss_without_journal(),
-            Restart::power_loss_amid_a_sector(),
-            Restart::nothing_kept(),
-            Restart::ProcessCrash,
-        ] {
-            judge(
-                &disk.restart(restart),
-                &story,
-                &format!("crash at I/O {io}, {restart:?}"),
-            );
-        }
-    }
+    trial().crash(0..ios, &RESTARTS);
 }
 
 /// With page-cache durability a loss of power leaves what some batch left, one
@@ -218,59 +209,43 @@ fn the_page_cache_keeps_its_smaller_promise_at_any_io() {
     };
     let whole = SimulatedDisk::new(1);
     run_with(&whole, &mut Story::new(), &options).unwrap();
-    for io in 0..whole.io_count() {
-        let disk = SimulatedDisk::new(seed(io));
-        disk.crash_at(io);
-        let mut story = Story::new();
-        let _ = run_with(&disk, &mut story, &options);
-        disk.crash();
-        for restart in [
-            Restart::ProcessCrash,
-            Restart::power_loss(),
-            Restart::power_loss_without_journal(),
-            Restart::nothing_kept(),
-        ] {
-            let what = format!("page cache, crash at I/O {io}, {restart:?}");
-            if restart != Restart::ProcessCrash {
+    let promised = |loses_power: bool| {
+        let options = &options;
+        move |disk: &SimulatedDisk| {
+            let mut story = Story::new();
+            let _ = run_with(disk, &mut story, options);
+            if loses_power {
                 story.acknowledged = story.checkpointed;
             }
-            judge_with(&disk.restart(restart), &story, &options, &what);
+            story
         }
+    };
+    let judge = |disk: &SimulatedDisk, story: &Story, what: &str| {
+        judge_with(disk, story, &options, what);
+    };
+    let power = [
+        Restart::power_loss(),
+        Restart::power_loss_without_journal(),
+        Restart::nothing_kept(),
+    ];
+    for (loses_power, restarts) in [(false, &[Restart::ProcessCrash][..]), (true, &power)] {
+        let trial = Trial {
+            name: "page cache",
+            run: promised(loses_power),
+            judge,
+        };
+        trial.crash(0..whole.io_count(), restarts);
     }
 }
 
 #[test]
 fn a_crash_during_recovery_loses_nothing() {
-    let ios = ios();
-    for io in (0..ios).step_by(7) {
-        let disk = SimulatedDisk::new(seed(io));
-        disk.crash_at(io);
-        let story = run_until_it_stops(&disk);
-        disk.crash();
-        for second in 0..8 {
-            let disk = disk.restart(Restart::power_loss());
-            disk.crash_at(second);
-            drop(Store::open(&disk, options(), Model::default()));
-            disk.crash();
-            let what = format!("crash at I/O {io}, again at {second}");
-            judge(&disk.restart(Restart::power_loss()), &story, &what);
-        }
-    }
+    trial().crash_again((0..ios()).step_by(7), &options());
 }
 
 #[test]
 fn a_failed_flush_or_short_write_at_any_io_loses_nothing_acknowledged() {
-    let ios = ios();
-    for io in 0..ios {
-        for fault in [Fault::FailedFlush, Fault::ShortWrite { bytes: 100 }] {
-            let disk = SimulatedDisk::new(seed(io));
-            disk.inject(io, fault);
-            let story = run_until_it_stops(&disk);
-            disk.crash();
-            let what = format!("{fault:?} at I/O {io}");
-            judge(&disk.restart(Restart::power_loss()), &story, &what);
-        }
-    }
+    trial().fail(0..ios());
 }
 
 /// The full disk shows up wherever something new is written: segments,
@@ -319,20 +294,8 @@ fn after_a_failed_flush_every_append_is_refused_until_reopened() {
 /// The harness sees a device that lies: else the tests above prove nothing.
 #[test]
 fn canary_an_ignored_flush_is_noticed() {
-    let ios = ios();
-    let noticed = (0..ios).any(|io| {
-        let disk = SimulatedDisk::new(seed(io));
-        disk.inject(io, Fault::IgnoredFlush);
-        // Before a later flush makes up for it.
-        disk.crash_at(io + 1);
-        let story = run_until_it_stops(&disk);
-        disk.crash();
-        let disk = disk.restart(Restart::nothing_kept());
-        match Store::open(&disk, options(), Model::default()) {
-            Err(_) => true,
-            Ok(store) => store.recovered.applied_index < story.acknowledged,
-        }
-    });
+    let acknowledged = |disk: &SimulatedDisk| run_until_it_stops(disk).acknowledged;
+    let noticed = ignored_flush_is_noticed(0..ios(), &options(), acknowledged);
     assert!(noticed, "no ignored flush was noticed");
 }
 

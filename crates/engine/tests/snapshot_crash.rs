@@ -12,6 +12,7 @@ use environment::Disk;
 use environment::simulated::{Fault, Restart, SimulatedDisk};
 use std::path::Path;
 use std::sync::OnceLock;
+use store::crashes::{RESTARTS, Trial, ignored_flush_is_noticed};
 use store::model::Model;
 use store::snapshots::{Picture, pieces};
 use store::{DIRECTORY, Store, put, seed};
@@ -151,49 +152,48 @@ fn ios() -> u64 {
     disk.io_count()
 }
 
+/// Runs until the crash or fault stops it.
+fn run_until_it_stops(disk: &SimulatedDisk) -> Story {
+    let mut story = Story::default();
+    let _ = run(disk, &mut story);
+    story
+}
+
+fn trial() -> Trial<impl Fn(&SimulatedDisk) -> Story, impl Fn(&SimulatedDisk, &Story, &str)> {
+    Trial {
+        name: "installation",
+        run: run_until_it_stops,
+        judge,
+    }
+}
+
 #[test]
 fn a_crash_at_any_io_leaves_the_old_state_or_the_new_one() {
     let ios = ios();
     assert!(ios > 90, "only {ios} I/Os");
-    for io in 0..ios {
-        let disk = SimulatedDisk::new(seed(io));
-        disk.crash_at(io);
-        let mut story = Story::default();
-        let _ = run(&disk, &mut story);
-        disk.crash();
-        for restart in [
-            Restart::power_loss(),
-            Restart::power_loss_without_journal(),
-            Restart::power_loss_amid_a_sector(),
-            Restart::nothing_kept(),
-            Restart::ProcessCrash,
-        ] {
-            let what = format!("crash at I/O {io}, {restart:?}");
-            judge(&disk.restart(restart), &story, &what);
-        }
-    }
+    trial().crash(0..ios, &RESTARTS);
 }
 
 /// With page-cache durability a loss of power may take what came after the
 /// installation, not the installation.
 #[test]
 fn the_page_cache_keeps_an_installation_at_any_io() {
-    for io in 0..ios() {
-        let disk = SimulatedDisk::new(seed(io));
-        disk.crash_at(io);
+    let run = |disk: &SimulatedDisk| {
         let mut story = Story::default();
         let os = Options {
             durability: Durability::Os,
             ..options()
         };
-        let _ = run_with(&disk, &mut story, os);
-        disk.crash();
-        for restart in [Restart::power_loss(), Restart::nothing_kept()] {
-            story.acknowledged = if story.installed { sent().0.index } else { 0 };
-            let what = format!("page cache, crash at I/O {io}, {restart:?}");
-            judge(&disk.restart(restart), &story, &what);
-        }
-    }
+        let _ = run_with(disk, &mut story, os);
+        story.acknowledged = if story.installed { sent().0.index } else { 0 };
+        story
+    };
+    let trial = Trial {
+        name: "page cache",
+        run,
+        judge,
+    };
+    trial.crash(0..ios(), &[Restart::power_loss(), Restart::nothing_kept()]);
 }
 
 /// A member of a quorum: three entries committed, then those of a leader that
@@ -248,21 +248,22 @@ fn write_committed(store: &mut Store, story: &mut Story, round: u8) -> Result<()
 fn entries_that_were_never_committed_stay_so_at_any_io() {
     let whole = SimulatedDisk::new(1);
     run_in_quorum(&whole, &mut Story::default()).unwrap();
-    for io in 0..whole.io_count() {
-        let disk = SimulatedDisk::new(seed(io));
-        disk.crash_at(io);
+    let run = |disk: &SimulatedDisk| {
         let mut story = Story::default();
-        let _ = run_in_quorum(&disk, &mut story);
-        disk.crash();
-        for restart in [
-            Restart::power_loss(),
-            Restart::power_loss_without_journal(),
-            Restart::ProcessCrash,
-        ] {
-            let what = format!("quorum, crash at I/O {io}, {restart:?}");
-            judge_quorum(&disk.restart(restart), &story, &what);
-        }
-    }
+        let _ = run_in_quorum(disk, &mut story);
+        story
+    };
+    let trial = Trial {
+        name: "quorum",
+        run,
+        judge: judge_quorum,
+    };
+    let restarts = [
+        Restart::power_loss(),
+        Restart::power_loss_without_journal(),
+        Restart::ProcessCrash,
+    ];
+    trial.crash(0..whole.io_count(), &restarts);
 }
 
 fn judge_quorum(disk: &SimulatedDisk, story: &Story, what: &str) {
@@ -290,36 +291,12 @@ fn judge_quorum(disk: &SimulatedDisk, story: &Story, what: &str) {
 
 #[test]
 fn a_crash_during_the_recovery_after_it_changes_nothing() {
-    for io in (0..ios()).step_by(11) {
-        let disk = SimulatedDisk::new(seed(io));
-        disk.crash_at(io);
-        let mut story = Story::default();
-        let _ = run(&disk, &mut story);
-        disk.crash();
-        for second in 0..8 {
-            let disk = disk.restart(Restart::power_loss());
-            disk.crash_at(second);
-            drop(Store::open(&disk, options(), Model::default()));
-            disk.crash();
-            let what = format!("crash at I/O {io}, again at {second}");
-            judge(&disk.restart(Restart::power_loss()), &story, &what);
-        }
-    }
+    trial().crash_again((0..ios()).step_by(11), &options());
 }
 
 #[test]
 fn a_failed_flush_or_short_write_at_any_io_leaves_one_of_the_two() {
-    for io in 0..ios() {
-        for fault in [Fault::FailedFlush, Fault::ShortWrite { bytes: 100 }] {
-            let disk = SimulatedDisk::new(seed(io));
-            disk.inject(io, fault);
-            let mut story = Story::default();
-            let _ = run(&disk, &mut story);
-            disk.crash();
-            let what = format!("{fault:?} at I/O {io}");
-            judge(&disk.restart(Restart::power_loss()), &story, &what);
-        }
-    }
+    trial().fail(0..ios());
 }
 
 /// Where the disk fails in the step itself nobody knows which state lasts: the
@@ -423,19 +400,7 @@ fn an_import_without_room_says_so_and_another_one_succeeds() {
 /// The harness sees a device that lies: else the tests above prove nothing.
 #[test]
 fn canary_an_ignored_flush_is_noticed() {
-    let noticed = (0..ios()).any(|io| {
-        let disk = SimulatedDisk::new(seed(io));
-        disk.inject(io, Fault::IgnoredFlush);
-        // Before a later flush makes up for it.
-        disk.crash_at(io + 1);
-        let mut story = Story::default();
-        let _ = run(&disk, &mut story);
-        disk.crash();
-        let disk = disk.restart(Restart::nothing_kept());
-        match Store::open(&disk, options(), Model::default()) {
-            Err(_) => true,
-            Ok(store) => store.recovered.applied_index < story.acknowledged,
-        }
-    });
+    let acknowledged = |disk: &SimulatedDisk| run_until_it_stops(disk).acknowledged;
+    let noticed = ignored_flush_is_noticed(0..ios(), &options(), acknowledged);
     assert!(noticed, "no ignored flush was noticed");
 }

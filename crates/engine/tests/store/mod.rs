@@ -7,6 +7,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+pub mod crashes;
 pub mod model;
 pub mod snapshots;
 
