@@ -28,6 +28,7 @@ mod batch;
 mod commit;
 mod forward;
 mod heard;
+mod hitches;
 mod incoming;
 mod lead;
 mod leases;
@@ -454,36 +455,6 @@ impl Replica {
             self.expire_leases(now);
             self.give_up(now);
         }
-    }
-
-    /// This member leads others.
-    fn has_followers(&self) -> bool {
-        self.leads() && !self.leads_alone()
-    }
-
-    /// Times that a leader's heartbeats came later than they should, since the start.
-    pub fn late_heartbeats(&self) -> u64 {
-        self.late_heartbeats
-    }
-
-    /// Rounds of reads that were repeated because no answer came, since the start.
-    pub fn lost_read_rounds(&self) -> u64 {
-        self.reads.lost_rounds()
-    }
-
-    /// Reads here that were given up, since the start.
-    pub fn reads_given_up(&self) -> u64 {
-        self.reads.given_up()
-    }
-
-    /// This member takes no entries of its leader: its disk is full.
-    pub fn takes_no_entries(&self) -> bool {
-        self.consensus.is_full()
-    }
-
-    /// A snapshot of another member is being taken in.
-    pub fn is_importing(&self) -> bool {
-        self.incoming.is_some()
     }
 
     fn tick_consensus(&mut self, now: Instant) {
