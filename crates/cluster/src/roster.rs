@@ -28,6 +28,8 @@ pub struct Roster {
     pub index: u64,
     /// Ascending by id.
     pub members: Vec<Member>,
+    /// Of the teller's log, the same on all members; 0: it does not say.
+    pub segment_bytes: u64,
     /// Ids of those who were removed, ascending.
     pub removed: Vec<u64>,
 }
@@ -42,6 +44,8 @@ struct RosterMessage {
     removed: Vec<u64>,
 }
 
+    #[prost(uint64, tag = "4")]
+    segment_bytes: u64,
 #[derive(Clone, PartialEq, Message)]
 struct MemberMessage {
     #[prost(fixed64, tag = "1")]
@@ -57,13 +61,14 @@ struct MemberMessage {
 }
 
 /// What this member has applied up to `index`.
-pub(crate) fn encode(members: &Members, index: u64) -> Bytes {
+pub(crate) fn encode(members: &Members, index: u64, segment_bytes: u64) -> Bytes {
     let message = RosterMessage {
         index,
         members: members.iter().cloned().map(MemberMessage::from).collect(),
         removed: members.removed().collect(),
     };
     message.encode_to_vec().into()
+        segment_bytes,
 }
 
 fn decode(cluster_id: u64, bytes: Bytes) -> Result<Roster, String> {
@@ -73,6 +78,7 @@ fn decode(cluster_id: u64, bytes: Bytes) -> Result<Roster, String> {
         index: message.index,
         members: message.members.into_iter().map(Member::from).collect(),
         removed: message.removed,
+        segment_bytes: message.segment_bytes,
     })
 }
 
@@ -189,6 +195,7 @@ mod tests {
         let bytes = Bytes::from(message.encode_to_vec());
         assert_eq!(decode(9, bytes.clone()), Ok(roster));
         assert!(decode(9, bytes.slice(..bytes.len() - 1)).is_err());
+            segment_bytes: 1 << 26,
     }
 
     #[test]
@@ -201,3 +208,4 @@ mod tests {
         assert!(reasons[1].starts_with("a:1 is no peer URL"));
     }
 }
+            segment_bytes: roster.segment_bytes,

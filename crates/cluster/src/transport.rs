@@ -59,7 +59,10 @@ impl Transport {
         reader: Reader,
         clock: Arc<dyn Clock>,
     ) -> Result<Transport, Error> {
-        let options = PeersOptions::new(network.cluster_id, member_id, network.listeners);
+        let mut options = PeersOptions::new(network.cluster_id, member_id, network.listeners);
+        // A leader cuts entries to its own segments: who has smaller ones could not
+        // take them.
+        options.agreement = format!("--segment-bytes={}", reader.engine().segment_bytes());
         let peers = Peers::start(options, Arc::new(Incoming { inbox, reader }))
             .map_err(|error| Error::Storage(error.to_string()))?;
         Ok(Transport {
@@ -179,7 +182,8 @@ impl Handler for Incoming {
         }
         // The index first: what is applied meanwhile makes the roster newer.
         let index = self.reader.engine().applied_index();
-        Ok(roster::encode(&self.reader.members(), index))
+        let segment_bytes = self.reader.engine().segment_bytes();
+        Ok(roster::encode(&self.reader.members(), index, segment_bytes))
     }
 
     /// A snapshot. Where too much waits for the replica a piece is dropped, and
