@@ -154,6 +154,18 @@ async fn a_member_that_is_behind_the_log_comes_back() {
     cluster.comes_to_equal(2).await;
 }
 
+#[tokio::test]
+async fn a_member_that_joins_answers_a_leader_that_it_was_not_told_of() {
+    let mut cluster = forgetful();
+    fill(cluster.node(0), "k").await;
+    let fourth = cluster.add(true).await;
+    let leader = cluster.node(0).status().leader as usize - 1;
+    let other = (0..3).find(|&other| other != leader).unwrap();
+    let node = cluster.start_member_knowing(fourth, &[other]).unwrap();
+    cluster.nodes[fourth] = Some(node);
+    cluster.comes_to_equal(fourth).await;
+}
+
 fn is_told(node: &Node, id: u64) -> Option<()> {
     match node.refuses_writes()? {
         Error::Removed { member } if member == id => Some(()),
