@@ -1,7 +1,9 @@
 //! Commands that a follower was asked for: the leader does them.
 //!
 //! They are sent once. When the leader's answer comes, it waits until this
-//! member has applied what it tells of, so that who asked can read it here.
+//! member has applied what it tells of, so that who asked can read it here. Where
+//! none comes, nobody knows whether the command was carried out: the leader, or the
+//! next one, may commit it yet.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -24,6 +26,13 @@ struct Sent {
 
 /// What is under way to the leader and back.
 #[derive(Debug, Default)]
+impl Sent {
+    /// Without an answer.
+    fn lost(self) -> Answer {
+        Answer::new(self.to, Err(apply::lost()))
+    }
+}
+
 pub(super) struct Forwarded {
     last_number: u64,
     sent: BTreeMap<u64, Sent>,
@@ -56,8 +65,7 @@ impl Forwarded {
     /// All that nobody has answered.
     pub fn take_all(&mut self) -> Vec<Answer> {
         let sent = std::mem::take(&mut self.sent).into_values();
-        sent.map(|sent| Answer::new(sent.to, Err(apply::changed())))
-            .collect()
+        sent.map(Sent::lost).collect()
     }
 
     /// Those whose patience has ended.
@@ -65,7 +73,7 @@ impl Forwarded {
         let late = |(&number, sent): (&u64, &Sent)| (now >= sent.deadline).then_some(number);
         let late: Vec<u64> = self.sent.iter().filter_map(late).collect();
         let late = late.iter().filter_map(|number| self.sent.remove(number));
-        let late = late.map(|sent| Answer::new(sent.to, Err(apply::changed())));
+        let late = late.map(Sent::lost);
         let mut late: Vec<Answer> = late.collect();
         let unseen = self
             .waiting

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use raft::eraftpb::Message;
 use revisions::Import;
 
-use super::{Answer, Replica, lead};
+use super::{Answer, Replica, apply, lead};
 use crate::Error;
 use crate::peer_message::PeerMessage;
 use crate::raft::restore::Judgement;
@@ -209,8 +209,7 @@ impl Replica {
         );
         let sealed = std::mem::take(&mut self.sealed);
         let answers: Vec<Answer> = sealed.into_iter().flat_map(|it| it.answers).collect();
-        let lost = Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into());
-        self.fail_answers(answers, &lost);
+        self.fail_answers(answers, &apply::lost());
         self.release_forwarded(index);
     }
 }
