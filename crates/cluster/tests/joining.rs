@@ -12,9 +12,9 @@ use cluster::{Error, Node};
 use environment::Clock;
 use environment::real::RealClock;
 use etcd_api::etcdserverpb::{MemberPromoteRequest, MemberRemoveRequest};
-use revisions::Command;
+use revisions::{Command, Response};
 
-use meeting::{Cluster, get, poll, put, put_surely, surely};
+use meeting::{Cluster, get, in_time, poll, put, put_surely, surely};
 
 /// A snapshot of several pieces: so many values of so many bytes.
 const VALUES: usize = 200;
@@ -199,6 +199,22 @@ async fn a_removed_member_is_told() {
     remove(&cluster, 0, 2).await;
     poll("its removal", || is_told(cluster.node(2), 3)).await;
     put_surely(cluster.node(0), "k", "without it").await;
+}
+
+#[tokio::test]
+async fn a_follower_that_is_asked_to_remove_itself_says_that_it_is_done() {
+    let cluster = Cluster::start_with_patience();
+    put_surely(cluster.node(2), "k", "v").await;
+    let id = cluster.members[2].id;
+    let remove = Command::MemberRemove(MemberRemoveRequest { id });
+    let answer = in_time(cluster.node(2).execute(remove)).await.unwrap();
+    let Response::MemberRemove(left) = answer else {
+        panic!("{answer:?}");
+    };
+    let left: Vec<u64> = left.members.iter().map(|member| member.id).collect();
+    assert_eq!(left, [1, 2]);
+    poll("its removal", || is_told(cluster.node(2), id)).await;
+    put_surely(cluster.node(1), "k", "without it").await;
 }
 
 #[tokio::test]

@@ -21,11 +21,11 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug)]
 struct Sent {
     to: Asker,
+    /// It is for the removal of this member.
+    removes_itself: bool,
     deadline: Instant,
 }
 
-/// What is under way to the leader and back.
-#[derive(Debug, Default)]
 impl Sent {
     /// Without an answer.
     fn lost(self) -> Answer {
@@ -33,6 +33,8 @@ impl Sent {
     }
 }
 
+/// What is under way to the leader and back.
+#[derive(Debug, Default)]
 pub(super) struct Forwarded {
     last_number: u64,
     sent: BTreeMap<u64, Sent>,
@@ -50,9 +52,9 @@ impl Forwarded {
         }
     }
 
-    fn add(&mut self, to: Asker, deadline: Instant) -> u64 {
+    fn add(&mut self, sent: Sent) -> u64 {
         self.last_number += 1;
-        self.sent.insert(self.last_number, Sent { to, deadline });
+        self.sent.insert(self.last_number, sent);
         self.last_number
     }
 
@@ -80,6 +82,12 @@ impl Forwarded {
             .extract_if(.., |(_, deadline)| now >= *deadline);
         late.extend(unseen.map(|(answer, _)| answer));
         late
+    }
+
+    /// Who has asked for the removal of this member, and has no answer.
+    pub fn take_own_removals(&mut self) -> Vec<Asker> {
+        let all = self.sent.extract_if(.., |_, sent| sent.removes_itself);
+        all.map(|(_, sent)| sent.to).collect()
     }
 
     /// Answers whose entry is not applied here, for the end of this member.
@@ -121,7 +129,11 @@ impl Held {
 impl Replica {
     pub(super) fn forward(&mut self, command: &Command, to: Asker) {
         let deadline = self.clock.now() + self.patience;
-        let number = self.forwarded.add(to, deadline);
+        let number = self.forwarded.add(Sent {
+            to,
+            removes_itself: self.removes_itself(command),
+            deadline,
+        });
         let message = PeerMessage::Command {
             number,
             command: command.clone(),
