@@ -46,6 +46,9 @@ pub struct Status {
     /// The power failed, and this member may lack what it had acknowledged: it does
     /// not vote until it has it back.
     pub returning: bool,
+    /// The disk is full: the leader's entries are not taken, and writes that come here
+    /// are refused.
+    pub full: bool,
 }
 
 /// Who leads in which term, as far as a member knows.
@@ -311,6 +314,7 @@ impl Node {
             leader_changes: progress.leader_changes.load(Ordering::Relaxed),
             leases_expired: progress.leases_expired.load(Ordering::Relaxed),
             returning: progress.returning.load(Ordering::Relaxed),
+            full: progress.full.load(Ordering::Relaxed),
         }
     }
 

@@ -36,6 +36,8 @@ pub(crate) struct Progress {
     pub(crate) leases_expired: AtomicU64,
     /// This member may lack what it has acknowledged.
     pub(crate) returning: AtomicBool,
+    /// No entry is taken: the disk is full.
+    pub(crate) full: AtomicBool,
     /// This member leads and nobody else votes: what it has applied is all
     /// there is, and a read need not ask anyone.
     pub(crate) alone: AtomicBool,
@@ -302,6 +304,7 @@ impl Pump {
             .leases_expired
             .store(replica.leases_expired(), order);
         progress.returning.store(replica.is_returning(), order);
+        progress.full.store(replica.is_full(), order);
         // Ordered with what it promises: everything applied before is seen.
         progress
             .alone
