@@ -128,13 +128,17 @@ async fn a_follower_on_a_full_disk_takes_no_entries_and_goes_on_when_there_is_ro
     for number in 0..100 {
         meeting::put_surely(cluster.node(0), &format!("k{number}"), &value).await;
     }
+    meeting::poll("a full disk", || {
+        cluster.node(2).status().full.then_some(())
+    })
+    .await;
     let behind = cluster.node(2).status().applied_index;
     assert!(
         behind < cluster.node(0).status().applied_index,
         "it is full"
     );
     assert!(cluster.node(2).refuses_writes().is_none(), "and unharmed");
-    assert!(cluster.node(2).status().full && !cluster.node(0).status().full);
+    assert!(!cluster.node(0).status().full);
     // Nobody waits for what it would never see.
     let refused = meeting::in_time(cluster.node(2).execute(put(0))).await;
     let refused = refused.unwrap_err();
@@ -142,7 +146,7 @@ async fn a_follower_on_a_full_disk_takes_no_entries_and_goes_on_when_there_is_ro
     assert_eq!(refused.to_string(), expected.to_string());
     SMALL.set_capacity(64 << 20);
     cluster.comes_to_equal(2).await;
-    assert!(!cluster.node(2).status().full);
+    meeting::poll("room", || (!cluster.node(2).status().full).then_some(())).await;
     meeting::put_surely(cluster.node(2), "here", "v").await;
     // Its vote counts as before.
     cluster.stop(1);
@@ -166,7 +170,10 @@ async fn a_follower_without_room_for_a_snapshot_takes_it_when_there_is_some() {
     for number in 0..150 {
         meeting::put_surely(cluster.node(0), &format!("k{number}"), &value).await;
     }
-    assert!(cluster.node(2).status().full);
+    meeting::poll("a full disk", || {
+        cluster.node(2).status().full.then_some(())
+    })
+    .await;
     SMALLER.set_capacity(128 << 20);
     cluster.comes_to_equal(2).await;
     meeting::poll("room", || (!cluster.node(2).status().full).then_some(())).await;
