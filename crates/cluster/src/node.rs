@@ -53,10 +53,11 @@ pub struct Status {
     pub lost_read_rounds: u64,
     /// Reads that were given up because nobody confirmed them, since the start.
     pub reads_given_up: u64,
-    /// There is no room for the leader's entries: this member falls behind.
-    pub takes_no_entries: bool,
     /// A snapshot of another member is being taken in.
     pub importing: bool,
+    /// The disk is full: the leader's entries are not taken, and writes that come here
+    /// are refused.
+    pub full: bool,
 }
 
 /// Who leads in which term, as far as a member knows.
@@ -331,8 +332,8 @@ impl Node {
             late_heartbeats: progress.late_heartbeats.load(Ordering::Relaxed),
             lost_read_rounds: progress.lost_read_rounds.load(Ordering::Relaxed),
             reads_given_up: progress.reads_given_up.load(Ordering::Relaxed),
-            takes_no_entries: progress.takes_no_entries.load(Ordering::Relaxed),
             importing: progress.importing.load(Ordering::Relaxed),
+            full: progress.full.load(Ordering::Relaxed),
         }
     }
 

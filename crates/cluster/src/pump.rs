@@ -42,8 +42,9 @@ pub(crate) struct Progress {
     pub(crate) late_heartbeats: AtomicU64,
     pub(crate) lost_read_rounds: AtomicU64,
     pub(crate) reads_given_up: AtomicU64,
-    pub(crate) takes_no_entries: AtomicBool,
     pub(crate) importing: AtomicBool,
+    /// No entry is taken: the disk is full.
+    pub(crate) full: AtomicBool,
     /// This member leads and nobody else votes: what it has applied is all
     /// there is, and a read need not ask anyone.
     pub(crate) alone: AtomicBool,
@@ -307,6 +308,7 @@ impl Pump {
             .store(replica.leases_expired(), order);
         progress.returning.store(replica.is_returning(), order);
         self.publish_hitches();
+        progress.full.store(replica.is_full(), order);
         // Ordered with what it promises: everything applied before is seen.
         progress
             .alone
@@ -336,8 +338,6 @@ impl Pump {
         ] {
             to.store(number, order);
         }
-        let full = replica.takes_no_entries();
-        progress.takes_no_entries.store(full, order);
         progress.importing.store(replica.is_importing(), order);
     }
 

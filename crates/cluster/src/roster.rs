@@ -16,6 +16,8 @@ use tokio::task::JoinSet;
 
 /// The kind of question; the question itself is empty.
 pub(crate) const QUESTION: u8 = 1;
+/// Of whoever asks.
+const THREAD: &str = "introduction";
 /// A cluster of a thousand members would not fill it.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
@@ -26,6 +28,8 @@ pub struct Roster {
     pub cluster_id: u64,
     /// What the teller had applied: a larger index is a newer roster.
     pub index: u64,
+    /// Of the teller's log, the same on all members; 0: it does not say.
+    pub segment_bytes: u64,
     /// Ascending by id.
     pub members: Vec<Member>,
     /// Ids of those who were removed, ascending.
@@ -40,6 +44,8 @@ struct RosterMessage {
     members: Vec<MemberMessage>,
     #[prost(fixed64, repeated, tag = "3")]
     removed: Vec<u64>,
+    #[prost(uint64, tag = "4")]
+    segment_bytes: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -57,11 +63,12 @@ struct MemberMessage {
 }
 
 /// What this member has applied up to `index`.
-pub(crate) fn encode(members: &Members, index: u64) -> Bytes {
+pub(crate) fn encode(members: &Members, index: u64, segment_bytes: u64) -> Bytes {
     let message = RosterMessage {
         index,
         members: members.iter().cloned().map(MemberMessage::from).collect(),
         removed: members.removed().collect(),
+        segment_bytes,
     };
     message.encode_to_vec().into()
 }
@@ -71,6 +78,7 @@ fn decode(cluster_id: u64, bytes: Bytes) -> Result<Roster, String> {
     Ok(Roster {
         cluster_id,
         index: message.index,
+        segment_bytes: message.segment_bytes,
         members: message.members.into_iter().map(Member::from).collect(),
         removed: message.removed,
     })
@@ -113,16 +121,34 @@ impl Roster {
         peer_urls: Vec<String>,
         patience: Duration,
     ) -> io::Result<(Vec<Roster>, Vec<String>)> {
-        let asking = threads::spawn("introduction", move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            let answers = runtime.block_on(Roster::ask_all(&peer_urls, patience));
-            // A name that is still being looked up keeps nobody waiting.
-            runtime.shutdown_background();
-            Ok(answers)
-        })?;
+        let asking = threads::spawn(THREAD, move || Roster::ask_here(&peer_urls, patience))?;
         asking.join().expect("asking does not panic")
+    }
+
+    /// The same without waiting: `then` is given the rosters, on that thread.
+    pub(crate) fn ask_aside(
+        peer_urls: Vec<String>,
+        patience: Duration,
+        then: impl FnOnce(Vec<Roster>) + Send + 'static,
+    ) -> io::Result<()> {
+        let asking = move || {
+            let asked = Roster::ask_here(&peer_urls, patience);
+            then(asked.map_or_else(|_| Vec::new(), |(rosters, _)| rosters));
+        };
+        threads::spawn(THREAD, asking).map(drop)
+    }
+
+    fn ask_here(
+        peer_urls: &[String],
+        patience: Duration,
+    ) -> io::Result<(Vec<Roster>, Vec<String>)> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let answers = runtime.block_on(Roster::ask_all(peer_urls, patience));
+        // A name that is still being looked up keeps nobody waiting.
+        runtime.shutdown_background();
+        Ok(answers)
     }
 
     async fn ask_all(peer_urls: &[String], patience: Duration) -> (Vec<Roster>, Vec<String>) {
@@ -169,6 +195,7 @@ mod tests {
         let roster = Roster {
             cluster_id: 9,
             index: 1 << 40,
+            segment_bytes: 1 << 26,
             members: vec![
                 Member {
                     id: u64::MAX,
@@ -185,6 +212,7 @@ mod tests {
             index: roster.index,
             members: roster.members.iter().cloned().map(Into::into).collect(),
             removed: roster.removed.clone(),
+            segment_bytes: roster.segment_bytes,
         };
         let bytes = Bytes::from(message.encode_to_vec());
         assert_eq!(decode(9, bytes.clone()), Ok(roster));

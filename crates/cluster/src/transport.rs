@@ -1,15 +1,15 @@
 //! Members' messages over the connections of the crate `peers`.
 
-use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use environment::{Clock, Instant};
 use peers::{BoxFuture, Dropped, Handler, Lane, LinkError, Peers, PeersOptions, Refusal, Stream};
 use revisions::{Member, Members, Reader};
 
+use crate::acquaintances::Acquaintances;
 use crate::inbox::Inbox;
 use crate::snapshot::{Couriers, courier};
 use crate::{Error, Outbox, PeerMessage, Sender, roster};
@@ -22,8 +22,8 @@ pub struct Network {
     /// Bound sockets, for the other members.
     pub listeners: Vec<TcpListener>,
     /// Members, with their ids and peer URLs, that a member talks to before it
-    /// knows that it belongs to the cluster: one that joins cannot answer anybody
-    /// else. Of no use to others.
+    /// knows that it belongs to the cluster. When somebody else speaks to it, they are
+    /// asked who that is. Of no use to others.
     pub contacts: Vec<Member>,
 }
 
@@ -43,9 +43,7 @@ pub(crate) struct Transport {
     peers: Peers,
     couriers: Couriers,
     member_id: u64,
-    contacts: Vec<Member>,
-    /// Whom the connections know.
-    known: Mutex<BTreeSet<u64>>,
+    acquaintances: Arc<Acquaintances>,
     /// Whether this member is one, as the newest members that were set say.
     is_learner: AtomicBool,
 }
@@ -55,7 +53,7 @@ impl std::fmt::Debug for Transport {
         formatter
             .debug_struct("Transport")
             .field("member_id", &self.member_id)
-            .field("known", &self.known)
+            .field("acquaintances", &self.acquaintances)
             .finish_non_exhaustive()
     }
 }
@@ -70,15 +68,28 @@ impl Transport {
         reader: Reader,
         clock: Arc<dyn Clock>,
     ) -> Result<Transport, Error> {
-        let options = PeersOptions::new(network.cluster_id, member_id, network.listeners);
-        let peers = Peers::start(options, Arc::new(Incoming { inbox, reader }))
+        let mut options = PeersOptions::new(network.cluster_id, member_id, network.listeners);
+        // A leader cuts entries to its own segments: who has smaller ones could not
+        // take them.
+        options.agreement = format!("--segment-bytes={}", reader.engine().segment_bytes());
+        let incoming = Arc::new(Incoming {
+            inbox,
+            reader,
+            acquaintances: OnceLock::new(),
+        });
+        let peers = Peers::start(options, Arc::clone(&incoming) as Arc<dyn Handler>)
             .map_err(|error| Error::Storage(error.to_string()))?;
+        let ids = (network.cluster_id, member_id);
+        let acquaintances =
+            Acquaintances::new(peers.clone(), ids, network.contacts, Arc::clone(&clock));
+        let acquaintances = Arc::new(acquaintances);
+        let met = incoming.acquaintances.set(Arc::downgrade(&acquaintances));
+        met.expect("this is the only place that sets it");
         Ok(Transport {
             couriers: Couriers::new(peers.clone(), clock),
             peers,
             member_id,
-            contacts: network.contacts,
-            known: Mutex::default(),
+            acquaintances,
             is_learner: AtomicBool::default(),
         })
     }
@@ -134,25 +145,7 @@ impl Outbox for Transport {
         let own = members.get(self.member_id);
         let is_learner = own.is_some_and(|member| member.is_learner);
         self.is_learner.store(is_learner, Ordering::Relaxed);
-        let belongs = members.get(self.member_id).is_some();
-        let contacts = self.contacts.iter().filter(|_| !belongs);
-        let contacts = contacts.filter(|contact| !members.is_removed(contact.id));
-        let others = contacts.chain(members.iter());
-        let others = others.filter(|member| member.id != self.member_id);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut present = BTreeSet::new();
-        for member in others {
-            present.insert(member.id);
-            let addresses = member.peer_urls.iter().filter_map(|url| address(url));
-            if let Err(error) = self.peers.set_member(member.id, addresses.collect()) {
-                tracing::warn!(member = format!("{:x}", member.id), %error, "no way to a member");
-            }
-        }
-        for gone in known.difference(&present) {
-            self.peers.remove_member(*gone);
-            self.peers.turn_away(*gone);
-        }
-        *known = present;
+        self.acquaintances.set_members(members);
     }
 
     fn carry(&self, snapshot: Sender) {
@@ -171,6 +164,8 @@ pub(crate) fn address(url: &str) -> Option<String> {
 struct Incoming {
     inbox: Arc<Inbox>,
     reader: Reader,
+    /// They own the connections, which own this.
+    acquaintances: OnceLock<Weak<Acquaintances>>,
 }
 
 impl Incoming {
@@ -187,6 +182,9 @@ impl Incoming {
 
 impl Handler for Incoming {
     fn message(&self, from: u64, _lane: Lane, kind: u8, payload: Bytes) {
+        if let Some(acquaintances) = self.acquaintances.get().and_then(Weak::upgrade) {
+            acquaintances.meet(from);
+        }
         Incoming::take(&self.inbox, from, kind, payload);
     }
 
@@ -201,7 +199,8 @@ impl Handler for Incoming {
         }
         // The index first: what is applied meanwhile makes the roster newer.
         let index = self.reader.engine().applied_index();
-        Ok(roster::encode(&self.reader.members(), index))
+        let segment_bytes = self.reader.engine().segment_bytes();
+        Ok(roster::encode(&self.reader.members(), index, segment_bytes))
     }
 
     /// A snapshot. Where too much waits for the replica a piece is dropped, and

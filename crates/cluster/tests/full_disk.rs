@@ -128,17 +128,54 @@ async fn a_follower_on_a_full_disk_takes_no_entries_and_goes_on_when_there_is_ro
     for number in 0..100 {
         meeting::put_surely(cluster.node(0), &format!("k{number}"), &value).await;
     }
+    meeting::poll("a full disk", || {
+        cluster.node(2).status().full.then_some(())
+    })
+    .await;
     let behind = cluster.node(2).status().applied_index;
     assert!(
         behind < cluster.node(0).status().applied_index,
         "it is full"
     );
     assert!(cluster.node(2).refuses_writes().is_none(), "and unharmed");
-    assert!(cluster.node(2).status().takes_no_entries);
+    assert!(!cluster.node(0).status().full);
+    // Nobody waits for what it would never see.
+    let refused = meeting::in_time(cluster.node(2).execute(put(0))).await;
+    let refused = refused.unwrap_err();
+    let expected = Error::Refused(etcd_api::Error::NoSpace.into());
+    assert_eq!(refused.to_string(), expected.to_string());
     SMALL.set_capacity(64 << 20);
     cluster.comes_to_equal(2).await;
-    assert!(!cluster.node(2).status().takes_no_entries);
+    meeting::poll("room", || (!cluster.node(2).status().full).then_some(())).await;
+    meeting::put_surely(cluster.node(2), "here", "v").await;
     // Its vote counts as before.
     cluster.stop(1);
     meeting::put_surely(cluster.node(0), "after", "v").await;
+}
+
+/// The same of another test.
+static SMALLER: LazyLock<SimulatedDisk> = LazyLock::new(|| SimulatedDisk::new(4));
+
+#[tokio::test]
+async fn a_follower_without_room_for_a_snapshot_takes_it_when_there_is_some() {
+    SMALLER.set_capacity(6 << 20);
+    let cluster = meeting::Cluster::start_with(|options| {
+        options.entries_kept_max = 5;
+        if options.machine.member_id == 3 {
+            options.disk = Arc::new(SMALLER.clone());
+            options.election_timeout = Duration::from_secs(3600);
+        }
+    });
+    let value = "v".repeat(100_000);
+    for number in 0..150 {
+        meeting::put_surely(cluster.node(0), &format!("k{number}"), &value).await;
+    }
+    meeting::poll("a full disk", || {
+        cluster.node(2).status().full.then_some(())
+    })
+    .await;
+    SMALLER.set_capacity(128 << 20);
+    cluster.comes_to_equal(2).await;
+    meeting::poll("room", || (!cluster.node(2).status().full).then_some(())).await;
+    meeting::put_surely(cluster.node(2), "after", "v").await;
 }

@@ -12,9 +12,9 @@ use cluster::{Error, Node};
 use environment::Clock;
 use environment::real::RealClock;
 use etcd_api::etcdserverpb::{MemberPromoteRequest, MemberRemoveRequest};
-use revisions::Command;
+use revisions::{Command, Response};
 
-use meeting::{Cluster, get, poll, put, put_surely, surely};
+use meeting::{Cluster, get, in_time, poll, put, put_surely, surely};
 
 /// A snapshot of several pieces: so many values of so many bytes.
 const VALUES: usize = 200;
@@ -154,6 +154,18 @@ async fn a_member_that_is_behind_the_log_comes_back() {
     cluster.comes_to_equal(2).await;
 }
 
+#[tokio::test]
+async fn a_member_that_joins_answers_a_leader_that_it_was_not_told_of() {
+    let mut cluster = forgetful();
+    fill(cluster.node(0), "k").await;
+    let fourth = cluster.add(true).await;
+    let leader = cluster.node(0).status().leader as usize - 1;
+    let other = (0..3).find(|&other| other != leader).unwrap();
+    let node = cluster.start_member_knowing(fourth, &[other]).unwrap();
+    cluster.nodes[fourth] = Some(node);
+    cluster.comes_to_equal(fourth).await;
+}
+
 fn is_told(node: &Node, id: u64) -> Option<()> {
     match node.refuses_writes()? {
         Error::Removed { member } if member == id => Some(()),
@@ -187,6 +199,22 @@ async fn a_removed_member_is_told() {
     remove(&cluster, 0, 2).await;
     poll("its removal", || is_told(cluster.node(2), 3)).await;
     put_surely(cluster.node(0), "k", "without it").await;
+}
+
+#[tokio::test]
+async fn a_follower_that_is_asked_to_remove_itself_says_that_it_is_done() {
+    let cluster = Cluster::start_with_patience();
+    put_surely(cluster.node(2), "k", "v").await;
+    let id = cluster.members[2].id;
+    let remove = Command::MemberRemove(MemberRemoveRequest { id });
+    let answer = in_time(cluster.node(2).execute(remove)).await.unwrap();
+    let Response::MemberRemove(left) = answer else {
+        panic!("{answer:?}");
+    };
+    let left: Vec<u64> = left.members.iter().map(|member| member.id).collect();
+    assert_eq!(left, [1, 2]);
+    poll("its removal", || is_told(cluster.node(2), id)).await;
+    put_surely(cluster.node(1), "k", "without it").await;
 }
 
 #[tokio::test]

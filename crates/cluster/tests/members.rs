@@ -221,3 +221,22 @@ async fn poll<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let found = tokio::time::timeout(Duration::from_secs(60), found).await;
     found.expect("it comes to that")
 }
+
+#[tokio::test]
+async fn a_founder_with_other_segments_is_no_part_of_the_cluster() {
+    let cluster = Cluster::start_with(|options| {
+        if options.machine.member_id == 3 {
+            options.machine.engine.segment_bytes = 2 << 20;
+        }
+    });
+    for round in 0..50 {
+        put_surely(cluster.node(0), "k", &round.to_string()).await;
+        put_surely(cluster.node(1), "k", &round.to_string()).await;
+    }
+    let told = cluster.node(2).status();
+    let revision = cluster.node(2).reader().revision();
+    assert_eq!((told.leader, revision), (0, 1), "{told:?}");
+    for other in 0..2 {
+        assert_eq!(cluster.node(other).connected_since(3), None);
+    }
+}

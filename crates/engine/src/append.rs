@@ -109,6 +109,11 @@ impl KeyChange {
 }
 
 impl Engine {
+    /// Bytes of a log segment, as the directory began.
+    pub fn segment_bytes(&self) -> u64 {
+        self.0.log.segment_bytes()
+    }
+
     /// Bytes that all changes of one batch may take in the log, deletions
     /// included: a batch is one frame, and a frame lies in one segment.
     pub fn batch_log_bytes_max(&self) -> u64 {

@@ -48,7 +48,9 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, permit: OwnedSemaphorePerm
         Ok(Err(error)) => return turn_away(&shared, socket, error).await,
         Err(_) => return,
     };
-    if let Err((refusal, text)) = greet::judge(&hello, shared.identity) {
+    let judged = greet::judge(&hello, shared.identity);
+    let judged = judged.and_then(|()| greet::compare(&hello, shared.identity, &shared.agreement));
+    if let Err((refusal, text)) = judged {
         return refuse(&shared, socket, refusal, text).await;
     }
     if shared.handler.is_removed(hello.sender) {

@@ -61,6 +61,7 @@ async fn dial_one(
         sender: shared.identity.member,
         receiver: member,
         release: shared.release.clone(),
+        agreement: shared.agreement.clone(),
     };
     let greeting = timeout(
         limits.greeting_timeout,

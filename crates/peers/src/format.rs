@@ -33,7 +33,7 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 12;
 pub(crate) const NUMBER_BYTES: usize = 8;
 /// Longest release text: its length is one byte.
 pub(crate) const RELEASE_BYTES_MAX: usize = 255;
-/// Longest refusal text: a greeting must stay small.
+/// Longest refusal text, and longest agreement: a greeting must stay small.
 pub(crate) const REASON_BYTES_MAX: usize = 1024;
 
 /// What a frame is to its lane.
@@ -61,12 +61,12 @@ pub(crate) mod role {
 ///   8  2  version
 ///  10  1  lane
 ///  11  1  bytes of the release text
-///  12  2  zero
+///  12  2  bytes of the agreement
 ///  14  2  zero
 ///  16  8  cluster id
 ///  24  8  id of the sender
 ///  32  8  id of the member that the sender expects here
-///  40     release text, UTF-8
+///  40     release text, then the agreement, UTF-8
 ///      4  CRC of everything before
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,8 @@ pub(crate) struct Hello {
     pub sender: u64,
     pub receiver: u64,
     pub release: String,
+    /// See [`crate::PeersOptions::agreement`].
+    pub agreement: String,
 }
 
 /// The listener's answer.
@@ -122,22 +124,25 @@ pub(crate) fn greeting_bytes(head: &[u8; GREETING_BYTES]) -> usize {
 
 impl Hello {
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = head(self.lane.number(), &self.release, "");
+        let mut bytes = head(self.lane.number(), &self.release, &self.agreement);
         put_u64(&mut bytes, 16, self.cluster);
         put_u64(&mut bytes, 24, self.sender);
         put_u64(&mut bytes, 32, self.receiver);
-        close(bytes, &self.release, "")
+        close(bytes, &self.release, &self.agreement)
     }
 
     /// Reads a whole greeting whose magic has been seen.
     pub fn decode(bytes: &[u8]) -> Result<Hello, Unreadable> {
-        let (release, _) = texts(bytes)?;
+        let (release, agreement) = texts(bytes)?;
+        // No member says more.
+        let agreement = prefix(&agreement, REASON_BYTES_MAX).to_owned();
         Ok(Hello {
             lane: Lane::of_number(bytes[10]).ok_or(Unreadable::Lane(bytes[10]))?,
             cluster: get_u64(bytes, 16),
             sender: get_u64(bytes, 24),
             receiver: get_u64(bytes, 32),
             release,
+            agreement,
         })
     }
 }
@@ -189,7 +194,7 @@ fn close(mut bytes: Vec<u8>, release: &str, reason: &str) -> Vec<u8> {
     bytes
 }
 
-/// Release and reason of a greeting whose version and checksum are in order.
+/// The two texts of a greeting whose version and checksum are in order.
 fn texts(bytes: &[u8]) -> Result<(String, String), Unreadable> {
     let head: &[u8; GREETING_BYTES] = bytes.first_chunk().ok_or(Unreadable::Damaged)?;
     match get_u16(head, 8) {

@@ -103,6 +103,21 @@ pub(crate) fn judge(hello: &Hello, us: Identity) -> Result<(), (Refusal, String)
     Ok(())
 }
 
+/// Whether the member was begun as this one was.
+pub(crate) fn compare(hello: &Hello, us: Identity, ours: &str) -> Result<(), (Refusal, String)> {
+    let theirs = hello.agreement.as_str();
+    if hello.lane == Lane::Inquiry || theirs.is_empty() || ours.is_empty() || theirs == ours {
+        return Ok(());
+    }
+    let text = format!(
+        "member {:016x} was begun with {theirs}, this member {:016x} with {ours}, and all \
+         members need the same; start the one that is new with the flag of the others, in an \
+         empty directory",
+        hello.sender, us.member
+    );
+    Err((Refusal::Agreement, text))
+}
+
 /// What a member is told that was removed.
 pub(crate) fn removed(sender: u64) -> String {
     format!(

@@ -73,6 +73,7 @@ async fn exchange(
         sender: 0,
         receiver: 0,
         release: env!("CARGO_PKG_VERSION").to_owned(),
+        agreement: String::new(),
     };
     let welcome = greet::introduce(&mut socket, &hello).await;
     let welcome = welcome.map_err(|error| no_welcome(address, error))?;

@@ -69,6 +69,9 @@ pub enum Refusal {
     Damaged,
     /// The sender was removed from the cluster: it will never be let in again.
     Removed,
+    /// It was begun otherwise than the members agreed, see
+    /// [`crate::PeersOptions::agreement`].
+    Agreement,
     /// A reason that this release does not know; its text tells.
     Other(u8),
 }
@@ -82,6 +85,7 @@ impl Refusal {
             Refusal::Lane => 4,
             Refusal::Damaged => 5,
             Refusal::Removed => 6,
+            Refusal::Agreement => 7,
             Refusal::Other(number) => number,
         }
     }
@@ -95,6 +99,7 @@ impl Refusal {
             4 => Refusal::Lane,
             5 => Refusal::Damaged,
             6 => Refusal::Removed,
+            7 => Refusal::Agreement,
             number => Refusal::Other(number),
         }
     }

@@ -8,7 +8,7 @@ use environment::Clock;
 use environment::real::RealClock;
 
 use crate::StartError;
-use crate::format::{NUMBER_BYTES, RELEASE_BYTES_MAX};
+use crate::format::{NUMBER_BYTES, REASON_BYTES_MAX, RELEASE_BYTES_MAX};
 
 /// How [`crate::Peers`] is started.
 #[derive(Debug)]
@@ -22,6 +22,10 @@ pub struct PeersOptions {
     pub listen: Vec<TcpListener>,
     /// Our release, for other members' messages and status; at most 255 bytes.
     pub release: String,
+    /// What all members must have in common, in words for people such as
+    /// `--size=5`; at most 1,024 bytes. Who says something else is refused; who says
+    /// nothing agrees with everyone.
+    pub agreement: String,
     /// Bounds of memory and time.
     pub limits: Limits,
     /// Ages of messages and times in the status.
@@ -36,6 +40,7 @@ impl PeersOptions {
             member_id,
             listen,
             release: env!("CARGO_PKG_VERSION").to_owned(),
+            agreement: String::new(),
             limits: Limits::default(),
             clock: Arc::new(RealClock),
         }
@@ -48,6 +53,10 @@ impl PeersOptions {
                 bytes: self.release.len(),
                 bytes_max: RELEASE_BYTES_MAX,
             });
+        }
+        if self.agreement.len() > REASON_BYTES_MAX {
+            let text = format!("an agreement has {REASON_BYTES_MAX} bytes at most");
+            return Err(StartError::Limits(text));
         }
         self.limits.check().map_err(StartError::Limits)
     }

@@ -58,6 +58,7 @@ impl Peers {
                 member: options.member_id,
             },
             release: options.release,
+            agreement: options.agreement,
             limits: options.limits,
             clock: options.clock,
             handler,

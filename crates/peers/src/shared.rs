@@ -17,6 +17,7 @@ use crate::{Handler, Lane, Limits};
 pub(crate) struct Shared {
     pub identity: Identity,
     pub release: String,
+    pub agreement: String,
     pub limits: Limits,
     pub clock: Arc<dyn Clock>,
     pub handler: Arc<dyn Handler>,
@@ -48,6 +49,7 @@ pub(crate) struct Table {
 pub(crate) struct Given {
     pub identity: Identity,
     pub release: String,
+    pub agreement: String,
     pub limits: Limits,
     pub clock: Arc<dyn Clock>,
     pub handler: Arc<dyn Handler>,
@@ -58,6 +60,7 @@ impl Shared {
         Shared {
             identity: given.identity,
             release: given.release,
+            agreement: given.agreement,
             greetings: Arc::new(Semaphore::new(given.limits.greetings_max)),
             limits: given.limits,
             clock: given.clock,

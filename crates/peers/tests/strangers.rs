@@ -57,6 +57,31 @@ fn a_wrong_address_leads_to_the_name_of_who_is_there() {
 }
 
 #[test]
+fn a_member_that_was_begun_otherwise_is_told_both_agreements() {
+    let agreed = |id, agreement: &str| {
+        let mut options = support::options(id);
+        options.0.agreement = agreement.to_owned();
+        start(options)
+    };
+    let (one, two) = (agreed(1, "--size=5"), agreed(2, "--size=6"));
+    one.knows(2, &two);
+    let (refusal, text) = refusal(&one);
+    assert_eq!(refusal, Refusal::Agreement);
+    assert_eq!(
+        text,
+        "member 0000000000000001 was begun with --size=5, this member 0000000000000002 with \
+         --size=6, and all members need the same; start the one that is new with the flag of \
+         the others, in an empty directory"
+    );
+    // Who says nothing agrees with everyone, and so do those who say the same.
+    for (dialer, listener) in [("", "--size=5"), ("--size=5", ""), ("--size=5", "--size=5")] {
+        let (one, two) = (agreed(1, dialer), agreed(2, listener));
+        one.knows(2, &two);
+        one.events.connected(Lane::Bulk);
+    }
+}
+
+#[test]
 fn a_member_that_meets_its_own_id_is_told() {
     let two = member(2);
     let mut socket = TcpStream::connect(&two.address).unwrap();

@@ -73,6 +73,33 @@ pub enum Error {
         /// The member.
         member: u64,
     },
+    /// It would wait for others that are somewhere else.
+    #[error(
+        "the members at the addresses of --initial-cluster run already, as cluster {running:x} \
+         ({members}), and these flags begin cluster {described:x}: to join that cluster, add \
+         this member there (etcdctl member add) and start it with \
+         --initial-cluster-state=existing; if it is one of those that began it, write their \
+         --initial-cluster and --initial-cluster-token"
+    )]
+    OtherCluster {
+        /// What the flags describe.
+        described: u64,
+        /// Who is there.
+        running: u64,
+        /// The members of that.
+        members: String,
+    },
+    /// It could not take what another one writes.
+    #[error(
+        "the other members have segments of {theirs} bytes and --segment-bytes is {ours}, but \
+         it has to be the same on all members: start it with --segment-bytes={theirs}"
+    )]
+    OtherSegments {
+        /// What the flag says.
+        ours: u64,
+        /// What the others have.
+        theirs: u64,
+    },
     /// A member that has joined, and ended before it was told anything.
     #[error(
         "the member {member:x} has joined its cluster and has received nothing yet: start it with \

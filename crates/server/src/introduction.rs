@@ -8,7 +8,9 @@
 //! A member that has lost its directory must not begin anew under its old name:
 //! it would vote again where it has voted, and forget what it has acknowledged.
 //! Its own flags look as they did on its first day, so only the others can tell.
-//! When nobody answers, all begin together.
+//! When nobody answers, all begin together. Who answers must be of the cluster that
+//! the flags describe, and have segments of the size that they say: both are settled
+//! when a directory begins.
 //!
 //! The rules of joining are etcd's: `--initial-cluster` lists everybody, the
 //! newcomer included, with the peer URLs that the cluster knows.
@@ -53,11 +55,14 @@ pub(crate) fn introduce(config: &Config, holds_data: bool) -> Result<Introduced,
         let (rosters, reasons) = ask(config, JOIN_PATIENCE)?;
         let introduced = joined(config, &rosters, &reasons)?;
         refuse_if_known(introduced.membership.identity.member, &rosters, holds_data)?;
+        refuse_other_segments(config, &rosters, holds_data)?;
         return Ok(introduced);
     }
     if !described.identity.stands_alone() {
         let (rosters, _) = ask(config, NEW_PATIENCE)?;
+        refuse_other_cluster(described.identity, &rosters)?;
         refuse_if_known(described.identity.member, &rosters, holds_data)?;
+        refuse_other_segments(config, &rosters, holds_data)?;
     }
     Ok(described.into())
 }
@@ -83,6 +88,37 @@ fn ask(config: &Config, patience: Duration) -> Result<(Vec<Roster>, Vec<String>)
     let others = config.founders.iter().filter(|it| it.name != config.name);
     let urls = others.flat_map(|other| texts(&other.peer_urls)).collect();
     Roster::ask(urls, patience).map_err(Error::Threads)
+}
+
+/// Who begins a cluster with others that run already, in another one, would begin it
+/// alone.
+fn refuse_other_cluster(own: Identity, rosters: &[Roster]) -> Result<(), Error> {
+    let other = rosters.iter().find(|it| it.cluster_id != own.cluster);
+    match other {
+        Some(roster) => Err(Error::OtherCluster {
+            described: own.cluster,
+            running: roster.cluster_id,
+            members: listed(roster),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// A leader makes entries as large as its own segments hold. A directory that holds
+/// something has the size that it began with, whatever the flag says.
+fn refuse_other_segments(
+    config: &Config,
+    rosters: &[Roster],
+    holds_data: bool,
+) -> Result<(), Error> {
+    let differs = |it: &&Roster| it.segment_bytes != 0 && it.segment_bytes != config.segment_bytes;
+    match rosters.iter().find(differs) {
+        Some(roster) if !holds_data => Err(Error::OtherSegments {
+            ours: config.segment_bytes,
+            theirs: roster.segment_bytes,
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The others must not know this member as one that has gone, nor, if it holds
@@ -217,6 +253,7 @@ mod tests {
         Roster {
             cluster_id: 9,
             index,
+            segment_bytes: 0,
             members,
             removed: vec![7],
         }
@@ -283,5 +320,48 @@ mod tests {
         );
         let removed = refuse_if_known(7, &started, true);
         assert!(matches!(removed, Err(Error::Removed { member: 7 })));
+    }
+
+    #[test]
+    fn a_cluster_is_not_begun_beside_one_that_runs() {
+        let own = Identity {
+            member: 3,
+            cluster: 9,
+        };
+        let rosters = [roster(1, three("c"))];
+        assert!(refuse_other_cluster(own, &rosters).is_ok());
+        let stranger = Identity { cluster: 10, ..own };
+        assert!(refuse_other_cluster(stranger, &[]).is_ok());
+        let error = refuse_other_cluster(stranger, &rosters).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("cluster 9 ") && text.contains("cluster a"),
+            "{text}"
+        );
+        for remedy in [
+            "--initial-cluster-token",
+            "--initial-cluster-state=existing",
+        ] {
+            assert!(text.contains(remedy), "{text}");
+        }
+    }
+
+    #[test]
+    fn segments_of_another_size_are_refused_where_a_directory_begins() {
+        let config = config("new");
+        let told = |segment_bytes| Roster {
+            segment_bytes,
+            ..roster(1, three("c"))
+        };
+        for same in [0, config.segment_bytes] {
+            assert!(refuse_other_segments(&config, &[told(same)], false).is_ok());
+        }
+        let rosters = [told(config.segment_bytes), told(1 << 20)];
+        assert!(refuse_other_segments(&config, &rosters, true).is_ok());
+        let error = refuse_other_segments(&config, &rosters, false).unwrap_err();
+        let text = error.to_string();
+        for part in ["start it with --segment-bytes=1048576", "67108864"] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 }

@@ -22,6 +22,10 @@ use crate::methods::Method;
 use crate::metrics::Histogram;
 use crate::refusal::{self, not_yet, of_machine};
 
+/// etcd's words for a full store, and what they mean of a member whose leader has room.
+const FULL_DISK: &str = "etcdserver: mvcc: database space exceeded: the disk of this member is \
+                         full, and it takes no entries until there is room";
+
 /// The service.
 #[derive(Clone)]
 pub(crate) struct MaintenanceService {
@@ -50,6 +54,9 @@ impl MaintenanceService {
             errors.push(etcd_api::Error::NoLeader.message().to_owned());
         }
         errors.extend(backend.node.refuses_writes().map(|error| error.to_string()));
+        if node.full {
+            errors.push(FULL_DISK.to_owned());
+        }
         errors.extend(backend.reader().alarms().iter().map(alarm_text));
         StatusResponse {
             header: backend.header(),

@@ -189,6 +189,11 @@ impl Log {
         record::record_bytes(payload_len)
     }
 
+    /// Bytes of a segment, as the directory began.
+    pub fn segment_bytes(&self) -> u64 {
+        self.shared.supply.segment_bytes
+    }
+
     /// Bytes that the records of one group may take: a segment holds its frame.
     pub fn group_bytes_max(&self) -> u64 {
         let frame_bytes_max = self.shared.supply.segment_bytes - crate::format::FRAMES_START;

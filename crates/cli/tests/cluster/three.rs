@@ -40,6 +40,8 @@ struct Place {
     /// Who is listed as the cluster, and whether that runs already.
     listed: Vec<usize>,
     joins: bool,
+    /// For this member, behind those for all.
+    flags: Vec<String>,
     process: Option<Child>,
 }
 
@@ -51,6 +53,7 @@ impl Place {
             peer_port: free_port(),
             listed,
             joins,
+            flags: Vec::new(),
             process: None,
         }
     }
@@ -94,6 +97,11 @@ impl Three {
         number
     }
 
+    /// The last flag of a name counts.
+    pub fn add_flag(&mut self, number: usize, flag: &str) {
+        self.members[number].flags.push(flag.to_owned());
+    }
+
     pub fn client_url(&self, number: usize) -> String {
         format!("http://127.0.0.1:{}", self.members[number].client_port)
     }
@@ -129,6 +137,7 @@ impl Three {
             .args(["--initial-cluster-token=three", "--segment-bytes=8388608"])
             .arg("--log-level=error")
             .args(&self.flags)
+            .args(&member.flags)
             .stdin(Stdio::null());
         command
     }

@@ -90,6 +90,17 @@ struct Unpersisted {
     messages: Vec<Message>,
 }
 
+/// Why entries are not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotTaken {
+    /// The disk has no room for so many bytes of entries.
+    NoRoom { bytes: usize },
+    /// It has none for a snapshot.
+    NoRoomForSnapshot,
+    /// No segment holds one of them.
+    TooLarge,
+}
+
 /// One member's part in the consensus.
 pub(crate) struct Consensus {
     pub(super) node: RawNode<View>,
@@ -106,8 +117,8 @@ pub(crate) struct Consensus {
     retention: Retention,
     /// What went along with the last entry that was sent to everyone, or alone.
     commit_told: u64,
-    /// There was no room for the last entries that came.
-    is_full: bool,
+    /// Why the last entries that came were not taken.
+    pub(super) not_taken: Option<NotTaken>,
     pub(super) compared: Compared,
     pub mutant: Option<Mutant>,
 }
@@ -181,7 +192,7 @@ impl Consensus {
             appended: durable,
             durable,
             commit_told: 0,
-            is_full: false,
+            not_taken: None,
             compared: Compared::default(),
             retention,
             mutant: None,
@@ -225,7 +236,7 @@ impl Consensus {
         let largest = sizes.clone().max().unwrap_or(0) as u64;
         let bytes_max = self.engine.batch_log_bytes_max();
         if largest > bytes_max {
-            if !std::mem::replace(&mut self.is_full, true) {
+            if self.not_taken.replace(NotTaken::TooLarge) != Some(NotTaken::TooLarge) {
                 tracing::error!(
                     "an entry of {largest} bytes is not taken, and so none behind it: this \
                      member's log segments hold {bytes_max} at most; start it with the \
@@ -234,10 +245,17 @@ impl Consensus {
             }
             return false;
         }
-        let outcome = self.engine.make_room(sizes.sum());
+        self.look_for_room(sizes.sum())
+    }
+
+    fn look_for_room(&mut self, bytes: usize) -> bool {
+        let outcome = self.engine.make_room(bytes);
         let full = matches!(outcome, Err(engine::Error::NoSpace { .. }));
-        if full != self.is_full {
-            self.is_full = full;
+        let before = std::mem::replace(
+            &mut self.not_taken,
+            full.then_some(NotTaken::NoRoom { bytes }),
+        );
+        if before.is_some() != full {
             match outcome {
                 Err(error) => tracing::warn!(%error, "no entry is taken until there is room"),
                 Ok(()) => tracing::info!("there is room for entries again"),
@@ -246,9 +264,26 @@ impl Consensus {
         !full
     }
 
-    /// Whether the last entries that came found no room.
+    /// The last entries that came, or a snapshot, found no room on this disk.
     pub fn is_full(&self) -> bool {
-        self.is_full
+        matches!(
+            self.not_taken,
+            Some(NotTaken::NoRoom { .. } | NotTaken::NoRoomForSnapshot)
+        )
+    }
+
+    /// A snapshot found no room.
+    pub fn note_no_room_for_snapshot(&mut self) {
+        self.not_taken = Some(NotTaken::NoRoomForSnapshot);
+    }
+
+    /// The same, and there is no room for them now either.
+    pub fn is_still_full(&mut self) -> bool {
+        match self.not_taken {
+            Some(NotTaken::NoRoom { bytes }) => !self.look_for_room(bytes),
+            Some(NotTaken::NoRoomForSnapshot) => true,
+            _ => false,
+        }
     }
 
     /// What fits is taken; the rest is dropped, as the network might have done.

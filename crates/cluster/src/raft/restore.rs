@@ -66,6 +66,7 @@ impl Consensus {
             metadata.index
         );
         self.proposed = None;
+        self.not_taken = None;
         self.pending.clear();
         self.written = installed;
         // The installation has waited for everything before it.

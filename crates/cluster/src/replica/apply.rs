@@ -112,7 +112,13 @@ impl Replica {
     }
 }
 
-/// What those are told whose leader is no more.
+/// What those are told whose command was certainly not carried out: its leader is
+/// no more.
 pub(super) fn changed() -> Error {
     Error::Refused(etcd_api::Error::LeaderChanged.into())
+}
+
+/// What those are told of whose command nobody knows what has become.
+pub(super) fn lost() -> Error {
+    Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into())
 }

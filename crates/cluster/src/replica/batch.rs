@@ -61,10 +61,20 @@ impl Replica {
         );
         if self.lead == Lead::Ready {
             self.evaluate(command, to, false)
+        } else if self.would_never_see(command) {
+            let refused = Error::Refused(etcd_api::Error::NoSpace.into());
+            self.send_answer(Answer::new(to, Err(refused)));
+            false
         } else {
             self.forward(command, to);
             true
         }
+    }
+
+    /// The disk is full: this member would not apply what the leader did for it, and
+    /// who asked would wait in vain. Its name it tells again and again, until it can.
+    fn would_never_see(&mut self, command: &Command) -> bool {
+        !matches!(command, Command::MemberPublish(_)) && self.consensus.is_still_full()
     }
 
     pub(super) fn evaluate(&mut self, command: &Command, to: Asker, ends_lease: bool) -> bool {

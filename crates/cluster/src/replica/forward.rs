@@ -1,7 +1,9 @@
 //! Commands that a follower was asked for: the leader does them.
 //!
 //! They are sent once. When the leader's answer comes, it waits until this
-//! member has applied what it tells of, so that who asked can read it here.
+//! member has applied what it tells of, so that who asked can read it here. Where
+//! none comes, nobody knows whether the command was carried out: the leader, or the
+//! next one, may commit it yet.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,7 +21,16 @@ const HELD_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug)]
 struct Sent {
     to: Asker,
+    /// It is for the removal of this member.
+    removes_itself: bool,
     deadline: Instant,
+}
+
+impl Sent {
+    /// Without an answer.
+    fn lost(self) -> Answer {
+        Answer::new(self.to, Err(apply::lost()))
+    }
 }
 
 /// What is under way to the leader and back.
@@ -41,9 +52,9 @@ impl Forwarded {
         }
     }
 
-    fn add(&mut self, to: Asker, deadline: Instant) -> u64 {
+    fn add(&mut self, sent: Sent) -> u64 {
         self.last_number += 1;
-        self.sent.insert(self.last_number, Sent { to, deadline });
+        self.sent.insert(self.last_number, sent);
         self.last_number
     }
 
@@ -56,8 +67,7 @@ impl Forwarded {
     /// All that nobody has answered.
     pub fn take_all(&mut self) -> Vec<Answer> {
         let sent = std::mem::take(&mut self.sent).into_values();
-        sent.map(|sent| Answer::new(sent.to, Err(apply::changed())))
-            .collect()
+        sent.map(Sent::lost).collect()
     }
 
     /// Those whose patience has ended.
@@ -65,13 +75,19 @@ impl Forwarded {
         let late = |(&number, sent): (&u64, &Sent)| (now >= sent.deadline).then_some(number);
         let late: Vec<u64> = self.sent.iter().filter_map(late).collect();
         let late = late.iter().filter_map(|number| self.sent.remove(number));
-        let late = late.map(|sent| Answer::new(sent.to, Err(apply::changed())));
+        let late = late.map(Sent::lost);
         let mut late: Vec<Answer> = late.collect();
         let unseen = self
             .waiting
             .extract_if(.., |(_, deadline)| now >= *deadline);
         late.extend(unseen.map(|(answer, _)| answer));
         late
+    }
+
+    /// Who has asked for the removal of this member, and has no answer.
+    pub fn take_own_removals(&mut self) -> Vec<Asker> {
+        let all = self.sent.extract_if(.., |_, sent| sent.removes_itself);
+        all.map(|(_, sent)| sent.to).collect()
     }
 
     /// Answers whose entry is not applied here, for the end of this member.
@@ -113,7 +129,11 @@ impl Held {
 impl Replica {
     pub(super) fn forward(&mut self, command: &Command, to: Asker) {
         let deadline = self.clock.now() + self.patience;
-        let number = self.forwarded.add(to, deadline);
+        let number = self.forwarded.add(Sent {
+            to,
+            removes_itself: self.removes_itself(command),
+            deadline,
+        });
         let message = PeerMessage::Command {
             number,
             command: command.clone(),

@@ -35,6 +35,10 @@ struct Leader {
 impl Leader {
     /// Member 1, elected by the other two.
     fn elected() -> Leader {
+        Leader::elected_by(&[2, 3])
+    }
+
+    fn elected_by(others: &[u64]) -> Leader {
         let clock = SimulatedClock::stepped();
         let mut options = NodeOptions::new("/data");
         let member = |id| revisions::Member {
@@ -42,7 +46,8 @@ impl Leader {
             ..revisions::Member::default()
         };
         options.machine.member_id = 1;
-        options.machine.initial_members = (1..=3).map(member).collect();
+        let ids = [1].into_iter().chain(others.iter().copied());
+        options.machine.initial_members = ids.map(member).collect();
         options.machine.engine.segment_bytes = 64 << 10;
         options.machine.engine.batch_bytes_max = 32 << 10;
         options.machine.engine.reserve_bytes = 0;
@@ -54,7 +59,7 @@ impl Leader {
         for _ in 0..100 {
             leader.wait();
             for _ in 0..4 {
-                leader.hear(&[2, 3]);
+                leader.hear(others);
             }
             if leader.replica.leads() {
                 return leader;
@@ -70,6 +75,11 @@ impl Leader {
 
     /// What it says, and what these answer.
     fn hear(&mut self, talking: &[u64]) {
+        self.hear_of(talking, &[]);
+    }
+
+    /// The same; these tell that they know how far the log is committed.
+    fn hear_of(&mut self, talking: &[u64], knowing: &[u64]) {
         for _ in 0..3 {
             self.replica.run();
             let engine = self.replica.reader().engine().clone();
@@ -80,8 +90,11 @@ impl Leader {
         for (to, message) in self.replica.take_output().messages {
             if let PeerMessage::Raft(message) = message
                 && talking.contains(&to)
-                && let Some(answer) = answer(&message)
+                && let Some(mut answer) = answer(&message)
             {
+                if knowing.contains(&to) {
+                    answer.commit = message.commit;
+                }
                 self.replica.receive(to, PeerMessage::Raft(answer));
             }
         }
@@ -144,4 +157,27 @@ fn a_follower_that_is_silent_for_an_election_timeout_is_not_well() {
     leader.wait();
     leader.hear(&[2, 3]);
     assert_eq!(leader.may_remove(2), Ok(()), "it is back");
+}
+
+#[test]
+fn a_leader_that_was_removed_waits_for_all_that_are_well() {
+    let mut leader = Leader::elected_by(&[2, 3, 4]);
+    let itself = Command::MemberRemove(MemberRemoveRequest { id: 1 });
+    assert!(leader.replica.propose(&itself, Asker::Nobody));
+    // Longer than between two checks of the quorum, and shorter than its patience.
+    for _ in 0..15 {
+        leader.wait();
+        leader.hear_of(&[2, 3, 4], &[2, 3]);
+        assert!(leader.replica.failure().is_none(), "4 does not know yet");
+    }
+    assert!(leader.replica.leaving.is_some(), "it is removed");
+    for _ in 0..3 {
+        leader.wait();
+        leader.hear_of(&[2, 3, 4], &[2, 3, 4]);
+    }
+    let failure = leader.replica.failure();
+    assert!(
+        matches!(failure, Some(Error::Removed { member: 1 })),
+        "{failure:?}"
+    );
 }

@@ -23,11 +23,6 @@ impl Replica {
         self.reads.given_up()
     }
 
-    /// This member takes no entries of its leader: its disk is full.
-    pub fn takes_no_entries(&self) -> bool {
-        self.consensus.is_full()
-    }
-
     /// A snapshot of another member is being taken in.
     pub fn is_importing(&self) -> bool {
         self.incoming.is_some()

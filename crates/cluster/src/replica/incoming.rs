@@ -15,7 +15,7 @@ use std::sync::Arc;
 use raft::eraftpb::Message;
 use revisions::Import;
 
-use super::{Answer, Replica, lead};
+use super::{Answer, Replica, apply, lead};
 use crate::Error;
 use crate::peer_message::PeerMessage;
 use crate::raft::restore::Judgement;
@@ -73,7 +73,12 @@ impl Replica {
                 });
                 self.tell_import(false);
             }
-            Err(error) => self.end_import(from, id, Err(error.to_string())),
+            Err(error) => {
+                if let revisions::Error::Storage(error) = &error {
+                    self.note_no_room(error);
+                }
+                self.end_import(from, id, Err(error.to_string()));
+            }
         }
     }
 
@@ -131,6 +136,7 @@ impl Replica {
         match incoming.import.progress() {
             Err(error) => {
                 tracing::warn!(%error, "a snapshot cannot be imported");
+                self.note_no_room(&error);
                 self.end_import(from, id, Err(error.to_string()));
             }
             Ok(progress) if progress.complete => return self.finish_import(),
@@ -182,7 +188,12 @@ impl Replica {
         let installed = match self.machine.install(incoming.import) {
             Ok(installed) => installed,
             Err(error) if is_unsettled(&error) => return Err(Error::Storage(error.to_string())),
-            Err(error) => return Ok(Err(error.to_string())),
+            Err(error) => {
+                if let revisions::Error::Storage(error) = &error {
+                    self.note_no_room(error);
+                }
+                return Ok(Err(error.to_string()));
+            }
         };
         assert_eq!((installed.index, installed.term), (index, term));
         let members = lead::configuration(&self.reader.members());
@@ -199,6 +210,13 @@ impl Replica {
         Ok(Ok(()))
     }
 
+    /// The disk is full, if that is why a snapshot is not taken.
+    fn note_no_room(&mut self, error: &engine::Error) {
+        if matches!(error, engine::Error::NoSpace { .. }) {
+            self.consensus.note_no_room_for_snapshot();
+        }
+    }
+
     /// The state is another: who waits for an entry of this member's is told that
     /// what became of it is not known.
     fn begin_anew(&mut self, index: u64) {
@@ -209,8 +227,7 @@ impl Replica {
         );
         let sealed = std::mem::take(&mut self.sealed);
         let answers: Vec<Answer> = sealed.into_iter().flat_map(|it| it.answers).collect();
-        let lost = Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into());
-        self.fail_answers(answers, &lost);
+        self.fail_answers(answers, &apply::lost());
         self.release_forwarded(index);
     }
 }

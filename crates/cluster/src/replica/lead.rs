@@ -100,7 +100,7 @@ impl Replica {
             self.leader = leader;
             self.reads.restart();
             let lost = self.forwarded.take_all();
-            self.fail_answers(lost, &apply::changed());
+            self.fail_answers(lost, &apply::lost());
             self.lease_questions.restart();
         }
         self.tell_of_transfers();
@@ -167,14 +167,13 @@ impl Replica {
         let late = self.forwarded.take_late(now);
         self.fail_answers(late, &timeout());
         // Their outcome is not known: the lead was lost, or the majority is gone.
-        let lost = Error::Refused(Refusal::TimeoutDueToLeaderFail.into());
         let mut late = Vec::new();
         for sealed in &mut self.sealed {
             if now >= sealed.deadline {
                 late.append(&mut sealed.answers);
             }
         }
-        self.fail_answers(late, &lost);
+        self.fail_answers(late, &apply::lost());
     }
 
     /// Whether the cluster can bear a change of its members (etcd's strict

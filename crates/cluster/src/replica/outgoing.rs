@@ -7,6 +7,10 @@
 //!                                                                             wants it again
 //! ```
 //!
+//! What a member cannot take (its disk is full), it will not take a moment later
+//! either, and every export costs both sides: pauses double from an election timeout
+//! up to half a minute, until it has taken one.
+//!
 //! One transfer for each member, any number of members. All end with the lead.
 //! As long as one is here, the log keeps what the member will need behind it.
 
@@ -22,6 +26,8 @@ use revisions::Export;
 use super::{Replica, lead};
 use crate::snapshot::{Exchange, Pace, Parcel, Sender};
 
+/// Longest pause after a snapshot that was not taken.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Pieces that may be on their way or unwritten at the member.
 const WINDOW_PIECES: usize = 32;
 
@@ -48,6 +54,8 @@ struct Transfer {
 #[derive(Debug)]
 pub(super) struct Outgoing {
     transfers: BTreeMap<u64, Transfer>,
+    /// By member: how many have failed one after the other.
+    failures: BTreeMap<u64, u32>,
     last_id: u64,
     piece_bytes: usize,
     /// The unit of its patience.
@@ -60,6 +68,7 @@ impl Outgoing {
         assert!(piece_bytes > 0, "pieces have bytes");
         Outgoing {
             transfers: BTreeMap::new(),
+            failures: BTreeMap::new(),
             last_id: first_number,
             piece_bytes,
             election_timeout,
@@ -72,6 +81,15 @@ impl Outgoing {
             resend_after: self.election_timeout * 2,
             give_up_after: self.election_timeout * 30,
         }
+    }
+
+    /// A transfer has failed: how long the next one is waited with.
+    fn pause_after_failure(&mut self, member: u64) -> Duration {
+        let failures = self.failures.entry(member).or_default();
+        let times = 2_u32.saturating_pow(*failures);
+        *failures += 1;
+        let pause = self.election_timeout.saturating_mul(times);
+        pause.min(PAUSE_MAX.max(self.election_timeout))
     }
 
     /// A new export takes the place of a member that is catching up only.
@@ -212,6 +230,7 @@ impl Replica {
             }
             Stage::UnderWay { exchange, .. } if !self.consensus.awaits_snapshot(member) => {
                 // Raft knows better: the member has it, or is a member no more.
+                self.outgoing.failures.remove(&member);
                 exchange.stop(Err("it is not needed any more".into()));
                 Some(self.catching_up(now))
             }
@@ -223,13 +242,21 @@ impl Replica {
                         index,
                         "the snapshot has arrived"
                     );
+                    self.outgoing.failures.remove(&member);
                     self.consensus.snapshot_sent(member, SnapshotStatus::Finish);
                     Some(self.catching_up(now))
                 }
                 Some(Err(reason)) => {
                     let to = format!("{member:x}");
-                    tracing::warn!(to, index, reason, "a snapshot was not taken; trying again");
-                    let until = now + self.outgoing.election_timeout;
+                    let pause = self.outgoing.pause_after_failure(member);
+                    tracing::warn!(
+                        to,
+                        index,
+                        reason,
+                        ?pause,
+                        "a snapshot was not taken; trying again"
+                    );
+                    let until = now + pause;
                     Some(Stage::Failed { until })
                 }
             },
@@ -251,6 +278,7 @@ impl Replica {
 
     /// None goes on.
     pub(super) fn end_transfers(&mut self, reason: &str) {
+        self.outgoing.failures.clear();
         for (member, transfer) in std::mem::take(&mut self.outgoing.transfers) {
             self.consensus.withdraw(member);
             if let Stage::UnderWay { exchange, .. } = transfer.stage {
@@ -268,5 +296,27 @@ impl Replica {
         };
         let all = self.outgoing.transfers.iter().map(first);
         all.min().unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_after_failures_double_up_to_half_a_minute_for_each_member() {
+        let mut outgoing = Outgoing::new(0, 1, Duration::from_secs(1));
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            let pause = outgoing.pause_after_failure(7);
+            assert_eq!(pause, Duration::from_secs(seconds));
+        }
+        assert_eq!(outgoing.pause_after_failure(8), Duration::from_secs(1));
+        for _ in 0..100 {
+            outgoing.pause_after_failure(7);
+        }
+        outgoing.failures.remove(&7);
+        assert_eq!(outgoing.pause_after_failure(7), Duration::from_secs(1));
+        let mut slow = Outgoing::new(0, 1, Duration::from_secs(50));
+        assert_eq!(slow.pause_after_failure(7), Duration::from_secs(50));
     }
 }

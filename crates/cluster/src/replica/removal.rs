@@ -6,13 +6,16 @@
 //! it is committed. Where one of them is left, it would need this member's vote to
 //! find out. So the leader goes on until they know, and hands over. Where another
 //! leads before that, it stays as a follower, until it is refused.
+//!
+//! Who asked this member for its removal is told that it is done, before it ends.
 
 use environment::Instant;
 use etcd_api::Error as Refusal;
+use etcd_api::etcdserverpb::{MemberRemoveResponse, ResponseHeader};
 use raft::StateRole;
-use revisions::Command;
+use revisions::{Command, Response};
 
-use super::Replica;
+use super::{Answer, Replica};
 use crate::Error;
 
 /// A leader that was removed.
@@ -30,12 +33,36 @@ impl Replica {
     /// down. The other shall lead, and do it; who asked is told to ask again.
     pub(super) fn hand_over_before_removal(&mut self, command: &Command) -> Result<(), Refusal> {
         let members = self.reader.members();
-        let of_itself = matches!(command, Command::MemberRemove(it) if it.id == self.member_id);
-        if !of_itself || members.voters().count() != 2 {
+        if !self.removes_itself(command) || members.voters().count() != 2 {
             return Ok(());
         }
         self.hand_over();
         Err(Refusal::LeaderChanged)
+    }
+
+    pub(super) fn removes_itself(&self, command: &Command) -> bool {
+        matches!(command, Command::MemberRemove(it) if it.id == self.member_id)
+    }
+
+    /// What the leader has done for this member's askers, and nobody will tell this
+    /// member any more.
+    fn answer_what_is_done(&mut self) {
+        let members = self.reader.members();
+        let others = members.to_messages().into_iter();
+        let response = MemberRemoveResponse {
+            header: Some(ResponseHeader::default()),
+            members: others.filter(|it| it.id != self.member_id).collect(),
+        };
+        let removed = self.forwarded.take_own_removals().into_iter();
+        let removed = removed.map(|to| {
+            let outcome = Ok(Response::MemberRemove(response.clone()));
+            Answer::new(to, outcome)
+        });
+        let removed: Vec<Answer> = removed.collect();
+        let known = self.forwarded.take_waiting();
+        for answer in removed.into_iter().chain(known) {
+            self.send_answer(answer);
+        }
     }
 
     /// Another member says that this one was removed.
@@ -47,6 +74,7 @@ impl Replica {
         if self.failed.is_none() {
             tracing::warn!("this member was removed from its cluster");
             self.leader = 0;
+            self.answer_what_is_done();
             self.fail(Error::Removed {
                 member: self.member_id,
             });
@@ -77,11 +105,10 @@ impl Replica {
             let progress = raft.prs().get(id);
             progress.is_some_and(|it| it.committed_index >= index)
         };
-        let active = |id| raft.prs().get(id).is_some_and(|it| it.recent_active);
         let members = self.reader.members();
         let voters: Vec<u64> = members.voters().map(|voter| voter.id).collect();
         let knowing = voters.iter().filter(|&&id| knows(id)).count();
-        let all = voters.iter().all(|&id| knows(id) || !active(id));
+        let all = voters.iter().all(|&id| knows(id) || !self.hears(id));
         knowing > voters.len() / 2 && (all || self.clock.now() >= until)
     }
 

@@ -249,6 +249,43 @@ fn an_answer_whose_entry_never_comes_here_is_given_when_patience_ends() {
     assert!(matches!(told.try_recv(), Ok(Err(Error::Refused(_)))));
 }
 
+/// A leader's word, in its term.
+fn heartbeat(from: u64, term: u64) -> PeerMessage {
+    let mut heartbeat = raft::eraftpb::Message::default();
+    heartbeat.set_msg_type(MessageType::MsgHeartbeat);
+    (heartbeat.from, heartbeat.to, heartbeat.term) = (from, 2, term);
+    PeerMessage::Raft(heartbeat)
+}
+
+#[test]
+fn what_becomes_of_a_command_that_a_leader_took_with_it_is_not_known() {
+    let mut follower = content_voter(&SimulatedDisk::new(3));
+    follower.receive(1, heartbeat(1, 7));
+    commit(&mut follower);
+    assert_eq!(follower.leader(), 1);
+    let mut told = propose(&mut follower, &put("k".into()));
+    commit(&mut follower);
+    follower.receive(3, heartbeat(3, 8));
+    commit(&mut follower);
+    assert_eq!(follower.leader(), 3);
+    let lost = told.try_recv().unwrap().unwrap_err().to_string();
+    let expected = Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into());
+    assert_eq!(lost, expected.to_string());
+}
+
+#[test]
+fn what_a_member_that_does_not_lead_was_asked_for_is_certainly_not_done() {
+    let mut follower = content_voter(&SimulatedDisk::new(3));
+    follower.do_for_another(3, 9, &put("k".into()));
+    let messages = follower.take_output().messages;
+    let Some((3, PeerMessage::Answer { outcome, .. })) = messages.first() else {
+        panic!("{messages:?}");
+    };
+    let expected: revisions::Error = etcd_api::Error::LeaderChanged.into();
+    let refused = outcome.as_ref().as_ref().unwrap_err();
+    assert_eq!(refused.to_string(), expected.to_string());
+}
+
 #[test]
 fn a_vote_is_on_the_device_although_entries_need_not_be() {
     let disk = SimulatedDisk::new(3);

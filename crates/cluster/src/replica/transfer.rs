@@ -103,7 +103,7 @@ impl Replica {
         let others = members.voters().filter(|voter| voter.id != self.member_id);
         let prs = self.consensus.raft().prs();
         let heard = others.filter_map(|voter| {
-            let progress = prs.get(voter.id).filter(|it| it.recent_active)?;
+            let progress = prs.get(voter.id).filter(|_| self.hears(voter.id))?;
             Some((progress.matched, voter.id))
         });
         heard.max().map(|(_, id)| id)

@@ -85,6 +85,12 @@ impl Cluster {
 
     /// Starts a member again, if it can be.
     pub fn start_member(&self, number: usize) -> Result<Node, Error> {
+        let others: Vec<usize> = (0..self.members.len()).collect();
+        self.start_member_knowing(number, &others)
+    }
+
+    /// The same of one that knows so many others by itself.
+    pub fn start_member_knowing(&self, number: usize, known: &[usize]) -> Result<Node, Error> {
         let url = self.members[number].peer_urls[0].clone();
         let address = url.strip_prefix("http://").unwrap().to_owned();
         let mut options = options(&self.place, &self.members, number);
@@ -96,8 +102,8 @@ impl Cluster {
             Vec::new()
         };
         let mut network = network(TcpListener::bind(address).unwrap());
-        network.contacts = self.members.clone();
-        network.contacts.remove(number);
+        let known = known.iter().filter(|&&other| other != number);
+        network.contacts = known.map(|&other| self.members[other].clone()).collect();
         Node::start_member(options, network)
     }
 

@@ -133,7 +133,7 @@ fn members(backend: &Backend) -> Vec<Row> {
         counter("etcd_server_read_indexes_failed_total", "Reads that were given up because nobody confirmed them.", status.reads_given_up),
         counter("etcd_server_learner_promote_successes", "Learners that were given a vote through this member.", &backend.metrics.promotions),
         gauge("etcd_server_snapshot_apply_in_progress_total", "1: a snapshot of another member is being taken in.", status.importing),
-        gauge("inkstone_takes_no_entries", "1: there is no room for the leader's entries, and this member falls behind.", status.takes_no_entries),
+        gauge("inkstone_takes_no_entries", "1: there is no room for the leader's entries, and this member falls behind.", status.full),
     ]
 }
 
