@@ -234,8 +234,9 @@ impl World {
         let refuses = |member: &&Member| {
             let roads =
                 self.network.carries(dialer, member.id) && self.network.carries(member.id, dialer);
+            let another = member.id != dialer;
             let reader = member.reader();
-            roads && reader.is_some_and(|reader| reader.is_removed(dialer))
+            another && roads && reader.is_some_and(|reader| reader.is_removed(dialer))
         };
         let refused = self.members.iter().any(|member| refuses(&member));
         if refused && let Some(member) = self.members.iter_mut().find(|it| it.id == dialer) {

@@ -87,6 +87,8 @@ struct Unpersisted {
     sequence: Sequence,
     /// It enters a term, votes, or changes the configuration.
     binds: bool,
+    /// Index and term of the last entry that was written.
+    last: Option<(u64, u64)>,
     messages: Vec<Message>,
 }
 
@@ -120,6 +122,8 @@ pub(crate) struct Consensus {
     /// Why the last entries that came were not taken.
     pub(super) not_taken: Option<NotTaken>,
     pub(super) compared: Compared,
+    /// Committed, by this member's own count as a leader.
+    pub(super) counted: u64,
     pub mutant: Option<Mutant>,
 }
 
@@ -194,6 +198,7 @@ impl Consensus {
             commit_told: 0,
             not_taken: None,
             compared: Compared::default(),
+            counted: 0,
             retention,
             mutant: None,
         })
@@ -221,6 +226,7 @@ impl Consensus {
             self.receive_waiting(message);
         } else if !self.is_stale_request(&message) && self.has_room_for(&message) {
             self.step(message);
+            self.note_counted();
         }
         Ok(())
     }
@@ -387,6 +393,7 @@ impl Consensus {
                 restored.is_none_or(|index| index + 1 == self.node.store().first()),
                 "Raft is handed only what is installed"
             );
+            let last = ready.entries().last().map(|it| (it.index, it.term));
             let binds = self.write(&mut ready)?;
             for entry in ready.take_committed_entries() {
                 progress.committed.push(self.take_pending(&entry));
@@ -397,6 +404,7 @@ impl Consensus {
                 number: ready.number(),
                 sequence: self.appended,
                 binds,
+                last,
                 messages: later,
             });
             self.node.advance_append_async(ready);
@@ -420,11 +428,15 @@ impl Consensus {
             if first.binds {
                 self.engine.settle()?;
             }
+            if let Some(entry) = first.last {
+                self.note_persisted_without_progress(entry);
+            }
             progress.messages.extend(first.messages);
             last = Some(first.number);
         }
         if let Some(number) = last {
             self.node.on_persist_ready(number);
+            self.note_counted();
         }
         Ok(last.is_some())
     }
@@ -550,7 +562,9 @@ impl Consensus {
     /// The entry is applied. What it does to the configuration comes true now.
     pub fn applied(&mut self, index: u64, body: Option<&Body>) -> Result<(), Error> {
         if let Some(change) = body.and_then(configuration_change) {
-            self.remember_commit(index)?;
+            if self.is_remembered_at_once(index, &change) {
+                self.remember_commit(index)?;
+            }
             let members = self.node.apply_conf_change(&change).map_err(refused)?;
             self.node.mut_store().set_conf_state(members);
         }
@@ -561,7 +575,7 @@ impl Consensus {
     /// That a change of the configuration is committed must not be forgotten: a
     /// member that is removed goes, and with it a vote that would be needed to
     /// find out again. So it is on stable storage before anything of it leaves.
-    fn remember_commit(&mut self, index: u64) -> Result<(), Error> {
+    pub(super) fn remember_commit(&mut self, index: u64) -> Result<(), Error> {
         assert!(self.hard_state.commit >= index, "{self:?}");
         if self.written.commit < index {
             self.appended = self.engine.append_hard_state(self.hard_state)?;

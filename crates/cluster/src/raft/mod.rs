@@ -6,6 +6,7 @@ pub(crate) mod consensus;
 pub(crate) mod doubt;
 pub(crate) mod entry;
 mod log_lines;
+mod own_removal;
 pub(crate) mod restore;
 pub(crate) mod view;
 pub(crate) mod wire;

@@ -4,8 +4,8 @@
 //! at once: its leader has it on stable storage that the removal is committed. A
 //! leader stays a little: its followers have the entry, and may not know yet that
 //! it is committed. Where one of them is left, it would need this member's vote to
-//! find out. So the leader goes on until they know, and hands over. Where another
-//! leads before that, it stays as a follower, until it is refused.
+//! find out. So the leader goes on until they know, and hands over. Where it has lost
+//! the lead before that, it stays as a follower, until it is refused.
 //!
 //! Who asked this member for its removal is told that it is done, before it ends.
 
@@ -72,6 +72,11 @@ impl Replica {
 
     fn fail_removed(&mut self) {
         if self.failed.is_none() {
+            if let Some(leaving) = self.leaving
+                && let Err(error) = self.consensus.remember_own_removal(leaving.index)
+            {
+                tracing::warn!(%error, "the removal cannot be noted: the next start will find out anew");
+            }
             tracing::warn!("this member was removed from its cluster");
             self.leader = 0;
             self.answer_what_is_done();
@@ -86,11 +91,13 @@ impl Replica {
         if self.leaving.is_some() || !self.reader.is_removed(self.member_id) {
             return;
         }
-        if self.consensus.raft().state != StateRole::Leader {
+        if !self.consensus.committed_itself(index) {
             self.fail_removed();
             return;
         }
-        self.step_down();
+        if self.consensus.raft().state == StateRole::Leader {
+            self.step_down();
+        }
         self.leaving = Some(Leaving {
             index,
             until: self.clock.now() + self.leaving_patience,
