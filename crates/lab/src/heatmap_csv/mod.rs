@@ -1,0 +1,1 @@
+//! etcd's rw-heatmap CSV, in and out.

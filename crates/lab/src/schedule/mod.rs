@@ -1,0 +1,1 @@
+//! Which run comes when.

@@ -1,0 +1,1 @@
+//! The lab's proof of itself: simulated experiments with known truths.

@@ -1,0 +1,1 @@
+//! Verdicts from numbers: intervals, tests, false-discovery bounds.

@@ -1,0 +1,1 @@
+//! What a record allows one to say.
