@@ -33,7 +33,7 @@ pub mod report;
 pub mod schedule;
 pub mod selftest;
 pub mod statistics;
-pub mod target;
+pub mod targets;
 pub mod verdict;
 pub mod verify;
 pub mod worker;

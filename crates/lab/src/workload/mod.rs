@@ -29,15 +29,21 @@
 
 mod access;
 mod arrival;
+mod draw;
 mod file;
+mod keys;
 mod size;
 mod span;
+mod values;
 
 pub use access::Distribution;
 pub use arrival::{Arrival, Objective, Process};
+pub use draw::Draw;
 pub use file::{Mistake, load, parse};
+pub use keys::Keys;
 pub use size::ValueLength;
 pub use span::{Span, Warmup};
+pub use values::{Stamp, Values, mixed};
 
 use serde::{Deserialize, Serialize};
 
