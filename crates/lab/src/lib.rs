@@ -1,0 +1,5 @@
+//! The benchmark laboratory.
+
+pub mod schedule;
+pub mod statistics;
+pub mod verdict;
