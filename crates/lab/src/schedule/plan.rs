@@ -11,7 +11,7 @@
 //! Nothing here knows a clock or a target; experiments in virtual time use the
 //! same plans as real ones.
 
-use environment::Random;
+use environment::randomness::Random;
 
 /// Up to this many arms a block holds all orders; above it, one Latin square.
 const ARMS_OF_ALL_ORDERS: usize = 3;
