@@ -1,5 +1,6 @@
 //! The benchmark laboratory.
 
 pub mod schedule;
+pub mod selftest;
 pub mod statistics;
 pub mod verdict;

@@ -54,16 +54,18 @@ impl Plan {
     pub fn new(cells: usize, arms: usize, repetitions: usize, seed: u64) -> Plan {
         assert!(arms > 0, "a plan without arms runs nothing");
         let mut random = Random::from_seed(seed);
-        let orders: Vec<Vec<Vec<usize>>> = (0..cells)
-            .map(|_| orders(arms, repetitions, &mut random))
+        let mut orders: Vec<std::vec::IntoIter<Vec<usize>>> = (0..cells)
+            .map(|_| orders(arms, repetitions, &mut random).into_iter())
             .collect();
         let mut runs = Vec::with_capacity(cells * arms * repetitions);
         for repetition in 0..repetitions {
             let mut walk: Vec<usize> = (0..cells).collect();
             shuffle(&mut walk, &mut random);
             for cell in walk {
-                let order = &orders[cell][repetition];
-                runs.extend(group(cell, repetition, order, &mut random));
+                let order = orders[cell]
+                    .next()
+                    .expect("there is an order for each repetition");
+                runs.extend(group(cell, repetition, &order, &mut random));
             }
         }
         Plan { runs, arms, seed }

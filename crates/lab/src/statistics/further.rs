@@ -20,9 +20,21 @@ pub fn further_pairs(seen: &LogRatio, effect_min: f64) -> Option<usize> {
         // half the border instead of for ever.
         (effect_min - effect).max(effect_min / 2.0)
     };
-    (seen.pairs.max(2)..=PAIRS_SENSIBLE)
-        .find(|pairs| reach(seen.deviation, *pairs) <= distance)
-        .map(|pairs| pairs.saturating_sub(seen.pairs).max(1))
+    let enough = |pairs: usize| reach(seen.deviation, pairs) <= distance;
+    // More pairs reach nearer, so halving finds the first that is enough.
+    let (mut too_few, mut pairs) = (1, PAIRS_SENSIBLE);
+    if !enough(pairs) {
+        return None;
+    }
+    while pairs - too_few > 1 {
+        let middle = usize::midpoint(too_few, pairs);
+        if enough(middle) {
+            pairs = middle;
+        } else {
+            too_few = middle;
+        }
+    }
+    Some(pairs.saturating_sub(seen.pairs).max(1))
 }
 
 /// How far from its middle an effect must lie to be found in four of five

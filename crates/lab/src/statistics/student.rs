@@ -45,8 +45,11 @@ pub fn student_quantile(share: f64, freedom: f64) -> f64 {
     while student_below(high, freedom) < share {
         high *= 2.0;
     }
-    for _ in 0..200 {
+    while high - low > 1e-13 * high {
         let middle = f64::midpoint(low, high);
+        if middle <= low || middle >= high {
+            break;
+        }
         if student_below(middle, freedom) < share {
             low = middle;
         } else {

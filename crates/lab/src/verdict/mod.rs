@@ -16,6 +16,7 @@
 //! Percentiles are compared run by run; they are never averaged.
 
 pub mod comparison;
+pub mod durability;
 pub mod exit;
 pub mod heatmap;
 pub mod judge;
@@ -24,6 +25,7 @@ pub mod unpaired;
 pub mod word;
 
 pub use comparison::{ArmReport, Comparison, Judgement};
+pub use durability::{Durability, durability};
 pub use exit::{Exit, FailOn};
 pub use heatmap::{Cell, CellVerdict, MapVerdict, judge_map};
 pub use judge::{Rules, Verdict, judge};
