@@ -36,7 +36,10 @@ fn failed_runs_are_not_averaged() {
 #[test]
 fn another_file_is_refused_by_its_first_line() {
     let mistake = parse("x.csv", "a,b,c\n1,2,3\n").unwrap_err().to_string();
-    assert!(mistake.starts_with("x.csv: the first line is `a,b,c`"), "{mistake}");
+    assert!(
+        mistake.starts_with("x.csv: the first line is `a,b,c`"),
+        "{mistake}"
+    );
     let empty = parse("x.csv", "").unwrap_err().to_string();
     assert!(empty.contains("rw-benchmark.sh"), "{empty}");
 }

@@ -17,9 +17,11 @@
 
 pub mod comparison;
 pub mod durability;
+pub mod evidence;
 pub mod exit;
 pub mod heatmap;
 pub mod judge;
+pub mod measures;
 pub mod metric;
 pub mod unpaired;
 pub mod word;

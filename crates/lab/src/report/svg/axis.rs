@@ -33,8 +33,7 @@ pub struct Frame {
 impl Axis {
     /// The scale of these values along these places.
     pub fn scale(&self, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Scale {
-        let usable =
-            values.filter(|value| value.is_finite() && (self.is_even() || *value > 0.0));
+        let usable = values.filter(|value| value.is_finite() && (self.is_even() || *value > 0.0));
         let (mut least, mut most) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |ends, it| {
             (ends.0.min(it), ends.1.max(it))
         });
@@ -61,7 +60,11 @@ impl Axis {
 
     /// Draws the axis below a frame.
     pub fn draw_below(&self, canvas: &mut Canvas, frame: &Frame, scale: &Scale) {
-        canvas.line((frame.left, frame.bottom), (frame.right, frame.bottom), "axis");
+        canvas.line(
+            (frame.left, frame.bottom),
+            (frame.right, frame.bottom),
+            "axis",
+        );
         let mut free_from = f64::NEG_INFINITY;
         for (value, text) in self.labels(scale, 8) {
             let place = scale.place(value);
@@ -75,7 +78,12 @@ impl Axis {
             canvas.text((place, frame.bottom + 17.0), Anchor::Middle, "tick", &text);
         }
         let middle = f64::midpoint(frame.left, frame.right);
-        canvas.text((middle, frame.bottom + 36.0), Anchor::Middle, "label", &self.label);
+        canvas.text(
+            (middle, frame.bottom + 36.0),
+            Anchor::Middle,
+            "label",
+            &self.label,
+        );
     }
 
     /// Draws the axis left of a frame, with lines across it.

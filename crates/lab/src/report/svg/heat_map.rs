@@ -67,7 +67,10 @@ impl HeatMap {
         let left = 34.0 + longest.unwrap_or(0).min(16) as f64 * LETTER_WIDTH + 8.0;
         let width = self.cell_width(left);
         let height = CELL_HEIGHT * self.rows.len() as f64;
-        let mut canvas = Canvas::new(left + width * self.columns.len() as f64 + 8.0, height + 48.0);
+        let mut canvas = Canvas::new(
+            left + width * self.columns.len() as f64 + 8.0,
+            height + 48.0,
+        );
         for (at, cell) in self.cells.iter().enumerate() {
             let (row, column) = (at / self.columns.len(), at % self.columns.len());
             let corner = (left + column as f64 * width, row as f64 * CELL_HEIGHT);
@@ -102,13 +105,21 @@ impl HeatMap {
             canvas.text((x, height + 17.0), Anchor::Middle, "tick", &text);
         }
         let middle = left + width * self.columns.len() as f64 / 2.0;
-        canvas.text((middle, height + 36.0), Anchor::Middle, "label", &self.column_label);
+        canvas.text(
+            (middle, height + 36.0),
+            Anchor::Middle,
+            "label",
+            &self.column_label,
+        );
         canvas.text_upwards((14.0, height / 2.0), "label", &self.row_label);
     }
 }
 
 fn draw_cell(canvas: &mut Canvas, cell: &HeatCell, corner: (f64, f64), width: f64) {
-    let inner = ((corner.0 + 1.0, corner.1 + 1.0), (width - 2.0, CELL_HEIGHT - 2.0));
+    let inner = (
+        (corner.0 + 1.0, corner.1 + 1.0),
+        (width - 2.0, CELL_HEIGHT - 2.0),
+    );
     let (class, style, strong) = ground(cell.fill);
     canvas.rectangle(inner.0, inner.1, class, &style);
     let colour = if strong { " strong" } else { "" };
@@ -118,7 +129,12 @@ fn draw_cell(canvas: &mut Canvas, cell: &HeatCell, corner: (f64, f64), width: f6
     canvas.text((middle, corner.1 + rows), Anchor::Middle, &text, &cell.text);
     if !cell.detail.is_empty() {
         let detail = format!("detail{colour}");
-        canvas.text((middle, corner.1 + 34.0), Anchor::Middle, &detail, &cell.detail);
+        canvas.text(
+            (middle, corner.1 + 34.0),
+            Anchor::Middle,
+            &detail,
+            &cell.detail,
+        );
     }
 }
 

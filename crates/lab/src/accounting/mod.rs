@@ -1,0 +1,1 @@
+//! What a run cost: processor, memory, device.

@@ -1,0 +1,1 @@
+//! Whether what was acknowledged is there.

@@ -1,0 +1,1 @@
+//! One run, in a process of its own.
