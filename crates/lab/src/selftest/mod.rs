@@ -10,5 +10,7 @@ pub mod experiment;
 pub mod machine;
 pub mod proofs;
 pub mod targets;
+pub mod verb;
 
 pub use proofs::{Proof, prove};
+pub use verb::selftest;

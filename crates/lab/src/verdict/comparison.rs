@@ -110,12 +110,20 @@ pub fn order_remark(verdict: &Verdict) -> Option<String> {
     let percent = -crate::statistics::log_ratio::percent(-order.span());
     Some(format!(
         "Order effect: {} of runs in place {} is {percent:.0} % lower than in place {}, \
-         whichever arm ran there (p = {:.4}); it was taken off before comparing.",
+         whichever arm ran there ({}); it was taken off before comparing.",
         verdict.metric.name,
         least + 1,
         most + 1,
-        order.p,
+        probability(order.p),
     ))
+}
+
+fn probability(p: f64) -> String {
+    if p < 0.0001 {
+        "p < 0.0001".to_owned()
+    } else {
+        format!("p = {p:.4}")
+    }
 }
 
 #[cfg(test)]

@@ -26,7 +26,10 @@ pub fn measures(open_loop: bool) -> Vec<Measure> {
         measure(latency("p50"), |run| percentile(run, 50.0)),
         measure(p99, |run| percentile(run, 99.0)),
         measure(latency("p99.9"), |run| percentile(run, 99.9)),
-        measure(cost("server CPU", "µs/op"), Run::server_cpu_us_per_operation),
+        measure(
+            cost("server CPU", "µs/op"),
+            Run::server_cpu_us_per_operation,
+        ),
         measure(cost("CPU, all processes", "µs/op"), cpu_of_all),
         measure(cost("device bytes per user byte", ""), device_bytes),
         measure(cost("flushes per put", ""), flushes),
