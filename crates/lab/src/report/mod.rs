@@ -1,1 +1,4 @@
 //! Records as tables, plots and pages.
+
+pub mod number;
+pub mod svg;

@@ -1,1 +1,4 @@
-//! Which run comes when.
+//! In which order runs are made.
+pub mod plan;
+
+pub use plan::{Plan, Planned};
