@@ -6,12 +6,16 @@ use std::time::Duration;
 
 use super::Plan;
 use super::recorder::Progress;
-use super::steady::{self, SteadyVerdict};
 use crate::record::Steadiness;
+use crate::statistics::steadiness;
 use crate::workload::Warmup;
 
 /// How often the rate is looked at.
 const LOOK_SECONDS: f64 = 0.25;
+/// Looks that must agree before the rate counts as settled.
+const STEADY_LOOKS: usize = 8;
+/// By how much the two halves of them may differ.
+const STEADY_CHANGE_MAX: f64 = 0.05;
 /// Nothing answered for so long: the target is stuck.
 const SILENCE_SECONDS_MAX: f64 = 30.0;
 /// More failures than this among what was answered: there is nothing to measure.
@@ -96,10 +100,7 @@ impl Watch<'_> {
         let warmup = self.plan.workload.time.warmup;
         let seconds_max = warmup.max().as_seconds();
         let mut rates = Vec::new();
-        let mut verdict = SteadyVerdict {
-            steady: false,
-            change: 0.0,
-        };
+        let (mut steady, mut last_change) = (false, 0.0);
         while (self.plan.now() as f64 / 1e9) < seconds_max {
             let left = seconds_max - self.plan.now() as f64 / 1e9;
             std::thread::sleep(Duration::from_secs_f64(left.clamp(0.001, LOOK_SECONDS)));
@@ -108,15 +109,20 @@ impl Watch<'_> {
             let seconds = self.plan.now() as f64 / 1e9;
             edges.progress(Phase::WarmUp, (seconds / seconds_max).min(1.0), rate)?;
             self.check()?;
-            verdict = steady::judge(&rates);
-            if verdict.steady && matches!(warmup, Warmup::UntilSteady(_)) {
+            let last = &rates[rates.len().saturating_sub(STEADY_LOOKS)..];
+            if last.len() == STEADY_LOOKS
+                && let Some(verdict) = steadiness(last, STEADY_CHANGE_MAX)
+            {
+                (steady, last_change) = (verdict.steady, verdict.halves);
+            }
+            if steady && matches!(warmup, Warmup::UntilSteady(_)) {
                 break;
             }
         }
         Ok(Steadiness {
-            steady: verdict.steady,
+            steady,
             warmup_seconds: self.plan.now() as f64 / 1e9,
-            last_change: verdict.change,
+            last_change,
         })
     }
 

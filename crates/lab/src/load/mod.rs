@@ -20,7 +20,6 @@ mod plan;
 mod recorder;
 mod remote;
 mod sessions;
-mod steady;
 mod timer;
 
 pub use arrivals::Arrivals;
@@ -30,4 +29,3 @@ pub use plan::{NEVER, Plan};
 pub use recorder::{Answer, Recorded, Recorder};
 pub use remote::{Remote, preload_remote, read_back_remote};
 pub use sessions::{preload_embedded, read_back_embedded, run_embedded};
-pub use steady::{SteadyVerdict, judge};
