@@ -1,4 +1,19 @@
-//! In which order runs are made.
-pub mod plan;
+//! Which run comes when, and doing it.
+//!
+//! ```text
+//!   plan        pure: cells, arms, repetitions, in drawn orders
+//!   experiment  runs a plan: a ground for each run, a worker, the record
+//!   ground      a fresh directory, or a file system of its own
+//!   interrupt   Ctrl-C
+//!   progress    what people see meanwhile
+//! ```
 
+pub mod experiment;
+pub mod ground;
+pub mod interrupt;
+pub mod plan;
+pub mod progress;
+
+pub use experiment::{Arm, Experiment, Point};
+pub use ground::{FileSystem, LoopFs};
 pub use plan::{Plan, Planned};

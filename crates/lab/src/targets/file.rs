@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::ReadWriteFlags;
 
-use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session, no_ranges};
+use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session};
 use super::index::Index;
 use crate::workload::DurabilityLevel;
 
@@ -25,7 +25,7 @@ pub const OFFER: Offer = Offer {
     version: "1",
     about: "a pre-written file, one pwrite for each put: the device's own limit",
     promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
-    has_ranges: false,
+    has_ranges: true,
     keeps_data: true,
     open,
 };
@@ -34,6 +34,8 @@ const HEADER_BYTES: usize = 8;
 const SLOT_UNIT_BYTES: u64 = 512;
 /// What making the file of zeros may take of the disk.
 const FILE_BYTES_MAX: u64 = 64 << 30;
+/// What one read of a range takes.
+const RANGE_BYTES: u64 = 1 << 20;
 const ZEROS_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
@@ -191,8 +193,34 @@ impl Session for FileSession<'_> {
         Ok(true)
     }
 
-    fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {
-        Err(no_ranges(OFFER.name))
+    /// Slots in the order of the file, which is that of the preload: what
+    /// reading on and on costs the device.
+    fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
+        let plain = self.plain;
+        let first = plain.index.get(from).unwrap_or(0);
+        let used = plain.used.load(Ordering::Relaxed).min(plain.slots);
+        let count = match limit {
+            0 => used.saturating_sub(first),
+            limit => limit.min(used.saturating_sub(first)),
+        };
+        let mut seen = Seen::default();
+        let at_once = (RANGE_BYTES / plain.slot_bytes).max(1);
+        let mut next = first;
+        while next < first + count {
+            let now = at_once.min(first + count - next);
+            self.slot.resize((now * plain.slot_bytes) as usize, 0);
+            let read = plain
+                .file
+                .read_exact_at(&mut self.slot, next * plain.slot_bytes);
+            read.map_err(Failure::of)?;
+            for slot in self.slot.chunks_exact(plain.slot_bytes as usize) {
+                let (key_bytes, value_bytes) = lengths(slot);
+                seen.keys += 1;
+                seen.bytes += (key_bytes + value_bytes) as u64;
+            }
+            next += now;
+        }
+        Ok(seen)
     }
 
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
