@@ -3,11 +3,16 @@
 //! Exit codes: 0 fine, 1 error, 3 something got worse, 4 it cannot be told.
 
 mod ab;
+mod compare;
 mod doctor;
+mod export;
 mod finish;
 mod heatmap;
 mod how;
+mod import;
 mod noise;
+mod readme;
+mod report;
 mod run;
 mod seed;
 mod selftest;
@@ -50,6 +55,16 @@ enum Verb {
     Heatmap(heatmap::Options),
     /// A predecessor's published table, as published and as it honestly should be
     Seed(seed::Options),
+    /// Two records that were not measured together: what differs
+    Compare(compare::Options),
+    /// A record's tables and page, made anew from its run.json
+    Report(report::Options),
+    /// A record of etcd's rw-heatmap CSV
+    Import(import::Options),
+    /// etcd's rw-heatmap CSV of a record
+    Export(export::Options),
+    /// The tables between markers of README.md and other pages, from records
+    Readme(readme::Options),
     /// The lab's proof of itself: simulated experiments with known truths
     Selftest(selftest::Options),
     /// The workloads that come with the lab
@@ -68,6 +83,11 @@ pub fn main() -> ExitCode {
         Verb::Noise(options) => noise::run(&options),
         Verb::Heatmap(options) => heatmap::run(&options),
         Verb::Seed(options) => seed::run(&options),
+        Verb::Compare(options) => compare::run(&options),
+        Verb::Report(options) => report::run(&options),
+        Verb::Import(options) => import::run(&options),
+        Verb::Export(options) => export::run(&options),
+        Verb::Readme(options) => readme::run(&options),
         Verb::Selftest(options) => selftest::run(&options),
         Verb::Workloads(options) => workloads::run(&options),
         Verb::Worker => return crate::worker::main(&built_in()),

@@ -5,7 +5,10 @@ use super::{Anchor, Canvas, LETTER_WIDTH, shortened};
 const CELL_HEIGHT: f64 = 44.0;
 const CELL_WIDTH_MIN: f64 = 64.0;
 const CELL_WIDTH_MAX: f64 = 150.0;
-const WIDTH_WANTED: f64 = 720.0;
+/// Grounds above this share of the full colour take the light text (on a dark
+/// page, the dark one).
+const STRONG_FROM: f64 = 0.65;
+const WIDTH_WANTED: f64 = 600.0;
 
 /// What fills a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,6 +17,8 @@ pub enum Fill {
     Amount(f64),
     /// From worst (-1) through no change (0) to best (1).
     Change(f64),
+    /// No difference that matters.
+    Same,
     /// Not significant: hatched.
     Open,
     /// Nothing is known.
@@ -147,13 +152,14 @@ fn ground(fill: Fill) -> (&'static str, String, bool) {
     match fill {
         Fill::Amount(share) => {
             let share = 0.12 + 0.88 * share.clamp(0.0, 1.0);
-            ("heat", mixed("amount", share), share > 0.6)
+            ("heat", mixed("amount", share), share > STRONG_FROM)
         }
         Fill::Change(change) => {
             let name = if change < 0.0 { "worse" } else { "better" };
             let share = 0.18 + 0.82 * change.abs().min(1.0);
-            ("heat", mixed(name, share), share > 0.6)
+            ("heat", mixed(name, share), share > STRONG_FROM)
         }
+        Fill::Same => ("heat same", String::new(), false),
         Fill::Open => ("heat open", String::new(), false),
         Fill::Missing => ("heat missing", String::new(), false),
     }

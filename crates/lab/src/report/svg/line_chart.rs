@@ -3,8 +3,8 @@
 use super::axis::{Axis, Frame};
 use super::{Anchor, Canvas};
 
-const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 330.0;
+const WIDTH: f64 = 620.0;
+const HEIGHT: f64 = 310.0;
 
 /// More points than this are a line; fewer get dots, so that two points do not
 /// look like a mistake.
