@@ -160,7 +160,8 @@ impl Experiment {
             Place::Embedded { target, .. } => target != ARM_NULL,
             _ => false,
         };
-        let any = self.arms.iter().any(is_embedded);
+        let is_null = |arm: &Arm| arm.name == ARM_NULL;
+        let any = self.arms.iter().any(is_embedded) && !self.arms.iter().any(is_null);
         self.points.iter().filter(move |_| any)
     }
 
