@@ -13,34 +13,16 @@ use std::time::{Duration, Instant};
 use super::ground::Ground;
 use super::interrupt::Interrupt;
 use super::progress::Progress;
-use super::{LoopFs, Plan, Planned};
-use crate::record::{ARM_NULL, Cell, Outcome, Record, Run};
+use super::{Arm, LoopFs, Plan, Planned, Point};
+use crate::record::{ARM_NULL, Outcome, Record, Run};
 use crate::targets::{Place, TargetSpec};
 use crate::worker::{Ended, Job, Stage, Watcher, call};
-use crate::workload::{Span, Warmup, Workload};
+use crate::workload::{Span, Warmup};
 
 /// Repetitions of one disturbed group.
 const REPEATS_MAX: u32 = 2;
 /// What the generator's ceiling takes: it needs no warm-up to speak of.
 const CEILING_SECONDS: f64 = 2.0;
-
-/// A cell with what is run in it: one number of clients.
-#[derive(Clone, Debug)]
-pub struct Point {
-    /// Its name and place.
-    pub cell: Cell,
-    /// What runs in it.
-    pub workload: Workload,
-}
-
-/// One side.
-#[derive(Clone, Debug)]
-pub struct Arm {
-    /// As records call it.
-    pub name: String,
-    /// What is measured.
-    pub target: TargetSpec,
-}
 
 /// Everything that is to be run.
 #[derive(Clone, Debug)]
@@ -78,6 +60,24 @@ struct Running<'a> {
     progress: Progress,
     /// Cells and arms that are not asked again.
     given_up: BTreeSet<(usize, usize)>,
+}
+
+/// What is drawn for a run.
+#[derive(Clone, Copy)]
+struct Luck {
+    seed: u64,
+    directory_letters: usize,
+    environment_bytes: usize,
+}
+
+impl Luck {
+    fn of(planned: &Planned) -> Luck {
+        Luck {
+            seed: planned.work_seed,
+            directory_letters: planned.directory_letters,
+            environment_bytes: planned.environment_bytes,
+        }
+    }
 }
 
 /// Why no more runs come.
@@ -160,8 +160,34 @@ impl Experiment {
             Place::Embedded { target, .. } => target != ARM_NULL,
             _ => false,
         };
-        let any = self.arms.iter().any(is_embedded);
+        let is_null = |arm: &Arm| arm.name == ARM_NULL;
+        let any = self.arms.iter().any(is_embedded) && !self.arms.iter().any(is_null);
         self.points.iter().filter(move |_| any)
+    }
+
+    fn job(
+        &self,
+        point: &Point,
+        arm: &Arm,
+        (pair, attempt): (u32, u32),
+        luck: Luck,
+        ground: &Ground,
+    ) -> Job {
+        Job {
+            cell: point.cell.clone(),
+            arm: arm.name.clone(),
+            pair,
+            attempt,
+            target: arm.target.clone(),
+            workload: point.workload.clone(),
+            seed: luck.seed,
+            directory: ground.directory(),
+            device: ground.device(),
+            threads: self.threads,
+            verify_keys_max: self.verify_keys_max,
+            quiet_seconds_max: self.quiet_seconds_max,
+            environment_bytes: luck.environment_bytes,
+        }
     }
 
     fn worker(&self, target: &TargetSpec) -> Result<PathBuf, String> {
@@ -244,8 +270,12 @@ impl Running<'_> {
             name: ARM_NULL.into(),
             target,
         };
-        let seed = self.experiment.seed;
-        self.one(&point, &arm, (0, 0), seed, 4).map(drop)
+        let luck = Luck {
+            seed: self.experiment.seed,
+            directory_letters: 4,
+            environment_bytes: 0,
+        };
+        self.one(&point, &arm, (0, 0), luck).map(drop)
     }
 
     /// All arms, next to each other; true when something disturbed them.
@@ -259,10 +289,9 @@ impl Running<'_> {
             let point = &experiment.points[planned.cell];
             let arm = &experiment.arms[planned.arm];
             let number = (pair as u32, attempt);
-            let letters = planned.directory_letters;
-            let run = self.one(point, arm, number, planned.work_seed, letters)?;
+            let run = self.one(point, arm, number, Luck::of(planned))?;
             match run.outcome {
-                Outcome::Measured => disturbed |= !run.taints.is_empty(),
+                Outcome::Measured => disturbed |= run.was_disturbed(),
                 _ => {
                     self.given_up.insert((planned.cell, planned.arm));
                 }
@@ -286,30 +315,20 @@ impl Running<'_> {
         &mut self,
         point: &Point,
         arm: &Arm,
-        (pair, attempt): (u32, u32),
-        seed: u64,
-        letters: usize,
+        number: (u32, u32),
+        luck: Luck,
     ) -> Result<Run, Stop> {
         if self.interrupt.is_set() {
             return Err(Stop::Interrupted);
         }
         let experiment = self.experiment;
-        let ground =
-            Ground::make(&experiment.parent, experiment.loop_fs, letters).map_err(Stop::Broken)?;
-        let job = Job {
-            cell: point.cell.clone(),
-            arm: arm.name.clone(),
-            pair,
-            attempt,
-            target: arm.target.clone(),
-            workload: point.workload.clone(),
-            seed,
-            directory: ground.directory(),
-            device: ground.device(),
-            threads: experiment.threads,
-            verify_keys_max: experiment.verify_keys_max,
-            quiet_seconds_max: experiment.quiet_seconds_max,
-        };
+        let ground = Ground::make(
+            &experiment.parent,
+            experiment.loop_fs,
+            luck.directory_letters,
+        );
+        let ground = ground.map_err(Stop::Broken)?;
+        let job = experiment.job(point, arm, number, luck, &ground);
         let side = match arm.name == arm.target.name {
             true => arm.name.clone(),
             false => format!("{} {}", arm.name, arm.target.name),
@@ -366,33 +385,6 @@ impl Watcher for Watch<'_> {
 
     fn is_interrupted(&self) -> bool {
         self.interrupt.is_set()
-    }
-}
-
-impl Point {
-    /// One point for each number of clients of a workload.
-    pub fn of(workload: &Workload) -> Vec<Point> {
-        let counts = &workload.clients.clients;
-        let point = |clients: &u32| {
-            let mut single = workload.clone();
-            single.clients.clients = vec![*clients];
-            let name = match counts.len() {
-                1 => workload.name.clone(),
-                _ => format!("{}, {clients} clients", workload.name),
-            };
-            Point {
-                cell: Cell {
-                    name,
-                    workload: workload.name.clone(),
-                    clients: *clients,
-                    connections: workload.clients.connections,
-                    value_bytes: workload.load.value.length.mean(),
-                    rw_ratio: None,
-                },
-                workload: single,
-            }
-        };
-        counts.iter().map(point).collect()
     }
 }
 

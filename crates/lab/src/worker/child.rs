@@ -65,9 +65,7 @@ fn start(worker: &Path, job: &Job) -> std::io::Result<Worker> {
         .stderr(Stdio::piped())
         // Ctrl-C is for the lab, which ends its worker in good order.
         .process_group(0)
-        // Another address layout for each run, as after any small change of a
-        // program: the size of the environment moves the stack.
-        .env("INKSTONE_LAB_PADDING", "x".repeat(job.seed as usize % 4096));
+        .env("INKSTONE_LAB_PADDING", "x".repeat(job.environment_bytes));
     dies_with_its_parent(&mut command);
     let mut child = Worker(command.spawn()?);
     let mut line = serde_json::to_string(job).map_err(std::io::Error::other)?;

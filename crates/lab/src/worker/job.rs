@@ -38,6 +38,9 @@ pub struct Job {
     pub verify_keys_max: u64,
     /// Seconds to wait for a quiet machine, at most.
     pub quiet_seconds_max: f64,
+    /// Bytes that its environment is longer by: they move its stack, and so make
+    /// the layout of addresses another one for each run.
+    pub environment_bytes: usize,
 }
 
 /// What a worker says, one line each.
@@ -154,6 +157,7 @@ impl Job {
             threads: 1,
             verify_keys_max: 0,
             quiet_seconds_max: 0.0,
+            environment_bytes: 0,
         }
     }
 }

@@ -6,13 +6,13 @@ use super::job::{Job, Stage};
 use super::measure::{Accounts, tell};
 use crate::accounting::{dirty_bytes, footprint_bytes, wait_until_quiet};
 use crate::load::{
-    Arrivals, Plan, Remote, preload_embedded, preload_remote, read_back_embedded, read_back_remote,
-    run_embedded,
+    Arrivals, Plan, Remote, STEADY_CHANGE_MAX, preload_embedded, preload_remote,
+    read_back_embedded, read_back_remote, run_embedded,
 };
 use crate::record::{Kind, LoadResult, Outcome, Run, Steadiness, Taint, TaintKind, Verification};
 use crate::targets::{Embedded, Failure, Group, Offer, OpenOptions, Place, Program};
 use crate::verify::{Acknowledged, Ledger};
-use crate::workload::{Arrival, DurabilityLevel, Workload};
+use crate::workload::{Arrival, DurabilityLevel, Warmup, Workload};
 
 mod durability;
 mod search;
@@ -21,6 +21,8 @@ mod search;
 /// schedule at the end, and it never follows.
 const LAG_SHARE_MAX: f64 = 0.1;
 const LAG_SECONDS_MIN: f64 = 0.25;
+/// Of a measured part: with more failures it is none.
+const FAILED_SHARE_MAX: f64 = 0.001;
 
 /// Does the job. Whatever happens becomes the run's outcome.
 pub fn run(job: &Job, offers: &[Offer]) -> Run {
@@ -69,6 +71,7 @@ fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
         settle(job);
     }
     let acknowledged = measure(job, &mut opened, run)?;
+    check_failures(&run.load)?;
     run.disturbance.dirty_bytes_before = dirty_bytes_before;
     run.disturbance.waited_seconds = waited_seconds;
     run.disturbance.was_not_quiet = !quiet;
@@ -76,6 +79,18 @@ fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
     run.durability = durability::judge(run, job);
     run.outcome = Outcome::Measured;
     verify(job, opened, acknowledged, &plan, run)
+}
+
+/// A target that refuses a part of the work does less of it.
+fn check_failures(load: &LoadResult) -> Result<(), Failure> {
+    let (failed, all) = (load.failed(), load.failed() + load.operations());
+    match failed as f64 > FAILED_SHARE_MAX * all as f64 {
+        true => Err(Failure(format!(
+            "{failed} of {all} operations failed; first: {}",
+            load.errors.join("; ")
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// What a preload leaves behind (segments made ahead, compactions, dirty
@@ -117,7 +132,9 @@ fn open(job: &Job, offers: &[Offer], run: &mut Run) -> Result<Opened, Failure> {
         }
         Place::Endpoints(urls) => {
             run.target.members = urls.len() as u32;
-            Ok(Opened::Foreign(remote(job, urls.clone())))
+            let remote = remote(job, urls.clone());
+            run.target.version = remote.version()?;
+            Ok(Opened::Foreign(remote))
         }
     }
 }
@@ -264,6 +281,14 @@ fn taints(run: &Run, job: &Job) -> Vec<Taint> {
             kind: TaintKind::NotQuiet,
             value: run.disturbance.waited_seconds,
             limit: job.quiet_seconds_max,
+        });
+    }
+    let was_to_settle = matches!(job.workload.time.warmup, Warmup::UntilSteady(_));
+    if was_to_settle && !run.steadiness.steady {
+        taints.push(Taint {
+            kind: TaintKind::NotSteady,
+            value: run.steadiness.last_change.abs(),
+            limit: STEADY_CHANGE_MAX,
         });
     }
     taints
