@@ -40,6 +40,7 @@ pub struct Axes {
     pub values: Vec<u64>,
     /// Connections, each with one client
     #[arg(
+        id = "map_connections",
         long = "map-connections",
         value_delimiter = ',',
         default_value = "8,32,128"

@@ -21,7 +21,8 @@ pub fn render(record: &Record) -> String {
     for cell in &verdicts {
         if let Some(headline) = cell.headline() {
             let sentence = inline(&headline.sentence);
-            let _ = writeln!(text, "- **{}**: {sentence}", inline(&cell.cell));
+            let (cell, word) = (inline(&cell.cell), &headline.word);
+            let _ = writeln!(text, "- **{cell}: {word}.** {sentence}");
         }
     }
     if !verdicts.is_empty() {

@@ -14,7 +14,7 @@ use super::results::{Results, Row, failure};
 use super::verdicts::{CellVerdicts, Line, Tone, map_verdicts, verdicts};
 use super::{number, sides};
 use crate::record::{ARM_NULL, Cell, Record, Run};
-use crate::verdict::evidence::{ceiling, taints_of};
+use crate::verdict::evidence::{ceiling, ceiling_share, taints_of};
 
 /// Cells whose pictures are open from the beginning.
 const OPEN_CELLS_MAX: usize = 4;
@@ -25,6 +25,7 @@ struct Page<'a> {
     style: &'static str,
     title: &'a str,
     verb: &'a str,
+    tool: String,
     seed: String,
     incomplete: Option<&'a str>,
     provenance: Vec<(&'static str, String)>,
@@ -65,6 +66,7 @@ fn page(record: &Record) -> Result<Page<'_>, String> {
         style: include_str!("page/style.css"),
         title: &record.title,
         verb: &record.verb,
+        tool: Provenance::of(record).tool,
         seed: record.seed.to_string(),
         incomplete: record.incomplete_because.as_deref(),
         provenance: facts(record),
@@ -97,7 +99,6 @@ fn facts(record: &Record) -> Vec<(&'static str, String)> {
         ("device", known.device),
         ("commit", known.commit),
         ("repetitions", known.repetitions),
-        ("lab", known.tool),
     ]
 }
 
@@ -134,9 +135,8 @@ struct ResultsView {
 #[derive(Serialize)]
 struct RowView {
     cell: String,
-    /// Sides of this cell, on the first of its rows only.
-    span: usize,
-    side: String,
+    is_first: bool,
+    side: (String, String),
     class: String,
     is_ceiling: bool,
     runs: usize,
@@ -153,8 +153,7 @@ fn results(record: &Record) -> ResultsView {
     let mut rows: Vec<RowView> = Vec::new();
     for row in &results.rows {
         let is_first = rows.last().is_none_or(|last| last.cell != row.cell);
-        let alike = results.rows.iter().filter(|it| it.cell == row.cell).count();
-        rows.push(row_view(&results, row, if is_first { alike } else { 0 }));
+        rows.push(row_view(&results, row, is_first));
     }
     let columns = results.columns.iter();
     ResultsView {
@@ -163,12 +162,12 @@ fn results(record: &Record) -> ResultsView {
     }
 }
 
-fn row_view(results: &Results, row: &Row, span: usize) -> RowView {
+fn row_view(results: &Results, row: &Row, is_first: bool) -> RowView {
     let values = results.columns.iter().zip(&row.values);
     RowView {
         cell: row.cell.clone(),
-        span,
-        side: row.side.clone(),
+        is_first,
+        side: row.side_parts.clone(),
         class: row.class.clone(),
         is_ceiling: row.is_ceiling,
         runs: row.runs,
@@ -178,7 +177,11 @@ fn row_view(results: &Results, row: &Row, span: usize) -> RowView {
                 let value = value.as_ref();
                 let bar = row.share.filter(|_| column.key == "throughput");
                 let width = bar.map(|share| (share * 1000.0).round() / 10.0);
-                (column.text(value), column.range(value), width)
+                (
+                    column.text(value),
+                    column.range(value).replace(" to ", "–"),
+                    width,
+                )
             })
             .collect(),
         alarming: row.durable.contains("NOT"),
@@ -239,16 +242,18 @@ fn ceiling_sentence(record: &Record, cell: &Cell) -> Option<String> {
         .valid_runs()
         .filter(|run| run.cell.name == cell.name)
         .collect();
-    let ceiling = ceiling(&here)?;
+    let ceiling = ceiling(&here);
     let rivals = here.iter().filter(|run| run.arm != ARM_NULL);
-    let fastest = rivals
-        .map(|run| run.operations_per_second())
-        .fold(0.0, f64::max);
+    let shares = rivals.filter_map(|run| ceiling_share(run, ceiling));
+    let most = shares.max_by(f64::total_cmp)?;
+    let alone = ceiling.map_or(String::new(), |rate| {
+        let rate = number::grouped(rate);
+        format!("The load generator alone makes {rate} operations per second here. ")
+    });
     Some(format!(
-        "The load generator alone makes {} operations per second here; the fastest run used \
-         {} of that. Above 50 % there is no verdict.",
-        number::grouped(ceiling),
-        number::change(fastest / ceiling * 100.0).trim_start_matches('+')
+        "{alone}The run that came nearest to the generator's own limit used {:.1} % of it; above \
+         50 % there is no verdict.",
+        most * 100.0
     ))
 }
 

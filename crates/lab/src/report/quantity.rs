@@ -169,12 +169,18 @@ impl Quantity {
         }
     }
 
-    /// `91 to 104`; empty of a single run.
+    /// `91 to 104 µs`; empty of a single run, or where all are alike.
     pub fn range(&self, spread: Option<&Spread>) -> String {
         match spread {
             Some(spread) if spread.runs > 1 => {
-                let ends = [spread.least, spread.most].map(self.show);
-                format!("{} to {}", ends[0], ends[1])
+                let [least, most] = [spread.least, spread.most].map(self.show);
+                if least == most {
+                    return String::new();
+                }
+                let unit = most.split_once(' ').map(|(_, unit)| unit);
+                let alike = least.split_once(' ').filter(|(_, it)| Some(*it) == unit);
+                let least = alike.map_or(least.as_str(), |(number, _)| number);
+                format!("{least} to {most}")
             }
             _ => String::new(),
         }

@@ -2,7 +2,7 @@
 //! Markdown and the page show the same rows.
 
 use super::quantity::{QUANTITIES, Quantity, Spread, THROUGHPUT};
-use super::sides::{Side, sides};
+use super::sides::{Side, label_parts, sides};
 use crate::record::{Judged, Outcome, Record, Run};
 
 /// Everything that was measured, as text.
@@ -27,6 +27,8 @@ pub struct Row {
     pub cell: String,
     /// Which side, for people.
     pub side: String,
+    /// The same in two parts.
+    pub side_parts: (String, String),
     /// The style class of its colour.
     pub class: String,
     /// It is the generator's own ceiling.
@@ -80,6 +82,7 @@ fn row(record: &Record, cell: &str, side: &Side) -> Row {
     Row {
         cell: cell.to_owned(),
         side: side.label.clone(),
+        side_parts: label_parts(record, side.arm),
         class: side.class.clone(),
         is_ceiling: side.is_ceiling(),
         runs: side.runs.len(),

@@ -73,6 +73,20 @@ pub fn label(record: &Record, arm: &str) -> String {
     }
 }
 
+/// The label in two parts: what is read first, and what explains it.
+pub fn label_parts(record: &Record, arm: &str) -> (String, String) {
+    let label = label(record, arm);
+    let first = match arm {
+        ARM_A | ARM_A_AGAIN | ARM_B => arm.len(),
+        _ => label.find(' ').unwrap_or(label.len()),
+    };
+    let (name, rest) = label.split_at(first);
+    match arm {
+        ARM_NULL => (label, String::new()),
+        _ => (name.to_owned(), rest.trim().to_owned()),
+    }
+}
+
 /// Copies share their original's colour and are dashed; the ceiling has none.
 pub fn class(record: &Record, arm: &str) -> String {
     match arm {

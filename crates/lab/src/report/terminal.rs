@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{Cell as TableCell, CellAlignment, Table, presets};
+use comfy_table::{Cell as TableCell, CellAlignment, LineStyle, Table, TableStyle};
 
 use super::noise::noise;
 use super::results::{Results, Row};
@@ -13,6 +13,11 @@ use crate::verdict::evidence::taints_of;
 
 /// Letters of the longest bar.
 const BAR_LETTERS: f64 = 8.0;
+
+/// A line below the header and one below everything.
+const STYLE: TableStyle = TableStyle::new()
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// The whole text.
 pub fn render(record: &Record) -> String {
@@ -41,13 +46,15 @@ pub fn render(record: &Record) -> String {
 
 fn table(results: &Results) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(STYLE);
     let mut header = vec!["cell", "side", "runs", ""];
     header.extend(results.columns.iter().map(|column| column.head));
     header.push("durable");
     table.set_header(header);
+    let mut cell = "";
     for row in &results.rows {
-        let texts = texts(results, row).into_iter().enumerate();
+        let is_first = std::mem::replace(&mut cell, &row.cell) != row.cell;
+        let texts = texts(results, row, is_first).into_iter().enumerate();
         table.add_row(texts.map(|(at, text)| {
             TableCell::new(text).set_alignment(match at {
                 0 | 1 | 3 => CellAlignment::Left,
@@ -58,9 +65,10 @@ fn table(results: &Results) -> Table {
     table
 }
 
-fn texts(results: &Results, row: &Row) -> Vec<String> {
+fn texts(results: &Results, row: &Row, is_first: bool) -> Vec<String> {
+    let cell = if is_first { row.cell.as_str() } else { "" };
     let mut texts = vec![
-        row.cell.clone(),
+        cell.to_owned(),
         row.side.clone(),
         row.runs.to_string(),
         bar(row.share.unwrap_or(0.0)),
@@ -84,8 +92,12 @@ fn verdict_line(line: &Line) -> String {
         band => format!("A/A {band}"),
     };
     let words = format!(
-        "  {:27} {:13} {:24} {band:12} {}",
-        line.metric, line.word, line.change, line.remark
+        "{} {:27} {:13} {:24} {band:14} {}",
+        if line.decides { " *" } else { "  " },
+        line.metric,
+        line.word,
+        line.change,
+        line.remark
     );
     format!("{}\n", words.trim_end())
 }

@@ -159,7 +159,10 @@ fn shown(ratio: &LogRatio, sign: f64) -> String {
 
 /// A band around "equal", as a logarithm.
 pub fn within(band: f64) -> String {
-    format!("±{}", change(percent(band)).trim_start_matches('+'))
+    match percent(band) {
+        wide if wide > 999.0 => "> ±999 %".to_owned(),
+        band => format!("±{}", change(band).trim_start_matches('+')),
+    }
 }
 
 fn sentence(verdict: &Verdict, word: &str, change: &str, band: &str, remark: &str) -> String {
@@ -173,9 +176,11 @@ fn sentence(verdict: &Verdict, word: &str, change: &str, band: &str, remark: &st
             Better::LessIsThriftier => format!("B needs {word} than A: {name} {change}{beside}."),
             _ => format!("B is {word} than A: {name} {change}{beside}."),
         },
-        Word::Same if change.is_empty() => format!("The same: {name} is zero on both sides."),
-        Word::Same => format!("The same: {name} {change}, within what matters (2 %)."),
-        Word::Inconclusive { .. } => format!("Inconclusive: {name} {change}{beside}; {remark}."),
+        Word::Same if change.is_empty() => format!("No difference: {name} is zero on both sides."),
+        Word::Same => format!("No difference that matters: {name} {change}, within 2 %."),
+        Word::Inconclusive { .. } => {
+            format!("These pairs do not tell: {name} {change}{beside}; {remark}.")
+        }
         Word::Refused(_) => format!("No verdict on {name}: {remark}."),
     }
 }

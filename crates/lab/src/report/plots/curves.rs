@@ -102,6 +102,7 @@ fn draw(record: &Record, cells: &[&Cell], clients: &[u32], curve: &Curve) -> Opt
         y: axis(curve.label, curve.write, &values),
         series,
         shaded: None,
+        apart: true,
         empty: "no run counts".to_owned(),
     };
     Some(Picture {

@@ -55,6 +55,7 @@ pub fn latency(record: &Record, cell: &Cell) -> Option<Picture> {
         },
         series,
         shaded: None,
+        apart: false,
         empty: "no answer was timed".to_owned(),
     };
     Some(Picture {

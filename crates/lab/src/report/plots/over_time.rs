@@ -40,6 +40,7 @@ pub fn over_time(record: &Record, cell: &Cell) -> Option<Picture> {
         y: axis("operations per second", short, &rates),
         series,
         shaded: (begin < 0.0).then(|| (begin, 0.0, "warm-up".to_owned())),
+        apart: false,
         empty: "no interval was measured".to_owned(),
     };
     Some(Picture {

@@ -32,6 +32,7 @@ pub fn search(record: &Record, cell: &Cell) -> Option<Picture> {
         y: axis("latency of the objective", time, &latencies),
         series,
         shaded: None,
+        apart: true,
         empty: "no rate held".to_owned(),
     };
     Some(Picture {

@@ -6,9 +6,10 @@ use super::{Anchor, Canvas};
 const WIDTH: f64 = 620.0;
 const HEIGHT: f64 = 310.0;
 
-/// More points than this are a line; fewer get dots, so that two points do not
-/// look like a mistake.
-const DOTS_MAX: usize = 40;
+/// From the edges to points that stand apart.
+const INSET: f64 = 18.0;
+/// Between whiskers of neighbouring lines at the same place.
+const DODGE: f64 = 5.0;
 
 /// One point.
 #[derive(Clone, Debug)]
@@ -48,6 +49,9 @@ pub struct LineChart {
     pub series: Vec<Series>,
     /// A stretch of `x` with another ground, and its name.
     pub shaded: Option<(f64, f64, String)>,
+    /// Whether points are measurements of their own, set apart from each other
+    /// and from the edges, or only the way of a line.
+    pub apart: bool,
     /// What stands there if there is no point at all.
     pub empty: String,
 }
@@ -67,9 +71,9 @@ impl LineChart {
             bottom: HEIGHT - 48.0,
         };
         let points = || self.series.iter().flat_map(|series| &series.points);
-        let x = self
-            .x
-            .scale(points().map(|point| point.x), (frame.left, frame.right));
+        let inset = if self.apart { INSET } else { 0.0 };
+        let ends = (frame.left + inset, frame.right - inset);
+        let x = self.x.scale(points().map(|point| point.x), ends);
         let heights = points().flat_map(|point| {
             let (low, high) = point.range.unwrap_or((point.y, point.y));
             [point.y, low, high]
@@ -86,14 +90,20 @@ impl LineChart {
         }
         self.y.draw_left(&mut canvas, &frame, &y);
         self.x.draw_below(&mut canvas, &frame, &x);
-        for series in &self.series {
+        for (at, series) in self.series.iter().enumerate() {
+            let middle = (self.series.len() - 1) as f64 / 2.0;
+            let aside = if self.apart {
+                DODGE * (at as f64 - middle)
+            } else {
+                0.0
+            };
             let placed: Vec<(f64, f64)> = series
                 .points
                 .iter()
-                .map(|point| (x.place(point.x), y.place(point.y)))
+                .map(|point| (x.place(point.x) + aside, y.place(point.y)))
                 .collect();
             let reach = |value: f64| y.place(value);
-            draw_series(&mut canvas, series, &placed, reach);
+            draw_series(&mut canvas, series, &placed, self.apart, reach);
         }
         canvas.finish(&self.name)
     }
@@ -103,6 +113,7 @@ fn draw_series(
     canvas: &mut Canvas,
     series: &Series,
     placed: &[(f64, f64)],
+    apart: bool,
     height: impl Fn(f64) -> f64,
 ) {
     let weight = if series.thin { " thin" } else { "" };
@@ -117,8 +128,9 @@ fn draw_series(
             canvas.line((place.0, bottom), (place.0, top), &whisker);
         }
         let dot = format!("dot {}{weight}", series.class);
-        if placed.len() <= DOTS_MAX {
-            let radius = if series.thin { 2.0 } else { 3.5 };
+        // A line of one point would be nothing.
+        if apart || placed.len() == 1 {
+            let radius = if series.thin { 2.5 } else { 3.5 };
             canvas.dot(*place, radius, &dot, &point.title);
         } else if !point.title.is_empty() {
             canvas.dot(*place, 7.0, "feel", &point.title);
@@ -157,6 +169,7 @@ mod tests {
                 points: (0..points).map(point).collect(),
             }],
             shaded: None,
+            apart: false,
             empty: "nothing was measured".to_owned(),
         }
     }
