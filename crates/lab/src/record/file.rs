@@ -2,13 +2,20 @@
 
 use std::path::Path;
 
-use super::{FORMAT, Record};
+use super::{FORMAT, Outcome, Record};
+
+/// No run was measured for less.
+const SECONDS_MIN: f64 = 1e-6;
+/// More operations than any machine makes in a year.
+const OPERATIONS_MAX: u64 = 1 << 52;
+/// More pairs than anyone waits for.
+const PAIRS_MAX: u32 = 1_000_000;
 
 /// Why a record cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     /// The file itself.
-    #[error("{path}: {error}")]
+    #[error("{path}: {error}: name a folder that a measuring verb wrote")]
     File {
         /// Which.
         path: String,
@@ -16,12 +23,30 @@ pub enum Unreadable {
         error: std::io::Error,
     },
     /// Its contents.
-    #[error("{path}: this is no record of the lab: {error}")]
+    #[error(
+        "{path}: this is no record of the lab, or a damaged one: {error}; take a copy, or measure \
+         again"
+    )]
     Contents {
         /// Which.
         path: String,
         /// Where and what.
         error: serde_json::Error,
+    },
+    /// A number that no run can have.
+    #[error(
+        "{path}: run {run}: {field} is {value}, which no run can have: the file is damaged; take \
+         a copy, or measure again"
+    )]
+    Number {
+        /// Which.
+        path: String,
+        /// Its place among the runs, from 0.
+        run: usize,
+        /// What should be another.
+        field: &'static str,
+        /// What it is.
+        value: f64,
     },
     /// Its version.
     #[error(
@@ -62,8 +87,43 @@ impl Record {
                 path: path.to_owned(),
                 found,
             }),
-            _ => serde_json::from_value(value).map_err(contents),
+            // From the text again: its mistakes have a place.
+            _ => {
+                let record: Record = serde_json::from_str(text).map_err(contents)?;
+                record.check(path).map(|()| record)
+            }
         }
+    }
+
+    /// What tables and verdicts divide by and count up to.
+    fn check(&self, path: &str) -> Result<(), Unreadable> {
+        for (at, run) in self.runs.iter().enumerate() {
+            let seconds = run.load.seconds;
+            let is_measured = run.outcome == Outcome::Measured;
+            let kinds = run.load.kinds.values();
+            let most = kinds
+                .map(|kind| kind.operations.max(kind.failed))
+                .max()
+                .unwrap_or(0);
+            let numbers = [
+                (
+                    "load.seconds",
+                    seconds,
+                    is_measured && seconds < SECONDS_MIN,
+                ),
+                ("operations", most as f64, most > OPERATIONS_MAX),
+                ("pair", f64::from(run.pair), run.pair > PAIRS_MAX),
+            ];
+            if let Some((field, value, _)) = numbers.into_iter().find(|(_, _, bad)| *bad) {
+                return Err(Unreadable::Number {
+                    path: path.to_owned(),
+                    run: at,
+                    field,
+                    value,
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Writes it beside `path` and renames: whoever reads sees all of it or

@@ -44,7 +44,11 @@ fn of_cell(record: &Record, cell: &Cell) -> Vec<NoiseLine> {
         .collect();
     let open_loop = here.iter().any(|run| run.load.rate_offered.is_some());
     let lines = measures(open_loop).into_iter().filter_map(|measure| {
-        let log = |run: &Run| (measure.of)(run).filter(|it| *it > 0.0).map(f64::ln);
+        let log = |run: &Run| {
+            (measure.of)(run)
+                .filter(|it| *it > 0.0 && it.is_finite())
+                .map(f64::ln)
+        };
         let copies = here.iter().filter(|run| run.arm == ARM_A_AGAIN);
         let logs: Vec<f64> = copies
             .filter_map(|copy| {

@@ -25,9 +25,15 @@ pub fn rewrite(page: &Path, text: &str, records: &Path) -> Result<String, String
     let shown = page.display();
     let mut written = String::with_capacity(text.len());
     let mut lines = text.lines().enumerate();
+    let mut is_fenced = false;
     while let Some((at, line)) = lines.next() {
         written.push_str(line);
         written.push('\n');
+        // A page may show what a marker looks like.
+        is_fenced ^= line.trim_start().starts_with("```");
+        if is_fenced {
+            continue;
+        }
         let Some(marker) = line.trim().strip_prefix(BEGIN) else {
             if line.trim() == END {
                 return Err(format!("{shown}:{}: `{END}` without a beginning", at + 1));

@@ -59,7 +59,8 @@ pub fn sides<'a>(record: &'a Record, cell: &Cell) -> Vec<Side<'a>> {
         .collect()
 }
 
-/// `A etcd 3.7.3`, or `redb 4.4.0`: the arm, unless the product says it already.
+/// `A etcd 3.7.3`, `redb 4.4.0`, or `new: inkstone 0.1.0`: the arm, unless the
+/// product says it already.
 pub fn label(record: &Record, arm: &str) -> String {
     let Some(run) = record.runs.iter().find(|run| run.arm == arm) else {
         return arm.to_owned();
@@ -68,22 +69,17 @@ pub fn label(record: &Record, arm: &str) -> String {
     match arm {
         ARM_NULL => "generator's ceiling".to_owned(),
         ARM_A | ARM_A_AGAIN | ARM_B => format!("{arm} {product}"),
-        _ if product.starts_with(arm) => product,
-        _ => format!("{arm} ({product})"),
+        _ if product.to_lowercase().starts_with(&arm.to_lowercase()) => product,
+        _ => format!("{arm}: {product}"),
     }
 }
 
 /// The label in two parts: what is read first, and what explains it.
 pub fn label_parts(record: &Record, arm: &str) -> (String, String) {
     let label = label(record, arm);
-    let first = match arm {
-        ARM_A | ARM_A_AGAIN | ARM_B => arm.len(),
-        _ => label.find(' ').unwrap_or(label.len()),
-    };
-    let (name, rest) = label.split_at(first);
-    match arm {
-        ARM_NULL => (label, String::new()),
-        _ => (name.to_owned(), rest.trim().to_owned()),
+    match (arm, label.split_once(' ')) {
+        (ARM_NULL, _) | (_, None) => (label, String::new()),
+        (_, Some((name, rest))) => (name.trim_end_matches(':').to_owned(), rest.to_owned()),
     }
 }
 

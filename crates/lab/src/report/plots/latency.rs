@@ -120,7 +120,7 @@ fn nines(most: f64) -> Vec<(f64, String)> {
         .map(|place| (place, share(place)))
         .collect();
     if let Some(first) = ticks.first_mut() {
-        first.1 = "shortest".to_owned();
+        first.1 = "min".to_owned();
     }
     ticks
 }

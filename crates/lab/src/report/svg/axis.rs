@@ -89,7 +89,7 @@ impl Axis {
     /// Draws the axis left of a frame, with lines across it.
     pub fn draw_left(&self, canvas: &mut Canvas, frame: &Frame, scale: &Scale) {
         let mut free_below = f64::INFINITY;
-        for (value, text) in self.labels(scale, 5) {
+        for (value, text) in self.labels(scale, 6) {
             let place = scale.place(value);
             canvas.line((frame.left, place), (frame.right, place), "grid");
             if place > free_below {
