@@ -19,9 +19,23 @@ use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, Cell, Record};
 const BEGIN: &str = "<!-- lab:";
 const END: &str = "<!-- lab end -->";
 
-/// The text of a page with all its tables made anew. `page` is its path and
-/// `records` the folder of the records, both from the same place.
-pub fn rewrite(page: &Path, text: &str, records: &Path) -> Result<String, String> {
+/// Where pages and records are.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// What the other two start from; empty: the current folder.
+    pub root: &'a Path,
+    /// The page, from the root.
+    pub page: &'a Path,
+    /// The folder of the records, from the root.
+    pub records: &'a Path,
+}
+
+/// The text of a page with all its tables made anew.
+pub fn rewrite(place: Place, text: &str) -> Result<String, String> {
+    if !text.contains(BEGIN) && !text.contains(END) {
+        return Ok(text.to_owned());
+    }
+    let page = place.page;
     let shown = page.display();
     let mut written = String::with_capacity(text.len());
     let mut lines = text.lines().enumerate();
@@ -44,7 +58,7 @@ pub fn rewrite(page: &Path, text: &str, records: &Path) -> Result<String, String
             .trim()
             .strip_suffix("-->")
             .ok_or_else(|| format!("{shown}:{}: the marker does not end in `-->`", at + 1))?;
-        let made = of_marker(page, marker, records);
+        let made = of_marker(place, marker);
         let made = made.map_err(|what| format!("{shown}:{}: {what}", at + 1))?;
         written.push_str(&made);
         let closed = lines.by_ref().find(|(_, line)| line.trim() == END);
@@ -60,7 +74,7 @@ pub fn rewrite(page: &Path, text: &str, records: &Path) -> Result<String, String
     Ok(written)
 }
 
-fn of_marker(page: &Path, marker: &str, records: &Path) -> Result<String, String> {
+fn of_marker(place: Place, marker: &str) -> Result<String, String> {
     let mut words = marker.split_whitespace();
     let folder = words
         .next()
@@ -76,8 +90,9 @@ fn of_marker(page: &Path, marker: &str, records: &Path) -> Result<String, String
         true => vec![THROUGHPUT],
         false => columns,
     };
+    let records = place.root.join(place.records);
     let record = Record::load(&records.join(folder)).map_err(|error| error.to_string())?;
-    let link = link(page, &records.join(folder).join("summary.md"));
+    let link = link(place.page, &place.records.join(folder).join("summary.md"));
     Ok(section(&record, &columns, &link))
 }
 

@@ -3,14 +3,24 @@
 use std::path::{Path, PathBuf};
 
 use lab::report::quantity::quantity;
-use lab::report::readme::{rewrite, section};
+use lab::report::readme::{Place, rewrite, section};
 
 use crate::{fixture, golden, repository};
 
+/// Of a page beside records in one folder.
+fn made(root: &Path, page: &str, text: &str) -> Result<String, String> {
+    let place = Place {
+        root,
+        page: Path::new(page),
+        records: Path::new("records"),
+    };
+    rewrite(place, text)
+}
+
 fn records() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let record = folder.path().join("2026-11-21-put");
-    std::fs::create_dir(&record).unwrap();
+    let record = folder.path().join("records/2026-11-21-put");
+    std::fs::create_dir_all(&record).unwrap();
     fixture::comparison()
         .save(&record.join("run.json"))
         .unwrap();
@@ -30,22 +40,28 @@ fn a_table_of_a_comparison_and_one_of_engines() {
 #[test]
 fn what_stands_between_the_markers_is_replaced_and_nothing_else() {
     let folder = records();
-    let page = Path::new("README.md");
     let text = "# Title\n\n<!-- lab: 2026-11-21-put throughput -->\nold\n<!-- lab end -->\nEnd.\n";
-    let made = rewrite(page, text, folder.path()).unwrap();
-    assert!(made.starts_with("# Title\n\n<!-- lab: 2026-11-21-put throughput -->\n\n|  |"));
-    assert!(made.ends_with("<!-- lab end -->\nEnd.\n") && !made.contains("old"));
-    assert_eq!(rewrite(page, &made, folder.path()).unwrap(), made);
-    assert!(made.contains("2026-11-21, AMD EPYC, 2 cores") && made.contains("1a2b3c4d5e6f"));
+    let page = made(folder.path(), "README.md", text).unwrap();
+    assert!(page.starts_with("# Title\n\n<!-- lab: 2026-11-21-put throughput -->\n\n|  |"));
+    assert!(page.ends_with("<!-- lab end -->\nEnd.\n") && !page.contains("old"));
+    assert_eq!(made(folder.path(), "README.md", &page).unwrap(), page);
+    assert!(page.contains("2026-11-21, AMD EPYC, 2 cores") && page.contains("1a2b3c4d5e6f"));
 }
 
 #[test]
 fn links_lead_from_the_page_to_the_record() {
     let folder = records();
-    std::fs::create_dir_all(folder.path().join("lab")).unwrap();
     let marker = "<!-- lab: 2026-11-21-put -->\n<!-- lab end -->\n";
-    let made = rewrite(Path::new("docs/use/lab.md"), marker, folder.path()).unwrap();
-    assert!(made.contains("[Record](../../"), "{made}");
+    let link = |page: &str| {
+        let page = made(folder.path(), page, marker).unwrap();
+        let begin = page.find("[Record](").unwrap() + "[Record](".len();
+        page[begin..].split(')').next().unwrap().to_owned()
+    };
+    assert_eq!(link("README.md"), "records/2026-11-21-put/summary.md");
+    assert_eq!(
+        link("docs/use/lab.md"),
+        "../../records/2026-11-21-put/summary.md"
+    );
 }
 
 #[test]
@@ -76,9 +92,18 @@ fn mistakes_are_named_with_page_and_line() {
         ),
     ];
     for (text, expected) in cases {
-        let error = rewrite(Path::new("README.md"), text, folder.path()).unwrap_err();
+        let error = made(folder.path(), "README.md", text).unwrap_err();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+#[test]
+fn an_example_in_a_fence_is_no_marker() {
+    let folder = records();
+    let example = "```\n<!-- lab: nothing -->\n```\n";
+    let text = format!("{example}<!-- lab: 2026-11-21-put -->\n<!-- lab end -->\n");
+    let page = made(folder.path(), "README.md", &text).unwrap();
+    assert!(page.starts_with(example) && page.contains("[Record]"));
 }
 
 /// Every page of the repository says what its records say.
@@ -100,25 +125,16 @@ fn tables_of_this_repository_are_those_of_its_records() {
     }
     for page in pages {
         let text = std::fs::read_to_string(root.join(&page)).unwrap();
-        let fenced = text
-            .split("```")
-            .step_by(2)
-            .any(|part| part.contains("\n<!-- lab:"));
-        if !fenced {
-            continue;
-        }
-        let made = rewrite_here(&root, &page, &text);
+        let place = Place {
+            root: &root,
+            page: &page,
+            records: Path::new("lab/records"),
+        };
+        let made = rewrite(place, &text).unwrap();
         assert!(
             made == text,
             "{}: write it anew with `inkstone-lab readme {0}`",
             page.display()
         );
     }
-}
-
-/// With paths as they are seen from the root.
-fn rewrite_here(root: &Path, page: &Path, text: &str) -> String {
-    let made = rewrite(page, text, &root.join("lab/records")).unwrap();
-    let root = format!("{}/", root.display());
-    made.replace(&root, "")
 }

@@ -140,11 +140,11 @@ impl Canvas {
     /// The finished picture; `name` is read to those who cannot see it.
     pub fn finish(self, name: &str) -> String {
         format!(
-            r#"<svg viewBox="0 0 {:.0} {:.0}" role="img" aria-label="{}" style="max-width:{:.0}px">{}</svg>"#,
+            r#"<svg viewBox="0 0 {:.0} {:.0}" width="{:.0}" role="img" aria-label="{}">{}</svg>"#,
             self.width,
             self.height,
-            escape(name),
             self.width,
+            escape(name),
             self.body
         )
     }
