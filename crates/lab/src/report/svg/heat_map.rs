@@ -8,7 +8,7 @@ const CELL_WIDTH_MAX: f64 = 150.0;
 /// Grounds above this share of the full colour take the light text (on a dark
 /// page, the dark one).
 const STRONG_FROM: f64 = 0.65;
-const WIDTH_WANTED: f64 = 400.0;
+const WIDTH_WANTED: f64 = 385.0;
 
 /// What fills a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
