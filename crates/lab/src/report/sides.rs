@@ -68,9 +68,34 @@ pub fn label(record: &Record, arm: &str) -> String {
     let product = product(run);
     match arm {
         ARM_NULL => "generator's ceiling".to_owned(),
+        ARM_A | ARM_A_AGAIN | ARM_B if are_builds(record) => {
+            format!("{arm} {}, {product}", run.target.name)
+        }
         ARM_A | ARM_A_AGAIN | ARM_B => format!("{arm} {product}"),
         _ if product.to_lowercase().starts_with(&arm.to_lowercase()) => product,
         _ => format!("{arm}: {product}"),
+    }
+}
+
+/// Whether A and B are the same product under two names.
+fn are_builds(record: &Record) -> bool {
+    let [a, b] = [ARM_A, ARM_B].map(|arm| record.runs.iter().find(|run| run.arm == arm));
+    a.zip(b)
+        .is_some_and(|(a, b)| product(a) == product(b) && a.target.name != b.target.name)
+}
+
+/// What sentences call A and B: by their products, or, of two builds of one,
+/// by the names that they were given; by their letters, where those are alike.
+pub fn names(record: &Record) -> [String; 2] {
+    let [a, b] = [ARM_A, ARM_B].map(|arm| record.runs.iter().find(|run| run.arm == arm));
+    let letters = [ARM_A, ARM_B].map(str::to_owned);
+    let Some((a, b)) = a.zip(b) else {
+        return letters;
+    };
+    match (product(a) == product(b), a.target.name == b.target.name) {
+        (false, _) => [product(a), product(b)],
+        (true, false) => [a.target.name.clone(), b.target.name.clone()],
+        (true, true) => letters,
     }
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::number::{change, change_within};
 use super::quantity::QUANTITIES;
+use super::sides::names;
 use crate::record::{Cell, Record};
 use crate::statistics::log_ratio::{LogRatio, percent};
 use crate::verdict::evidence::{compares, comparison, map_cell};
@@ -108,16 +109,21 @@ pub fn verdicts(record: &Record) -> Vec<CellVerdicts> {
 }
 
 fn of_cell(record: &Record, cell: &Cell) -> CellVerdicts {
+    let names = names(record);
     let judgement = comparison(record, cell).judge(&Rules::default(), FailOn::default());
     CellVerdicts {
         cell: cell.name.clone(),
-        lines: judgement.verdicts.iter().map(line).collect(),
+        lines: judgement
+            .verdicts
+            .iter()
+            .map(|verdict| line(verdict, &names))
+            .collect(),
         remarks: judgement.remarks,
         exit: judgement.exit,
     }
 }
 
-fn line(verdict: &Verdict) -> Line {
+fn line(verdict: &Verdict, names: &[String; 2]) -> Line {
     let metric = &verdict.metric;
     let word = verdict.word.short(metric.better);
     let change = verdict.effect.as_ref().map(|it| shown(it, metric.sign()));
@@ -135,7 +141,7 @@ fn line(verdict: &Verdict) -> Line {
     };
     let remark = verdict.word.remark().unwrap_or_default();
     Line {
-        sentence: sentence(verdict, word, &change, &band, &remark),
+        sentence: sentence(verdict, names, &change, &band),
         metric: metric.name.clone(),
         word: word.to_owned(),
         tone: Tone::of(&verdict.word),
@@ -165,16 +171,20 @@ pub fn within(band: f64) -> String {
     }
 }
 
-fn sentence(verdict: &Verdict, word: &str, change: &str, band: &str, remark: &str) -> String {
+fn sentence(verdict: &Verdict, [a, b]: &[String; 2], change: &str, band: &str) -> String {
     let name = &verdict.metric.name;
+    let word = verdict.word.short(verdict.metric.better);
+    let remark = verdict.word.remark().unwrap_or_default();
     let beside = match band {
         "" => String::new(),
-        band => format!("; A against its own copy makes {band} out of nothing"),
+        band => format!("; {a} against its own copy makes {band} out of nothing"),
     };
     match &verdict.word {
         Word::Better | Word::Worse => match verdict.metric.better {
-            Better::LessIsThriftier => format!("B needs {word} than A: {name} {change}{beside}."),
-            _ => format!("B is {word} than A: {name} {change}{beside}."),
+            Better::LessIsThriftier => {
+                format!("{b} needs {word} than {a}: {name} {change}{beside}.")
+            }
+            _ => format!("{b} is {word} than {a}: {name} {change}{beside}."),
         },
         Word::Same if change.is_empty() => format!("No difference: {name} is zero on both sides."),
         Word::Same => format!("No difference that matters: {name} {change}, within 2 %."),
@@ -208,7 +218,7 @@ pub fn map_verdicts(record: &Record) -> Option<MapVerdicts> {
     ];
     let word = verdict.word.short(Better::MoreIsFaster).to_owned();
     Some(MapVerdicts {
-        sentence: map_sentence(&verdict, &word),
+        sentence: map_sentence(&verdict, &word, &names(record)[1]),
         tone: Tone::of(&verdict.word),
         word,
         exit: Exit::gravest(exits).unwrap_or(Exit::Fine),
@@ -216,7 +226,7 @@ pub fn map_verdicts(record: &Record) -> Option<MapVerdicts> {
     })
 }
 
-fn map_sentence(verdict: &MapVerdict, word: &str) -> String {
+fn map_sentence(verdict: &MapVerdict, word: &str, b: &str) -> String {
     let [better, worse] = verdict.changed;
     let cells = format!(
         "of {} cells {better} are faster and {worse} slower, the others no different or not told",
@@ -226,7 +236,7 @@ fn map_sentence(verdict: &MapVerdict, word: &str) -> String {
     let change = headline.map_or(String::new(), |it| shown(it, 1.0));
     match &verdict.word {
         Word::Better | Word::Worse => {
-            format!("B is {word} over the whole map: {change} (geometric mean); {cells}.")
+            format!("{b} is {word} over the whole map: {change} (geometric mean); {cells}.")
         }
         Word::Same => format!("The same over the whole map: {change} (geometric mean); {cells}."),
         open => format!(

@@ -229,7 +229,7 @@ pub fn run(cell: &Cell, arm: &Arm, pair: u32, spread: f64) -> Run {
 
 fn identity(arm: &Arm) -> TargetIdentity {
     TargetIdentity {
-        name: arm.name.into(),
+        name: arm.product.into(),
         product: arm.product.into(),
         version: arm.version.into(),
         binary: Some(Binary {

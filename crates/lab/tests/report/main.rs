@@ -3,6 +3,11 @@
 //!
 //! `INKSTONE_GOLDEN=write cargo test -p lab --test report` writes the files in
 //! `golden/` anew; a reviewer then reads what changed.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests write files and stop at the first surprise"
+)]
 
 mod across;
 mod command;

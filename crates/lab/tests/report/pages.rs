@@ -115,6 +115,18 @@ fn the_verdict_on_a_map_has_a_headline() {
 }
 
 #[test]
+fn two_builds_of_a_product_go_by_the_names_they_were_given() {
+    let mut record = fixture::inconclusive();
+    for run in &mut record.runs {
+        run.target.name = if run.arm == "B" { "new" } else { "old" }.to_owned();
+    }
+    let sides = lab::report::sides::names(&record);
+    assert_eq!(sides, ["old", "new"]);
+    let text = markdown::render(&record);
+    assert!(text.contains("| B new, etcd 3.7.3 |"), "{text}");
+}
+
+#[test]
 fn the_process_ends_with_what_the_record_says() {
     let exit = |record: &Record| verdicts::exit(record);
     assert_eq!(exit(&fixture::comparison()), Exit::Fine);
