@@ -140,29 +140,31 @@ impl Experiment {
     fn schedule(&self, plan: &Plan) -> Vec<crate::record::Planned> {
         let ceilings = self
             .points_with_ceiling()
-            .map(|point| crate::record::Planned {
+            .map(|(number, point)| crate::record::Planned {
                 cell: point.cell.name.clone(),
                 arm: ARM_NULL.into(),
                 pair: 0,
+                point: number as u32,
             });
         let runs = plan.runs.iter().map(|planned| crate::record::Planned {
             cell: self.points[planned.cell].cell.name.clone(),
             arm: self.arms[planned.arm].name.clone(),
             pair: planned.group as u32,
+            point: planned.cell as u32,
         });
         ceilings.chain(runs).collect()
     }
 
     /// The generator of embedded targets has a ceiling; what asks servers is
     /// bounded by their protocol, and its processor time is shown beside theirs.
-    fn points_with_ceiling(&self) -> impl Iterator<Item = &Point> {
+    fn points_with_ceiling(&self) -> impl Iterator<Item = (usize, &Point)> {
         let is_embedded = |arm: &Arm| match &arm.target.place {
             Place::Embedded { .. } => true,
             _ => false,
         };
         let is_null = |arm: &Arm| arm.name == ARM_NULL;
         let any = self.arms.iter().any(is_embedded) && !self.arms.iter().any(is_null);
-        self.points.iter().filter(move |_| any)
+        self.points.iter().enumerate().filter(move |_| any)
     }
 
     fn job(
@@ -217,7 +219,7 @@ impl Running<'_> {
         for arm in &experiment.arms {
             experiment.worker(&arm.target).map_err(Stop::Broken)?;
         }
-        for point in experiment.points_with_ceiling() {
+        for (_, point) in experiment.points_with_ceiling() {
             self.ceiling(point)?;
         }
         let mut next_group = experiment.repetitions;

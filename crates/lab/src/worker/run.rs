@@ -39,7 +39,13 @@ pub fn run(job: &Job, offers: &[Offer]) -> Run {
 }
 
 fn with_remedy(because: String, job: &Job) -> String {
-    let is_full = ["No space left", "ENOSPC", "os error 28", "no space", "in reserve"];
+    let is_full = [
+        "No space left",
+        "ENOSPC",
+        "os error 28",
+        "no space",
+        "in reserve",
+    ];
     match is_full.iter().any(|words| because.contains(words)) {
         true => format!(
             "{because}. The disk of {} is full: make room, use --directory or a smaller load",

@@ -50,6 +50,8 @@ fn the_schedule_shows_every_run_and_the_ceilings_first() {
         .filter(of_cell)
         .filter(|planned| planned.arm == "B");
     assert_eq!(arms.count(), 3);
+    let second = schedule.iter().find(|it| it.cell == "w, 2 clients");
+    assert_eq!(second.unwrap().point, 1);
 }
 
 #[test]
