@@ -14,6 +14,7 @@ mod noise;
 mod readme;
 mod report;
 mod run;
+mod scale;
 mod seed;
 mod selftest;
 mod workloads;

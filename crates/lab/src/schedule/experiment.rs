@@ -140,29 +140,28 @@ impl Experiment {
     fn schedule(&self, plan: &Plan) -> Vec<crate::record::Planned> {
         let ceilings = self
             .points_with_ceiling()
-            .map(|point| crate::record::Planned {
+            .map(|(number, point)| crate::record::Planned {
                 cell: point.cell.name.clone(),
                 arm: ARM_NULL.into(),
                 pair: 0,
+                point: number as u32,
             });
         let runs = plan.runs.iter().map(|planned| crate::record::Planned {
             cell: self.points[planned.cell].cell.name.clone(),
             arm: self.arms[planned.arm].name.clone(),
             pair: planned.group as u32,
+            point: planned.cell as u32,
         });
         ceilings.chain(runs).collect()
     }
 
     /// The generator of embedded targets has a ceiling; what asks servers is
     /// bounded by their protocol, and its processor time is shown beside theirs.
-    fn points_with_ceiling(&self) -> impl Iterator<Item = &Point> {
-        let is_embedded = |arm: &Arm| match &arm.target.place {
-            Place::Embedded { target, .. } => target != ARM_NULL,
-            _ => false,
-        };
+    fn points_with_ceiling(&self) -> impl Iterator<Item = (usize, &Point)> {
+        let is_embedded = |arm: &Arm| matches!(arm.target.place, Place::Embedded { .. });
         let is_null = |arm: &Arm| arm.name == ARM_NULL;
         let any = self.arms.iter().any(is_embedded) && !self.arms.iter().any(is_null);
-        self.points.iter().filter(move |_| any)
+        self.points.iter().enumerate().filter(move |_| any)
     }
 
     fn job(
@@ -217,7 +216,7 @@ impl Running<'_> {
         for arm in &experiment.arms {
             experiment.worker(&arm.target).map_err(Stop::Broken)?;
         }
-        for point in experiment.points_with_ceiling() {
+        for (_, point) in experiment.points_with_ceiling() {
             self.ceiling(point)?;
         }
         let mut next_group = experiment.repetitions;
@@ -389,76 +388,4 @@ impl Watcher for Watch<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn experiment(arms: &[(&str, &str)]) -> Experiment {
-        let text = "name = \"w\"\n[clients]\nclients = [1, 2]\n";
-        let workload = crate::workload::parse("test", text).unwrap();
-        let arm = |(name, target): &(&str, &str)| Arm {
-            name: (*name).into(),
-            target: target.parse().unwrap(),
-        };
-        Experiment {
-            points: Point::of(&workload),
-            arms: arms.iter().map(arm).collect(),
-            repetitions: 3,
-            budget: None,
-            seed: 1,
-            parent: ".".into(),
-            loop_fs: None,
-            threads: 1,
-            verify_keys_max: 0,
-            quiet_seconds_max: 0.0,
-            repeat_disturbed: true,
-        }
-    }
-
-    #[test]
-    fn a_curve_has_a_point_for_each_number_of_clients() {
-        let points = experiment(&[("A", "engine")]).points;
-        let names: Vec<&str> = points
-            .iter()
-            .map(|point| point.cell.name.as_str())
-            .collect();
-        assert_eq!(names, ["w, 1 clients", "w, 2 clients"]);
-        assert_eq!(points[1].workload.clients.clients, [2]);
-    }
-
-    #[test]
-    fn the_schedule_shows_every_run_and_the_ceilings_first() {
-        let experiment = experiment(&[("A", "engine"), ("A'", "engine"), ("B", "log")]);
-        let schedule = experiment.schedule(&experiment.plan());
-        assert_eq!(schedule.len(), 2 + 2 * 3 * 3);
-        assert!(schedule[..2].iter().all(|planned| planned.arm == ARM_NULL));
-        let of_cell = |planned: &&crate::record::Planned| planned.cell == "w, 1 clients";
-        let arms = schedule[2..]
-            .iter()
-            .filter(of_cell)
-            .filter(|planned| planned.arm == "B");
-        assert_eq!(arms.count(), 3);
-    }
-
-    #[test]
-    fn servers_have_no_ceiling_run() {
-        let experiment = experiment(&[("A", "server:a"), ("B", "endpoints:b:1")]);
-        assert_eq!(experiment.points_with_ceiling().count(), 0);
-    }
-
-    #[test]
-    fn a_target_that_is_not_here_is_named_with_what_is() {
-        let experiment = experiment(&[("A", "leveldb")]);
-        let error = experiment.worker(&experiment.arms[0].target).unwrap_err();
-        assert!(
-            error.contains("`leveldb`") && error.contains("engine"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn the_worker_of_another_build_is_called() {
-        let experiment = experiment(&[("A", "engine@/old/inkstone-lab")]);
-        let worker = experiment.worker(&experiment.arms[0].target).unwrap();
-        assert_eq!(worker, Path::new("/old/inkstone-lab"));
-    }
-}
+mod tests;

@@ -18,6 +18,6 @@ mod null;
 mod server;
 mod spec;
 
-pub use embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session, built_in};
+pub use embedded::{Embedded, Failure, Offer, Open, OpenOptions, Seen, Session, built_in};
 pub use server::{Group, Program, dies_with_its_parent};
 pub use spec::{Place, TargetSpec};

@@ -1,6 +1,7 @@
 //! One run from an empty directory to a judged result.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::job::{Job, Stage};
 use super::measure::{Accounts, tell};
@@ -11,11 +12,13 @@ use crate::load::{
 };
 use crate::record::{Kind, LoadResult, Outcome, Run, Steadiness, Taint, TaintKind, Verification};
 use crate::targets::{Embedded, Failure, Group, Offer, OpenOptions, Place, Program};
+use crate::verdict::durability;
 use crate::verify::{Acknowledged, Ledger};
 use crate::workload::{Arrival, DurabilityLevel, Warmup, Workload};
 
-mod durability;
 mod search;
+#[cfg(test)]
+mod tests;
 
 /// Of an open loop: more than this share of the measured part behind its
 /// schedule at the end, and it never follows.
@@ -36,7 +39,13 @@ pub fn run(job: &Job, offers: &[Offer]) -> Run {
 }
 
 fn with_remedy(because: String, job: &Job) -> String {
-    let is_full = ["No space left", "ENOSPC", "os error 28", "no space"];
+    let is_full = [
+        "No space left",
+        "ENOSPC",
+        "os error 28",
+        "no space",
+        "in reserve",
+    ];
     match is_full.iter().any(|words| because.contains(words)) {
         true => format!(
             "{because}. The disk of {} is full: make room, use --directory or a smaller load",
@@ -76,7 +85,7 @@ fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
     run.disturbance.waited_seconds = waited_seconds;
     run.disturbance.was_not_quiet = !quiet;
     run.taints = taints(run, job);
-    run.durability = durability::judge(run, job);
+    run.durability = durability(run, job.device.as_ref());
     run.outcome = Outcome::Measured;
     verify(job, opened, acknowledged, &plan, run)
 }
@@ -193,10 +202,10 @@ fn measure(job: &Job, opened: &mut Opened, run: &mut Run) -> Result<Vec<Acknowle
         Arrival::Search { objective, process } => {
             search::search(job, opened, run, *objective, *process)?
         }
-        Arrival::Closed => once(job, opened, run, None, 0)?,
+        Arrival::Closed => once(job, opened, run, None, Round::only())?,
         Arrival::Open { rate, process } => {
             let arrivals = arrivals(&job.workload, *process, *rate, job.seed)?;
-            once(job, opened, run, Some((arrivals, *rate)), 0)?
+            once(job, opened, run, Some((arrivals, *rate)), Round::only())?
         }
     };
     run.user_bytes_written = load.kinds.get(&Kind::Put).map_or(0, |put| put.user_bytes);
@@ -223,16 +232,33 @@ fn arrivals(
 
 type Measured = (LoadResult, Vec<Acknowledged>, Steadiness);
 
+/// One of several loads on the same open target.
+#[derive(Clone, Copy)]
+struct Round {
+    number: u32,
+    /// What the times of acknowledged writes count from, in all rounds.
+    since: Instant,
+}
+
+impl Round {
+    fn only() -> Round {
+        Round {
+            number: 0,
+            since: Instant::now(),
+        }
+    }
+}
+
 /// One warm-up and one measured part, and their accounts into `run`.
 fn once(
     job: &Job,
     opened: &mut Opened,
     run: &mut Run,
     open_loop: Option<(Arrivals, f64)>,
-    round: u32,
+    round: Round,
 ) -> Result<Measured, Failure> {
     let (arrivals, rate) = open_loop.unzip();
-    let plan = Plan::new(&job.workload, job.seed, arrivals).in_round(round);
+    let plan = Plan::new(&job.workload, job.seed, arrivals).in_round(round.number);
     let plan = Arc::new(plan);
     let device = job.device.as_ref();
     let (mut measured, mut accounts) = match opened {
@@ -252,6 +278,9 @@ fn once(
             (remote.run(&plan, &mut accounts)?, accounts)
         }
     };
+    for client in &mut measured.1 {
+        client.shift(plan.origin().duration_since(round.since).as_nanos() as u64);
+    }
     accounts.settle();
     run.client = accounts.client();
     run.server = accounts.server();

@@ -3,8 +3,11 @@
 //!
 //! | seed | as published | honest |
 //! |---|---|---|
+//! | 000 | rw-heatmap: every write to *one* key, every read of the first 100 | writes to all keys, reads that begin anywhere |
 //! | 001 | etcd's tool by default: puts of *one* key, all with the same value; reads of a key that does not exist | distinct keys, unique values, keys that exist |
 //! | 004 | survives kill -9: page cache | survives a loss of power; beside a plain file in the same run |
+
+mod table_000;
 
 use std::path::{Path, PathBuf};
 
@@ -12,6 +15,7 @@ use super::ab::triple;
 use super::finish::{finish, measure};
 use super::how::{Changes, How};
 use super::run::side_by_side;
+use super::scale::Scale;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 use crate::workload::{Mistake, Workload, parse};
@@ -19,7 +23,7 @@ use crate::workload::{Mistake, Workload, parse};
 #[derive(clap::Args)]
 pub struct Options {
     /// Which table
-    #[arg(value_parser = ["001", "004"])]
+    #[arg(value_parser = ["000", "001", "004"])]
     table: String,
     /// With the predecessor's choices, for comparison with its numbers
     #[arg(long, conflicts_with = "honest")]
@@ -27,10 +31,13 @@ pub struct Options {
     /// With choices that mean what the table says [default]
     #[arg(long)]
     honest: bool,
-    /// 001: our server [default: `inkstone` beside the lab's own program]
+    /// In minutes on two cores, or all of it
+    #[arg(long, value_enum, default_value_t)]
+    scale: Scale,
+    /// 000, 001: our server [default: `inkstone` beside the lab's own program]
     #[arg(long, value_name = "PATH")]
     ours: Option<PathBuf>,
-    /// 001: etcd [default: target/etcd/bin/etcd, which `cargo xtask etcd` builds]
+    /// 000, 001: etcd [default: target/etcd/bin/etcd, which `cargo xtask etcd` builds]
     #[arg(long, value_name = "PATH")]
     etcd: Option<PathBuf>,
     /// 001: members of each side
@@ -42,25 +49,22 @@ pub struct Options {
     how: How,
 }
 
-/// A table: its name for people, its loads, its sides.
+/// A table: its name for people, its points, its sides.
 struct Table {
     title: String,
-    workloads: Vec<Workload>,
+    points: Vec<Point>,
     arms: Vec<Arm>,
     pairs: usize,
 }
 
 pub fn run(options: &Options) -> super::Outcome {
     let table = match options.table.as_str() {
+        "000" => table_000::table(options)?,
         "001" => table_001(options)?,
         _ => table_004(options)?,
     };
-    let mut points = Vec::new();
-    for workload in table.workloads {
-        points.extend(Point::of(&options.changes.applied(workload)?));
-    }
     let how = &options.how;
-    let experiment = how.experiment(points, table.arms, table.pairs);
+    let experiment = how.experiment(table.points, table.arms, table.pairs);
     let verb = format!("seed {}", options.table);
     let variant = if options.as_published {
         "as published"
@@ -72,14 +76,20 @@ pub fn run(options: &Options) -> super::Outcome {
     finish(&record, &folder)
 }
 
-fn table_001(options: &Options) -> Result<Table, String> {
+/// The points of rows, in the scale and with the changes that were asked for.
+fn points(options: &Options, rows: Vec<Workload>) -> Result<Vec<Point>, String> {
+    let mut points = Vec::new();
+    for workload in rows {
+        let workload = options.changes.applied(options.scale.applied(workload))?;
+        points.extend(Point::of(&workload));
+    }
+    Ok(points)
+}
+
+/// etcd, and ours.
+fn servers(options: &Options, more: &str) -> Result<(TargetSpec, TargetSpec), String> {
     let target = |name: &str, path: &Path| {
-        format!(
-            "{name}=server:{},members={},ask=leader",
-            path.display(),
-            options.members
-        )
-        .parse::<TargetSpec>()
+        format!("{name}=server:{}{more}", path.display()).parse::<TargetSpec>()
     };
     let ours = existing(
         "ours",
@@ -94,6 +104,11 @@ fn table_001(options: &Options) -> Result<Table, String> {
             .unwrap_or_else(|| "target/etcd/bin/etcd".into()),
         "cargo xtask etcd",
     )?;
+    Ok((target("etcd", &etcd)?, target("inkstone", &ours)?))
+}
+
+fn table_001(options: &Options) -> Result<Table, String> {
+    let (etcd, ours) = servers(options, &format!(",members={},ask=leader", options.members))?;
     let load = match options.as_published {
         true => {
             "[load]\nkeys = 1\npreload = false\nkey = { kind = \"etcd-varint\", size = 8 }\n\
@@ -125,14 +140,15 @@ fn table_001(options: &Options) -> Result<Table, String> {
             hundred,
         ),
     ];
+    let rows = rows
+        .iter()
+        .map(|(name, mix, clients)| row(name, &[load, mix, clients]))
+        .collect::<Result<_, _>>()
+        .map_err(|mistake| mistake.to_string())?;
     Ok(Table {
         title: format!("{} members: put and read beside etcd", options.members),
-        workloads: rows
-            .iter()
-            .map(|(name, mix, clients)| row(name, &[load, mix, clients]))
-            .collect::<Result<_, _>>()
-            .map_err(|mistake| mistake.to_string())?,
-        arms: triple(&target("etcd", &etcd)?, &target("inkstone", &ours)?),
+        points: points(options, rows)?,
+        arms: triple(&etcd, &ours),
         pairs: 3,
     })
 }
@@ -156,13 +172,14 @@ fn table_004(options: &Options) -> Result<Table, String> {
     ];
     let targets = ["engine", "file"].map(|name| name.parse::<TargetSpec>());
     let targets = targets.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let rows = rows
+        .iter()
+        .map(|(name, mix)| row(name, &[load, mix, &durability]))
+        .collect::<Result<_, _>>()
+        .map_err(|mistake| mistake.to_string())?;
     Ok(Table {
         title: "4 KiB values by 64 threads, beside a plain file".into(),
-        workloads: rows
-            .iter()
-            .map(|(name, mix)| row(name, &[load, mix, &durability]))
-            .collect::<Result<_, _>>()
-            .map_err(|mistake| mistake.to_string())?,
+        points: points(options, rows)?,
         arms: side_by_side(&targets)?,
         pairs: 3,
     })
@@ -211,11 +228,25 @@ mod tests {
         let here = here.to_str().unwrap();
         let words = ["001", "--as-published", "--ours", here, "--etcd", here];
         let table = table_001(&options(&words)).unwrap();
-        assert_eq!(table.workloads[0].load.keys, 1);
-        assert_eq!(table.workloads[2].access.missing, 1.0);
+        assert_eq!(table.points[0].workload.load.keys, 1);
+        assert_eq!(table.points[2].workload.access.missing, 1.0);
         let honest = table_001(&options(&["001", "--ours", here, "--etcd", here])).unwrap();
-        assert_eq!(honest.workloads[2].access.missing, 0.0);
-        assert!(honest.workloads[0].load.value.unique);
+        assert_eq!(honest.points[2].workload.access.missing, 0.0);
+        assert!(honest.points[0].workload.load.value.unique);
+    }
+
+    #[test]
+    fn a_quick_map_is_small_and_a_full_one_is_etcds() {
+        let here = std::env::current_exe().unwrap();
+        let here = here.to_str().unwrap();
+        let cells = |more: &[&str]| {
+            let words = [&["000", "--ours", here, "--etcd", here], more].concat();
+            table_000::table(&options(&words)).unwrap().points
+        };
+        assert_eq!(cells(&["--scale", "quick"]).len(), 8);
+        assert_eq!(cells(&[]).len(), 8 * 7 * 7);
+        let published = &cells(&["--as-published", "--scale", "quick"])[0].workload;
+        assert!(published.mix.range.from_start && !published.load.value.unique);
     }
 
     #[test]
@@ -233,7 +264,7 @@ mod tests {
     fn the_honest_rows_of_004_are_durable() {
         let level = |words: &[&str]| {
             let table = table_004(&options(words)).unwrap();
-            table.workloads[0].durability.level
+            table.points[0].workload.durability.level
         };
         assert_eq!(level(&["004"]), crate::workload::DurabilityLevel::Durable);
         assert_eq!(
