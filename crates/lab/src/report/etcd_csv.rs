@@ -50,7 +50,7 @@ pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, Strin
             "{file}: there is no DATA row; the script writes one for each cell that it finished"
         ));
     }
-    for row in &map.cells {
+    for (point, row) in map.cells.iter().enumerate() {
         let cell = cell_of(file, row)?;
         if record.cells().iter().any(|known| known.name == cell.name) {
             return Err(format!(
@@ -64,6 +64,7 @@ pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, Strin
                 cell: cell.name.clone(),
                 arm: side.to_owned(),
                 pair: pair as u32,
+                point: point as u32,
             });
             let run = run_of(map, row, &cell, iteration, side);
             record.runs.push(Run {
