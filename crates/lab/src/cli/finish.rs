@@ -50,7 +50,12 @@ pub fn measure(
     }
     let file = folder.join("run.json");
     let done = experiment.run(&mut record, &file, &interrupt);
-    done.map_err(|what| format!("{what}\nwhat was measured is in {}", file.display()))?;
+    done.map_err(|what| {
+        format!(
+            "{what}\nwhat was measured is kept: `inkstone-lab report {}` shows it",
+            folder.display()
+        )
+    })?;
     Ok((record, folder))
 }
 
