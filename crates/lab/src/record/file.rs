@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{FORMAT, Outcome, Record};
 
-/// No run was measured for less.
+/// No run that answered anything was measured for less.
 const SECONDS_MIN: f64 = 1e-6;
 /// More operations than any machine makes in a year.
 const OPERATIONS_MAX: u64 = 1 << 52;
@@ -109,7 +109,7 @@ impl Record {
                 (
                     "load.seconds",
                     seconds,
-                    is_measured && seconds < SECONDS_MIN,
+                    is_measured && most > 0 && seconds < SECONDS_MIN,
                 ),
                 ("operations", most as f64, most > OPERATIONS_MAX),
                 ("pair", f64::from(run.pair), run.pair > PAIRS_MAX),

@@ -135,14 +135,7 @@ fn noise_table(record: &Record) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let header = [
-        "cell",
-        "",
-        "A' against A",
-        "band",
-        "one pair deviates by",
-        "pairs",
-    ];
+    let header = ["cell", "", "A' against A", "band", "one pair", "pairs"];
     let rows: Vec<Vec<String>> = lines
         .into_iter()
         .map(|line| {

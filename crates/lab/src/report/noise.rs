@@ -68,7 +68,7 @@ fn of_cell(record: &Record, cell: &Cell) -> Vec<NoiseLine> {
                 percent(ratio.high),
             ),
             band: within(reach / (ratio.pairs as f64).sqrt()),
-            deviation: within(ratio.deviation).trim_start_matches('±').to_owned(),
+            deviation: within(ratio.deviation),
             pairs: ratio.pairs,
         })
     });

@@ -92,7 +92,7 @@ fn verdict_line(line: &Line) -> String {
         band => format!("A/A {band}"),
     };
     let words = format!(
-        "{} {:27} {:13} {:24} {band:14} {}",
+        "{} {:27} {:13} {:24} {band:20} {}",
         if line.decides { " *" } else { "  " },
         line.metric,
         line.word,
@@ -116,7 +116,7 @@ fn noise_lines(record: &Record) -> String {
             );
         }
         let words = format!(
-            "  {:27} {:24} band {:10} one pair deviates by {}",
+            "  {:27} {:24} band {:14} one pair {}",
             line.metric, line.change, line.band, line.deviation
         );
         let _ = writeln!(text, "{}", words.trim_end());

@@ -11,6 +11,10 @@ use crate::verdict::evidence::{compares, comparison, map_cell};
 use crate::verdict::exit::exit_of_word;
 use crate::verdict::{Better, Exit, FailOn, MapVerdict, Rules, Verdict, Word, judge_map};
 
+/// Up to here "12 % more" and "12 % less" undo each other well enough to be
+/// written as one.
+const ALIKE_PERCENT: f64 = 12.0;
+
 /// How a verdict is to be taken at a glance; pages know it as a style class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -163,11 +167,16 @@ fn shown(ratio: &LogRatio, sign: f64) -> String {
     )
 }
 
-/// A band around "equal", as a logarithm.
+/// A band around "equal", as a logarithm: `±4.9 %`; `-43 to +76 %` where its two
+/// sides are no longer alike in percent.
 pub fn within(band: f64) -> String {
-    match percent(band) {
-        wide if wide > 999.0 => "> ±999 %".to_owned(),
-        band => format!("±{}", change(band).trim_start_matches('+')),
+    let (low, high) = (percent(-band), percent(band));
+    match high {
+        high if high > 999.0 => format!("{} to > +999 %", change(low).replace(" %", "")),
+        high if high > ALIKE_PERCENT => {
+            format!("{} to {}", change(low).replace(" %", ""), change(high))
+        }
+        high => format!("±{}", change(high).trim_start_matches('+')),
     }
 }
 
