@@ -1,0 +1,145 @@
+//! The account of a block device, and how much a folder occupies.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{Unaccounted, read};
+use crate::record::{BlockDevice, DeviceWork};
+
+/// The device counts sectors of this size, whatever its own are.
+const SECTOR_BYTES: u64 = 512;
+
+/// What a device was asked to do since it exists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockCounters {
+    reads: u64,
+    read_bytes: u64,
+    writes: u64,
+    written_bytes: u64,
+    busy_ms: u64,
+    flushes: u64,
+    flush_ms: u64,
+}
+
+impl BlockCounters {
+    /// Of `/sys/block/DEVICE`, now.
+    pub fn of(device: &str) -> Result<BlockCounters, Unaccounted> {
+        let path = format!("/sys/block/{device}/stat");
+        parse(&read(&path)?).ok_or_else(|| format!("{path}: flushes are counted from Linux 5.5 on"))
+    }
+
+    /// What happened between `earlier` and now.
+    pub fn since(&self, earlier: &BlockCounters, device: &BlockDevice) -> DeviceWork {
+        DeviceWork {
+            device: device.name.clone(),
+            shared: !device.private,
+            writes: self.writes - earlier.writes,
+            written_bytes: self.written_bytes - earlier.written_bytes,
+            reads: self.reads - earlier.reads,
+            read_bytes: self.read_bytes - earlier.read_bytes,
+            flushes: self.flushes - earlier.flushes,
+            flush_seconds: (self.flush_ms - earlier.flush_ms) as f64 / 1e3,
+            busy_seconds: (self.busy_ms - earlier.busy_ms) as f64 / 1e3,
+        }
+    }
+}
+
+/// Fields as the kernel's Documentation/block/stat.rst lists them, from 1.
+fn parse(stat: &str) -> Option<BlockCounters> {
+    let fields: Vec<u64> = stat
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .ok()?;
+    let field = |number: usize| fields.get(number - 1).copied();
+    Some(BlockCounters {
+        reads: field(1)?,
+        read_bytes: field(3)? * SECTOR_BYTES,
+        writes: field(5)?,
+        written_bytes: field(7)? * SECTOR_BYTES,
+        busy_ms: field(10)?,
+        flushes: field(16)?,
+        flush_ms: field(17)?,
+    })
+}
+
+/// The whole device below the file system that `directory` is on; none when it
+/// has none, as tmpfs.
+pub fn device_of(directory: &Path, private: bool) -> Option<BlockDevice> {
+    let number = std::fs::metadata(directory).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let folder = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    // A partition lies inside its device, and the device counts the flushes.
+    let whole = match folder.join("partition").exists() {
+        true => folder.parent()?.to_owned(),
+        false => folder,
+    };
+    let name = whole.file_name()?.to_string_lossy().into_owned();
+    let queue = |file: &str| {
+        let text = std::fs::read_to_string(whole.join("queue").join(file));
+        text.unwrap_or_default().trim().to_owned()
+    };
+    Some(BlockDevice {
+        cache: queue("write_cache"),
+        forced_unit_access: queue("fua") == "1",
+        scheduler: chosen(&queue("scheduler")),
+        rotational: queue("rotational") == "1",
+        name,
+        private,
+    })
+}
+
+/// `none [mq-deadline]` is `mq-deadline`.
+fn chosen(schedulers: &str) -> String {
+    let inner = schedulers
+        .split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'));
+    inner.map_or(schedulers, |(inner, _)| inner).to_owned()
+}
+
+/// Bytes that files below `directory` occupy, as `du` counts them.
+pub fn footprint_bytes(directory: &Path) -> u64 {
+    let mut folders: Vec<PathBuf> = vec![directory.to_owned()];
+    let mut bytes = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            // Files come and go while a target works.
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => folders.push(entry.path()),
+                Ok(metadata) => bytes += metadata.blocks() * SECTOR_BYTES,
+                Err(_) => {}
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_account_is_read() {
+        let stat = " 1 2 3 4 50 6 70 8 9 10 11 12 13 14 15 160 17\n";
+        let counters = parse(stat).unwrap();
+        assert_eq!(counters.writes, 50);
+        assert_eq!(counters.written_bytes, 70 * 512);
+        assert_eq!((counters.flushes, counters.flush_ms), (160, 17));
+        assert!(parse("1 2 3").is_none());
+    }
+
+    #[test]
+    fn the_chosen_scheduler_stands_in_brackets() {
+        assert_eq!(chosen("none [mq-deadline] kyber"), "mq-deadline");
+        assert_eq!(chosen("none"), "none");
+    }
+
+    #[test]
+    fn a_folder_occupies_what_its_files_do() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("below")).unwrap();
+        std::fs::write(folder.path().join("below/file"), vec![1; 10_000]).unwrap();
+        rustix::fs::sync();
+        assert!(footprint_bytes(folder.path()) >= 10_000);
+    }
+}

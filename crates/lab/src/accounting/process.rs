@@ -1,0 +1,132 @@
+//! The account of a process.
+
+use super::{Unaccounted, number_after, read};
+use crate::record::ProcessCosts;
+
+/// What a process has used since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ProcessCounters {
+    user_seconds: f64,
+    system_seconds: f64,
+    run_queue_seconds: f64,
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+    read_call_bytes: u64,
+    write_call_bytes: u64,
+    resident_bytes: u64,
+    resident_bytes_peak: u64,
+}
+
+impl ProcessCounters {
+    /// Now.
+    pub fn of(pid: u32) -> Result<ProcessCounters, Unaccounted> {
+        let file = |name: &str| read(&format!("/proc/{pid}/{name}"));
+        let status = file("status")?;
+        let (user_seconds, system_seconds) = times(&file("stat")?)
+            .ok_or_else(|| format!("/proc/{pid}/stat has no processor times"))?;
+        // What follows may be forbidden or not built in; zero says unknown.
+        let io = file("io").unwrap_or_default();
+        let of_io = |label: &str| number_after(&io, label).unwrap_or(0);
+        let of_status = |label: &str| number_after(&status, label).unwrap_or(0);
+        let threads = threads_of(pid);
+        Ok(ProcessCounters {
+            user_seconds,
+            system_seconds,
+            run_queue_seconds: threads.run_queue_seconds,
+            voluntary_switches: threads.voluntary_switches,
+            involuntary_switches: threads.involuntary_switches,
+            read_call_bytes: of_io("rchar:"),
+            write_call_bytes: of_io("wchar:"),
+            resident_bytes: of_status("VmRSS:") << 10,
+            resident_bytes_peak: of_status("VmHWM:") << 10,
+        })
+    }
+
+    /// What was used between `earlier` and now.
+    pub fn since(&self, earlier: &ProcessCounters) -> ProcessCosts {
+        // A thread that ended takes its own counters along.
+        let less = |now: u64, before: u64| now.saturating_sub(before);
+        ProcessCosts {
+            cpu_user_seconds: self.user_seconds - earlier.user_seconds,
+            cpu_system_seconds: self.system_seconds - earlier.system_seconds,
+            run_queue_seconds: (self.run_queue_seconds - earlier.run_queue_seconds).max(0.0),
+            voluntary_switches: less(self.voluntary_switches, earlier.voluntary_switches),
+            involuntary_switches: less(self.involuntary_switches, earlier.involuntary_switches),
+            read_call_bytes: less(self.read_call_bytes, earlier.read_call_bytes),
+            write_call_bytes: less(self.write_call_bytes, earlier.write_call_bytes),
+            resident_bytes: self.resident_bytes,
+            resident_bytes_peak: self.resident_bytes_peak,
+        }
+    }
+
+    /// User and system, in seconds.
+    pub fn cpu_seconds(&self) -> f64 {
+        self.user_seconds + self.system_seconds
+    }
+}
+
+/// Fields 14 and 15 of proc(5). The name in brackets may contain anything.
+fn times(stat: &str) -> Option<(f64, f64)> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let per_second = rustix::param::clock_ticks_per_second() as f64;
+    let mut seconds = || Some(fields.next()?.parse::<u64>().ok()? as f64 / per_second);
+    Some((seconds()?, seconds()?))
+}
+
+#[derive(Default)]
+struct Threads {
+    run_queue_seconds: f64,
+    voluntary_switches: u64,
+    involuntary_switches: u64,
+}
+
+/// These three are counted for each thread only.
+fn threads_of(pid: u32) -> Threads {
+    let mut sum = Threads::default();
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return sum;
+    };
+    for task in tasks.flatten() {
+        let path = task.path();
+        let text = |name: &str| std::fs::read_to_string(path.join(name)).unwrap_or_default();
+        let status = text("status");
+        let waited = text("schedstat");
+        let waited = waited.split_whitespace().nth(1);
+        let nanoseconds = waited
+            .and_then(|word| word.parse::<u64>().ok())
+            .unwrap_or(0);
+        sum.run_queue_seconds += nanoseconds as f64 / 1e9;
+        sum.voluntary_switches += number_after(&status, "voluntary_ctxt_switches:").unwrap_or(0);
+        sum.involuntary_switches +=
+            number_after(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_does_not_disturb() {
+        let fields = "S 1 1 1 0 -1 4194560 1 2 3 4 500 250 7 8";
+        let per_second = rustix::param::clock_ticks_per_second() as f64;
+        let times = times(&format!("12 (a) b) {fields}")).unwrap();
+        assert_eq!(times, (500.0 / per_second, 250.0 / per_second));
+    }
+
+    #[test]
+    fn this_process_has_an_account() {
+        let counters = ProcessCounters::of(std::process::id()).unwrap();
+        assert!(counters.resident_bytes > 0);
+        assert!(counters.resident_bytes_peak >= counters.resident_bytes);
+        assert_eq!(counters.since(&counters).cpu_seconds(), 0.0);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_named() {
+        let error = ProcessCounters::of(u32::MAX).unwrap_err();
+        assert!(error.contains("/proc/4294967295/"), "{error}");
+    }
+}

@@ -1,0 +1,125 @@
+//! `doctor`: what this machine is, and what its device can do.
+
+use std::path::PathBuf;
+
+use comfy_table::{Table, presets};
+
+use crate::doctor::{Floor, WAYS, environment, measure_floor};
+use crate::record::{DeviceWork, Environment};
+use crate::report::number::{bytes, time};
+use crate::schedule::LoopFs;
+use crate::schedule::ground::Ground;
+use crate::verdict::Exit;
+use crate::workload::Span;
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Where targets would keep their data [default: a temporary folder]
+    #[arg(long, value_name = "FOLDER")]
+    directory: Option<PathBuf>,
+    /// A file system of its own, for exact counts: ext4:256M (needs root)
+    #[arg(long, value_name = "KIND:SIZE")]
+    loopfs: Option<LoopFs>,
+    /// For each way of writing
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    longest: Span,
+}
+
+pub fn run(options: &Options) -> super::Outcome {
+    let parent = options.directory.clone().unwrap_or_else(std::env::temp_dir);
+    let ground = Ground::make(&parent, options.loopfs, 4)?;
+    let directory = ground.directory();
+    let mut machine = environment(&directory);
+    machine.device = ground.device();
+    show_machine(&machine);
+    let longest = options.longest.as_duration();
+    let mut floors = Vec::new();
+    for way in WAYS {
+        match measure_floor(way, &directory, machine.device.as_ref(), longest) {
+            Ok(floor) => floors.push(floor),
+            Err(error) => println!("{}: not here: {error}", way.name()),
+        }
+    }
+    println!("\nOne durable write of 4 KiB, one writer:");
+    println!("{}", floor_table(&floors));
+    if machine
+        .device
+        .as_ref()
+        .is_some_and(|device| !device.private)
+    {
+        println!("The device is shared: its flushes and bytes include those of others.");
+    }
+    for warning in &machine.warnings {
+        println!("warning: {warning}");
+    }
+    Ok(Exit::Fine)
+}
+
+fn show_machine(machine: &Environment) {
+    println!(
+        "{}, {} cores, {}, {}",
+        machine.processor,
+        machine.cores,
+        bytes(machine.memory_bytes as f64),
+        machine.kernel
+    );
+    if !machine.virtualization.is_empty() {
+        println!("virtualization: {}", machine.virtualization);
+    }
+    if !machine.governor.is_empty() {
+        println!("governor: {}", machine.governor);
+    }
+    for limit in &machine.limits {
+        println!("limit: {limit}");
+    }
+    let Some(device) = &machine.device else {
+        println!("{}: no device", machine.file_system);
+        return;
+    };
+    let answer = |yes: bool| if yes { "yes" } else { "no" };
+    println!(
+        "{} on {}: cache {}, FUA {}, scheduler {}, rotational {}, private {}",
+        machine.file_system,
+        device.name,
+        device.cache,
+        answer(device.forced_unit_access),
+        device.scheduler,
+        answer(device.rotational),
+        answer(device.private),
+    );
+}
+
+fn floor_table(floors: &[Floor]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.set_header([
+        "way",
+        "writes",
+        "min",
+        "p50",
+        "p99",
+        "max",
+        "flushes/write",
+        "bytes/write",
+    ]);
+    for floor in floors {
+        let latency = |nanoseconds: u64| time(nanoseconds as f64 / 1e3);
+        let each = |count: fn(&DeviceWork) -> u64, digits: usize| {
+            let device = floor.device.as_ref();
+            device.map_or("–".to_owned(), |device| {
+                format!("{:.digits$}", count(device) as f64 / floor.writes as f64)
+            })
+        };
+        table.add_row([
+            floor.way.name().to_owned(),
+            floor.writes.to_string(),
+            latency(floor.latency.min()),
+            latency(floor.latency.percentile(50.0)),
+            latency(floor.latency.percentile(99.0)),
+            latency(floor.latency.max()),
+            each(|device| device.flushes, 2),
+            each(|device| device.written_bytes, 0),
+        ]);
+    }
+    table
+}

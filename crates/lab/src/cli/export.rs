@@ -1,0 +1,36 @@
+//! `export`: a map as etcd's rw-heatmap CSV, which etcd's own tool draws.
+
+use std::path::PathBuf;
+
+use crate::heatmap_csv::to_csv;
+use crate::record::Record;
+use crate::report::etcd_csv::to_map;
+use crate::report::files::replace;
+use crate::verdict::Exit;
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// A folder with the run.json of a map, or such a file
+    #[arg(value_name = "RECORD")]
+    record: PathBuf,
+    /// Which side, where the record has several: A, B, or its name
+    #[arg(long)]
+    side: Option<String>,
+    /// Where the file goes [default: the terminal]
+    #[arg(long, value_name = "CSV")]
+    out: Option<PathBuf>,
+}
+
+pub fn run(options: &Options) -> super::Outcome {
+    let record = Record::load(&options.record).map_err(|error| error.to_string())?;
+    let map = to_map(&record, options.side.as_deref());
+    let map = map.map_err(|what| format!("{}: {what}", options.record.display()))?;
+    let text = to_csv(&map);
+    match &options.out {
+        None => print!("{text}"),
+        Some(out) => {
+            replace(out, &text).map_err(|error| format!("{}: {error}", out.display()))?;
+        }
+    }
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,103 @@
+//! What every measuring verb does with its experiment: run it, keep the record,
+//! show it, and end with the right code.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::Outcome;
+use super::how::How;
+use crate::doctor::environment;
+use crate::record::{FORMAT, Record};
+use crate::report::{files, terminal, verdicts};
+use crate::schedule::ground::capture;
+use crate::schedule::{Experiment, interrupt::Interrupt};
+
+/// Runs it all; the record, and the folder that it is in.
+pub fn measure(
+    verb: &str,
+    title: &str,
+    how: &How,
+    experiment: &Experiment,
+) -> Result<(Record, PathBuf), String> {
+    let folder = match &how.out {
+        Some(out) => out.clone(),
+        None => Path::new("lab-results").join(format!("{}-{}", now(), verb.replace(' ', "-"))),
+    };
+    for folder in [&folder, &experiment.parent] {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    let interrupt = Interrupt::on_signals().map_err(|error| error.to_string())?;
+    let mut record = Record {
+        format: FORMAT,
+        verb: verb.to_owned(),
+        title: title.to_owned(),
+        command_line: std::env::args().map(without_folder).collect(),
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        complete: false,
+        incomplete_because: Some("it is running".into()),
+        started_unix_ms: crate::worker::unix_ms(),
+        seed: experiment.seed,
+        environment: environment(&experiment.parent),
+        schedule: Vec::new(),
+        runs: Vec::new(),
+    };
+    if let Some(device) = &mut record.environment.device {
+        device.private = experiment.loop_fs.is_some();
+    }
+    for warning in &record.environment.warnings {
+        eprintln!("note: {warning}");
+    }
+    let file = folder.join("run.json");
+    let done = experiment.run(&mut record, &file, &interrupt);
+    done.map_err(|what| {
+        format!(
+            "{what}\nwhat was measured is kept: `inkstone-lab report {}` shows it",
+            folder.display()
+        )
+    })?;
+    Ok((record, folder))
+}
+
+/// Shows a record, writes what lies beside it, and says how the process ends.
+pub fn finish(record: &Record, folder: &Path) -> Outcome {
+    print!("{}", terminal::render(record));
+    if let Some(because) = &record.incomplete_because {
+        eprintln!("incomplete: {because}; what was measured is kept");
+    }
+    files::write(record, folder)?;
+    println!("record: {}", folder.join("run.json").display());
+    println!("page:   {}", folder.join("report.html").display());
+    Ok(verdicts::exit(record))
+}
+
+/// For the names of folders: 2026-11-21-143015.
+fn now() -> String {
+    let said = capture(Command::new("date").args(["-u", "+%F-%H%M%S"]));
+    said.unwrap_or_default().trim().to_owned()
+}
+
+/// A record is no place for anybody's paths.
+fn without_folder(word: String) -> String {
+    match word.rsplit_once('/') {
+        Some((front, file)) if !word.contains("://") => {
+            let kept = front.rfind([':', '=', '@']).map_or("", |at| &front[..=at]);
+            format!("{kept}{file}")
+        }
+        _ => word,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_keeps_names_and_loses_folders() {
+        let kept = |word: &str| without_folder(word.to_owned());
+        assert_eq!(kept("/builds/x/inkstone-lab"), "inkstone-lab");
+        assert_eq!(kept("server:/a/b/etcd,members=3"), "server:etcd,members=3");
+        assert_eq!(kept("old=engine@/a/lab"), "old=engine@lab");
+        assert_eq!(kept("--workload=put"), "--workload=put");
+    }
+}

@@ -1,0 +1,185 @@
+//! Options that every measuring verb has.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::workloads;
+use crate::schedule::{Arm, Experiment, LoopFs, Point};
+use crate::workload::{DurabilityLevel, Span, ValueLength, Warmup, Workload};
+
+/// How to measure.
+#[derive(Args, Clone, Debug)]
+pub struct How {
+    /// Runs of each side
+    #[arg(long, value_name = "COUNT")]
+    pub pairs: Option<usize>,
+    /// Begin nothing that would not end in this time: 20m, 2h
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<Span>,
+    /// What order, keys, values and arrivals are drawn from [default: the clock]
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Where the targets keep their data [default: a temporary folder]
+    #[arg(long, value_name = "FOLDER")]
+    pub directory: Option<PathBuf>,
+    /// A file system of its own for each run: ext4:2G, xfs:2G (needs root)
+    #[arg(long, value_name = "KIND:SIZE")]
+    pub loopfs: Option<LoopFs>,
+    /// Where the results go [default: lab-results/<time>-<verb>]
+    #[arg(long, value_name = "FOLDER")]
+    pub out: Option<PathBuf>,
+    /// Threads that ask servers [default: as many as processors]
+    #[arg(long, value_name = "COUNT")]
+    pub threads: Option<u32>,
+    /// Keys to look up after each run; 0 verifies nothing
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    pub verify_keys: u64,
+    /// How long to wait for a quiet machine before each run
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub quiet_wait: Span,
+    /// Do not repeat runs that were disturbed
+    #[arg(long)]
+    pub keep_disturbed: bool,
+}
+
+/// What to do, and changes to it.
+#[derive(Args, Clone, Debug)]
+pub struct What {
+    /// A workload file, or the name of one that comes with the lab
+    #[arg(long, short, value_name = "FILE|NAME", default_value = "put")]
+    pub workload: String,
+    /// Instead of what it says.
+    #[command(flatten)]
+    pub changes: Changes,
+}
+
+/// Changes to a workload.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Changes {
+    /// Instead of the workload's: how many keys
+    #[arg(long)]
+    pub keys: Option<u64>,
+    /// Instead of the workload's: one number of clients, or several with commas
+    #[arg(long, value_delimiter = ',', value_name = "COUNT")]
+    pub clients: Vec<u32>,
+    /// Instead of the workload's: connections to servers
+    #[arg(long, value_name = "COUNT")]
+    pub connections: Option<u32>,
+    /// Instead of the workload's: fixed:256, uniform:200..1023
+    #[arg(long, value_name = "LENGTH")]
+    pub value: Option<ValueLength>,
+    /// Instead of the workload's: durable, os, none
+    #[arg(long, value_parser = durability)]
+    pub durability: Option<DurabilityLevel>,
+    /// Instead of the workload's: length of the measured part
+    #[arg(long, value_name = "TIME")]
+    pub measure: Option<Span>,
+    /// Instead of the workload's: 5s, or auto,max=30s
+    #[arg(long, value_name = "TIME")]
+    pub warmup: Option<Warmup>,
+}
+
+/// Points that a measured part gets in a plot, at least.
+const INTERVALS_MIN: f64 = 4.0;
+
+fn durability(text: &str) -> Result<DurabilityLevel, String> {
+    match text {
+        "durable" => Ok(DurabilityLevel::Durable),
+        "os" => Ok(DurabilityLevel::Os),
+        "none" => Ok(DurabilityLevel::None),
+        _ => Err(format!("`{text}`: write durable, os or none")),
+    }
+}
+
+impl What {
+    /// The workload with its changes.
+    pub fn workload(&self) -> Result<Workload, String> {
+        let workload = workloads::find(&self.workload)?;
+        self.changes.applied(workload)
+    }
+}
+
+impl Changes {
+    /// The workload as it is to be run.
+    pub fn applied(&self, mut workload: Workload) -> Result<Workload, String> {
+        if let Some(keys) = self.keys {
+            workload.load.keys = keys;
+        }
+        if !self.clients.is_empty() {
+            workload.clients.clients.clone_from(&self.clients);
+        }
+        if let Some(connections) = self.connections {
+            workload.clients.connections = connections;
+        }
+        if let Some(value) = self.value {
+            workload.load.value.length = value;
+        }
+        if let Some(level) = self.durability {
+            workload.durability.level = level;
+        }
+        if let Some(measure) = self.measure {
+            workload.time.measure = measure;
+            let longest = measure.as_seconds() / INTERVALS_MIN;
+            let interval = workload.time.interval.as_seconds().min(longest).max(0.01);
+            workload.time.interval = Span::seconds(interval);
+        }
+        if let Some(warmup) = self.warmup {
+            workload.time.warmup = warmup;
+        }
+        let checked = workload.check();
+        checked.map_err(|what| format!("workload {}: {what}", workload.name))?;
+        Ok(workload)
+    }
+}
+
+impl How {
+    /// What all draws come from.
+    pub fn seed(&self) -> u64 {
+        // Short enough to be typed.
+        self.seed
+            .unwrap_or_else(|| crate::workload::mixed(crate::worker::unix_ms()) >> 32)
+    }
+
+    /// Where runs keep their data.
+    pub fn parent(&self) -> PathBuf {
+        self.directory.clone().unwrap_or_else(std::env::temp_dir)
+    }
+
+    /// An experiment of these points and arms; so many pairs unless the user
+    /// says otherwise.
+    pub fn experiment(&self, points: Vec<Point>, arms: Vec<Arm>, pairs: usize) -> Experiment {
+        let budget = self.budget.map(Span::as_duration);
+        let repetitions = match (self.pairs, budget) {
+            (Some(pairs), _) => pairs,
+            // Time decides.
+            (None, Some(budget)) => pairs_in(budget, &points, arms.len()).max(pairs),
+            (None, None) => pairs,
+        };
+        Experiment {
+            points,
+            arms,
+            repetitions: repetitions.max(1),
+            budget,
+            seed: self.seed(),
+            parent: self.parent(),
+            loop_fs: self.loopfs,
+            threads: self.threads.unwrap_or_else(threads).max(1),
+            verify_keys_max: self.verify_keys,
+            quiet_seconds_max: self.quiet_wait.as_seconds(),
+            repeat_disturbed: !self.keep_disturbed,
+        }
+    }
+}
+
+/// As many as the measured parts alone would fill the time with: more than fit.
+fn pairs_in(budget: Duration, points: &[Point], arms: usize) -> usize {
+    let seconds = |point: &Point| point.workload.time.measure.as_seconds();
+    let all: f64 = points.iter().map(seconds).sum();
+    (budget.as_secs_f64() / (all * arms as f64)).ceil() as usize
+}
+
+fn threads() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+}

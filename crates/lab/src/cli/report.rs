@@ -1,0 +1,33 @@
+//! `report`: everything that is shown of a record, made anew from its run.json.
+//! It ends as the verb that measured it did.
+
+use std::path::PathBuf;
+
+use super::finish::finish;
+use crate::record::Record;
+use crate::verdict::Exit;
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Folders with a run.json
+    #[arg(required = true, value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
+}
+
+pub fn run(options: &Options) -> super::Outcome {
+    let mut exits = Vec::new();
+    for folder in &options.folders {
+        if !folder.is_dir() {
+            return Err(format!(
+                "{}: not a folder; name the one that holds run.json",
+                folder.display()
+            ));
+        }
+        let record = Record::load(folder).map_err(|error| error.to_string())?;
+        if options.folders.len() > 1 {
+            println!("{}", record.title);
+        }
+        exits.push(finish(&record, folder)?);
+    }
+    Ok(Exit::gravest(exits).unwrap_or(Exit::Fine))
+}

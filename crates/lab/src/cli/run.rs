@@ -1,0 +1,47 @@
+//! `run`: one target, or several side by side.
+
+use super::finish::{finish, measure};
+use super::how::{How, What};
+use crate::schedule::{Arm, Point};
+use crate::targets::TargetSpec;
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// engine, log, file, null, server:PATH, server:PATH,members=3, endpoints:HOST:PORT
+    #[arg(required = true, value_name = "TARGET")]
+    targets: Vec<TargetSpec>,
+    #[command(flatten)]
+    what: What,
+    #[command(flatten)]
+    how: How,
+}
+
+pub fn run(options: &Options) -> super::Outcome {
+    let workload = options.what.workload()?;
+    let arms = side_by_side(&options.targets)?;
+    let experiment = options.how.experiment(Point::of(&workload), arms, 1);
+    let title = match workload.description.as_str() {
+        "" => workload.name.clone(),
+        description => description.to_owned(),
+    };
+    let (record, folder) = measure("run", &title, &options.how, &experiment)?;
+    finish(&record, &folder)
+}
+
+/// An arm for each target, called as the target is.
+pub fn side_by_side(targets: &[TargetSpec]) -> Result<Vec<Arm>, String> {
+    let mut arms: Vec<Arm> = Vec::new();
+    for target in targets {
+        if arms.iter().any(|arm| arm.name == target.name) {
+            return Err(format!(
+                "two targets are called `{0}`: name them, as in `old={0}` and `new={0}`",
+                target.name
+            ));
+        }
+        arms.push(Arm {
+            name: target.name.clone(),
+            target: target.clone(),
+        });
+    }
+    Ok(arms)
+}

@@ -1,0 +1,275 @@
+//! `seed`: the table of a predecessor, run again: as it was published, and as it
+//! honestly should have been.
+//!
+//! | seed | as published | honest |
+//! |---|---|---|
+//! | 000 | rw-heatmap: every write to *one* key, every read of the first 100 | writes to all keys, reads that begin anywhere |
+//! | 001 | etcd's tool by default: puts of *one* key, all with the same value; reads of a key that does not exist | distinct keys, unique values, keys that exist |
+//! | 004 | survives kill -9: page cache | survives a loss of power; beside a plain file in the same run |
+
+mod table_000;
+
+use std::path::{Path, PathBuf};
+
+use super::ab::triple;
+use super::finish::{finish, measure};
+use super::how::{Changes, How};
+use super::run::side_by_side;
+use super::scale::Scale;
+use crate::schedule::{Arm, Point};
+use crate::targets::TargetSpec;
+use crate::workload::{Mistake, Workload, parse};
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Which table
+    #[arg(value_parser = ["000", "001", "004"])]
+    table: String,
+    /// With the predecessor's choices, for comparison with its numbers
+    #[arg(long, conflicts_with = "honest")]
+    as_published: bool,
+    /// With choices that mean what the table says [default]
+    #[arg(long)]
+    honest: bool,
+    /// In minutes on two cores, or all of it
+    #[arg(long, value_enum, default_value_t)]
+    scale: Scale,
+    /// 000, 001: our server [default: `inkstone` beside the lab's own program]
+    #[arg(long, value_name = "PATH")]
+    ours: Option<PathBuf>,
+    /// 000, 001: etcd [default: target/etcd/bin/etcd, which `cargo xtask etcd` builds]
+    #[arg(long, value_name = "PATH")]
+    etcd: Option<PathBuf>,
+    /// 001: members of each side
+    #[arg(long, default_value_t = 3)]
+    members: u32,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    how: How,
+}
+
+/// A table: its name for people, its points, its sides.
+struct Table {
+    title: String,
+    points: Vec<Point>,
+    arms: Vec<Arm>,
+    pairs: usize,
+}
+
+pub fn run(options: &Options) -> super::Outcome {
+    let table = match options.table.as_str() {
+        "000" => table_000::table(options)?,
+        "001" => table_001(options)?,
+        _ => table_004(options)?,
+    };
+    let how = &options.how;
+    let experiment = how.experiment(table.points, table.arms, table.pairs);
+    let verb = format!("seed {}", options.table);
+    let variant = if options.as_published {
+        "as published"
+    } else {
+        "honest"
+    };
+    let title = format!("{}, {variant}", table.title);
+    let (record, folder) = measure(&verb, &title, how, &experiment)?;
+    finish(&record, &folder)
+}
+
+/// The points of rows, in the scale and with the changes that were asked for.
+fn points(options: &Options, rows: Vec<Workload>) -> Result<Vec<Point>, String> {
+    let mut points = Vec::new();
+    for workload in rows {
+        let workload = options.changes.applied(options.scale.applied(workload))?;
+        points.extend(Point::of(&workload));
+    }
+    Ok(points)
+}
+
+/// etcd, and ours.
+fn servers(options: &Options, more: &str) -> Result<(TargetSpec, TargetSpec), String> {
+    let target = |name: &str, path: &Path| {
+        format!("{name}=server:{}{more}", path.display()).parse::<TargetSpec>()
+    };
+    let ours = existing(
+        "ours",
+        options.ours.clone().unwrap_or_else(beside_the_lab),
+        "cargo build --release --bin inkstone",
+    )?;
+    let etcd = existing(
+        "etcd",
+        options
+            .etcd
+            .clone()
+            .unwrap_or_else(|| "target/etcd/bin/etcd".into()),
+        "cargo xtask etcd",
+    )?;
+    Ok((target("etcd", &etcd)?, target("inkstone", &ours)?))
+}
+
+fn table_001(options: &Options) -> Result<Table, String> {
+    let (etcd, ours) = servers(options, &format!(",members={},ask=leader", options.members))?;
+    let load = match options.as_published {
+        true => {
+            "[load]\nkeys = 1\npreload = false\nkey = { kind = \"etcd-varint\", size = 8 }\n\
+             value = { length = \"fixed:256\", unique = false }\n"
+        }
+        false => {
+            "[load]\nkeys = 100_000\nkey = { kind = \"u64be\", size = 16 }\n\
+             value = { length = \"fixed:256\", unique = true }\n"
+        }
+    };
+    let put = "[mix]\nput = 1.0\n";
+    // The published reads ask for a key that was never written.
+    let missing = match options.as_published {
+        true => "[access]\nmissing = 1.0\n",
+        false => "",
+    };
+    let get = format!("[mix]\nput = 0.0\nget = 1.0\n{missing}");
+    let serializable = format!("[mix]\nput = 0.0\nget = 1.0\nserializable = true\n{missing}");
+    let one = "[clients]\nconnections = 1\nclients = 1\n";
+    let hundred = "[clients]\nconnections = 10\nclients = 100\n";
+    let rows = [
+        ("put, 1 client", put, one),
+        ("put, 100 clients", put, hundred),
+        ("linearizable read, 1 client", get.as_str(), one),
+        ("linearizable read, 100 clients", get.as_str(), hundred),
+        (
+            "serializable read, 100 clients",
+            serializable.as_str(),
+            hundred,
+        ),
+    ];
+    let rows = rows
+        .iter()
+        .map(|(name, mix, clients)| row(name, &[load, mix, clients]))
+        .collect::<Result<_, _>>()
+        .map_err(|mistake| mistake.to_string())?;
+    Ok(Table {
+        title: format!("{} members: put and read beside etcd", options.members),
+        points: points(options, rows)?,
+        arms: triple(&etcd, &ours),
+        pairs: 3,
+    })
+}
+
+fn table_004(options: &Options) -> Result<Table, String> {
+    let level = if options.as_published {
+        "os"
+    } else {
+        "durable"
+    };
+    let load = "[load]\nkeys = 50_000\nkey = { kind = \"u64be\", size = 8 }\n\
+                value = { length = \"fixed:4096\", unique = true }\n[clients]\nclients = 64\n";
+    let durability = format!("[durability]\nlevel = \"{level}\"\n");
+    let rows = [
+        ("random write", "[mix]\nput = 1.0\n"),
+        ("random read", "[mix]\nput = 0.0\nget = 1.0\n"),
+        (
+            "full range",
+            "[mix]\nput = 0.0\nrange = { share = 1.0, limit = 0, from_start = true }\n",
+        ),
+    ];
+    let targets = ["engine", "file"].map(|name| name.parse::<TargetSpec>());
+    let targets = targets.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let rows = rows
+        .iter()
+        .map(|(name, mix)| row(name, &[load, mix, &durability]))
+        .collect::<Result<_, _>>()
+        .map_err(|mistake| mistake.to_string())?;
+    Ok(Table {
+        title: "4 KiB values by 64 threads, beside a plain file".into(),
+        points: points(options, rows)?,
+        arms: side_by_side(&targets)?,
+        pairs: 3,
+    })
+}
+
+fn row(name: &str, parts: &[&str]) -> Result<Workload, Mistake> {
+    let time = "[time]\nwarmup = \"auto,max=10s\"\nmeasure = \"10s\"\n";
+    let text = format!("name = \"{name}\"\n{}{time}", parts.concat());
+    parse(name, &text)
+}
+
+fn beside_the_lab() -> PathBuf {
+    let lab = std::env::current_exe().unwrap_or_default();
+    lab.with_file_name("inkstone")
+}
+
+fn existing(option: &str, path: PathBuf, remedy: &str) -> Result<PathBuf, String> {
+    match path.exists() {
+        true => Ok(path),
+        false => Err(format!(
+            "there is no server at {}: `{remedy}` makes one, or use --{option} PATH",
+            path.display()
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn options(words: &[&str]) -> Options {
+        let line = std::iter::once("seed").chain(words.iter().copied());
+        Line::try_parse_from(line).unwrap().options
+    }
+
+    #[test]
+    fn what_was_published_put_one_key_and_read_none() {
+        let here = std::env::current_exe().unwrap();
+        let here = here.to_str().unwrap();
+        let words = ["001", "--as-published", "--ours", here, "--etcd", here];
+        let table = table_001(&options(&words)).unwrap();
+        assert_eq!(table.points[0].workload.load.keys, 1);
+        assert_eq!(table.points[2].workload.access.missing, 1.0);
+        let honest = table_001(&options(&["001", "--ours", here, "--etcd", here])).unwrap();
+        assert_eq!(honest.points[2].workload.access.missing, 0.0);
+        assert!(honest.points[0].workload.load.value.unique);
+    }
+
+    #[test]
+    fn a_quick_map_is_small_and_a_full_one_is_etcds() {
+        let here = std::env::current_exe().unwrap();
+        let here = here.to_str().unwrap();
+        let cells = |more: &[&str]| {
+            let words = [&["000", "--ours", here, "--etcd", here], more].concat();
+            table_000::table(&options(&words)).unwrap().points
+        };
+        assert_eq!(cells(&["--scale", "quick"]).len(), 8);
+        assert_eq!(cells(&[]).len(), 8 * 7 * 7);
+        let published = &cells(&["--as-published", "--scale", "quick"])[0].workload;
+        assert!(published.mix.range.from_start && !published.load.value.unique);
+    }
+
+    #[test]
+    fn a_missing_server_says_how_to_get_one() {
+        let Err(error) = table_001(&options(&["001", "--ours", "/nowhere/inkstone"])) else {
+            panic!("there is none");
+        };
+        assert!(
+            error.contains("/nowhere/inkstone") && error.contains("--ours"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_honest_rows_of_004_are_durable() {
+        let level = |words: &[&str]| {
+            let table = table_004(&options(words)).unwrap();
+            table.points[0].workload.durability.level
+        };
+        assert_eq!(level(&["004"]), crate::workload::DurabilityLevel::Durable);
+        assert_eq!(
+            level(&["004", "--as-published"]),
+            crate::workload::DurabilityLevel::Os
+        );
+    }
+}

@@ -1,0 +1,95 @@
+//! `workloads`: what comes with the lab.
+
+use std::path::Path;
+
+use crate::verdict::Exit;
+use crate::workload::{Workload, load, parse};
+
+/// Name and text of files of `lab/workloads`.
+macro_rules! workloads {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../../../lab/workloads/", $name, ".toml")))),*]
+    };
+}
+
+const ALL: [(&str, &str); 9] = workloads![
+    "put",
+    "get",
+    "mixed",
+    "range",
+    "open",
+    "search",
+    "fillrandom",
+    "readrandom",
+    "rw-heatmap",
+];
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Print one of them, to begin a file of your own with
+    name: Option<String>,
+}
+
+pub fn run(options: &Options) -> super::Outcome {
+    match &options.name {
+        Some(name) => {
+            let text = ALL.iter().find(|(known, _)| known == name);
+            let (_, text) = text.ok_or_else(|| unknown(name))?;
+            print!("{text}");
+        }
+        None => {
+            for (name, _) in ALL {
+                println!("{name:12} {}", find(name)?.description);
+            }
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+/// A file, or one that comes with the lab.
+pub fn find(name: &str) -> Result<Workload, String> {
+    if let Some((name, text)) = ALL.iter().find(|(known, _)| *known == name) {
+        return parse(name, text).map_err(|mistake| mistake.to_string());
+    }
+    let path = Path::new(name);
+    match path.exists() || name.ends_with(".toml") {
+        true => load(path).map_err(|mistake| mistake.to_string()),
+        false => Err(unknown(name)),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let names: Vec<&str> = ALL.iter().map(|(name, _)| *name).collect();
+    format!(
+        "there is no workload `{name}`: give a file, or one of {}",
+        names.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_that_comes_with_the_lab_is_valid_and_described() {
+        for (name, _) in ALL {
+            let workload = find(name).unwrap();
+            assert_eq!(workload.name, name);
+            assert!(!workload.description.is_empty());
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_lists_the_known_ones() {
+        let error = find("putt").unwrap_err();
+        assert!(
+            error.contains("`putt`") && error.contains("put, get"),
+            "{error}"
+        );
+        assert!(
+            find("nowhere.toml")
+                .unwrap_err()
+                .starts_with("nowhere.toml: ")
+        );
+    }
+}

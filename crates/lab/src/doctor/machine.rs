@@ -1,0 +1,149 @@
+//! The machine, for the head of a record, and what makes it doubtful.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::accounting::{MachineCounters, device_of, dirty_bytes};
+use crate::record::Environment;
+use crate::schedule::ground::capture;
+
+/// Above these, a machine is not quiet.
+const FOREIGN_SHARE_MAX: f64 = 0.05;
+const STEAL_SHARE_MAX: f64 = 0.01;
+const DIRTY_BYTES_MAX: u64 = 64 << 20;
+const LOOK: std::time::Duration = std::time::Duration::from_millis(500);
+const FEW_CORES: u32 = 4;
+
+/// The machine that `directory` is on.
+pub fn environment(directory: &Path) -> Environment {
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    let git = ["describe", "--always", "--dirty", "--abbrev=12"];
+    let mut environment = Environment {
+        date: said(Command::new("date").args(["-u", "+%F"])),
+        processor: row_of("/proc/cpuinfo", "model name"),
+        cores,
+        memory_bytes: memory_bytes(),
+        kernel: said(Command::new("uname").arg("-sr")),
+        virtualization: said(&mut Command::new("systemd-detect-virt")),
+        governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        commit: said(Command::new("git").args(git)),
+        file_system: file_system(directory),
+        device: device_of(directory, false),
+        limits: limits(),
+        warnings: Vec::new(),
+    };
+    environment.warnings = warnings(&environment);
+    environment
+}
+
+fn said(command: &mut Command) -> String {
+    capture(command).unwrap_or_default().trim().to_owned()
+}
+
+fn text(path: &str) -> String {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.trim().to_owned()
+}
+
+fn row_of(path: &str, label: &str) -> String {
+    let text = text(path);
+    let row = text.lines().find(|row| row.starts_with(label));
+    let value = row.and_then(|row| row.split_once(':'));
+    value
+        .map_or("unknown", |(_, value)| value)
+        .trim()
+        .to_owned()
+}
+
+fn memory_bytes() -> u64 {
+    let row = row_of("/proc/meminfo", "MemTotal");
+    let kibibytes = row.split_whitespace().next();
+    kibibytes
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0_u64)
+        << 10
+}
+
+/// Of the longest mount point that the directory lies below.
+fn file_system(directory: &Path) -> String {
+    let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let mounts = text("/proc/self/mounts");
+    let below = mounts.lines().filter_map(|row| {
+        let mut words = row.split_whitespace().skip(1);
+        let (point, kind) = (words.next()?, words.next()?);
+        let is_below = directory.starts_with(point);
+        is_below.then(|| (point.len(), kind.to_owned()))
+    });
+    below.max().map_or(String::new(), |(_, kind)| kind)
+}
+
+fn limits() -> Vec<String> {
+    let files = [
+        ("cpu.max", "processor time, us of us"),
+        ("memory.max", "memory, bytes"),
+        ("io.max", "disk"),
+    ];
+    let limit = |(file, what): &(&str, &str)| {
+        let value = text(&format!("/sys/fs/cgroup/{file}"));
+        let is_limit = !value.is_empty() && !value.starts_with("max");
+        is_limit.then(|| format!("{what}: {value}"))
+    };
+    files.iter().filter_map(limit).collect()
+}
+
+fn warnings(environment: &Environment) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let before = MachineCounters::now(&[std::process::id()]);
+    std::thread::sleep(LOOK);
+    let seen = MachineCounters::now(&[std::process::id()]).since(&before);
+    if seen.foreign_share > FOREIGN_SHARE_MAX {
+        warnings.push(format!(
+            "other processes use {:.0} % of the processors: runs will wait or be repeated",
+            seen.foreign_share * 100.0
+        ));
+    }
+    if seen.steal_share > STEAL_SHARE_MAX {
+        warnings.push(format!(
+            "the host takes {:.1} % of the processor time away",
+            seen.steal_share * 100.0
+        ));
+    }
+    if dirty_bytes() > DIRTY_BYTES_MAX {
+        warnings.push("much is waiting to be written to disks".into());
+    }
+    if !matches!(environment.governor.as_str(), "" | "performance") {
+        warnings.push(format!(
+            "the frequency governor is {}: processors change their speed",
+            environment.governor
+        ));
+    }
+    if environment.cores < FEW_CORES {
+        warnings.push(format!(
+            "{} cores: clients and servers share them; look at processor time per operation",
+            environment.cores
+        ));
+    }
+    if !matches!(environment.virtualization.as_str(), "" | "none") {
+        warnings.push("a virtual machine: neighbours disturb, and a flush may be a promise".into());
+    }
+    if environment.device.is_none() {
+        warnings.push(format!(
+            "the data is on {}, which has no device: nothing is durable there",
+            environment.file_system
+        ));
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_description() {
+        let here = environment(Path::new("."));
+        assert!(here.cores > 0 && here.memory_bytes > 0);
+        assert!(here.kernel.starts_with("Linux"), "{here:?}");
+        assert!(!here.file_system.is_empty());
+    }
+}

@@ -1,0 +1,78 @@
+//! etcd's rw-heatmap CSV, in and out, byte for byte.
+//!
+//! ```text
+//!   type,ratio,conn_size,value_size,iter1,iter2,comment
+//!   PARAM,,,,,,"key_size=256,key_space_size=65536,...,commit=7d4a9b2"
+//!   DATA,4.0000,32,256,30012.1200:7503.0300,29911.0000:7477.7500,
+//! ```
+//!
+//! One `DATA` row is one cell; each iteration is reads and writes per second. The
+//! ratio is reads per write as `bc` prints it with four decimals: without a zero
+//! before the point. An iteration of `0:0` is a run that failed: the script that
+//! writes these files turns failures into zeros, and its plots average them.
+//! Here they stay apart ([`Iteration::failed`]).
+
+mod read;
+mod write;
+
+pub use read::{Mistake, parse};
+pub use write::to_csv;
+
+/// A whole file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RwHeatmap {
+    /// The comment of the `PARAM` row: how the script was called.
+    pub parameters: String,
+    /// The `DATA` rows, in the file's order.
+    pub cells: Vec<RwCell>,
+}
+
+/// One cell of the map.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RwCell {
+    /// Reads for each write.
+    pub reads_per_write: f64,
+    /// Connections, and as many clients.
+    pub connections: u64,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// The repetitions.
+    pub iterations: Vec<Iteration>,
+    /// What somebody wrote beside it.
+    pub comment: String,
+}
+
+/// One repetition of a cell, in operations per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Iteration {
+    /// Reads.
+    pub reads: f64,
+    /// Writes.
+    pub writes: f64,
+}
+
+impl Iteration {
+    /// Whether this is a failure that was written as a number.
+    pub fn failed(&self) -> bool {
+        self.total() <= 0.0
+    }
+
+    /// Reads and writes. The tool draws them from one loop, so that either alone
+    /// says nothing more.
+    pub fn total(&self) -> f64 {
+        self.reads + self.writes
+    }
+}
+
+impl RwCell {
+    /// Operations per second of the iterations that did not fail.
+    pub fn rates(&self) -> Vec<f64> {
+        let kept = self.iterations.iter().filter(|it| !it.failed());
+        kept.map(Iteration::total).collect()
+    }
+
+    /// How many iterations failed.
+    pub fn failures(&self) -> usize {
+        self.iterations.iter().filter(|it| it.failed()).count()
+    }
+}

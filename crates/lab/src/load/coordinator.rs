@@ -1,0 +1,181 @@
+//! Watches a load, and says when the measured part begins and ends.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::Plan;
+use super::recorder::Progress;
+use crate::record::Steadiness;
+use crate::statistics::steadiness;
+use crate::workload::Warmup;
+
+/// How often the rate is looked at.
+const LOOK_SECONDS: f64 = 0.25;
+/// Looks that must agree before the rate counts as settled.
+const STEADY_LOOKS: usize = 8;
+/// By how much the two halves of them may differ.
+pub const STEADY_CHANGE_MAX: f64 = 0.05;
+/// Nothing answered for so long: the target is stuck.
+const SILENCE_SECONDS_MAX: f64 = 30.0;
+/// More failures than this among what was answered: there is nothing to measure.
+const FAILED_SHARE_MAX: f64 = 0.5;
+/// What an open loop may take longer than the measured part, as a share of it.
+const DRAIN_SHARE: f64 = 0.25;
+const DRAIN_SECONDS_MIN: f64 = 2.0;
+
+/// What the coordinator is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Before the measured part.
+    WarmUp,
+    /// The measured part.
+    Measure,
+}
+
+/// What happens around the measured part.
+pub trait Edges {
+    /// The measured part begins now.
+    fn begins(&mut self);
+    /// The measured part has ended.
+    fn ended(&mut self);
+    /// Now and then, for whoever watches; an error ends the run.
+    fn progress(&mut self, phase: Phase, share: f64, rate: f64) -> Result<(), String>;
+}
+
+/// Sums of all threads.
+struct Watch<'a> {
+    plan: &'a Plan,
+    threads: &'a [Arc<Progress>],
+    operations: u64,
+    at_ns: u64,
+    /// Of what was answered last.
+    answered_ns: u64,
+}
+
+/// Runs beside the clients; returns when they should have ended.
+pub fn coordinate(
+    plan: &Plan,
+    threads: &[Arc<Progress>],
+    edges: &mut dyn Edges,
+) -> Result<Steadiness, String> {
+    let mut watch = Watch {
+        plan,
+        threads,
+        operations: 0,
+        at_ns: 0,
+        answered_ns: 0,
+    };
+    let outcome = watch.whole_run(edges);
+    plan.end();
+    outcome
+}
+
+impl Watch<'_> {
+    fn whole_run(&mut self, edges: &mut dyn Edges) -> Result<Steadiness, String> {
+        let steadiness = self.warm_up(edges)?;
+        let measure_ns = (self.plan.workload.time.measure.as_seconds() * 1e9) as u64;
+        // Whole intervals of the series belong to one part.
+        let from = self.plan.now().next_multiple_of(self.plan.interval_ns);
+        self.plan.measure(from, from + measure_ns);
+        sleep_until(self.plan, from);
+        edges.begins();
+        self.look();
+        while self.plan.now() < from + measure_ns {
+            let left = (from + measure_ns).saturating_sub(self.plan.now()) as f64 / 1e9;
+            std::thread::sleep(Duration::from_secs_f64(left.min(LOOK_SECONDS)));
+            let rate = self.look();
+            let share = (self.plan.now() - from) as f64 / measure_ns as f64;
+            edges.progress(Phase::Measure, share.min(1.0), rate)?;
+            self.check()?;
+        }
+        edges.ended();
+        if self.plan.arrivals.is_some() {
+            self.drain(from + measure_ns, measure_ns as f64 / 1e9, edges)?;
+        }
+        Ok(steadiness)
+    }
+
+    fn warm_up(&mut self, edges: &mut dyn Edges) -> Result<Steadiness, String> {
+        let warmup = self.plan.workload.time.warmup;
+        let seconds_max = warmup.max().as_seconds();
+        let mut rates = Vec::new();
+        let (mut steady, mut last_change) = (false, 0.0);
+        while (self.plan.now() as f64 / 1e9) < seconds_max {
+            let left = seconds_max - self.plan.now() as f64 / 1e9;
+            std::thread::sleep(Duration::from_secs_f64(left.clamp(0.001, LOOK_SECONDS)));
+            let rate = self.look();
+            rates.push(rate);
+            let seconds = self.plan.now() as f64 / 1e9;
+            edges.progress(Phase::WarmUp, (seconds / seconds_max).min(1.0), rate)?;
+            self.check()?;
+            let last = &rates[rates.len().saturating_sub(STEADY_LOOKS)..];
+            if last.len() == STEADY_LOOKS
+                && let Some(verdict) = steadiness(last, STEADY_CHANGE_MAX)
+            {
+                (steady, last_change) = (verdict.steady, verdict.halves);
+            }
+            if steady && matches!(warmup, Warmup::UntilSteady(_)) {
+                break;
+            }
+        }
+        Ok(Steadiness {
+            steady,
+            warmup_seconds: self.plan.now() as f64 / 1e9,
+            last_change,
+        })
+    }
+
+    /// Waits for what was due in the measured part, but not for ever.
+    fn drain(&mut self, until: u64, seconds: f64, edges: &mut dyn Edges) -> Result<(), String> {
+        let longest = (seconds * DRAIN_SHARE).max(DRAIN_SECONDS_MIN);
+        let deadline = until + (longest * 1e9) as u64;
+        let arrivals = self.plan.arrivals.as_ref().expect("an open loop drains");
+        while self.plan.now() < deadline && self.plan.arrivals_taken() < arrivals.due_before(until)
+        {
+            std::thread::sleep(Duration::from_millis(20));
+            edges.progress(Phase::Measure, 1.0, 0.0)?;
+        }
+        Ok(())
+    }
+
+    /// Operations per second since the last look.
+    fn look(&mut self) -> f64 {
+        let now = self.plan.now();
+        let operations = self.sum(|thread| thread.operations.load(Ordering::Relaxed));
+        let rate = (operations - self.operations) as f64 * 1e9 / (now - self.at_ns).max(1) as f64;
+        if operations > self.operations {
+            self.answered_ns = now;
+        }
+        (self.operations, self.at_ns) = (operations, now);
+        rate
+    }
+
+    fn sum(&self, counter: impl Fn(&Progress) -> u64) -> u64 {
+        self.threads.iter().map(|thread| counter(thread)).sum()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let failed = self.sum(|thread| thread.failed.load(Ordering::Relaxed));
+        if failed as f64 > FAILED_SHARE_MAX * self.operations as f64 {
+            return Err(format!(
+                "{failed} of {} operations failed: there is nothing to measure",
+                self.operations
+            ));
+        }
+        let silence = (self.at_ns - self.answered_ns) as f64 / 1e9;
+        match silence > SILENCE_SECONDS_MAX {
+            true => Err(format!(
+                "the target has answered nothing for {silence:.0} s"
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+fn sleep_until(plan: &Plan, at_ns: u64) {
+    std::thread::sleep(
+        plan.instant(at_ns)
+            .saturating_duration_since(std::time::Instant::now()),
+    );
+}

@@ -1,0 +1,349 @@
+//! How long answers took, for one thread.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::coarse::Coarse;
+use super::{NEVER, Plan};
+use crate::record::{Interval, Kind, KindResult, LoadResult, Tally};
+
+const KINDS: [Kind; 3] = [Kind::Get, Kind::Put, Kind::Range];
+const ERRORS_KEPT: usize = 5;
+
+/// How one operation ended.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// What went wrong.
+    pub failure: Option<String>,
+    /// A point read that found nothing.
+    pub not_found: bool,
+    /// Pairs of a range.
+    pub keys_returned: u64,
+    /// Bytes of keys and values, in either direction.
+    pub user_bytes: u64,
+}
+
+/// Operations that one thread has finished; written by it alone, on a cache
+/// line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct Progress {
+    /// Of all kinds, failed ones included.
+    pub operations: AtomicU64,
+    /// Failed ones.
+    pub failed: AtomicU64,
+}
+
+/// One thread's account of its operations.
+#[derive(Debug)]
+pub struct Recorder {
+    plan: Arc<Plan>,
+    progress: Arc<Progress>,
+    kinds: [Option<Box<Part>>; 3],
+    series: Vec<Spell>,
+    backlog_max: u64,
+    errors: Vec<String>,
+}
+
+/// One kind of operation of one thread; see [`KindResult`].
+#[derive(Clone, Debug, Default)]
+struct Part {
+    operations: u64,
+    failed: u64,
+    not_found: u64,
+    keys_returned: u64,
+    user_bytes: u64,
+    response: Tally,
+    service: Tally,
+}
+
+/// One interval of one thread.
+#[derive(Clone, Debug, Default)]
+struct Spell {
+    operations: u64,
+    failed: u64,
+    times: Coarse,
+}
+
+/// What one thread recorded, ready to be merged.
+#[derive(Debug)]
+pub struct Recorded {
+    kinds: [Option<Box<Part>>; 3],
+    series: Vec<Spell>,
+    backlog_max: u64,
+    errors: Vec<String>,
+}
+
+impl Recorder {
+    /// Reports its progress to `progress`.
+    pub fn new(plan: &Arc<Plan>, progress: Arc<Progress>) -> Recorder {
+        Recorder {
+            plan: Arc::clone(plan),
+            progress,
+            kinds: [None, None, None],
+            series: Vec::new(),
+            backlog_max: 0,
+            errors: Vec::new(),
+        }
+    }
+
+    /// Notes one operation. `due` is when it should have begun; in a closed
+    /// loop that is when it did.
+    pub fn note(&mut self, kind: Kind, due: u64, begun: u64, ended: u64, answer: &Answer) {
+        let failed = answer.failure.is_some();
+        if let Some(failure) = &answer.failure {
+            self.note_error(failure);
+        }
+        self.note_progress(failed);
+        // A closed loop counts what was answered in the measured part, an open
+        // one what was due in it: a stall at its end must not hide.
+        let moment = match self.plan.arrivals {
+            None => ended,
+            Some(_) => due,
+        };
+        let response = ended.saturating_sub(due);
+        self.note_interval(moment, response, failed);
+        if let Some(arrivals) = &self.plan.arrivals {
+            // Looked at when an operation begins late, which is when it matters.
+            if begun > due + self.plan.interval_ns / 1000 {
+                let late = arrivals.due_before(begun);
+                self.backlog_max = self
+                    .backlog_max
+                    .max(late.saturating_sub(self.plan.arrivals_taken()));
+            }
+        }
+        let (from, until) = self.plan.measured();
+        if moment < from || moment >= until || from == NEVER {
+            return;
+        }
+        let is_open = self.plan.arrivals.is_some();
+        let result = self.kinds[kind as usize].get_or_insert_default();
+        if failed {
+            result.failed += 1;
+            return;
+        }
+        result.operations += 1;
+        result.not_found += u64::from(answer.not_found);
+        result.keys_returned += answer.keys_returned;
+        result.user_bytes += answer.user_bytes;
+        result.response.record(response);
+        if is_open {
+            result.service.record(ended - begun);
+        }
+    }
+
+    /// Whose operations it notes.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    fn note_progress(&mut self, failed: bool) {
+        // Nobody else writes them: no need for an atomic addition.
+        let add = |counter: &AtomicU64| {
+            counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        };
+        add(&self.progress.operations);
+        if failed {
+            add(&self.progress.failed);
+        }
+    }
+
+    fn note_interval(&mut self, moment: u64, response: u64, failed: bool) {
+        let index = (moment / self.plan.interval_ns) as usize;
+        if index >= self.series.len() {
+            self.series.resize_with(index + 1, Spell::default);
+        }
+        let spell = &mut self.series[index];
+        spell.operations += u64::from(!failed);
+        spell.failed += u64::from(failed);
+        spell.times.record(response);
+    }
+
+    /// Keeps the first few different errors.
+    fn note_error(&mut self, error: &str) {
+        if self.errors.len() < ERRORS_KEPT && !self.errors.iter().any(|known| known == error) {
+            self.errors.push(error.to_owned());
+        }
+    }
+
+    /// What it has, without the thread.
+    pub fn into_recorded(self) -> Recorded {
+        Recorded {
+            kinds: self.kinds,
+            series: self.series,
+            backlog_max: self.backlog_max,
+            errors: self.errors,
+        }
+    }
+}
+
+impl Recorded {
+    /// All threads together.
+    pub fn merge(plan: &Plan, all: Vec<Recorded>) -> LoadResult {
+        let (from, until) = plan.measured();
+        let is_open = plan.arrivals.is_some();
+        let mut result = LoadResult {
+            seconds: (until - from) as f64 / 1e9,
+            ..LoadResult::default()
+        };
+        let mut series: Vec<Spell> = Vec::new();
+        for mut recorded in all {
+            for (kind, part) in KINDS.iter().zip(&mut recorded.kinds) {
+                if let Some(part) = part.take() {
+                    add(&mut result.kinds, *kind, &part);
+                }
+            }
+            result.backlog_max = result.backlog_max.max(recorded.backlog_max);
+            for error in recorded.errors {
+                if result.errors.len() < ERRORS_KEPT && !result.errors.contains(&error) {
+                    result.errors.push(error);
+                }
+            }
+            add_series(&mut series, &recorded.series);
+        }
+        if !is_open {
+            for kind in result.kinds.values_mut() {
+                kind.service = kind.response.clone();
+            }
+        }
+        result.series = intervals(plan, &series);
+        result
+    }
+}
+
+fn add(kinds: &mut BTreeMap<Kind, KindResult>, kind: Kind, part: &Part) {
+    let sum = kinds.entry(kind).or_default();
+    sum.operations += part.operations;
+    sum.failed += part.failed;
+    sum.not_found += part.not_found;
+    sum.keys_returned += part.keys_returned;
+    sum.user_bytes += part.user_bytes;
+    sum.response.add_tally(&part.response);
+    sum.service.add_tally(&part.service);
+}
+
+fn add_series(sum: &mut Vec<Spell>, part: &[Spell]) {
+    if part.len() > sum.len() {
+        sum.resize_with(part.len(), Spell::default);
+    }
+    for (own, others) in sum.iter_mut().zip(part) {
+        own.operations += others.operations;
+        own.failed += others.failed;
+        own.times.add(&others.times);
+    }
+}
+
+/// Without the last one when it is not whole.
+fn intervals(plan: &Plan, series: &[Spell]) -> Vec<Interval> {
+    let (from, until) = plan.measured();
+    let length = plan.interval_ns;
+    let whole = series
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| (*index as u64 + 1) * length <= until);
+    whole
+        .map(|(index, spell)| Interval {
+            at_seconds: (index as u64 * length) as f64 / 1e9 - from as f64 / 1e9,
+            seconds: length as f64 / 1e9,
+            operations: spell.operations,
+            failed: spell.failed,
+            p50_us: spell.times.percentile(50.0) as f64 / 1e3,
+            p99_us: spell.times.percentile(99.0) as f64 / 1e3,
+            max_us: spell.times.max() as f64 / 1e3,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Arrivals;
+    use crate::workload::{Process, parse};
+
+    const MS: u64 = 1_000_000;
+
+    fn plan(open: bool) -> Arc<Plan> {
+        let workload = parse("test", "name = \"test\"\n[time]\ninterval = \"100ms\"\n").unwrap();
+        let arrivals = open.then(|| Arrivals::new(Process::Uniform, 1000.0, 10.0, 1).unwrap());
+        let plan = Plan::new(&workload, 1, arrivals);
+        plan.measure(0, 1000 * MS);
+        Arc::new(plan)
+    }
+
+    /// A target that answers in 0.1 ms but stands still from 400 to 600 ms,
+    /// asked by one client in simulated time.
+    fn stalling(plan: &Arc<Plan>) -> LoadResult {
+        let mut recorder = Recorder::new(plan, Arc::default());
+        let mut ready = 0;
+        for operation in 0.. {
+            let due = match &plan.arrivals {
+                Some(arrivals) => arrivals.at(operation).unwrap(),
+                // A closed loop that asks every millisecond when it can.
+                None => ready,
+            };
+            if due >= 1000 * MS {
+                break;
+            }
+            let begun = due.max(ready);
+            let stalled = (400 * MS..600 * MS).contains(&begun);
+            let ended = if stalled { 600 * MS } else { begun + MS / 10 };
+            recorder.note(Kind::Put, due, begun, ended, &Answer::default());
+            ready = match plan.arrivals {
+                Some(_) => ended,
+                None => (begun + MS).max(ended),
+            };
+        }
+        Recorded::merge(plan, vec![recorder.into_recorded()])
+    }
+
+    #[test]
+    fn an_open_loop_counts_from_the_intended_start_and_shows_the_stall() {
+        let result = stalling(&plan(true));
+        let put = &result.kinds[&Kind::Put];
+        // 200 of 1000 were due in the stall: a tenth waited 100 ms or more.
+        let p90 = put.response.percentile(90.0) as f64 / MS as f64;
+        assert!((90.0..115.0).contains(&p90), "{p90}");
+        let served = put.service.percentile(99.0) as f64 / MS as f64;
+        assert!(served < 1.0, "the service time hides it: {served}");
+    }
+
+    #[test]
+    fn a_closed_loop_hides_the_stall_which_is_why_there_is_an_open_one() {
+        let result = stalling(&plan(false));
+        let p99 = result.kinds[&Kind::Put].response.percentile(99.0);
+        assert!(p99 < MS, "{p99}");
+        assert!(result.response().max() >= 199 * MS);
+    }
+
+    #[test]
+    fn what_lies_outside_of_the_measured_part_does_not_count() {
+        let plan = plan(false);
+        plan.measure(100 * MS, 300 * MS);
+        let mut recorder = Recorder::new(&plan, Arc::default());
+        for ended in [50, 150, 250, 350] {
+            let begun = (ended - 1) * MS;
+            recorder.note(Kind::Get, begun, begun, ended * MS, &Answer::default());
+        }
+        let result = Recorded::merge(&plan, vec![recorder.into_recorded()]);
+        assert_eq!(result.operations(), 2);
+        assert_eq!(result.seconds, 0.2);
+        let series: Vec<f64> = result.series.iter().map(|point| point.at_seconds).collect();
+        assert_eq!(series.len(), 3, "{series:?}");
+        assert!((series[0] + 0.1).abs() < 1e-9, "the warm-up is negative");
+    }
+
+    #[test]
+    fn failures_are_counted_and_have_no_latency() {
+        let plan = plan(false);
+        let mut recorder = Recorder::new(&plan, Arc::default());
+        let failed = Answer {
+            failure: Some("no".into()),
+            ..Answer::default()
+        };
+        recorder.note(Kind::Put, 0, 0, MS, &failed);
+        let result = Recorded::merge(&plan, vec![recorder.into_recorded()]);
+        assert_eq!((result.operations(), result.failed()), (0, 1));
+        assert_eq!(result.response().count(), 0);
+    }
+}

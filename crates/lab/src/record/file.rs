@@ -1,0 +1,177 @@
+//! A record as a file: replaced whole, read with its mistakes named.
+
+use std::path::Path;
+
+use super::{FORMAT, Outcome, Record};
+
+/// No run that answered anything was measured for less.
+const SECONDS_MIN: f64 = 1e-6;
+/// More operations than any machine makes in a year.
+const OPERATIONS_MAX: u64 = 1 << 52;
+/// More pairs than anyone waits for.
+const PAIRS_MAX: u32 = 1_000_000;
+
+/// Why a record cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// The file itself.
+    #[error("{path}: {error}: name a folder that a measuring verb wrote")]
+    File {
+        /// Which.
+        path: String,
+        /// What the system says.
+        error: std::io::Error,
+    },
+    /// Its contents.
+    #[error(
+        "{path}: this is no record of the lab, or a damaged one: {error}; take a copy, or measure \
+         again"
+    )]
+    Contents {
+        /// Which.
+        path: String,
+        /// Where and what.
+        error: serde_json::Error,
+    },
+    /// A number that no run can have.
+    #[error(
+        "{path}: run {run}: {field} is {value}, which no run can have: the file is damaged; take \
+         a copy, or measure again"
+    )]
+    Number {
+        /// Which.
+        path: String,
+        /// Its place among the runs, from 0.
+        run: usize,
+        /// What should be another.
+        field: &'static str,
+        /// What it is.
+        value: f64,
+    },
+    /// Its version.
+    #[error(
+        "{path}: written in format {found}, this lab reads format {FORMAT}: use the lab that wrote it"
+    )]
+    Format {
+        /// Which.
+        path: String,
+        /// What it says.
+        found: u64,
+    },
+}
+
+impl Record {
+    /// Reads `run.json`, or the one in a folder.
+    pub fn load(path: &Path) -> Result<Record, Unreadable> {
+        let path = match path.is_dir() {
+            true => path.join("run.json"),
+            false => path.to_owned(),
+        };
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(&path).map_err(|error| Unreadable::File {
+            path: shown.clone(),
+            error,
+        })?;
+        Record::parse(&shown, &text)
+    }
+
+    /// Reads a record from its text; `path` is what errors call it.
+    pub fn parse(path: &str, text: &str) -> Result<Record, Unreadable> {
+        let contents = |error| Unreadable::Contents {
+            path: path.to_owned(),
+            error,
+        };
+        let value: serde_json::Value = serde_json::from_str(text).map_err(contents)?;
+        match value["format"].as_u64() {
+            Some(found) if found != u64::from(FORMAT) => Err(Unreadable::Format {
+                path: path.to_owned(),
+                found,
+            }),
+            // From the text again: its mistakes have a place.
+            _ => {
+                let record: Record = serde_json::from_str(text).map_err(contents)?;
+                record.check(path).map(|()| record)
+            }
+        }
+    }
+
+    /// What tables and verdicts divide by and count up to.
+    fn check(&self, path: &str) -> Result<(), Unreadable> {
+        for (at, run) in self.runs.iter().enumerate() {
+            let seconds = run.load.seconds;
+            let is_measured = run.outcome == Outcome::Measured;
+            let kinds = run.load.kinds.values();
+            let most = kinds
+                .map(|kind| kind.operations.max(kind.failed))
+                .max()
+                .unwrap_or(0);
+            let numbers = [
+                (
+                    "load.seconds",
+                    seconds,
+                    is_measured && most > 0 && seconds < SECONDS_MIN,
+                ),
+                ("operations", most as f64, most > OPERATIONS_MAX),
+                ("pair", f64::from(run.pair), run.pair > PAIRS_MAX),
+            ];
+            if let Some((field, value, _)) = numbers.into_iter().find(|(_, _, bad)| *bad) {
+                return Err(Unreadable::Number {
+                    path: path.to_owned(),
+                    run: at,
+                    field,
+                    value,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes it beside `path` and renames: whoever reads sees all of it or
+    /// what was there before.
+    pub fn save(&self, path: &Path) -> std::io::Result<()> {
+        let text = serde_json::to_string(self).map_err(std::io::Error::other)?;
+        let beside = path.with_extension("json.new");
+        std::fs::write(&beside, text)?;
+        std::fs::rename(&beside, path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Environment;
+
+    fn partial() -> Record {
+        Record {
+            format: FORMAT,
+            verb: "run".into(),
+            title: "a title".into(),
+            command_line: vec!["inkstone-lab".into(), "run".into()],
+            tool: "0.1.0".into(),
+            complete: false,
+            incomplete_because: Some("interrupted".into()),
+            started_unix_ms: 1,
+            seed: 7,
+            environment: Environment::default(),
+            schedule: Vec::new(),
+            runs: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_partial_record_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.json");
+        partial().save(&path).unwrap();
+        assert_eq!(Record::load(folder.path()).unwrap(), partial());
+        assert!(!path.with_extension("json.new").exists());
+    }
+
+    #[test]
+    fn what_is_no_record_is_refused_by_name() {
+        let error = Record::parse("a.json", "{}").unwrap_err().to_string();
+        assert!(error.starts_with("a.json: this is no record"), "{error}");
+        let error = Record::parse("a.json", "{\"format\": 99}").unwrap_err();
+        assert!(error.to_string().contains("format 99"), "{error}");
+    }
+}

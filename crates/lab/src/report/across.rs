@@ -1,0 +1,267 @@
+//! Two records that were not measured together.
+//!
+//! Numbers of different hours differ by their hours, so that nothing here is
+//! called faster, slower or the same: numbers *differ*, or it is *inconclusive*.
+//! Where both records hold a comparison with A, what B was against A in each of
+//! them is compared as well. A's own hour is taken off there, and that row
+//! decides.
+
+use super::number::{change, change_within};
+use super::quantity::QUANTITIES;
+use super::sides::{arms, label};
+use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Outcome, Record, Run};
+use crate::statistics::log_ratio::percent;
+use crate::verdict::evidence::map_cell;
+use crate::verdict::measures::{Measure, measures};
+use crate::verdict::{Exit, Rules, Unpaired, compare_unpaired};
+use crate::workload::Workload;
+
+/// Two records side by side.
+#[derive(Clone, Debug)]
+pub struct Across {
+    /// What makes the comparison doubtful, in sentences.
+    pub cautions: Vec<String>,
+    /// One for each cell, side and number that both have.
+    pub rows: Vec<Row>,
+    /// How the process ends.
+    pub exit: Exit,
+}
+
+/// One number.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// Which cell.
+    pub cell: String,
+    /// Which side.
+    pub side: String,
+    /// Which number.
+    pub metric: String,
+    /// Medians of the first and of the second record.
+    pub medians: [String; 2],
+    /// How many runs there are of each.
+    pub runs: [usize; 2],
+    /// `+7 % [4, 10]`.
+    pub change: String,
+    /// `differs` or `inconclusive`.
+    pub word: &'static str,
+    /// The exit code depends on it.
+    pub decides: bool,
+    /// The second is behind, if they differ.
+    pub is_worse: bool,
+}
+
+/// Compares what two records have in common; a sentence if that is nothing.
+pub fn across(old: &Record, new: &Record) -> Result<Across, String> {
+    let shared: Vec<&Cell> = old
+        .cells()
+        .into_iter()
+        .filter(|cell| new.cells().iter().any(|other| other.name == cell.name))
+        .collect();
+    if shared.is_empty() {
+        return Err(format!(
+            "the records have no cell in common: {} there, {} here; compare records of one workload",
+            names(old),
+            names(new)
+        ));
+    }
+    let machines = other_machine(old, new);
+    let mut found = Across {
+        cautions: machines.clone(),
+        rows: Vec::new(),
+        exit: Exit::Fine,
+    };
+    for cell in &shared {
+        match other_work(old, new, cell) {
+            Some(what) => found.cautions.push(what),
+            None => found
+                .rows
+                .extend(of_cell(old, new, cell, machines.is_empty())),
+        }
+    }
+    found.cautions.extend(left_out(old, new, &shared));
+    if found.rows.is_empty() {
+        let why = found.cautions.join("; ");
+        return Err(format!("the records have no side in common: {why}"));
+    }
+    found.exit = exit(&found.rows, new);
+    Ok(found)
+}
+
+fn names(record: &Record) -> String {
+    let cells = record.cells();
+    let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+    match names.is_empty() {
+        true => "none".to_owned(),
+        false => format!("`{}`", names.join("`, `")),
+    }
+}
+
+fn other_machine(old: &Record, new: &Record) -> Vec<String> {
+    let (old, new) = (&old.environment, &new.environment);
+    let device = |it: &crate::record::Environment| match &it.device {
+        Some(device) => format!("{} ({})", device.name, device.cache),
+        None => "none".to_owned(),
+    };
+    let facts = [
+        ("processor", old.processor.clone(), new.processor.clone()),
+        ("cores", old.cores.to_string(), new.cores.to_string()),
+        (
+            "memory",
+            old.memory_bytes.to_string(),
+            new.memory_bytes.to_string(),
+        ),
+        ("kernel", old.kernel.clone(), new.kernel.clone()),
+        ("governor", old.governor.clone(), new.governor.clone()),
+        (
+            "file system",
+            old.file_system.clone(),
+            new.file_system.clone(),
+        ),
+        ("device", device(old), device(new)),
+    ];
+    let differing = facts.into_iter().filter(|(_, old, new)| old != new);
+    differing
+        .map(|(name, old, new)| format!("not the same machine: {name} `{old}`, then `{new}`"))
+        .collect()
+}
+
+/// Why numbers of a cell mean different work.
+fn other_work(old: &Record, new: &Record, cell: &Cell) -> Option<String> {
+    let of = |record: &Record| -> Option<Workload> {
+        let mut runs = record.runs.iter();
+        let here = runs.find(|run| run.cell.name == cell.name && run.arm != ARM_NULL);
+        here.map(|run| run.workload.clone())
+    };
+    let (old, new) = (of(old)?, of(new)?);
+    let parts = [
+        ("load", old.load == new.load),
+        ("mix", old.mix == new.mix),
+        ("access", old.access == new.access),
+        ("clients", old.clients == new.clients),
+        ("arrival", old.arrival == new.arrival),
+        ("durability", old.durability == new.durability),
+    ];
+    let differing: Vec<&str> = parts
+        .iter()
+        .filter(|(_, same)| !same)
+        .map(|(name, _)| *name)
+        .collect();
+    (!differing.is_empty()).then(|| {
+        format!(
+            "{}: not the same work ({} differ): left out",
+            cell.name,
+            differing.join(", ")
+        )
+    })
+}
+
+fn left_out(old: &Record, new: &Record, shared: &[&Cell]) -> Vec<String> {
+    let lonely = |record: &Record, which: &str| -> Vec<String> {
+        let cells = record.cells();
+        let alone = cells
+            .iter()
+            .filter(|cell| !shared.iter().any(|known| known.name == cell.name));
+        alone
+            .map(|cell| format!("{}: only in the {which} record", cell.name))
+            .collect()
+    };
+    [lonely(old, "first"), lonely(new, "second")].concat()
+}
+
+fn of_cell(old: &Record, new: &Record, cell: &Cell, one_machine: bool) -> Vec<Row> {
+    let ratio = ratio_row(old, new, cell);
+    let plain_decides = ratio.is_none() && one_machine;
+    let mut rows: Vec<Row> = ratio.into_iter().collect();
+    for arm in arms(old) {
+        let known = arms(new).contains(&arm);
+        if known && arm != ARM_NULL && arm != ARM_A_AGAIN {
+            rows.extend(of_side(old, new, cell, arm, plain_decides));
+        }
+    }
+    rows
+}
+
+fn runs_of<'a>(record: &'a Record, cell: &Cell, arm: &str) -> Vec<&'a Run> {
+    record
+        .valid_runs()
+        .filter(|run| run.cell.name == cell.name && run.arm == arm)
+        .collect()
+}
+
+fn of_side(old: &Record, new: &Record, cell: &Cell, arm: &str, decides: bool) -> Vec<Row> {
+    let runs = [runs_of(old, cell, arm), runs_of(new, cell, arm)];
+    let open_loop = runs[1].iter().any(|run| run.load.rate_offered.is_some());
+    let rows = measures(open_loop).into_iter().filter_map(|measure| {
+        let values = runs.clone().map(|runs| values(&runs, &measure));
+        let found = compare_unpaired(&values[0], &values[1], Rules::default().effect_min())?;
+        let metric = &measure.metric;
+        let show = QUANTITIES.iter().find(|it| it.metric == metric.name);
+        let show = show.map_or(super::number::time as fn(f64) -> String, |it| it.show);
+        Some(Row {
+            cell: cell.name.clone(),
+            side: label(new, arm),
+            metric: metric.name.clone(),
+            medians: found.medians.map(|it| it.map_or("–".to_owned(), show)),
+            runs: [values[0].len(), values[1].len()],
+            change: shown(&found),
+            word: found.word(),
+            decides: decides && metric.decides,
+            is_worse: found.middle * metric.sign() < 0.0,
+        })
+    });
+    rows.collect()
+}
+
+fn values(runs: &[&Run], measure: &Measure) -> Vec<f64> {
+    let values = runs.iter().filter_map(|run| (measure.of)(run));
+    values.filter(|value| *value > 0.0).collect()
+}
+
+fn shown(found: &Unpaired) -> String {
+    change_within(
+        percent(found.middle),
+        percent(found.low),
+        percent(found.high),
+    )
+}
+
+/// What B was against A in each of the records.
+fn ratio_row(old: &Record, new: &Record, cell: &Cell) -> Option<Row> {
+    let ratios = [old, new].map(|record| -> Vec<f64> {
+        let pairs = map_cell(record, cell).effects;
+        pairs.into_iter().map(f64::exp).collect()
+    });
+    let found = compare_unpaired(&ratios[0], &ratios[1], Rules::default().effect_min())?;
+    let over = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |it| change((it - 1.0) * 100.0));
+    Some(Row {
+        cell: cell.name.clone(),
+        side: format!("{ARM_B} against {ARM_A}"),
+        metric: "throughput".to_owned(),
+        medians: found.medians.map(over),
+        runs: [ratios[0].len(), ratios[1].len()],
+        change: shown(&found),
+        word: found.word(),
+        decides: true,
+        is_worse: found.middle < 0.0,
+    })
+}
+
+fn exit(rows: &[Row], new: &Record) -> Exit {
+    let lost = new
+        .runs
+        .iter()
+        .any(|run| matches!(run.outcome, Outcome::Lost { .. }));
+    let mut exits: Vec<Exit> = rows
+        .iter()
+        .filter(|row| row.decides)
+        .map(|row| match (row.word, row.is_worse) {
+            ("differs", true) => Exit::Regression,
+            ("differs", false) => Exit::Fine,
+            _ => Exit::Inconclusive,
+        })
+        .collect();
+    if lost {
+        exits.push(Exit::Error);
+    }
+    Exit::gravest(exits).unwrap_or(Exit::Inconclusive)
+}

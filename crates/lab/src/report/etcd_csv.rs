@@ -1,0 +1,306 @@
+//! Records from etcd's rw-heatmap CSV, and that CSV from records.
+//!
+//! The file has rates and no lengths: an imported run is as if it had lasted
+//! [`NOMINAL_SECONDS`], in which each of the file's four decimals is a whole
+//! number of operations, so that rates come out as they went in.
+
+use std::collections::BTreeMap;
+
+use super::sides::arms;
+use crate::heatmap_csv::{Iteration, RwCell, RwHeatmap};
+use crate::record::{
+    ARM_NULL, Cell, Disturbance, DurabilityJudgement, Environment, FORMAT, Judged, Kind,
+    KindResult, LoadResult, Outcome, Planned, ProcessCosts, Record, Run, Steadiness,
+    TargetIdentity, Verification,
+};
+use crate::report::verdicts::map_cells;
+use crate::workload::{Access, Arrival, Clients, Durability, Load, Mix, RangeSpec, Time};
+use crate::workload::{ValueLength, ValueSpec, Workload};
+
+/// How long imported runs are said to have lasted.
+pub const NOMINAL_SECONDS: f64 = 10_000.0;
+/// What wrote the files; imported records say so where others have a command.
+const SCRIPT: &str = "rw-benchmark.sh";
+
+/// A record of the file's runs; `side` is what reports call them.
+pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, String> {
+    let mut record = Record {
+        format: FORMAT,
+        verb: "import".to_owned(),
+        title: format!("{file}: reads and writes, imported from etcd's rw-heatmap"),
+        command_line: vec![SCRIPT.to_owned(), map.parameters.clone()],
+        tool: env!("CARGO_PKG_VERSION").to_owned(),
+        complete: true,
+        incomplete_because: None,
+        started_unix_ms: 0,
+        seed: 0,
+        environment: Environment {
+            commit: parameter(map, "commit").unwrap_or_default().to_owned(),
+            warnings: vec![
+                "The file does not say when, for how long, and on what machine it was measured."
+                    .to_owned(),
+            ],
+            ..Environment::default()
+        },
+        schedule: Vec::new(),
+        runs: Vec::new(),
+    };
+    if map.cells.is_empty() {
+        return Err(format!(
+            "{file}: there is no DATA row; the script writes one for each cell that it finished"
+        ));
+    }
+    for (point, row) in map.cells.iter().enumerate() {
+        let cell = cell_of(file, row)?;
+        if record.cells().iter().any(|known| known.name == cell.name) {
+            return Err(format!(
+                "{file}: two rows are the cell `{}`; keep one of them",
+                cell.name
+            ));
+        }
+        for (pair, iteration) in row.iterations.iter().enumerate() {
+            let number = record.runs.len() as u32;
+            record.schedule.push(Planned {
+                cell: cell.name.clone(),
+                arm: side.to_owned(),
+                pair: pair as u32,
+                point: point as u32,
+            });
+            let run = run_of(map, row, &cell, iteration, side);
+            record.runs.push(Run {
+                pair: pair as u32,
+                number,
+                ..run
+            });
+        }
+    }
+    Ok(record)
+}
+
+fn parameter<'a>(map: &'a RwHeatmap, name: &str) -> Option<&'a str> {
+    let mut fields = map.parameters.split(',');
+    fields.find_map(|field| field.trim().strip_prefix(name)?.strip_prefix('='))
+}
+
+fn cell_of(file: &str, row: &RwCell) -> Result<Cell, String> {
+    let connections = u32::try_from(row.connections).map_err(|_| {
+        format!(
+            "{file}: conn_size is `{}`; no machine has as many connections",
+            row.connections
+        )
+    })?;
+    Ok(Cell {
+        name: format!(
+            "R/W {}, {} B, {connections} connections",
+            row.reads_per_write, row.value_bytes
+        ),
+        workload: "rw-heatmap".to_owned(),
+        clients: connections,
+        connections,
+        value_bytes: row.value_bytes as f64,
+        rw_ratio: Some(row.reads_per_write),
+    })
+}
+
+fn run_of(map: &RwHeatmap, row: &RwCell, cell: &Cell, it: &Iteration, side: &str) -> Run {
+    let operations = |rate: f64| KindResult {
+        operations: (rate * NOMINAL_SECONDS).round() as u64,
+        ..KindResult::default()
+    };
+    let kinds = BTreeMap::from([
+        (Kind::Range, operations(it.reads)),
+        (Kind::Put, operations(it.writes)),
+    ]);
+    let remark = (!row.comment.is_empty()).then(|| row.comment.clone());
+    Run {
+        cell: cell.clone(),
+        arm: side.to_owned(),
+        pair: 0,
+        attempt: 0,
+        number: 0,
+        replaced: false,
+        target: TargetIdentity {
+            name: side.to_owned(),
+            product: side.to_owned(),
+            version: parameter(map, "commit").unwrap_or_default().to_owned(),
+            members: 1,
+            ..TargetIdentity::default()
+        },
+        workload: workload_of(map, row, cell),
+        seed: 0,
+        started_unix_ms: 0,
+        outcome: match it.failed() {
+            false => Outcome::Measured,
+            true => Outcome::Failed {
+                because: "the file has 0:0, which its script writes for a run that failed".into(),
+            },
+        },
+        load: LoadResult {
+            seconds: NOMINAL_SECONDS,
+            kinds,
+            errors: remark.into_iter().collect(),
+            ..LoadResult::default()
+        },
+        steadiness: Steadiness::default(),
+        client: ProcessCosts::default(),
+        server: None,
+        device: None,
+        device_settled: None,
+        user_bytes_written: 0,
+        footprint_bytes: None,
+        disturbance: Disturbance::default(),
+        taints: Vec::new(),
+        verification: Verification {
+            skipped_because: Some("imported".to_owned()),
+            ..Verification::default()
+        },
+        durability: DurabilityJudgement {
+            judged: Judged::Unknown,
+            because: "imported: the file does not say".to_owned(),
+        },
+    }
+}
+
+fn workload_of(map: &RwHeatmap, row: &RwCell, cell: &Cell) -> Workload {
+    let number = |name: &str| parameter(map, name).and_then(|text| text.parse::<u64>().ok());
+    let put = 1.0 / (1.0 + row.reads_per_write);
+    Workload {
+        name: "rw-heatmap".to_owned(),
+        description: "etcd's rw-benchmark.sh: overwrites of one key beside ranges from the \
+                      first key on"
+            .to_owned(),
+        load: Load {
+            keys: number("key_space_size").unwrap_or(Load::default().keys),
+            value: ValueSpec {
+                length: ValueLength::Fixed(row.value_bytes),
+                unique: false,
+                ..ValueSpec::default()
+            },
+            ..Load::default()
+        },
+        mix: Mix {
+            put,
+            range: RangeSpec {
+                share: 1.0 - put,
+                limit: number("range_limit").unwrap_or(0),
+                from_start: true,
+            },
+            ..Mix::default()
+        },
+        access: Access::default(),
+        clients: Clients {
+            connections: cell.connections,
+            clients: vec![cell.clients],
+        },
+        arrival: Arrival::default(),
+        durability: Durability::default(),
+        time: Time::default(),
+    }
+}
+
+/// The map of one side; without a name, of the only one.
+pub fn to_map(record: &Record, side: Option<&str>) -> Result<RwHeatmap, String> {
+    let cells = map_cells(record);
+    if cells.is_empty() {
+        return Err(format!(
+            "`{}` is no map of reads over writes: `inkstone-lab heatmap` makes one",
+            record.verb
+        ));
+    }
+    let arm = chosen(record, side)?;
+    let cells: Result<Vec<RwCell>, String> = cells
+        .into_iter()
+        .map(|cell| row_of(record, cell, arm))
+        .collect();
+    Ok(RwHeatmap {
+        parameters: parameters(record),
+        cells: cells?,
+    })
+}
+
+fn chosen<'a>(record: &'a Record, side: Option<&str>) -> Result<&'a str, String> {
+    let sides: Vec<&str> = arms(record)
+        .into_iter()
+        .filter(|arm| *arm != ARM_NULL)
+        .collect();
+    let listed = sides.join(", ");
+    match (side, sides.as_slice()) {
+        (None, [one]) => Ok(one),
+        (None, _) => Err(format!(
+            "the file holds one side: write --side with one of {listed}"
+        )),
+        (Some(side), sides) => {
+            let found = sides.iter().find(|known| **known == side);
+            found
+                .copied()
+                .ok_or_else(|| format!("there is no side `{side}`: write one of {listed}"))
+        }
+    }
+}
+
+fn row_of(record: &Record, cell: &Cell, arm: &str) -> Result<RwCell, String> {
+    let ratio = cell.rw_ratio.unwrap_or_default();
+    if ratio < 0.0001 {
+        return Err(format!(
+            "{}: the file has four decimals for the ratio and cannot say {ratio}",
+            cell.name
+        ));
+    }
+    let mut runs: Vec<&Run> = record
+        .runs
+        .iter()
+        .filter(|run| run.cell.name == cell.name && run.arm == arm && !run.replaced)
+        .collect();
+    runs.sort_by_key(|run| (run.pair, run.number));
+    let remark = runs.iter().find_map(|run| run.load.errors.first());
+    Ok(RwCell {
+        reads_per_write: ratio,
+        connections: u64::from(cell.connections),
+        value_bytes: cell.value_bytes.round() as u64,
+        iterations: runs.iter().map(|run| iteration(run)).collect(),
+        comment: remark.cloned().unwrap_or_default(),
+    })
+}
+
+fn iteration(run: &Run) -> Iteration {
+    let seconds = run.load.seconds.max(f64::MIN_POSITIVE);
+    let rate = |is_write: bool| {
+        let kinds = run.load.kinds.iter();
+        let alike = kinds.filter(|(kind, _)| (**kind == Kind::Put) == is_write);
+        alike
+            .map(|(_, result)| result.operations as f64 / seconds)
+            .sum()
+    };
+    match run.outcome {
+        Outcome::Measured => Iteration {
+            reads: rate(false),
+            writes: rate(true),
+        },
+        _ => Iteration {
+            reads: 0.0,
+            writes: 0.0,
+        },
+    }
+}
+
+/// What the script writes about itself: taken over, or said of our own.
+fn parameters(record: &Record) -> String {
+    if let [script, parameters] = record.command_line.as_slice()
+        && script == SCRIPT
+    {
+        return parameters.clone();
+    }
+    let run = record.runs.iter().find(|run| run.arm != ARM_NULL);
+    let Some(run) = run else {
+        return String::new();
+    };
+    let (load, mix) = (&run.workload.load, &run.workload.mix);
+    let commit = match record.environment.commit.as_str() {
+        "" => "N/A",
+        commit => commit,
+    };
+    format!(
+        "key_size={},key_space_size={},range_limit={},commit={commit}",
+        load.key.size, load.keys, mix.range.limit
+    )
+}

@@ -1,0 +1,28 @@
+//! What lies beside `run.json`: everything in it, for people and spreadsheets.
+
+use std::path::Path;
+
+use super::{markdown, page, runs_csv};
+use crate::record::Record;
+
+/// The names of the files.
+pub const NAMES: [&str; 3] = ["report.html", "summary.md", "runs.csv"];
+
+/// Writes them all; each is there whole or as it was before.
+pub fn write(record: &Record, folder: &Path) -> Result<(), String> {
+    let csv = runs_csv::to_csv(record).map_err(|error| error.to_string())?;
+    let texts = [page::render(record)?, markdown::render(record), csv];
+    for (name, text) in NAMES.into_iter().zip(texts) {
+        let path = folder.join(name);
+        replace(&path, &text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Whoever reads sees all of it or what was there before.
+pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    std::fs::write(&beside, text)?;
+    std::fs::rename(&beside, path)
+}

@@ -1,0 +1,30 @@
+//! Records as tables, plots and pages.
+//!
+//! ```text
+//!   Record ─┬─ sides, quantity ─► results ─┬─► terminal
+//!           ├─ verdicts, noise ────────────┼─► markdown (summary.md)
+//!           ├─ plots ──► svg ──────────────┼─► page (report.html)
+//!           ├─ runs_csv (runs.csv)         └─► readme (between markers)
+//!           └─ etcd_csv ◄─► etcd's rw-heatmap CSV
+//! ```
+//!
+//! Everything here is made of the record alone: whatever was shown when it was
+//! measured can be shown again anywhere, and nothing else can be.
+
+pub mod across;
+pub mod etcd_csv;
+pub mod files;
+pub mod markdown;
+pub mod noise;
+pub mod number;
+pub mod page;
+pub mod plots;
+pub mod provenance;
+pub mod quantity;
+pub mod readme;
+pub mod results;
+pub mod runs_csv;
+pub mod sides;
+pub mod svg;
+pub mod terminal;
+pub mod verdicts;

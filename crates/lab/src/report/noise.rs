@@ -1,0 +1,76 @@
+//! What this machine makes out of nothing: a target beside its own copy.
+
+use serde::Serialize;
+
+use super::number::change_within;
+use super::verdicts::within;
+use crate::record::{ARM_A, ARM_A_AGAIN, Cell, Record, Run};
+use crate::statistics::log_ratio::{log_ratio, percent};
+use crate::statistics::student::student_quantile;
+use crate::verdict::evidence::compares;
+use crate::verdict::measures::measures;
+
+/// One number of a target and of its copy.
+#[derive(Clone, Debug, Serialize)]
+pub struct NoiseLine {
+    /// Which cell.
+    pub cell: String,
+    /// What was measured.
+    pub metric: String,
+    /// The copy against the original: `+0.4 % [-1, 1.8]`.
+    pub change: String,
+    /// What 95 of 100 experiments with as many pairs stay within.
+    pub band: String,
+    /// Standard deviation of one pair.
+    pub deviation: String,
+    /// How many there were.
+    pub pairs: usize,
+}
+
+/// Of every cell with a copy and without a B; comparisons show their band
+/// beside each verdict.
+pub fn noise(record: &Record) -> Vec<NoiseLine> {
+    if compares(record) {
+        return Vec::new();
+    }
+    let cells = record.cells().into_iter();
+    cells.flat_map(|cell| of_cell(record, cell)).collect()
+}
+
+fn of_cell(record: &Record, cell: &Cell) -> Vec<NoiseLine> {
+    let here: Vec<&Run> = record
+        .valid_runs()
+        .filter(|run| run.cell.name == cell.name)
+        .collect();
+    let open_loop = here.iter().any(|run| run.load.rate_offered.is_some());
+    let lines = measures(open_loop).into_iter().filter_map(|measure| {
+        let log = |run: &Run| {
+            (measure.of)(run)
+                .filter(|it| *it > 0.0 && it.is_finite())
+                .map(f64::ln)
+        };
+        let copies = here.iter().filter(|run| run.arm == ARM_A_AGAIN);
+        let logs: Vec<f64> = copies
+            .filter_map(|copy| {
+                let mut originals = here.iter().filter(|run| run.arm == ARM_A);
+                let original = originals.find(|run| run.pair == copy.pair)?;
+                Some(log(copy)? - log(original)?)
+            })
+            .collect();
+        let ratio = log_ratio(&logs, 0).filter(|ratio| ratio.freedom > 0)?;
+        let reach = student_quantile(0.975, ratio.freedom as f64) * ratio.deviation;
+        Some(NoiseLine {
+            cell: cell.name.clone(),
+            metric: measure.metric.name.clone(),
+            change: change_within(
+                percent(ratio.middle),
+                percent(ratio.low),
+                percent(ratio.high),
+            ),
+            band: within(reach / (ratio.pairs as f64).sqrt()),
+            deviation: within(ratio.deviation),
+            pairs: ratio.pairs,
+        })
+    });
+    lines.collect()
+}

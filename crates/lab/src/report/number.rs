@@ -1,0 +1,160 @@
+//! Numbers as people read them.
+
+/// Three digits that matter, with `k`, `M`, `G` behind: `1.25 M`.
+pub fn short(value: f64) -> String {
+    let size = value.abs();
+    let (scaled, suffix) = match size {
+        _ if !value.is_finite() => return "–".to_owned(),
+        _ if size >= 1e9 => (value / 1e9, " G"),
+        _ if size >= 1e6 => (value / 1e6, " M"),
+        _ if size >= 1e4 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    format!("{}{suffix}", three_digits(scaled))
+}
+
+/// Digits in groups: `1,234,567`; small numbers with three that matter.
+pub fn grouped(value: f64) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    if value.abs() < 1000.0 {
+        return three_digits(value);
+    }
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 {
+        format!("-{text}")
+    } else {
+        text
+    }
+}
+
+/// A time given in microseconds, in the unit that suits it.
+pub fn time(microseconds: f64) -> String {
+    match microseconds.abs() {
+        _ if !microseconds.is_finite() => "–".to_owned(),
+        0.0 => "0".to_owned(),
+        size if size >= 1e6 => format!("{} s", three_digits(microseconds / 1e6)),
+        size if size >= 1e3 => format!("{} ms", three_digits(microseconds / 1e3)),
+        size if size >= 1.0 => format!("{} µs", three_digits(microseconds)),
+        _ => format!("{} ns", three_digits(microseconds * 1e3)),
+    }
+}
+
+/// A number of bytes: `4 KiB`, `1.5 MiB`.
+pub fn bytes(bytes: f64) -> String {
+    match bytes.abs() {
+        _ if !bytes.is_finite() => "–".to_owned(),
+        size if size >= 1024.0 * 1024.0 * 1024.0 => {
+            format!("{} GiB", three_digits(bytes / 1024.0 / 1024.0 / 1024.0))
+        }
+        size if size >= 1024.0 * 1024.0 => {
+            format!("{} MiB", three_digits(bytes / 1024.0 / 1024.0))
+        }
+        size if size >= 1024.0 => format!("{} KiB", three_digits(bytes / 1024.0)),
+        _ => format!("{} B", three_digits(bytes)),
+    }
+}
+
+/// A change: `+7 %`, `-0.4 %`.
+pub fn change(percent: f64) -> String {
+    if !percent.is_finite() {
+        return "–".to_owned();
+    }
+    let decimals = usize::from(percent.abs() < 9.95);
+    let text = format!("{percent:+.decimals$}");
+    let trimmed = match text.strip_suffix(".0") {
+        Some("+0" | "-0") => "0",
+        Some(whole) => whole,
+        None => &text,
+    };
+    format!("{trimmed} %")
+}
+
+/// A change and the ends of its interval: `+7 % [4, 10]`.
+pub fn change_within(percent: f64, low: f64, high: f64) -> String {
+    let end = |value: f64| match value {
+        _ if value == f64::INFINITY => "∞".to_owned(),
+        _ if value == f64::NEG_INFINITY || value <= -100.0 => "-∞".to_owned(),
+        _ => change(value).trim_start_matches('+').replace(" %", ""),
+    };
+    format!("{} [{}, {}]", change(percent), end(low), end(high))
+}
+
+/// Up to three digits that matter, none of them a trailing zero.
+pub fn three_digits(value: f64) -> String {
+    let size = value.abs();
+    let decimals = match size {
+        _ if size >= 100.0 || size == 0.0 => 0,
+        _ if size >= 10.0 => 1,
+        _ if size >= 1.0 => 2,
+        _ if size >= 0.1 => 3,
+        _ if size >= 0.0005 => 4,
+        _ => return format!("{value:.1e}"),
+    };
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_three_digits_that_matter() {
+        let cases = [
+            (0.0, "0"),
+            (0.125, "0.125"),
+            (7.5, "7.5"),
+            (999.6, "1000"),
+            (9_999.0, "9999"),
+            (12_345.0, "12.3 k"),
+            (1_250_000.0, "1.25 M"),
+            (3.2e9, "3.2 G"),
+            (f64::NAN, "–"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(short(value), expected);
+        }
+    }
+
+    #[test]
+    fn digits_stand_in_groups() {
+        assert_eq!(grouped(1_234_567.4), "1,234,567");
+        assert_eq!(grouped(-1000.0), "-1,000");
+        assert_eq!(grouped(31.44), "31.4");
+    }
+
+    #[test]
+    fn times_and_bytes_find_their_unit() {
+        assert_eq!(time(0.25), "250 ns");
+        assert_eq!(time(1530.0), "1.53 ms");
+        assert_eq!(time(2_000_000.0), "2 s");
+        assert_eq!(bytes(256.0), "256 B");
+        assert_eq!(bytes(16384.0), "16 KiB");
+    }
+
+    #[test]
+    fn changes_have_a_sign_and_no_noise_behind_the_point() {
+        assert_eq!(change(7.0), "+7 %");
+        assert_eq!(change(-0.42), "-0.4 %");
+        assert_eq!(change(-0.01), "0 %");
+        assert_eq!(change(133.4), "+133 %");
+        assert_eq!(change_within(7.04, 4.0, 10.2), "+7 % [4, 10]");
+        assert_eq!(
+            change_within(3.0, f64::NEG_INFINITY, f64::INFINITY),
+            "+3 % [-∞, ∞]"
+        );
+    }
+}

@@ -1,0 +1,371 @@
+//! A record as one page: a template, pictures within, nothing fetched from
+//! anywhere, no script.
+
+use minijinja::Environment;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use serde::Serialize;
+
+use super::noise::{NoiseLine, noise};
+use super::plots::{Facet, Picture, curves, facets, latency, over_time, search};
+use super::provenance::Provenance;
+use super::quantity::QUANTITIES;
+use super::results::{Results, Row, failure};
+use super::verdicts::{CellVerdicts, Line, Tone, map_verdicts, verdicts};
+use super::{number, sides};
+use crate::record::{ARM_NULL, Cell, Record, Run};
+use crate::verdict::evidence::{ceiling, ceiling_share, taints_of};
+
+/// Cells whose pictures are open from the beginning.
+const OPEN_CELLS_MAX: usize = 4;
+
+/// Everything that the template names.
+#[derive(Serialize)]
+struct Page<'a> {
+    style: &'static str,
+    title: &'a str,
+    verb: &'a str,
+    tool: String,
+    seed: String,
+    incomplete: Option<&'a str>,
+    provenance: Vec<(&'static str, String)>,
+    command: String,
+    map: Option<MapView>,
+    verdicts: Vec<VerdictView>,
+    noise: Vec<NoiseLine>,
+    results: ResultsView,
+    facets: Vec<Facet>,
+    curves: Vec<CurvesView>,
+    cells: Vec<CellView>,
+    runs: Vec<RunView>,
+    targets: Vec<TargetView>,
+    workloads: Vec<(String, String)>,
+    warnings: &'a [String],
+    limits: &'a [String],
+    meanings: Vec<(&'static str, &'static str)>,
+}
+
+/// The whole page.
+pub fn render(record: &Record) -> Result<String, String> {
+    let said = |error: minijinja::Error| format!("report.html: {error:#}");
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .build();
+    let mut environment = Environment::new();
+    environment.set_syntax(syntax.map_err(said)?);
+    environment
+        .add_template("report.html", include_str!("page/report.html"))
+        .map_err(said)?;
+    let template = environment.get_template("report.html").map_err(said)?;
+    template.render(Serde(page(record)?)).map_err(said)
+}
+
+fn page(record: &Record) -> Result<Page<'_>, String> {
+    Ok(Page {
+        style: include_str!("page/style.css"),
+        title: &record.title,
+        verb: &record.verb,
+        tool: Provenance::of(record).tool,
+        seed: record.seed.to_string(),
+        incomplete: record.incomplete_because.as_deref(),
+        provenance: facts(record),
+        command: Provenance::of(record).command,
+        map: map_verdicts(record).map(|map| MapView {
+            tone: map.tone,
+            word: map.word,
+            sentence: map.sentence,
+        }),
+        verdicts: verdicts(record).into_iter().map(verdict_view).collect(),
+        noise: noise(record),
+        results: results(record),
+        facets: facets(record),
+        curves: curve_views(record),
+        cells: cells(record),
+        runs: record.runs.iter().map(run_view).collect(),
+        targets: targets(record),
+        workloads: workloads(record)?,
+        warnings: &record.environment.warnings,
+        limits: &record.environment.limits,
+        meanings: meanings(record),
+    })
+}
+
+fn facts(record: &Record) -> Vec<(&'static str, String)> {
+    let known = Provenance::of(record);
+    vec![
+        ("date", known.date),
+        ("machine", known.machine),
+        ("device", known.device),
+        ("commit", known.commit),
+        ("repetitions", known.repetitions),
+    ]
+}
+
+#[derive(Serialize)]
+struct MapView {
+    tone: Tone,
+    word: String,
+    sentence: String,
+}
+
+#[derive(Serialize)]
+struct VerdictView {
+    cell: String,
+    headline: Option<Line>,
+    lines: Vec<Line>,
+    remarks: Vec<String>,
+}
+
+fn verdict_view(cell: CellVerdicts) -> VerdictView {
+    VerdictView {
+        headline: cell.headline().cloned(),
+        cell: cell.cell,
+        lines: cell.lines,
+        remarks: cell.remarks,
+    }
+}
+
+#[derive(Serialize)]
+struct ResultsView {
+    columns: Vec<(&'static str, &'static str)>,
+    rows: Vec<RowView>,
+}
+
+#[derive(Serialize)]
+struct RowView {
+    cell: String,
+    is_first: bool,
+    side: (String, String),
+    class: String,
+    is_ceiling: bool,
+    runs: usize,
+    replaced: usize,
+    /// Text, range, and the width of a bar in percent.
+    values: Vec<(String, String, Option<f64>)>,
+    durable: String,
+    alarming: bool,
+    failure: Option<String>,
+}
+
+fn results(record: &Record) -> ResultsView {
+    let results = Results::of(record);
+    let mut rows: Vec<RowView> = Vec::new();
+    for row in &results.rows {
+        let is_first = rows.last().is_none_or(|last| last.cell != row.cell);
+        rows.push(row_view(&results, row, is_first));
+    }
+    let columns = results.columns.iter();
+    ResultsView {
+        columns: columns.map(|it| (it.head, it.meaning)).collect(),
+        rows,
+    }
+}
+
+fn row_view(results: &Results, row: &Row, is_first: bool) -> RowView {
+    let values = results.columns.iter().zip(&row.values);
+    RowView {
+        cell: row.cell.clone(),
+        is_first,
+        side: row.side_parts.clone(),
+        class: row.class.clone(),
+        is_ceiling: row.is_ceiling,
+        runs: row.runs,
+        replaced: row.replaced,
+        values: values
+            .map(|(column, value)| {
+                let value = value.as_ref();
+                let bar = row.share.filter(|_| column.key == "throughput");
+                let width = bar.map(|share| (share * 1000.0).round() / 10.0);
+                (
+                    column.text(value),
+                    column.range(value).replace(" to ", "–"),
+                    width,
+                )
+            })
+            .collect(),
+        alarming: row.durable.contains("NOT"),
+        durable: row.durable.clone(),
+        failure: row.failure.clone(),
+    }
+}
+
+#[derive(Serialize)]
+struct CurvesView {
+    workload: String,
+    pictures: Vec<Picture>,
+}
+
+fn curve_views(record: &Record) -> Vec<CurvesView> {
+    let mut names: Vec<&str> = Vec::new();
+    for cell in record.cells() {
+        if !names.contains(&cell.workload.as_str()) {
+            names.push(&cell.workload);
+        }
+    }
+    let views = names.into_iter().map(|workload| CurvesView {
+        workload: workload.to_owned(),
+        pictures: curves(record, workload),
+    });
+    views.filter(|view| !view.pictures.is_empty()).collect()
+}
+
+#[derive(Serialize)]
+struct CellView {
+    name: String,
+    open: bool,
+    pictures: Vec<Picture>,
+    ceiling: Option<String>,
+}
+
+fn cells(record: &Record) -> Vec<CellView> {
+    let cells = record.cells();
+    let open = cells.len() <= OPEN_CELLS_MAX;
+    let views = cells.into_iter().map(|cell| CellView {
+        name: cell.name.clone(),
+        open,
+        pictures: [
+            latency(record, cell),
+            over_time(record, cell),
+            search(record, cell),
+        ]
+        .into_iter()
+        .flatten()
+        .collect(),
+        ceiling: ceiling_sentence(record, cell),
+    });
+    views.filter(|view| !view.pictures.is_empty()).collect()
+}
+
+fn ceiling_sentence(record: &Record, cell: &Cell) -> Option<String> {
+    let here: Vec<&Run> = record
+        .valid_runs()
+        .filter(|run| run.cell.name == cell.name)
+        .collect();
+    let ceiling = ceiling(&here);
+    let rivals = here.iter().filter(|run| run.arm != ARM_NULL);
+    let shares = rivals.filter_map(|run| ceiling_share(run, ceiling));
+    let most = shares.max_by(f64::total_cmp)?;
+    let alone = ceiling.map_or(String::new(), |rate| {
+        let rate = number::grouped(rate);
+        format!("The load generator alone makes {rate} operations per second here. ")
+    });
+    Some(format!(
+        "{alone}The run that came nearest to the generator's own limit used {:.1} % of it; above \
+         50 % there is no verdict.",
+        most * 100.0
+    ))
+}
+
+#[derive(Serialize)]
+struct RunView {
+    number: u32,
+    cell: String,
+    side: String,
+    pair: u32,
+    rate: String,
+    p99: String,
+    replaced: bool,
+    outcome: String,
+    is_bad: bool,
+    disturbed: String,
+    verified: String,
+    errors: Vec<String>,
+}
+
+fn run_view(run: &Run) -> RunView {
+    let bad = failure(&run.outcome);
+    let p99 = crate::verdict::measures::percentile(run, 99.0);
+    let is_measured = bad.is_none();
+    RunView {
+        number: run.number,
+        cell: run.cell.name.clone(),
+        side: run.arm.clone(),
+        pair: run.pair + 1,
+        rate: match is_measured {
+            true => number::grouped(run.operations_per_second()),
+            false => "–".to_owned(),
+        },
+        p99: match (is_measured, run.load.saturated) {
+            (false, _) => "–".to_owned(),
+            (_, true) => "saturated".to_owned(),
+            _ => p99.map_or("–".to_owned(), number::time),
+        },
+        replaced: run.replaced,
+        is_bad: bad.is_some(),
+        outcome: bad.unwrap_or_else(|| "measured".to_owned()),
+        disturbed: taints_of(run).join(", "),
+        verified: verified(run),
+        errors: run.load.errors.clone(),
+    }
+}
+
+fn verified(run: &Run) -> String {
+    let checked = &run.verification;
+    if let Some(because) = &checked.skipped_because {
+        return format!("not looked for: {because}");
+    }
+    let found = format!(
+        "{} keys looked up",
+        number::grouped(checked.keys_checked as f64)
+    );
+    match checked.is_good() {
+        true => format!("{found}, none missing ({})", checked.after),
+        false => format!(
+            "{found}, {} missing, {} wrong ({})",
+            checked.keys_missing, checked.keys_wrong, checked.after
+        ),
+    }
+}
+
+#[derive(Serialize)]
+struct TargetView {
+    side: String,
+    class: String,
+    binary: String,
+    command: String,
+    durable: String,
+}
+
+/// The first run of each side says who was measured.
+fn targets(record: &Record) -> Vec<TargetView> {
+    let arms = sides::arms(record).into_iter();
+    let views = arms.filter_map(|arm| {
+        let run = record.runs.iter().find(|run| run.arm == arm)?;
+        let binary = run.target.binary.as_ref();
+        Some(TargetView {
+            side: sides::label(record, arm),
+            class: sides::class(record, arm),
+            binary: binary.map_or("foreign endpoint".to_owned(), |binary| {
+                let size = number::bytes(binary.bytes as f64);
+                format!("{}, {size}, SHA-1 {}", binary.file_name, binary.sha1)
+            }),
+            command: super::provenance::command(&run.target.command),
+            durable: run.durability.because.clone(),
+        })
+    });
+    views.collect()
+}
+
+/// The workloads as they were run, with the numbers of clients taken together.
+fn workloads(record: &Record) -> Result<Vec<(String, String)>, String> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for run in record.runs.iter().filter(|run| run.arm != ARM_NULL) {
+        let known = found.iter().any(|(name, _)| *name == run.cell.name);
+        if !known {
+            let text = toml::to_string(&run.workload).map_err(|error| error.to_string())?;
+            found.push((run.cell.name.clone(), text));
+        }
+    }
+    Ok(found)
+}
+
+fn meanings(record: &Record) -> Vec<(&'static str, &'static str)> {
+    let known = Results::of(record).columns;
+    let is_known = |key: &str| known.iter().any(|column| column.key == key);
+    QUANTITIES
+        .iter()
+        .filter(|it| is_known(it.key))
+        .map(|it| (it.head, it.meaning))
+        .collect()
+}

@@ -1,0 +1,79 @@
+//! From a record to its pictures.
+//!
+//! ```text
+//!   latency     percentiles of the response times, sides beside each other
+//!   over_time   operations per second, run by run
+//!   curves      over the number of clients: all together, each, p99
+//!   maps        reads over writes: amounts, and what changed
+//!   search      rates that a search tried
+//! ```
+
+mod curves;
+mod latency;
+mod maps;
+mod over_time;
+mod search;
+
+pub use curves::curves;
+pub use latency::latency;
+pub use maps::{Facet, facets};
+pub use over_time::over_time;
+pub use search::search;
+
+use serde::Serialize;
+
+use super::sides::{Side, sides};
+use super::svg::axis::Axis;
+use super::svg::scale::Spacing;
+use crate::record::{Cell, Record};
+
+/// A picture with what it shows.
+#[derive(Clone, Debug, Serialize)]
+pub struct Picture {
+    /// Above it.
+    pub title: String,
+    /// Below the title: how to read it; may be empty.
+    pub note: String,
+    /// The picture itself.
+    pub svg: String,
+    /// Its lines: class and name; empty for maps.
+    pub legend: Vec<(String, String)>,
+}
+
+/// Sides whose values lie further apart than this share an axis of ratios: on
+/// an even one the lesser would lie on the ground.
+const EVEN_SPREAD_MAX: f64 = 12.0;
+
+/// The sides that are compared; the generator's ceiling only where nothing else
+/// was measured.
+fn rivals<'a>(record: &'a Record, cell: &Cell) -> Vec<Side<'a>> {
+    let mut sides = sides(record, cell);
+    if sides.iter().any(|side| !side.is_ceiling()) {
+        sides.retain(|side| !side.is_ceiling());
+    }
+    sides
+}
+
+fn legend(sides: &[Side]) -> Vec<(String, String)> {
+    let entry = |side: &Side| (side.class.clone(), side.label.clone());
+    sides.iter().map(entry).collect()
+}
+
+/// An axis whose spacing suits the values.
+fn axis(label: &str, write: fn(f64) -> String, values: &[f64]) -> Axis {
+    let positive = || values.iter().copied().filter(|value| *value > 0.0);
+    let most = positive().fold(0.0, f64::max);
+    let least = positive().fold(f64::INFINITY, f64::min);
+    let is_wide = most / least > EVEN_SPREAD_MAX;
+    Axis {
+        label: label.to_owned(),
+        spacing: if is_wide {
+            Spacing::Ratio
+        } else {
+            Spacing::Even
+        },
+        write,
+        ticks: Vec::new(),
+        from_zero: !is_wide,
+    }
+}

@@ -1,0 +1,65 @@
+//! Operations per second, run by run, from the warm-up on.
+
+use super::{Picture, axis, legend, rivals};
+use crate::record::{Cell, Record, Run};
+use crate::report::number::short;
+use crate::report::svg::axis::Axis;
+use crate::report::svg::line_chart::{LineChart, Point, Series};
+use crate::report::svg::scale::Spacing;
+
+/// The picture of a cell; none if no run has a series.
+pub fn over_time(record: &Record, cell: &Cell) -> Option<Picture> {
+    let sides = rivals(record, cell);
+    let series: Vec<Series> = sides
+        .iter()
+        .flat_map(|side| {
+            side.runs.iter().map(|run| Series {
+                name: format!("{}, run {}", side.label, run.number),
+                class: side.class.clone(),
+                thin: side.runs.len() > 1,
+                points: points(run),
+            })
+        })
+        .filter(|series| !series.points.is_empty())
+        .collect();
+    if series.is_empty() {
+        return None;
+    }
+    let points = || series.iter().flat_map(|series| &series.points);
+    let rates: Vec<f64> = points().map(|point| point.y).collect();
+    let begin = points().map(|point| point.x).fold(0.0, f64::min);
+    let chart = LineChart {
+        name: format!("{}: operations per second over time", cell.name),
+        x: Axis {
+            label: "seconds from the beginning of the measured part".to_owned(),
+            spacing: Spacing::Even,
+            write: short,
+            ticks: Vec::new(),
+            from_zero: false,
+        },
+        y: axis("operations per second", short, &rates),
+        series,
+        shaded: (begin < 0.0).then(|| (begin, 0.0, "warm-up".to_owned())),
+        apart: false,
+        empty: "no interval was measured".to_owned(),
+    };
+    Some(Picture {
+        title: "Throughput over time".to_owned(),
+        note: "One line for each run. A level line is a steady target; steps and slopes are not."
+            .to_owned(),
+        svg: chart.draw(),
+        legend: legend(&sides),
+    })
+}
+
+fn points(run: &Run) -> Vec<Point> {
+    let whole = run.load.series.iter().filter(|it| it.seconds > 0.0);
+    whole
+        .map(|interval| Point {
+            x: interval.at_seconds + interval.seconds / 2.0,
+            y: interval.operations as f64 / interval.seconds,
+            range: None,
+            title: String::new(),
+        })
+        .collect()
+}

@@ -1,0 +1,65 @@
+//! The rates that a search tried, and how long answers took at each.
+
+use super::{Picture, axis, legend, rivals};
+use crate::record::{Cell, Record, Run};
+use crate::report::number::{grouped, short, time};
+use crate::report::svg::line_chart::{LineChart, Point, Series};
+
+/// The picture of a cell; none if nothing was searched.
+pub fn search(record: &Record, cell: &Cell) -> Option<Picture> {
+    let sides = rivals(record, cell);
+    let series: Vec<Series> = sides
+        .iter()
+        .flat_map(|side| {
+            side.runs.iter().map(|run| Series {
+                name: format!("{}, run {}", side.label, run.number),
+                class: side.class.clone(),
+                thin: side.runs.len() > 1,
+                points: points(run),
+            })
+        })
+        .filter(|series| !series.points.is_empty())
+        .collect();
+    if series.is_empty() {
+        return None;
+    }
+    let points = || series.iter().flat_map(|series| &series.points);
+    let rates: Vec<f64> = points().map(|point| point.x).collect();
+    let latencies: Vec<f64> = points().map(|point| point.y).collect();
+    let chart = LineChart {
+        name: format!("{}: latency over the offered rate", cell.name),
+        x: axis("offered operations per second", short, &rates),
+        y: axis("latency of the objective", time, &latencies),
+        series,
+        shaded: None,
+        apart: true,
+        empty: "no rate held".to_owned(),
+    };
+    Some(Picture {
+        title: "Latency over the offered rate".to_owned(),
+        note: "Rates that a search tried; those at which the target was saturated have no latency."
+            .to_owned(),
+        svg: chart.draw(),
+        legend: legend(&sides),
+    })
+}
+
+fn points(run: &Run) -> Vec<Point> {
+    let mut points: Vec<Point> = run
+        .load
+        .search
+        .iter()
+        .filter_map(|step| {
+            let latency = step.latency_us?;
+            let held = if step.held { "held" } else { "did not hold" };
+            Some(Point {
+                x: step.rate,
+                y: latency,
+                range: None,
+                title: format!("{} op/s: {}, {held}", grouped(step.rate), time(latency)),
+            })
+        })
+        .collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    points
+}

@@ -1,0 +1,127 @@
+//! Where a number comes from: no number stands without these words.
+
+use super::number::bytes;
+use super::sides::arms;
+use crate::record::{ARM_NULL, Record};
+
+/// The words.
+#[derive(Clone, Debug)]
+pub struct Provenance {
+    /// Day, UTC.
+    pub date: String,
+    /// Processor, cores, memory, kernel, virtualization.
+    pub machine: String,
+    /// File system, device, its cache.
+    pub device: String,
+    /// Of the repository that the lab ran in.
+    pub commit: String,
+    /// What was typed.
+    pub command: String,
+    /// The lab.
+    pub tool: String,
+    /// How often each side ran.
+    pub repetitions: String,
+}
+
+impl Provenance {
+    /// Of a record.
+    pub fn of(record: &Record) -> Provenance {
+        let environment = &record.environment;
+        let mut machine = vec![
+            known(&environment.processor),
+            format!("{} cores", environment.cores),
+            bytes(environment.memory_bytes as f64),
+            known(&environment.kernel),
+        ];
+        if !environment.virtualization.is_empty() {
+            machine.push(format!("in {}", environment.virtualization));
+        }
+        Provenance {
+            date: known(&environment.date),
+            machine: machine.join(", "),
+            device: device(record),
+            commit: match environment.commit.as_str() {
+                "" => "unknown (outside of a repository)".to_owned(),
+                commit => commit.to_owned(),
+            },
+            command: command(&record.command_line),
+            tool: format!("inkstone-lab {}", record.tool),
+            repetitions: repetitions(record),
+        }
+    }
+
+    /// All of it in one line, the command left out.
+    pub fn line(&self) -> String {
+        format!(
+            "{}, {}, {}, commit {}, {}",
+            self.date, self.machine, self.device, self.commit, self.repetitions
+        )
+    }
+}
+
+fn known(text: &str) -> String {
+    match text {
+        "" => "unknown".to_owned(),
+        text => text.to_owned(),
+    }
+}
+
+fn device(record: &Record) -> String {
+    let environment = &record.environment;
+    let file_system = known(&environment.file_system);
+    let Some(device) = &environment.device else {
+        return format!("{file_system} without a device");
+    };
+    let mut words = vec![format!(
+        "{file_system} on {} ({}",
+        device.name, device.cache
+    )];
+    if device.forced_unit_access {
+        words.push("FUA".to_owned());
+    }
+    if device.private {
+        words.push("private".to_owned());
+    }
+    format!("{})", words.join(", "))
+}
+
+/// As it can be typed again: words with blanks or signs that a shell reads are
+/// quoted.
+pub fn command(words: &[String]) -> String {
+    let plain = |word: &str| {
+        let signs = "-_./:,=@%+";
+        !word.is_empty()
+            && word
+                .chars()
+                .all(|letter| letter.is_alphanumeric() || signs.contains(letter))
+    };
+    let words = words.iter().map(|word| match plain(word) {
+        true => word.clone(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+fn repetitions(record: &Record) -> String {
+    let rivals: Vec<&str> = arms(record)
+        .into_iter()
+        .filter(|arm| *arm != ARM_NULL)
+        .collect();
+    let mut least = usize::MAX;
+    let mut most = 0;
+    for cell in record.cells() {
+        for arm in &rivals {
+            let here = record
+                .valid_runs()
+                .filter(|run| run.cell.name == cell.name && run.arm == *arm);
+            let count = here.count();
+            (least, most) = (least.min(count), most.max(count));
+        }
+    }
+    match (least, most) {
+        (usize::MAX, _) => "no run".to_owned(),
+        (1, 1) => "1 run of each side".to_owned(),
+        (least, most) if least == most => format!("{most} runs of each side"),
+        (least, most) => format!("{least} to {most} runs of each side"),
+    }
+}

@@ -1,0 +1,188 @@
+//! The columns that every table has: what a run did and what it cost.
+
+use crate::record::Run;
+use crate::report::number::{bytes, grouped, time};
+use crate::statistics::summary::{median, quantile};
+use crate::verdict::measures::{peak_memory, percentile};
+
+/// One column.
+pub struct Quantity {
+    /// As commands and markers name it.
+    pub key: &'static str,
+    /// As a table heads it.
+    pub head: &'static str,
+    /// What it is, in a sentence.
+    pub meaning: &'static str,
+    /// Of one run.
+    pub of: fn(&Run) -> Option<f64>,
+    /// As people read it.
+    pub show: fn(f64) -> String,
+    /// As the verdicts call it; empty where none is given.
+    pub metric: &'static str,
+    /// Of a device that others use, too, it is an upper bound.
+    pub of_device: bool,
+}
+
+/// The first column of every table.
+pub const THROUGHPUT: &Quantity = &QUANTITIES[0];
+
+/// All of them, in the order of the columns.
+pub const QUANTITIES: [Quantity; 10] = [
+    Quantity {
+        key: "throughput",
+        head: "ops/s",
+        meaning: "operations answered with success, per second",
+        of: |run| Some(run.operations_per_second()),
+        show: grouped,
+        metric: "throughput",
+        of_device: false,
+    },
+    Quantity {
+        key: "p50",
+        head: "p50",
+        meaning: "median response time, from the intended start",
+        of: |run| percentile(run, 50.0),
+        show: time,
+        metric: "p50",
+        of_device: false,
+    },
+    Quantity {
+        key: "p99",
+        head: "p99",
+        meaning: "99 of 100 answers came within this",
+        of: |run| percentile(run, 99.0),
+        show: time,
+        metric: "p99",
+        of_device: false,
+    },
+    Quantity {
+        key: "p99.9",
+        head: "p99.9",
+        meaning: "999 of 1,000 answers came within this",
+        of: |run| percentile(run, 99.9),
+        show: time,
+        metric: "p99.9",
+        of_device: false,
+    },
+    Quantity {
+        key: "client-cpu",
+        head: "client CPU/op",
+        meaning: "processor time of the client's process for each operation; an embedded target works in there, too",
+        of: |run| Some(run.client_cpu_us_per_operation()),
+        show: time,
+        metric: "",
+        of_device: false,
+    },
+    Quantity {
+        key: "server-cpu",
+        head: "server CPU/op",
+        meaning: "processor time of all server processes for each operation",
+        of: Run::server_cpu_us_per_operation,
+        show: time,
+        metric: "server CPU",
+        of_device: false,
+    },
+    Quantity {
+        key: "flushes",
+        head: "flushes/put",
+        meaning: "flushes of the device's cache for each acknowledged put",
+        of: Run::flushes_per_put,
+        show: |count| format!("{count:.3}"),
+        metric: "flushes per put",
+        of_device: true,
+    },
+    Quantity {
+        key: "device-bytes",
+        head: "device B/user B",
+        meaning: "bytes that reached the device for each byte of keys and values written",
+        of: Run::device_bytes_per_user_byte,
+        show: |ratio| format!("{ratio:.2}"),
+        metric: "device bytes per user byte",
+        of_device: true,
+    },
+    Quantity {
+        key: "memory",
+        head: "peak memory",
+        meaning: "the most memory that the servers ever had; of the client's process, where the target lives in it",
+        of: peak_memory,
+        show: bytes,
+        metric: "peak memory",
+        of_device: false,
+    },
+    Quantity {
+        key: "disk",
+        head: "on disk",
+        meaning: "bytes that the data occupied when the measured part had ended",
+        of: |run| run.footprint_bytes.map(|bytes| bytes as f64),
+        show: bytes,
+        metric: "on disk",
+        of_device: false,
+    },
+];
+
+/// The column of this key.
+pub fn quantity(key: &str) -> Result<&'static Quantity, String> {
+    QUANTITIES.iter().find(|it| it.key == key).ok_or_else(|| {
+        let keys: Vec<&str> = QUANTITIES.iter().map(|it| it.key).collect();
+        format!(
+            "there is no column `{key}`: write one of {}",
+            keys.join(", ")
+        )
+    })
+}
+
+/// A quantity over the runs of a side.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The middle run.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The greatest.
+    pub most: f64,
+    /// Runs that had it.
+    pub runs: usize,
+    /// Others used the device: the truth is at most this.
+    pub at_most: bool,
+}
+
+impl Quantity {
+    /// Over these runs; none of no run that has it.
+    pub fn over(&self, runs: &[&Run]) -> Option<Spread> {
+        let values: Vec<f64> = runs.iter().filter_map(|run| (self.of)(run)).collect();
+        let shared = |run: &&Run| run.device.as_ref().is_some_and(|device| device.shared);
+        Some(Spread {
+            median: median(&values)?,
+            least: quantile(&values, 0.0)?,
+            most: quantile(&values, 1.0)?,
+            runs: values.len(),
+            at_most: self.of_device && runs.iter().any(shared),
+        })
+    }
+
+    /// The median, or a dash.
+    pub fn text(&self, spread: Option<&Spread>) -> String {
+        match spread {
+            None => "–".to_owned(),
+            Some(spread) if spread.at_most => format!("≤ {}", (self.show)(spread.median)),
+            Some(spread) => (self.show)(spread.median),
+        }
+    }
+
+    /// `91 to 104 µs`; empty of a single run, or where all are alike.
+    pub fn range(&self, spread: Option<&Spread>) -> String {
+        match spread {
+            Some(spread) if spread.runs > 1 => {
+                let [least, most] = [spread.least, spread.most].map(self.show);
+                if least == most {
+                    return String::new();
+                }
+                let unit = most.split_once(' ').map(|(_, unit)| unit);
+                let alike = least.split_once(' ').filter(|(_, it)| Some(*it) == unit);
+                let least = alike.map_or(least.as_str(), |(number, _)| number);
+                format!("{least} to {most}")
+            }
+            _ => String::new(),
+        }
+    }
+}

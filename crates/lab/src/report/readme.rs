@@ -1,0 +1,228 @@
+//! Tables between markers, made of records: what stands in a page is what was
+//! measured.
+//!
+//! ```text
+//!   <!-- lab: 2026-11-21-put throughput p99 -->     folder below the records, columns
+//!   ...                                              written by `inkstone-lab readme`
+//!   <!-- lab end -->
+//! ```
+
+use std::path::{Component, Path};
+
+use super::markdown::{inline, table};
+use super::provenance::Provenance;
+use super::quantity::{Quantity, THROUGHPUT, quantity};
+use super::sides::{Side, label, sides};
+use super::verdicts::{CellVerdicts, map_verdicts, verdicts};
+use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, Cell, Record};
+
+const BEGIN: &str = "<!-- lab:";
+const END: &str = "<!-- lab end -->";
+
+/// Where pages and records are.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// What the other two start from; empty: the current folder.
+    pub root: &'a Path,
+    /// The page, from the root.
+    pub page: &'a Path,
+    /// The folder of the records, from the root.
+    pub records: &'a Path,
+}
+
+/// The text of a page with all its tables made anew.
+pub fn rewrite(place: Place, text: &str) -> Result<String, String> {
+    if !text.contains(BEGIN) && !text.contains(END) {
+        return Ok(text.to_owned());
+    }
+    let page = place.page;
+    let shown = page.display();
+    let mut written = String::with_capacity(text.len());
+    let mut lines = text.lines().enumerate();
+    let mut is_fenced = false;
+    while let Some((at, line)) = lines.next() {
+        written.push_str(line);
+        written.push('\n');
+        // A page may show what a marker looks like.
+        is_fenced ^= line.trim_start().starts_with("```");
+        if is_fenced {
+            continue;
+        }
+        let Some(marker) = line.trim().strip_prefix(BEGIN) else {
+            if line.trim() == END {
+                return Err(format!("{shown}:{}: `{END}` without a beginning", at + 1));
+            }
+            continue;
+        };
+        let marker = marker
+            .trim()
+            .strip_suffix("-->")
+            .ok_or_else(|| format!("{shown}:{}: the marker does not end in `-->`", at + 1))?;
+        let made = of_marker(place, marker);
+        let made = made.map_err(|what| format!("{shown}:{}: {what}", at + 1))?;
+        written.push_str(&made);
+        let closed = lines.by_ref().find(|(_, line)| line.trim() == END);
+        if closed.is_none() {
+            let line = at + 1;
+            return Err(format!(
+                "{shown}:{line}: the marker has no `{END}` below it"
+            ));
+        }
+        written.push_str(END);
+        written.push('\n');
+    }
+    Ok(written)
+}
+
+fn of_marker(place: Place, marker: &str) -> Result<String, String> {
+    let mut words = marker.split_whitespace();
+    let folder = words
+        .next()
+        .ok_or("the marker names no record: write the name of its folder")?;
+    if Path::new(folder)
+        .components()
+        .any(|it| !matches!(it, Component::Normal(_)))
+    {
+        return Err(format!("`{folder}` is no folder below the records"));
+    }
+    let columns: Vec<&Quantity> = words.map(quantity).collect::<Result<_, _>>()?;
+    let columns = match columns.is_empty() {
+        true => vec![THROUGHPUT],
+        false => columns,
+    };
+    let records = place.root.join(place.records);
+    let record = Record::load(&records.join(folder)).map_err(|error| error.to_string())?;
+    let link = link(place.page, &place.records.join(folder).join("summary.md"));
+    Ok(section(&record, &columns, &link))
+}
+
+/// From the page to the record, as a link.
+fn link(page: &Path, target: &Path) -> String {
+    let up = page.parent().map_or(0, |folder| {
+        let folders = folder.components();
+        folders
+            .filter(|it| matches!(it, Component::Normal(_)))
+            .count()
+    });
+    let target: Vec<String> = target
+        .components()
+        .filter(|it| !matches!(it, Component::CurDir))
+        .map(|it| it.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    format!("{}{}", "../".repeat(up), target.join("/"))
+}
+
+/// The table and where its numbers come from.
+pub fn section(record: &Record, columns: &[&Quantity], link: &str) -> String {
+    let verdicts = verdicts(record);
+    let table = match verdicts.is_empty() {
+        true => beside(record, columns),
+        false => compared(record, columns, &verdicts),
+    };
+    let provenance = Provenance::of(record);
+    let mut text = format!("\n{table}");
+    if let Some(map) = map_verdicts(record) {
+        text.push_str(&format!("{}\n\n", inline(&map.sentence)));
+    }
+    if let Some(because) = &record.incomplete_because {
+        text.push_str(&format!("Incomplete: {}.\n\n", inline(because)));
+    }
+    let durable = undurable(record);
+    text.push_str(&format!(
+        "[Record]({link}): {}; `{}`.{durable}\n\n",
+        inline(&provenance.line()),
+        provenance.command.replace('`', "'")
+    ));
+    text
+}
+
+/// One row for each cell and column, one column for each side.
+fn beside(record: &Record, columns: &[&Quantity]) -> String {
+    let mut header = vec![String::new()];
+    let arms: Vec<&str> = super::sides::arms(record)
+        .into_iter()
+        .filter(|arm| *arm != crate::record::ARM_NULL)
+        .collect();
+    header.extend(arms.iter().map(|arm| label(record, arm)));
+    let mut rows = Vec::new();
+    for cell in record.cells() {
+        for column in columns {
+            let mut row = vec![work(cell, column, columns)];
+            row.extend(arms.iter().map(|arm| {
+                let sides = sides(record, cell);
+                let side = sides.into_iter().find(|side| side.arm == *arm);
+                side.map_or("–".to_owned(), |side| value(column, &side))
+            }));
+            rows.push(row);
+        }
+    }
+    table(1, &header, &rows)
+}
+
+/// A, B, and what may be said of them.
+fn compared(record: &Record, columns: &[&Quantity], verdicts: &[CellVerdicts]) -> String {
+    let name = |arm: &str| label(record, arm).split_off(arm.len()).trim().to_owned();
+    let header = [
+        String::new(),
+        format!("A: {}", name(ARM_A)),
+        format!("B: {}", name(ARM_B)),
+        "B against A".to_owned(),
+        "A/A band".to_owned(),
+        "verdict".to_owned(),
+    ];
+    let mut rows = Vec::new();
+    for (cell, verdict) in record.cells().into_iter().zip(verdicts) {
+        for column in columns {
+            let mut row = vec![work(cell, column, columns)];
+            let mut sides = sides(record, cell);
+            sides.retain(|side| side.arm != ARM_A_AGAIN);
+            for arm in [ARM_A, ARM_B] {
+                let side = sides.iter().find(|side| side.arm == arm);
+                row.push(side.map_or("–".to_owned(), |side| value(column, side)));
+            }
+            let line = verdict
+                .lines
+                .iter()
+                .find(|line| line.metric == column.metric);
+            row.extend(match line {
+                Some(line) => [&line.change, &line.band, &line.word].map(Clone::clone),
+                None => [const { String::new() }; 3],
+            });
+            rows.push(row);
+        }
+    }
+    table(1, &header, &rows)
+}
+
+fn work(cell: &Cell, column: &Quantity, columns: &[&Quantity]) -> String {
+    match columns {
+        [one] if one.key == column.key => format!("{}, {}", cell.name, column.head),
+        _ => format!("{}: {}", cell.name, column.head),
+    }
+}
+
+/// `1,204 (1,180 to 1,231)`.
+fn value(column: &Quantity, side: &Side) -> String {
+    let spread = column.over(&side.runs);
+    let text = column.text(spread.as_ref());
+    match column.range(spread.as_ref()) {
+        range if range.is_empty() => text,
+        range => format!("{text} ({range})"),
+    }
+}
+
+/// A number of a target that does not keep its promise never stands alone.
+fn undurable(record: &Record) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for run in record.valid_runs() {
+        let name = label(record, &run.arm);
+        let broken = run.durability.judged == crate::record::Judged::NotDurable;
+        if broken && run.arm != crate::record::ARM_NULL && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" **Not durable**: {}.", inline(&names.join(", "))),
+    }
+}

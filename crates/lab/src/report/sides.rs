@@ -1,0 +1,123 @@
+//! The sides of a record: what is shown beside each other.
+
+use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Record, Run};
+use crate::report::svg::series_class;
+use crate::verdict::evidence::product;
+
+/// One side in one cell.
+#[derive(Clone, Debug)]
+pub struct Side<'a> {
+    /// As the record calls it.
+    pub arm: &'a str,
+    /// As people read it: with the product and its version.
+    pub label: String,
+    /// The style class of its colour.
+    pub class: String,
+    /// The runs that count, in the order of time.
+    pub runs: Vec<&'a Run>,
+}
+
+impl Side<'_> {
+    /// The generator itself, which is no competitor.
+    pub fn is_ceiling(&self) -> bool {
+        self.arm == ARM_NULL
+    }
+}
+
+/// All arms of a record in the order in which they are shown: A, its copy, B;
+/// others by name; the generator's ceiling last.
+pub fn arms(record: &Record) -> Vec<&str> {
+    let mut arms: Vec<&str> = Vec::new();
+    for run in &record.runs {
+        if !arms.contains(&run.arm.as_str()) {
+            arms.push(&run.arm);
+        }
+    }
+    arms.sort_by_key(|arm| match *arm {
+        ARM_A => (0, *arm),
+        ARM_A_AGAIN => (1, *arm),
+        ARM_B => (2, *arm),
+        ARM_NULL => (4, *arm),
+        _ => (3, *arm),
+    });
+    arms
+}
+
+/// The sides of a cell, also those of which no run counts.
+pub fn sides<'a>(record: &'a Record, cell: &Cell) -> Vec<Side<'a>> {
+    let here = |run: &&Run, arm: &str| run.cell.name == cell.name && run.arm == arm;
+    let in_cell = |arm: &&str| record.runs.iter().any(|run| here(&run, arm));
+    arms(record)
+        .into_iter()
+        .filter(in_cell)
+        .map(|arm| Side {
+            arm,
+            label: label(record, arm),
+            class: class(record, arm),
+            runs: record.valid_runs().filter(|run| here(run, arm)).collect(),
+        })
+        .collect()
+}
+
+/// `A etcd 3.7.3`, `redb 4.4.0`, or `new: inkstone 0.1.0`: the arm, unless the
+/// product says it already.
+pub fn label(record: &Record, arm: &str) -> String {
+    let Some(run) = record.runs.iter().find(|run| run.arm == arm) else {
+        return arm.to_owned();
+    };
+    let product = product(run);
+    match arm {
+        ARM_NULL => "generator's ceiling".to_owned(),
+        ARM_A | ARM_A_AGAIN | ARM_B if are_builds(record) => {
+            format!("{arm} {}, {product}", run.target.name)
+        }
+        ARM_A | ARM_A_AGAIN | ARM_B => format!("{arm} {product}"),
+        _ if product.to_lowercase().starts_with(&arm.to_lowercase()) => product,
+        _ => format!("{arm}: {product}"),
+    }
+}
+
+/// Whether A and B are the same product under two names.
+fn are_builds(record: &Record) -> bool {
+    let [a, b] = [ARM_A, ARM_B].map(|arm| record.runs.iter().find(|run| run.arm == arm));
+    a.zip(b)
+        .is_some_and(|(a, b)| product(a) == product(b) && a.target.name != b.target.name)
+}
+
+/// What sentences call A and B: by their products, or, of two builds of one,
+/// by the names that they were given; by their letters, where those are alike.
+pub fn names(record: &Record) -> [String; 2] {
+    let [a, b] = [ARM_A, ARM_B].map(|arm| record.runs.iter().find(|run| run.arm == arm));
+    let letters = [ARM_A, ARM_B].map(str::to_owned);
+    let Some((a, b)) = a.zip(b) else {
+        return letters;
+    };
+    match (product(a) == product(b), a.target.name == b.target.name) {
+        (false, _) => [product(a), product(b)],
+        (true, false) => [a.target.name.clone(), b.target.name.clone()],
+        (true, true) => letters,
+    }
+}
+
+/// The label in two parts: what is read first, and what explains it.
+pub fn label_parts(record: &Record, arm: &str) -> (String, String) {
+    let label = label(record, arm);
+    match (arm, label.split_once(' ')) {
+        (ARM_NULL, _) | (_, None) => (label, String::new()),
+        (_, Some((name, rest))) => (name.trim_end_matches(':').to_owned(), rest.to_owned()),
+    }
+}
+
+/// Copies share their original's colour and are dashed; the ceiling has none.
+pub fn class(record: &Record, arm: &str) -> String {
+    match arm {
+        ARM_A => series_class(0),
+        ARM_A_AGAIN => "s0 again".to_owned(),
+        ARM_B => series_class(1),
+        ARM_NULL => "ceiling".to_owned(),
+        _ => {
+            let place = arms(record).iter().position(|known| *known == arm);
+            series_class(place.unwrap_or(0))
+        }
+    }
+}

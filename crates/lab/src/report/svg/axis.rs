@@ -1,0 +1,104 @@
+//! Axes with labels that do not run into each other.
+
+use super::scale::{Scale, Spacing};
+use super::{Anchor, Canvas, LETTER_WIDTH};
+
+/// What an axis says.
+pub struct Axis {
+    /// What the values are, with their unit.
+    pub label: String,
+    /// How they are spaced.
+    pub spacing: Spacing,
+    /// How a value is written.
+    pub write: fn(f64) -> String,
+    /// Values to label; empty: round ones are chosen.
+    pub ticks: Vec<(f64, String)>,
+    /// Whether the axis begins at zero; even spacing only.
+    pub from_zero: bool,
+}
+
+/// The part of a picture in which data stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// Left edge.
+    pub left: f64,
+    /// Right edge.
+    pub right: f64,
+    /// Upper edge.
+    pub top: f64,
+    /// Lower edge.
+    pub bottom: f64,
+}
+
+impl Axis {
+    /// The scale of these values along these places.
+    pub fn scale(&self, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Scale {
+        let usable = values.filter(|value| value.is_finite() && (self.is_even() || *value > 0.0));
+        let (mut least, mut most) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |ends, it| {
+            (ends.0.min(it), ends.1.max(it))
+        });
+        if least > most {
+            (least, most) = (1.0, 1.0);
+        }
+        if self.from_zero && self.is_even() {
+            (least, most) = (least.min(0.0), most.max(0.0) * 1.06);
+        }
+        Scale::new(self.spacing, (least, most), places)
+    }
+
+    fn is_even(&self) -> bool {
+        self.spacing == Spacing::Even
+    }
+
+    fn labels(&self, scale: &Scale, wanted: usize) -> Vec<(f64, String)> {
+        if !self.ticks.is_empty() {
+            return self.ticks.clone();
+        }
+        let ticks = scale.ticks(wanted).into_iter();
+        ticks.map(|tick| (tick, (self.write)(tick))).collect()
+    }
+
+    /// Draws the axis below a frame.
+    pub fn draw_below(&self, canvas: &mut Canvas, frame: &Frame, scale: &Scale) {
+        canvas.line(
+            (frame.left, frame.bottom),
+            (frame.right, frame.bottom),
+            "axis",
+        );
+        let mut free_from = f64::NEG_INFINITY;
+        for (value, text) in self.labels(scale, 8) {
+            let place = scale.place(value);
+            let half = text.chars().count() as f64 * LETTER_WIDTH / 2.0;
+            canvas.line((place, frame.bottom), (place, frame.bottom + 4.0), "axis");
+            // A label that would touch the one before is left out.
+            if place - half < free_from {
+                continue;
+            }
+            free_from = place + half + LETTER_WIDTH;
+            canvas.text((place, frame.bottom + 17.0), Anchor::Middle, "tick", &text);
+        }
+        let middle = f64::midpoint(frame.left, frame.right);
+        canvas.text(
+            (middle, frame.bottom + 36.0),
+            Anchor::Middle,
+            "label",
+            &self.label,
+        );
+    }
+
+    /// Draws the axis left of a frame, with lines across it.
+    pub fn draw_left(&self, canvas: &mut Canvas, frame: &Frame, scale: &Scale) {
+        let mut free_below = f64::INFINITY;
+        for (value, text) in self.labels(scale, 6) {
+            let place = scale.place(value);
+            canvas.line((frame.left, place), (frame.right, place), "grid");
+            if place > free_below {
+                continue;
+            }
+            free_below = place - 14.0;
+            canvas.text((frame.left - 8.0, place + 4.0), Anchor::End, "tick", &text);
+        }
+        let middle = f64::midpoint(frame.top, frame.bottom);
+        canvas.text_upwards((14.0, middle), "label", &self.label);
+    }
+}

@@ -1,0 +1,230 @@
+//! The order of the runs, decided before the first of them by a seed.
+//!
+//! ```text
+//!   repetition 1:   cell 7: A' B A    cell 2: B A A'    ...   cells in random order
+//!   repetition 2:   cell 2: A B A'    cell 9: A' A B    ...   a fresh random order
+//! ```
+//!
+//! Arms of one cell run next to each other, so that they share the minute. Their
+//! order is drawn so that in each block of repetitions every arm stands equally often
+//! in every place: what only the place does cancels, and can be seen.
+//! Nothing here knows a clock or a target; experiments in virtual time use the
+//! same plans as real ones.
+
+use environment::randomness::Random;
+
+/// Up to this many arms a block holds all orders; above it, one Latin square.
+const ARMS_OF_ALL_ORDERS: usize = 3;
+
+/// One run that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// Which cell of the workload (connections, value size, mix), from 0.
+    pub cell: usize,
+    /// Which group of adjacent runs of that cell, from 0; repeated groups go on
+    /// counting.
+    pub group: usize,
+    /// Place within the group, from 0.
+    pub position: usize,
+    /// Which arm runs, from 0.
+    pub arm: usize,
+    /// Seed of the work: the same for all arms of a group.
+    pub work_seed: u64,
+    /// Letters of the directory's name: where a path lies in memory and how long
+    /// it is moves results, so it is drawn anew for each run.
+    pub directory_letters: usize,
+    /// Bytes of environment that the process is started with beside the real
+    /// ones, for the same reason.
+    pub environment_bytes: usize,
+}
+
+/// All runs in the order in which they are made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The runs.
+    pub runs: Vec<Planned>,
+    /// Arms in each group.
+    pub arms: usize,
+    /// The seed that decides everything above.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Plans `repetitions` groups of `arms` runs for each of `cells`.
+    pub fn new(cells: usize, arms: usize, repetitions: usize, seed: u64) -> Plan {
+        assert!(arms > 0, "a plan without arms runs nothing");
+        let mut random = Random::from_seed(seed);
+        let mut orders: Vec<std::vec::IntoIter<Vec<usize>>> = (0..cells)
+            .map(|_| orders(arms, repetitions, &mut random).into_iter())
+            .collect();
+        let mut runs = Vec::with_capacity(cells * arms * repetitions);
+        for repetition in 0..repetitions {
+            let mut walk: Vec<usize> = (0..cells).collect();
+            shuffle(&mut walk, &mut random);
+            for cell in walk {
+                let order = orders[cell]
+                    .next()
+                    .expect("there is an order for each repetition");
+                runs.extend(group(cell, repetition, &order, &mut random));
+            }
+        }
+        Plan { runs, arms, seed }
+    }
+
+    /// The runs of a group that was disturbed, to be made again as `group`: the
+    /// same work in an order of its own.
+    pub fn again(&self, disturbed: &Planned, group_number: usize) -> Vec<Planned> {
+        let seed = self.seed ^ disturbed.work_seed ^ group_number as u64;
+        let mut random = Random::from_seed(seed);
+        let mut order: Vec<usize> = (0..self.arms).collect();
+        shuffle(&mut order, &mut random);
+        let mut runs = group(disturbed.cell, group_number, &order, &mut random);
+        for run in &mut runs {
+            run.work_seed = disturbed.work_seed;
+        }
+        runs
+    }
+}
+
+fn group(cell: usize, group: usize, order: &[usize], random: &mut Random) -> Vec<Planned> {
+    let work_seed = random.next_u64();
+    order
+        .iter()
+        .enumerate()
+        .map(|(position, arm)| Planned {
+            cell,
+            group,
+            position,
+            arm: *arm,
+            work_seed,
+            directory_letters: 4 + random.below(28) as usize,
+            environment_bytes: random.below(4096) as usize,
+        })
+        .collect()
+}
+
+/// One order for each repetition of a cell, balanced block by block.
+fn orders(arms: usize, repetitions: usize, random: &mut Random) -> Vec<Vec<usize>> {
+    let mut orders = Vec::with_capacity(repetitions);
+    while orders.len() < repetitions {
+        let mut block = if arms <= ARMS_OF_ALL_ORDERS {
+            balanced_permutations(arms, random)
+        } else {
+            latin_square(arms, random)
+        };
+        block.truncate(repetitions - orders.len());
+        orders.append(&mut block);
+    }
+    orders
+}
+
+/// All orders, those that turn one into the next kept together: three arms are
+/// balanced after three groups already, and again after six.
+fn balanced_permutations(arms: usize, random: &mut Random) -> Vec<Vec<usize>> {
+    if arms < 3 {
+        return latin_square(arms, random);
+    }
+    let mut first: Vec<usize> = (0..arms).collect();
+    shuffle(&mut first, random);
+    let mut second = first.clone();
+    second.swap(0, 1);
+    let mut halves = [rotations(&first), rotations(&second)];
+    for half in &mut halves {
+        shuffle(half, random);
+    }
+    halves.concat()
+}
+
+fn latin_square(arms: usize, random: &mut Random) -> Vec<Vec<usize>> {
+    let mut first: Vec<usize> = (0..arms).collect();
+    shuffle(&mut first, random);
+    let mut square = rotations(&first);
+    shuffle(&mut square, random);
+    square
+}
+
+fn rotations(first: &[usize]) -> Vec<Vec<usize>> {
+    (0..first.len())
+        .map(|by| {
+            let mut turned = first.to_vec();
+            turned.rotate_left(by);
+            turned
+        })
+        .collect()
+}
+
+fn shuffle<T>(items: &mut [T], random: &mut Random) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, random.below(last as u64 + 1) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_decides_everything() {
+        assert_eq!(Plan::new(4, 3, 8, 7), Plan::new(4, 3, 8, 7));
+        assert_ne!(Plan::new(4, 3, 8, 7).runs, Plan::new(4, 3, 8, 8).runs);
+    }
+
+    #[test]
+    fn arms_of_a_group_are_adjacent_and_do_the_same_work() {
+        let plan = Plan::new(5, 3, 4, 1);
+        assert_eq!(plan.runs.len(), 60);
+        for runs in plan.runs.chunks(3) {
+            let mut arms: Vec<usize> = runs.iter().map(|run| run.arm).collect();
+            arms.sort_unstable();
+            assert_eq!(arms, [0, 1, 2]);
+            for (position, run) in runs.iter().enumerate() {
+                assert_eq!(run.position, position);
+                assert_eq!((run.cell, run.group), (runs[0].cell, runs[0].group));
+                assert_eq!(run.work_seed, runs[0].work_seed);
+            }
+        }
+    }
+
+    #[test]
+    fn every_arm_stands_equally_often_in_every_place() {
+        for (arms, repetitions) in [(2, 2), (3, 3), (3, 6), (3, 9), (5, 10)] {
+            let plan = Plan::new(2, arms, repetitions, 3);
+            for cell in 0..2 {
+                for place in 0..arms {
+                    let mut counts = vec![0; arms];
+                    for run in &plan.runs {
+                        if run.cell == cell && run.position == place {
+                            counts[run.arm] += 1;
+                        }
+                    }
+                    assert_eq!(counts, vec![repetitions / arms; arms], "{arms} arms");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn cells_are_walked_in_another_order_each_time() {
+        let plan = Plan::new(16, 1, 2, 9);
+        let walk = |repetition: usize| -> Vec<usize> {
+            plan.runs[repetition * 16..][..16]
+                .iter()
+                .map(|run| run.cell)
+                .collect()
+        };
+        assert_ne!(walk(0), walk(1));
+    }
+
+    #[test]
+    fn a_disturbed_group_is_made_again_with_the_same_work() {
+        let plan = Plan::new(1, 3, 2, 5);
+        let again = plan.again(&plan.runs[0], 2);
+        assert_eq!(again.len(), 3);
+        assert!(again.iter().all(|run| run.group == 2));
+        assert!(
+            again
+                .iter()
+                .all(|run| run.work_seed == plan.runs[0].work_seed)
+        );
+    }
+}

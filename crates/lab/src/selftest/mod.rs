@@ -1,0 +1,16 @@
+//! The lab's proof of itself: simulated experiments with known truths.
+//!
+//! Everything runs in virtual time, from seeds, through the same plans and
+//! verdicts as real experiments: the proof takes a second and needs no device. It
+//! is part of the tests, and `inkstone-lab selftest` shows it to anyone who asks
+//! why the lab should be believed.
+
+pub mod clients;
+pub mod experiment;
+pub mod machine;
+pub mod proofs;
+pub mod targets;
+pub mod verb;
+
+pub use proofs::{Proof, prove};
+pub use verb::selftest;

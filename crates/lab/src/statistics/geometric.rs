@@ -1,0 +1,72 @@
+//! Many ratios as one.
+//!
+//! The geometric mean is the only mean of ratios that does not depend on which
+//! side is called the first. For the headline of a heatmap the cells' own log
+//! ratios are the sample: over 49 cells it is about seven times as sharp as one.
+
+use super::log_ratio::{LogRatio, log_ratio};
+
+/// The geometric mean of values; `None` of nothing or of a value that is not
+/// positive.
+pub fn geometric_mean(values: &[f64]) -> Option<f64> {
+    if values.is_empty() || values.iter().any(|value| *value <= 0.0) {
+        return None;
+    }
+    let logs: f64 = values.iter().map(|value| value.ln()).sum();
+    Some((logs / values.len() as f64).exp())
+}
+
+/// The geometric mean over cells of a ratio, with an interval.
+///
+/// `cells` holds, for each cell, one log-ratio per repetition. A repetition is
+/// a walk over all cells in the same minutes, so their noise is shared: where
+/// the repetitions are complete, each gives one mean over all cells, and the
+/// interval comes from those. That asks nothing of the cells' independence. Of a
+/// single walk only the spread between cells is known, and it serves instead.
+pub fn geometric_over_cells(cells: &[Vec<f64>]) -> Option<LogRatio> {
+    let cells: Vec<&Vec<f64>> = cells.iter().filter(|cell| !cell.is_empty()).collect();
+    let repetitions = cells.iter().map(|cell| cell.len()).min()?;
+    let means: Vec<f64> = (0..repetitions)
+        .map(|repetition| {
+            let sum: f64 = cells.iter().map(|cell| cell[repetition]).sum();
+            sum / cells.len() as f64
+        })
+        .collect();
+    if repetitions == 1 {
+        let single: Vec<f64> = cells.iter().map(|cell| cell[0]).collect();
+        return log_ratio(&single, 0);
+    }
+    log_ratio(&means, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn twice_and_half_cancel() {
+        assert_eq!(geometric_mean(&[2.0, 0.5]), Some(1.0));
+    }
+
+    #[test]
+    fn nothing_and_zero_have_no_geometric_mean() {
+        assert_eq!(geometric_mean(&[]), None);
+        assert_eq!(geometric_mean(&[1.0, 0.0]), None);
+    }
+
+    #[test]
+    fn noise_of_the_cells_averages_out_within_a_repetition() {
+        let cells = vec![vec![0.10, 0.08, 0.12], vec![-0.06, -0.02, -0.10]];
+        let found = geometric_over_cells(&cells).unwrap();
+        assert!((found.middle - 0.02).abs() < 1e-12);
+        assert_eq!(found.pairs, 3);
+        assert!(found.deviation < 0.011, "{found:?}");
+    }
+
+    #[test]
+    fn cells_without_a_pair_are_left_out() {
+        let cells = vec![vec![], vec![0.1, 0.1]];
+        assert_eq!(geometric_over_cells(&cells).unwrap().pairs, 2);
+        assert_eq!(geometric_over_cells(&[vec![]]), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! The interval of a ratio, from the logarithms of paired ratios.
+
+use super::student::{student_quantile, student_two_sided};
+use super::summary::{count, deviation, mean};
+
+/// A ratio as far as it is known. All figures are natural logarithms: 0 is
+/// "equal", [`percent`] turns them into what people read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LogRatio {
+    /// The middle of the interval.
+    pub middle: f64,
+    /// Its lower end at 95 %; minus infinity of a single pair.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// Standard deviation of one pair.
+    pub deviation: f64,
+    /// Pairs it rests on.
+    pub pairs: usize,
+    /// Degrees of freedom of the interval.
+    pub freedom: usize,
+    /// Probability of a middle as far from 0 if there were no difference.
+    pub p: f64,
+}
+
+impl LogRatio {
+    /// Whether the interval leaves out "equal".
+    pub fn excludes_equal(&self) -> bool {
+        self.low > 0.0 || self.high < 0.0
+    }
+
+    /// Whether the interval lies within a band around "equal".
+    pub fn within(&self, band: f64) -> bool {
+        self.low >= -band && self.high <= band
+    }
+
+    /// The same seen from the other side: a ratio of times as one of rates.
+    pub fn reversed(self) -> LogRatio {
+        LogRatio {
+            middle: -self.middle,
+            low: -self.high,
+            high: -self.low,
+            ..self
+        }
+    }
+}
+
+/// A logarithm of a ratio in percent above or below equal.
+pub fn percent(log: f64) -> f64 {
+    log.exp_m1() * 100.0
+}
+
+/// A percentage above equal as the logarithm of its ratio.
+pub fn log_of_percent(percent: f64) -> f64 {
+    (percent / 100.0).ln_1p()
+}
+
+/// The t-interval at 95 % of paired log-ratios. `spent` degrees of freedom
+/// have been used up before, by corrections estimated from the same pairs.
+pub fn log_ratio(pairs: &[f64], spent: usize) -> Option<LogRatio> {
+    let middle = mean(pairs)?;
+    assert!(
+        middle.is_finite(),
+        "a log-ratio of a zero or missing value must be refused before it gets here"
+    );
+    let freedom = pairs.len().saturating_sub(1 + spent);
+    let Some(spread) = deviation(pairs).filter(|_| freedom > 0) else {
+        return Some(unknown(middle, pairs.len()));
+    };
+    // A correction takes away spread without taking away pairs.
+    let spread = spread * ((count(pairs) - 1.0) / freedom as f64).sqrt();
+    let error = spread / count(pairs).sqrt();
+    let reach = student_quantile(0.975, freedom as f64) * error;
+    Some(LogRatio {
+        middle,
+        low: middle - reach,
+        high: middle + reach,
+        deviation: spread,
+        pairs: pairs.len(),
+        freedom,
+        p: significance(middle, error, freedom),
+    })
+}
+
+fn significance(middle: f64, error: f64, freedom: usize) -> f64 {
+    if error == 0.0 {
+        // Counts that never vary: equal is certain, and so is different.
+        return if middle == 0.0 { 1.0 } else { 0.0 };
+    }
+    student_two_sided(middle / error, freedom as f64)
+}
+
+/// One pair shows a middle and nothing of how far to trust it.
+fn unknown(middle: f64, pairs: usize) -> LogRatio {
+    LogRatio {
+        middle,
+        low: f64::NEG_INFINITY,
+        high: f64::INFINITY,
+        deviation: f64::INFINITY,
+        pairs,
+        freedom: 0,
+        p: 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interval_of_a_known_sample() {
+        // Mean 0.05, deviation 0.02, n = 4: 0.05 +- 3.182 * 0.01.
+        let half = 0.02 * (3.0_f64).sqrt() / 2.0;
+        let sample = [0.05 - half, 0.05 + half, 0.05 - half, 0.05 + half];
+        let found = log_ratio(&sample, 0).unwrap();
+        assert!((found.deviation - 0.02).abs() < 1e-12);
+        assert!((found.low - (0.05 - 0.031_82)).abs() < 1e-5, "{found:?}");
+        assert!(found.excludes_equal() && !found.within(0.05));
+    }
+
+    #[test]
+    fn one_pair_excludes_nothing() {
+        let found = log_ratio(&[0.7], 0).unwrap();
+        assert!(!found.excludes_equal() && !found.within(10.0));
+        assert_eq!(found.p, 1.0);
+    }
+
+    #[test]
+    fn counts_without_spread_are_certain() {
+        let found = log_ratio(&[2.0_f64.ln(); 3], 0).unwrap();
+        assert!(found.excludes_equal());
+        assert_eq!((found.p, found.low), (0.0, found.high));
+        assert_eq!(log_ratio(&[0.0; 3], 0).unwrap().p, 1.0);
+    }
+
+    #[test]
+    fn spent_freedom_widens_the_interval() {
+        let sample = [0.01, 0.03, 0.02, 0.04, 0.0];
+        let (plain, spent) = (log_ratio(&sample, 0), log_ratio(&sample, 2));
+        assert!(spent.unwrap().high > plain.unwrap().high);
+    }
+
+    #[test]
+    fn percent_and_logarithm_undo_each_other() {
+        assert!((percent(log_of_percent(-30.0)) + 30.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn reversing_swaps_the_ends() {
+        let found = log_ratio(&[0.1, 0.2, 0.3], 0).unwrap();
+        let reversed = found.reversed();
+        assert_eq!((reversed.low, reversed.high), (-found.high, -found.low));
+    }
+}

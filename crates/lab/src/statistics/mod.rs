@@ -1,0 +1,39 @@
+//! What may be concluded from few and noisy numbers.
+//!
+//! Everything here works on logarithms of ratios: a run that is twice as fast
+//! and one that is half as fast cancel, a percentage means the same in both
+//! directions, and what multiplies a whole pair of runs (a busy minute, a warm
+//! processor) disappears from their ratio.
+//!
+//! ```text
+//!   student      quantiles of Student's t and of F
+//!   log_ratio    the interval that a verdict rests on
+//!   sign_flip    an exact test that trusts no distribution, for n <= 16
+//!   discovery    many cells at once: Benjamini and Hochberg
+//!   geometric    many ratios as one
+//!   position     does the place in the order move the result?
+//!   further      how many more pairs until there is an answer
+//!   steady       has the warm-up ended?
+//! ```
+//!
+//! There is no bootstrap: at eight pairs its percentile interval calls identical
+//! programs different in 10 to 13 of 100 experiments, where the t-interval
+//! does so in 3 to 6.
+
+pub mod discovery;
+pub mod further;
+pub mod geometric;
+pub mod log_ratio;
+pub mod position;
+pub mod sign_flip;
+pub mod steady;
+pub mod student;
+pub mod summary;
+
+pub use discovery::discoveries;
+pub use further::further_pairs;
+pub use geometric::geometric_mean;
+pub use log_ratio::{LogRatio, log_ratio};
+pub use position::{Placed, PositionEffect, position_effect};
+pub use sign_flip::sign_flip;
+pub use steady::{Steadiness, steadiness};

@@ -1,0 +1,242 @@
+//! Does the place in the order move the result?
+//!
+//! A machine whose first run after a rest is quick, a directory whose second
+//! user finds it full: such a thing once showed 30 % between two equal builds,
+//! because one of them always came second. Here each group of adjacent runs
+//! (a triple) is taken as
+//!
+//! ```text
+//!     log value = group + arm + position + noise
+//! ```
+//!
+//! Groups are removed by centring, arms and positions are fitted by least
+//! squares, and an F test says whether positions matter at all. If they do, the
+//! effect is named and taken off before arms are compared.
+
+use super::student::fisher_above;
+
+/// Positions are called different only at this probability: the verdict must
+/// not hang on a correction that was noise itself.
+const SIGNIFICANCE: f64 = 0.01;
+
+/// One run in its group.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// Which group of adjacent runs.
+    pub group: usize,
+    /// Its place in the group's order, from 0.
+    pub position: usize,
+    /// Which arm ran there, from 0.
+    pub arm: usize,
+    /// Natural logarithm of what was measured.
+    pub log: f64,
+}
+
+/// What the place in the order does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PositionEffect {
+    /// Logarithm of each position's factor; they sum to 0.
+    pub logs: Vec<f64>,
+    /// Probability of such factors if positions made no difference.
+    pub p: f64,
+}
+
+impl PositionEffect {
+    /// Whether the effect is beyond doubt.
+    pub fn significant(&self) -> bool {
+        self.p < SIGNIFICANCE
+    }
+
+    /// The positions of the largest and the smallest value.
+    pub fn extremes(&self) -> (usize, usize) {
+        let by_log = |a: &usize, b: &usize| self.logs[*a].total_cmp(&self.logs[*b]);
+        let most = (0..self.logs.len()).max_by(by_log);
+        let least = (0..self.logs.len()).min_by(by_log);
+        (most.unwrap_or(0), least.unwrap_or(0))
+    }
+
+    /// Logarithm of the largest position's value over the smallest's.
+    pub fn span(&self) -> f64 {
+        let (most, least) = self.extremes();
+        self.logs[most] - self.logs[least]
+    }
+}
+
+/// Fits positions beside arms. `None` where the order cannot be told from the
+/// arms: one position, too few groups, or an arm that always ran in one place.
+pub fn position_effect(runs: &[Placed]) -> Option<PositionEffect> {
+    let positions = 1 + runs.iter().map(|run| run.position).max()?;
+    let arms = 1 + runs.iter().map(|run| run.arm).max()?;
+    let groups = 1 + runs.iter().map(|run| run.group).max()?;
+    let unknowns = (arms - 1) + (positions - 1);
+    let freedom = runs.len().checked_sub(groups + unknowns)?;
+    if positions < 2 || freedom < 2 {
+        return None;
+    }
+    let rows = centred(runs, groups, arms, positions);
+    let (full, solution) = residual(&rows, unknowns)?;
+    let (without, _) = residual(&rows, arms - 1)?;
+    let between = (positions - 1) as f64;
+    let within = freedom as f64;
+    let p = if full <= f64::EPSILON * without {
+        if without == 0.0 { 1.0 } else { 0.0 }
+    } else {
+        fisher_above(
+            (without - full) / between / (full / within),
+            between,
+            within,
+        )
+    };
+    Some(PositionEffect {
+        logs: around_zero(&solution[arms - 1..]),
+        p,
+    })
+}
+
+/// Arms first, then positions, each without its first member, then the value;
+/// all centred within the group, which removes the group.
+fn centred(runs: &[Placed], groups: usize, arms: usize, positions: usize) -> Vec<Vec<f64>> {
+    let columns = arms + positions - 1;
+    let mut sums = vec![vec![0.0; columns]; groups];
+    let mut sizes = vec![0.0; groups];
+    let mut rows: Vec<Vec<f64>> = Vec::with_capacity(runs.len());
+    for run in runs {
+        let mut row = vec![0.0; columns];
+        if run.arm > 0 {
+            row[run.arm - 1] = 1.0;
+        }
+        if run.position > 0 {
+            row[arms - 1 + run.position - 1] = 1.0;
+        }
+        row[columns - 1] = run.log;
+        for (sum, value) in sums[run.group].iter_mut().zip(&row) {
+            *sum += value;
+        }
+        sizes[run.group] += 1.0;
+        rows.push(row);
+    }
+    for (row, run) in rows.iter_mut().zip(runs) {
+        for (value, sum) in row.iter_mut().zip(&sums[run.group]) {
+            *value -= sum / sizes[run.group];
+        }
+    }
+    rows
+}
+
+/// The sum of squares that the first `unknowns` columns leave unexplained, and
+/// their coefficients.
+fn residual(rows: &[Vec<f64>], unknowns: usize) -> Option<(f64, Vec<f64>)> {
+    let value = rows.first()?.len() - 1;
+    let mut normal = vec![vec![0.0; unknowns + 1]; unknowns];
+    for row in rows {
+        for (left, line) in normal.iter_mut().enumerate() {
+            for (right, cell) in line.iter_mut().enumerate() {
+                let other = if right == unknowns { value } else { right };
+                *cell += row[left] * row[other];
+            }
+        }
+    }
+    let solution = solve(normal)?;
+    let rest = rows
+        .iter()
+        .map(|row| {
+            let fitted: f64 = solution.iter().zip(row).map(|(c, x)| c * x).sum();
+            (row[value] - fitted).powi(2)
+        })
+        .sum();
+    Some((rest, solution))
+}
+
+/// Gauss with pivots; `None` of equations that do not decide the unknowns.
+fn solve(mut lines: Vec<Vec<f64>>) -> Option<Vec<f64>> {
+    let unknowns = lines.len();
+    for column in 0..unknowns {
+        let pivot = (column..unknowns)
+            .max_by(|a, b| lines[*a][column].abs().total_cmp(&lines[*b][column].abs()))?;
+        lines.swap(column, pivot);
+        if lines[column][column].abs() < 1e-9 {
+            return None;
+        }
+        let top = lines[column].clone();
+        for (_, line) in lines.iter_mut().enumerate().filter(|(at, _)| *at != column) {
+            let factor = line[column] / top[column];
+            for (cell, above) in line.iter_mut().zip(&top) {
+                *cell -= factor * above;
+            }
+        }
+    }
+    let solved = lines.iter().enumerate();
+    Some(solved.map(|(at, line)| line[unknowns] / line[at]).collect())
+}
+
+/// The fit knows differences to the first position; people want factors.
+fn around_zero(beside_the_first: &[f64]) -> Vec<f64> {
+    let mut logs = vec![0.0];
+    logs.extend_from_slice(beside_the_first);
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    logs.iter().map(|log| log - mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORDERS: [[usize; 3]; 6] = [
+        [0, 1, 2],
+        [2, 0, 1],
+        [1, 2, 0],
+        [2, 1, 0],
+        [0, 2, 1],
+        [1, 0, 2],
+    ];
+
+    fn runs(arm_logs: [f64; 3], position_logs: [f64; 3]) -> Vec<Placed> {
+        let mut runs = Vec::new();
+        for (group, order) in ORDERS.iter().enumerate() {
+            for (position, arm) in order.iter().copied().enumerate() {
+                let noise = ((group * 7 + position * 3 + arm * 5) % 11) as f64 / 1000.0;
+                let log = group as f64 + arm_logs[arm] + position_logs[position] + noise;
+                runs.push(Placed {
+                    group,
+                    position,
+                    arm,
+                    log,
+                });
+            }
+        }
+        runs
+    }
+
+    #[test]
+    fn a_slow_second_user_is_named() {
+        let found = position_effect(&runs([0.0; 3], [0.0, -0.35, -0.35])).unwrap();
+        assert!(found.significant(), "{found:?}");
+        assert_eq!(found.extremes().0, 0);
+        assert!((found.span() - 0.35).abs() < 0.02, "{found:?}");
+    }
+
+    #[test]
+    fn a_difference_of_arms_is_not_taken_for_one_of_positions() {
+        let found = position_effect(&runs([0.0, 0.0, 0.5], [0.0; 3])).unwrap();
+        assert!(!found.significant(), "{found:?}");
+    }
+
+    #[test]
+    fn arms_that_never_change_places_cannot_be_told_from_positions() {
+        let fixed: Vec<Placed> = (0..12)
+            .map(|run| Placed {
+                group: run / 3,
+                position: run % 3,
+                arm: run % 3,
+                log: (run * 5 % 7) as f64,
+            })
+            .collect();
+        assert_eq!(position_effect(&fixed), None);
+    }
+
+    #[test]
+    fn too_few_groups_say_nothing() {
+        assert_eq!(position_effect(&runs([0.0; 3], [0.0; 3])[..6]), None);
+        assert_eq!(position_effect(&[]), None);
+    }
+}

@@ -1,0 +1,232 @@
+//! A plain file: what the device and the file system allow without any engine.
+//!
+//! ```text
+//!   │ slot of the first key │ slot of the second │ ...    each a multiple of 512 bytes
+//!     key bytes u32 │ value bytes u32 │ key │ value │ 0 ...
+//! ```
+//!
+//! Made of zeros ahead, so that a durable overwrite is one write and one flush.
+//! An overwrite is not atomic: a floor to compare with, and no store.
+
+use std::fs::File;
+use std::io::{IoSlice, Write as _};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::ReadWriteFlags;
+
+use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session};
+use super::index::Index;
+use crate::workload::DurabilityLevel;
+
+pub const OFFER: Offer = Offer {
+    name: "file",
+    version: "1",
+    about: "a pre-written file, one pwrite for each put: the device's own limit",
+    promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
+    has_ranges: true,
+    keeps_data: true,
+    open,
+};
+
+const HEADER_BYTES: usize = 8;
+const SLOT_UNIT_BYTES: u64 = 512;
+/// What making the file of zeros may take of the disk.
+const FILE_BYTES_MAX: u64 = 64 << 30;
+/// What one read of a range takes.
+const RANGE_BYTES: u64 = 1 << 20;
+const ZEROS_BYTES: usize = 1 << 20;
+
+#[derive(Debug)]
+struct PlainFile {
+    file: File,
+    slot_bytes: u64,
+    slots: u64,
+    used: AtomicU64,
+    index: Index<u64>,
+    durable: bool,
+}
+
+fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Failure> {
+    let path = directory.join("slots");
+    let slot_bytes =
+        (HEADER_BYTES as u64 + options.entry_bytes_max).next_multiple_of(SLOT_UNIT_BYTES);
+    let bytes = slot_bytes.saturating_mul(options.keys);
+    if bytes > FILE_BYTES_MAX {
+        return Err(Failure(format!(
+            "target file would need a file of {bytes} bytes: at most {FILE_BYTES_MAX}; use fewer keys"
+        )));
+    }
+    let context = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
+    let existed = path.exists();
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(context)?;
+    let mut plain = PlainFile {
+        slot_bytes,
+        slots: options.keys,
+        used: AtomicU64::new(0),
+        index: Index::new(),
+        durable: options.durability == DurabilityLevel::Durable,
+        file: file.try_clone().map_err(context)?,
+    };
+    if existed {
+        plain.read_back().map_err(context)?;
+    } else {
+        fill(&mut file, bytes).map_err(context)?;
+    }
+    Ok(Box::new(plain))
+}
+
+fn fill(file: &mut File, bytes: u64) -> std::io::Result<()> {
+    let zeros = vec![0; ZEROS_BYTES];
+    let mut left = bytes;
+    while left > 0 {
+        let now = left.min(ZEROS_BYTES as u64);
+        file.write_all(&zeros[..now as usize])?;
+        left -= now;
+    }
+    file.sync_all()
+}
+
+impl PlainFile {
+    fn read_back(&mut self) -> std::io::Result<()> {
+        let mut slot = vec![0; self.slot_bytes as usize];
+        for number in 0..self.slots {
+            self.file
+                .read_exact_at(&mut slot, number * self.slot_bytes)?;
+            let (key_bytes, value_bytes) = lengths(&slot);
+            if key_bytes == 0 || HEADER_BYTES + key_bytes + value_bytes > slot.len() {
+                break;
+            }
+            self.index
+                .change(&slot[HEADER_BYTES..][..key_bytes], |_| number);
+            self.used = AtomicU64::new(number + 1);
+        }
+        Ok(())
+    }
+}
+
+fn lengths(slot: &[u8]) -> (usize, usize) {
+    let word =
+        |at: usize| u32::from_le_bytes(slot[at..at + 4].try_into().expect("four bytes")) as usize;
+    (word(0), word(4))
+}
+
+impl Embedded for PlainFile {
+    fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
+        Ok(Box::new(FileSession {
+            plain: self,
+            slot: Vec::new(),
+        }))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        self.file.sync_all().map_err(Failure::of)
+    }
+}
+
+struct FileSession<'a> {
+    plain: &'a PlainFile,
+    slot: Vec<u8>,
+}
+
+impl FileSession<'_> {
+    fn write(&mut self, key: &[u8], value: &[u8], durable: bool) -> Result<(), Failure> {
+        let plain = self.plain;
+        let number = plain.index.change(key, |known| {
+            known.unwrap_or_else(|| plain.used.fetch_add(1, Ordering::Relaxed))
+        });
+        if number >= plain.slots {
+            return Err(Failure(format!("file: more than {} keys", plain.slots)));
+        }
+        self.slot.clear();
+        self.slot
+            .extend_from_slice(&(key.len() as u32).to_le_bytes());
+        self.slot
+            .extend_from_slice(&(value.len() as u32).to_le_bytes());
+        self.slot.extend_from_slice(key);
+        self.slot.extend_from_slice(value);
+        if self.slot.len() as u64 > plain.slot_bytes {
+            return Err(Failure("file: the entry is longer than its slot".into()));
+        }
+        let flags = match durable {
+            true => ReadWriteFlags::DSYNC,
+            false => ReadWriteFlags::empty(),
+        };
+        let offset = number * plain.slot_bytes;
+        let slices = [IoSlice::new(&self.slot)];
+        let written = rustix::io::pwritev2(&plain.file, &slices, offset, flags)
+            .map_err(|error| Failure(format!("file: write: {error}")))?;
+        match written == self.slot.len() {
+            true => Ok(()),
+            false => Err(Failure("file: a short write; the disk may be full".into())),
+        }
+    }
+}
+
+impl Session for FileSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        self.write(key, value, self.plain.durable)
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
+        let Some(number) = self.plain.index.get(key) else {
+            return Ok(false);
+        };
+        self.slot.resize(self.plain.slot_bytes as usize, 0);
+        let read = self
+            .plain
+            .file
+            .read_exact_at(&mut self.slot, number * self.plain.slot_bytes);
+        read.map_err(Failure::of)?;
+        let (key_bytes, value_bytes) = lengths(&self.slot);
+        let found = self
+            .slot
+            .get(HEADER_BYTES + key_bytes..HEADER_BYTES + key_bytes + value_bytes);
+        value.extend_from_slice(found.ok_or_else(|| Failure("file: a slot is torn".into()))?);
+        Ok(true)
+    }
+
+    /// Slots in the order of the file, which is that of the preload: what
+    /// reading on and on costs the device.
+    fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
+        let plain = self.plain;
+        let first = plain.index.get(from).unwrap_or(0);
+        let used = plain.used.load(Ordering::Relaxed).min(plain.slots);
+        let count = match limit {
+            0 => used.saturating_sub(first),
+            limit => limit.min(used.saturating_sub(first)),
+        };
+        let mut seen = Seen::default();
+        let at_once = (RANGE_BYTES / plain.slot_bytes).max(1);
+        let mut next = first;
+        while next < first + count {
+            let now = at_once.min(first + count - next);
+            self.slot.resize((now * plain.slot_bytes) as usize, 0);
+            let read = plain
+                .file
+                .read_exact_at(&mut self.slot, next * plain.slot_bytes);
+            read.map_err(Failure::of)?;
+            for slot in self.slot.chunks_exact(plain.slot_bytes as usize) {
+                let (key_bytes, value_bytes) = lengths(slot);
+                seen.keys += 1;
+                seen.bytes += (key_bytes + value_bytes) as u64;
+            }
+            next += now;
+        }
+        Ok(seen)
+    }
+
+    fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
+        entries
+            .iter()
+            .try_for_each(|(key, value)| self.write(key, value, false))?;
+        self.plain.file.sync_data().map_err(Failure::of)
+    }
+}

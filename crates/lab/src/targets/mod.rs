@@ -1,0 +1,23 @@
+//! What can be measured, behind one small trait.
+//!
+//! ```text
+//!   null  file  log  engine  (peers of other crates)      server:PATH   endpoints:URL,URL
+//!        └─ Embedded: sessions of one thread each ─┘        └─ Remote: etcd's API ─┘
+//! ```
+//!
+//! An embedded target works in the worker's own process, one session for each
+//! client's thread. A remote one is asked by tasks over shared connections.
+
+mod embedded;
+mod engine;
+mod file;
+mod identity;
+mod index;
+mod log;
+mod null;
+mod server;
+mod spec;
+
+pub use embedded::{Embedded, Failure, Offer, Open, OpenOptions, Seen, Session, built_in};
+pub use server::{Group, Program, dies_with_its_parent};
+pub use spec::{Place, TargetSpec};

@@ -1,0 +1,61 @@
+//! Nothing at all: what is left is the cost of the generator.
+
+use std::path::Path;
+
+use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session};
+use crate::workload::DurabilityLevel;
+
+pub const OFFER: Offer = Offer {
+    name: "null",
+    version: "1",
+    about: "does nothing: the generator's own ceiling",
+    promises: &[
+        DurabilityLevel::Durable,
+        DurabilityLevel::Os,
+        DurabilityLevel::None,
+    ],
+    has_ranges: true,
+    keeps_data: false,
+    open,
+};
+
+#[derive(Debug)]
+struct Null;
+
+fn open(_: &Path, _: &OpenOptions) -> Result<Box<dyn Embedded>, Failure> {
+    Ok(Box::new(Null))
+}
+
+impl Embedded for Null {
+    fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
+        Ok(Box::new(Null))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+impl Session for Null {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        std::hint::black_box((key, value));
+        Ok(())
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
+        std::hint::black_box((key, value));
+        Ok(true)
+    }
+
+    fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
+        std::hint::black_box(from);
+        Ok(Seen {
+            keys: limit,
+            bytes: 0,
+        })
+    }
+
+    fn load(&mut self, _: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
+        Ok(())
+    }
+}

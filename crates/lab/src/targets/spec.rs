@@ -1,0 +1,231 @@
+//! How targets are named on the command line.
+//!
+//! ```text
+//!   engine                     embedded, in the lab's own worker
+//!   engine@old/inkstone-lab    embedded, in the worker of another build
+//!   server:PATH                a server binary, started fresh; etcd by its file's name
+//!   server:PATH,members=3      three of them
+//!   server:PATH,members=3,ask=leader   clients ask only the one that leads
+//!   server:PATH,flag=--x=1     with a flag more
+//!   endpoints:HOST:PORT,...    servers that run already
+//!   NAME=any of these          with a name for people
+//! ```
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+const MEMBERS_MAX: u32 = 5;
+
+/// What is to be measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetSpec {
+    /// As it was typed.
+    pub text: String,
+    /// What people call it.
+    pub name: String,
+    /// What it is.
+    pub place: Place,
+}
+
+/// Where a target is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Place {
+    /// In a worker's own process.
+    Embedded {
+        /// Of the offer.
+        target: String,
+        /// Another build's worker.
+        worker: Option<PathBuf>,
+    },
+    /// A server program.
+    Server {
+        /// The file.
+        binary: PathBuf,
+        /// How many together.
+        members: u32,
+        /// Beside what they are told anyway.
+        flags: Vec<String>,
+        /// Clients ask the leader only, not all members.
+        ask_leader: bool,
+    },
+    /// Servers that run already.
+    Endpoints(Vec<String>),
+}
+
+impl FromStr for TargetSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<TargetSpec, String> {
+        let (name, rest) = match text.split_once('=') {
+            Some((name, rest)) if is_name(name) => (Some(name.to_owned()), rest),
+            _ => (None, text),
+        };
+        let place = place(rest).map_err(|what| format!("target `{text}`: {what}"))?;
+        Ok(TargetSpec {
+            text: text.to_owned(),
+            name: name.unwrap_or_else(|| place.default_name()),
+            place,
+        })
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
+}
+
+fn place(text: &str) -> Result<Place, String> {
+    if let Some(rest) = text.strip_prefix("server:") {
+        return server(rest);
+    }
+    if let Some(rest) = text.strip_prefix("endpoints:") {
+        let endpoints: Vec<String> = rest.split(',').map(endpoint).collect();
+        return Ok(Place::Endpoints(endpoints));
+    }
+    let (target, worker) = match text.split_once('@') {
+        Some((target, worker)) => (target, Some(PathBuf::from(worker))),
+        None => (text, None),
+    };
+    match is_name(target) {
+        true => Ok(Place::Embedded {
+            target: target.to_owned(),
+            worker,
+        }),
+        false => Err(
+            "write `engine`, `server:PATH`, `server:PATH,members=3` or `endpoints:HOST:PORT`"
+                .into(),
+        ),
+    }
+}
+
+fn server(text: &str) -> Result<Place, String> {
+    let mut words = text.split(',');
+    let binary = PathBuf::from(words.next().unwrap_or_default());
+    if binary.as_os_str().is_empty() {
+        return Err("a server needs the path of its program".into());
+    }
+    let (mut members, mut flags, mut ask_leader) = (1, Vec::new(), false);
+    for word in words {
+        match word.split_once('=') {
+            Some(("members", count)) => {
+                members = count
+                    .parse()
+                    .ok()
+                    .filter(|count| (1..=MEMBERS_MAX).contains(count))
+                    .ok_or_else(|| format!("members={count}: from 1 to {MEMBERS_MAX}"))?;
+            }
+            Some(("flag", flag)) => flags.push(flag.to_owned()),
+            Some(("ask", "leader")) => ask_leader = true,
+            Some(("ask", "all")) => ask_leader = false,
+            _ => {
+                return Err(format!(
+                    "`{word}`: write `members=3`, `ask=leader` or `flag=--name=value`"
+                ));
+            }
+        }
+    }
+    Ok(Place::Server {
+        binary,
+        members,
+        flags,
+        ask_leader,
+    })
+}
+
+fn endpoint(text: &str) -> String {
+    match text.contains("://") {
+        true => text.to_owned(),
+        false => format!("http://{text}"),
+    }
+}
+
+impl Place {
+    fn default_name(&self) -> String {
+        match self {
+            Place::Embedded { target, worker } => match worker {
+                Some(worker) => format!("{target}@{}", file_name(worker)),
+                None => target.clone(),
+            },
+            Place::Server {
+                binary, members, ..
+            } => match members {
+                1 => file_name(binary),
+                members => format!("{members}x{}", file_name(binary)),
+            },
+            Place::Endpoints(endpoints) => format!("{} endpoints", endpoints.len()),
+        }
+    }
+}
+
+fn file_name(path: &std::path::Path) -> String {
+    path.file_name().map_or_else(
+        || path.display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    )
+}
+
+impl fmt::Display for TargetSpec {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> TargetSpec {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn embedded_targets_have_a_name_and_perhaps_a_worker() {
+        assert_eq!(spec("engine").name, "engine");
+        let other = spec("old=engine@/builds/inkstone-lab");
+        assert_eq!(other.name, "old");
+        let Place::Embedded { worker, .. } = other.place else {
+            panic!("{other:?}");
+        };
+        assert_eq!(worker.unwrap(), PathBuf::from("/builds/inkstone-lab"));
+    }
+
+    #[test]
+    fn servers_have_members_and_flags() {
+        let three = spec("server:bin/etcd,members=3,flag=--snapshot-count=9");
+        assert_eq!(three.name, "3xetcd");
+        let expected = Place::Server {
+            binary: "bin/etcd".into(),
+            members: 3,
+            flags: vec!["--snapshot-count=9".into()],
+            ask_leader: false,
+        };
+        assert_eq!(three.place, expected);
+    }
+
+    #[test]
+    fn endpoints_are_urls() {
+        let Place::Endpoints(urls) = spec("endpoints:localhost:2379,https://b:1").place else {
+            panic!("no endpoints");
+        };
+        assert_eq!(urls, ["http://localhost:2379", "https://b:1"]);
+    }
+
+    #[test]
+    fn nonsense_is_refused_by_name() {
+        for text in [
+            "",
+            "server:",
+            "server:a,members=9",
+            "server:a,fast",
+            "en gine",
+        ] {
+            let error = text.parse::<TargetSpec>().unwrap_err();
+            assert!(error.contains(&format!("`{text}`")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! A whole comparison: several metrics of the same triples.
+
+use super::exit::{Exit, FailOn, exit_of};
+use super::judge::{Rules, Verdict, judge};
+use super::metric::Metric;
+use super::word::{Refusal, Word};
+use super::{Measured, arm};
+
+/// What is known of an arm beside its numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ArmReport {
+    /// As reports call it.
+    pub name: String,
+    /// Acknowledged writes that were looked for afterwards and not found.
+    pub lost_writes: u64,
+    /// The highest share of the generator's own limit that any of its runs
+    /// reached: of the null target's rate, or of the time of the threads that ask
+    /// servers; `None` if neither is known.
+    pub ceiling_share: Option<f64>,
+}
+
+/// What was measured, ready to be judged.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    /// A, its copy, B.
+    pub arms: [ArmReport; arm::COUNT],
+    /// Every metric with its runs.
+    pub metrics: Vec<(Metric, Vec<Measured>)>,
+    /// Triples that were run again because something disturbed them, and why.
+    pub repeated: Vec<String>,
+}
+
+/// What may be said of it.
+#[derive(Clone, Debug)]
+pub struct Judgement {
+    /// One for each metric, in the comparison's order.
+    pub verdicts: Vec<Verdict>,
+    /// The code of the process.
+    pub exit: Exit,
+    /// Sentences that belong beside the table: order effects, repeated triples.
+    pub remarks: Vec<String>,
+}
+
+impl Comparison {
+    /// Judges every metric.
+    pub fn judge(&self, rules: &Rules, fail_on: FailOn) -> Judgement {
+        let refusal = self.refusal(rules);
+        let verdicts: Vec<Verdict> = self
+            .metrics
+            .iter()
+            .map(|(metric, runs)| {
+                let mut verdict = judge(metric, runs, rules);
+                if let Some(refusal) = &refusal {
+                    refuse(&mut verdict, refusal);
+                }
+                verdict
+            })
+            .collect();
+        Judgement {
+            exit: exit_of(&verdicts, fail_on),
+            remarks: self.remarks(&verdicts),
+            verdicts,
+        }
+    }
+
+    /// What makes every number of this comparison meaningless.
+    fn refusal(&self, rules: &Rules) -> Option<Refusal> {
+        if let Some(arm) = self.arms.iter().find(|arm| arm.lost_writes > 0) {
+            return Some(Refusal::DataLost {
+                arm: arm.name.clone(),
+                writes: arm.lost_writes,
+            });
+        }
+        self.arms.iter().find_map(|arm| {
+            let share = arm.ceiling_share?;
+            (share > rules.ceiling_share_max).then(|| Refusal::GeneratorIsTheLimit {
+                arm: arm.name.clone(),
+                share,
+            })
+        })
+    }
+
+    fn remarks(&self, verdicts: &[Verdict]) -> Vec<String> {
+        let mut remarks: Vec<String> = verdicts.iter().filter_map(order_remark).collect();
+        if !self.repeated.is_empty() {
+            let count = self.repeated.len();
+            remarks.push(format!(
+                "{count} disturbed triple{} run again: {}.",
+                if count == 1 { " was" } else { "s were" },
+                self.repeated.join("; ")
+            ));
+        }
+        remarks
+    }
+}
+
+/// Lost data takes the numbers away; a generator at its limit only the word.
+fn refuse(verdict: &mut Verdict, refusal: &Refusal) {
+    verdict.word = Word::Refused(refusal.clone());
+    if matches!(refusal, Refusal::DataLost { .. }) {
+        verdict.effect = None;
+        verdict.control = None;
+        verdict.medians = [None, None];
+    }
+}
+
+/// "The order of the runs matters", with the places and the size.
+pub fn order_remark(verdict: &Verdict) -> Option<String> {
+    let order = verdict.order.as_ref()?;
+    let (most, least) = order.extremes();
+    let percent = -crate::statistics::log_ratio::percent(-order.span());
+    Some(format!(
+        "Order effect: {} of runs in place {} is {percent:.0} % lower than in place {}, \
+         whichever arm ran there ({}); it was taken off before comparing.",
+        verdict.metric.name,
+        least + 1,
+        most + 1,
+        probability(order.p),
+    ))
+}
+
+fn probability(p: f64) -> String {
+    if p < 0.0001 {
+        "p < 0.0001".to_owned()
+    } else {
+        format!("p = {p:.4}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::metric::Better;
+    use super::*;
+
+    fn comparison(second: f64) -> Comparison {
+        let metric = Metric::new("throughput", "1/s", Better::MoreIsFaster).deciding();
+        let runs = (0..6)
+            .flat_map(|group| {
+                [1.0, 1.0, second]
+                    .into_iter()
+                    .enumerate()
+                    .map(move |(arm, factor)| Measured {
+                        group,
+                        position: (arm + group) % 3,
+                        arm,
+                        value: factor * (100.0 + ((group * 7 + arm * 5) % 4) as f64 / 10.0),
+                    })
+            })
+            .collect();
+        Comparison {
+            arms: ["old", "old again", "new"].map(|name| ArmReport {
+                name: name.to_owned(),
+                ..ArmReport::default()
+            }),
+            metrics: vec![(metric, runs)],
+            repeated: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_slower_build_is_a_regression() {
+        let judgement = comparison(0.8).judge(&Rules::default(), FailOn::default());
+        assert_eq!(judgement.exit, Exit::Regression);
+        assert!(judgement.remarks.is_empty());
+    }
+
+    #[test]
+    fn whoever_lost_data_gets_no_number() {
+        let mut comparison = comparison(1.5);
+        comparison.arms[2].lost_writes = 3;
+        let judgement = comparison.judge(&Rules::default(), FailOn::default());
+        assert_eq!(judgement.exit, Exit::Error);
+        let verdict = &judgement.verdicts[0];
+        assert_eq!((verdict.effect, verdict.medians), (None, [None, None]));
+        assert!(verdict.word.remark().unwrap().contains("new lost 3"));
+    }
+
+    #[test]
+    fn above_half_of_the_generators_limit_there_is_no_verdict() {
+        let mut comparison = comparison(1.5);
+        comparison.arms[2].ceiling_share = Some(0.51);
+        let judgement = comparison.judge(&Rules::default(), FailOn::default());
+        assert_eq!(judgement.exit, Exit::Inconclusive);
+        assert!(judgement.verdicts[0].effect.is_some());
+        comparison.arms[2].ceiling_share = Some(0.49);
+        let judgement = comparison.judge(&Rules::default(), FailOn::default());
+        assert_eq!(judgement.exit, Exit::Fine);
+    }
+
+    #[test]
+    fn repeated_triples_are_counted_aloud() {
+        let mut comparison = comparison(1.0);
+        comparison.repeated = vec!["triple 3: steal 4 %".to_owned()];
+        let judgement = comparison.judge(&Rules::default(), FailOn::default());
+        assert_eq!(
+            judgement.remarks,
+            ["1 disturbed triple was run again: triple 3: steal 4 %."]
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Whether the device was flushed as often as the promise takes.
+//!
+//! A device with a volatile cache keeps nothing that it was not told to flush.
+//! Flushes are counted by the kernel, so this needs neither a clock nor luck:
+//! a target that promises durability and flushed nothing does not keep it.
+
+use crate::record::{BlockDevice, DurabilityJudgement, Judged, Kind, Run};
+use crate::workload::DurabilityLevel;
+
+/// The measured part cuts through groups at both ends.
+const TOLERANCE: f64 = 0.9;
+
+/// From the counts of a run's measured part; `device` is what its data lay on.
+pub fn durability(run: &Run, device: Option<&BlockDevice>) -> DurabilityJudgement {
+    let verdict = |judged, because: String| DurabilityJudgement { judged, because };
+    if run.workload.durability.level != DurabilityLevel::Durable {
+        return verdict(Judged::NotAsked, "the workload does not ask for it".into());
+    }
+    let puts = run
+        .load
+        .kinds
+        .get(&Kind::Put)
+        .map_or(0, |put| put.operations);
+    if puts == 0 {
+        return verdict(Judged::NotAsked, "nothing was put".into());
+    }
+    let (Some(work), Some(device)) = (&run.device, device) else {
+        return verdict(Judged::Unknown, "there is no device to count at".into());
+    };
+    if device.cache.contains("through") {
+        let because = format!("{} has no volatile cache: a write is enough", device.name);
+        return verdict(Judged::Unknown, because);
+    }
+    // One flush can make durable no more than what all clients wait for.
+    let clients = run.workload.clients.clients[0];
+    let needed = (puts as f64 / f64::from(clients) * TOLERANCE).floor();
+    let counted = format!(
+        "{} device flushes for {puts} acknowledged puts of {clients} clients at once",
+        work.flushes
+    );
+    if (work.flushes as f64) < needed || work.flushes == 0 {
+        return verdict(Judged::NotDurable, counted);
+    }
+    match work.shared {
+        true => verdict(
+            Judged::Unknown,
+            format!("{counted}, on a device that others use"),
+        ),
+        false => verdict(Judged::Durable, counted),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{DeviceWork, KindResult};
+    use crate::worker::Job;
+
+    fn judged(flushes: u64, puts: u64, clients: u32, shared: bool) -> Judged {
+        let workload = format!("name = \"a\"\n[clients]\nclients = {clients}\n");
+        let workload = crate::workload::parse("test", &workload).unwrap();
+        let device = BlockDevice {
+            cache: "write back".into(),
+            ..BlockDevice::default()
+        };
+        let mut run = Run::of(&Job::bare(workload));
+        let put = KindResult {
+            operations: puts,
+            ..KindResult::default()
+        };
+        run.load.kinds.insert(Kind::Put, put);
+        run.device = Some(DeviceWork {
+            flushes,
+            shared,
+            ..DeviceWork::default()
+        });
+        durability(&run, Some(&device)).judged
+    }
+
+    #[test]
+    fn one_client_needs_a_flush_for_each_put() {
+        assert_eq!(judged(1000, 1000, 1, false), Judged::Durable);
+        assert_eq!(judged(100, 1000, 1, false), Judged::NotDurable);
+    }
+
+    #[test]
+    fn many_clients_share_flushes() {
+        assert_eq!(judged(100, 1000, 10, false), Judged::Durable);
+        assert_eq!(judged(10, 1000, 10, false), Judged::NotDurable);
+    }
+
+    #[test]
+    fn flushes_of_others_prove_nothing_but_none_is_none() {
+        assert_eq!(judged(1000, 1000, 1, true), Judged::Unknown);
+        assert_eq!(judged(0, 1000, 1, true), Judged::NotDurable);
+    }
+}

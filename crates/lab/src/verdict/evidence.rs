@@ -1,0 +1,199 @@
+//! From a record to what can be judged.
+
+use super::comparison::{ArmReport, Comparison};
+use super::heatmap::Cell as MapCell;
+use super::judge::Rules;
+use super::measures::{Measure, measures};
+use super::{Measured, arm};
+use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Outcome, Record, Run, TaintKind};
+
+/// The arms as a record names them, in [`arm`]'s order.
+pub const ARM_NAMES: [&str; arm::COUNT] = [ARM_A, ARM_A_AGAIN, ARM_B];
+
+/// Whether a record compares A with B at all.
+pub fn compares(record: &Record) -> bool {
+    record.runs.iter().any(|run| run.arm == ARM_B)
+}
+
+/// What one cell of a record has to say.
+pub fn comparison(record: &Record, cell: &Cell) -> Comparison {
+    let runs: Vec<&Run> = record
+        .runs
+        .iter()
+        .filter(|run| run.cell.name == cell.name)
+        .collect();
+    let counting: Vec<&Run> = runs.iter().copied().filter(|run| run.counts()).collect();
+    let open_loop = counting.iter().any(|run| run.load.rate_offered.is_some());
+    let ceiling = ceiling(&counting);
+    let metrics = measures(open_loop)
+        .into_iter()
+        .map(|measure| {
+            let measured = measured(&counting, &measure);
+            (measure.metric, measured)
+        })
+        .filter(|(_, measured)| !measured.is_empty())
+        .collect();
+    Comparison {
+        arms: ARM_NAMES.map(|name| arm_report(&runs, name, ceiling)),
+        metrics,
+        repeated: repeated(&runs),
+    }
+}
+
+/// The rate of the null target, which does nothing: its best run.
+pub fn ceiling(runs: &[&Run]) -> Option<f64> {
+    runs.iter()
+        .filter(|run| run.arm == ARM_NULL)
+        .map(|run| run.operations_per_second())
+        .max_by(f64::total_cmp)
+}
+
+fn arm_report(runs: &[&Run], name: &str, ceiling: Option<f64>) -> ArmReport {
+    let of_arm = || runs.iter().filter(|run| run.arm == name);
+    let lost_writes = of_arm()
+        .filter(|run| matches!(run.outcome, Outcome::Lost { .. }))
+        .map(|run| {
+            let verification = &run.verification;
+            (verification.keys_missing + verification.keys_wrong).max(1)
+        })
+        .sum();
+    ArmReport {
+        name: arm_label(runs, name),
+        lost_writes,
+        ceiling_share: of_arm()
+            .filter(|run| run.counts())
+            .filter_map(|run| ceiling_share(run, ceiling))
+            .max_by(f64::total_cmp),
+    }
+}
+
+/// How near a run came to the generator's own limit: to the rate of the null
+/// target, or, where servers were asked, to having no idle thread left.
+pub fn ceiling_share(run: &Run, ceiling: Option<f64>) -> Option<f64> {
+    let of_rate = ceiling.map(|ceiling| run.operations_per_second() / ceiling);
+    run.generator_share().or(of_rate)
+}
+
+/// `A (inkstone 0.1.0)`, or the name alone.
+fn arm_label(runs: &[&Run], name: &str) -> String {
+    match runs.iter().find(|run| run.arm == name) {
+        Some(run) => format!("{name} ({})", product(run)),
+        None => name.to_owned(),
+    }
+}
+
+/// What people call the target of a run, with its version.
+pub fn product(run: &Run) -> String {
+    let target = &run.target;
+    let product = if target.product.is_empty() {
+        &target.name
+    } else {
+        &target.product
+    };
+    match target.version.as_str() {
+        "" => product.clone(),
+        version => format!("{product} {version}"),
+    }
+}
+
+/// The numbers of all arms, with the place that each run had in its group.
+fn measured(counting: &[&Run], measure: &Measure) -> Vec<Measured> {
+    let arm_of = |run: &Run| ARM_NAMES.iter().position(|name| *name == run.arm);
+    counting
+        .iter()
+        .filter_map(|run| {
+            let arm = arm_of(run)?;
+            let earlier = |other: &&&Run| {
+                other.pair == run.pair && arm_of(other).is_some() && other.number < run.number
+            };
+            Some(Measured {
+                group: run.pair as usize,
+                position: counting.iter().filter(earlier).count(),
+                arm,
+                value: (measure.of)(run)?,
+            })
+        })
+        .collect()
+}
+
+/// Why groups were run again, once for each.
+fn repeated(runs: &[&Run]) -> Vec<String> {
+    let mut reasons: Vec<(u32, u32, Vec<String>)> = Vec::new();
+    for run in runs.iter().filter(|run| run.replaced) {
+        let known = reasons
+            .iter()
+            .position(|(pair, attempt, _)| (*pair, *attempt) == (run.pair, run.attempt));
+        let at = known.unwrap_or_else(|| {
+            reasons.push((run.pair, run.attempt, Vec::new()));
+            reasons.len() - 1
+        });
+        reasons[at].2.extend(taints_of(run));
+    }
+    reasons
+        .into_iter()
+        .map(|(pair, _, taints)| match taints.is_empty() {
+            true => format!("triple {}: not measured", pair + 1),
+            false => format!("triple {}: {}", pair + 1, taints.join(", ")),
+        })
+        .collect()
+}
+
+/// What disturbed a run, in words.
+pub fn taints_of(run: &Run) -> Vec<String> {
+    run.taints
+        .iter()
+        .map(|taint| {
+            let percent = taint.value * 100.0;
+            match taint.kind {
+                TaintKind::Steal => format!("the host took {percent:.1} % of the processors"),
+                TaintKind::ForeignLoad => format!("other programs used {percent:.0} %"),
+                TaintKind::Throttling => format!("throttled {:.0} times", taint.value),
+                TaintKind::Swap => format!("{:.0} pages swapped", taint.value),
+                TaintKind::NotQuiet => format!("not quiet after {:.0} s", taint.value),
+                TaintKind::NotSteady => format!("rate still moving by {percent:.0} %"),
+            }
+        })
+        .collect()
+}
+
+/// Paired log-ratios of the throughput of a cell, for a map. Runs near the
+/// generator's own limit have none: they would compare the generator with itself.
+pub fn map_cell(record: &Record, cell: &Cell) -> MapCell {
+    let runs: Vec<&Run> = record
+        .valid_runs()
+        .filter(|run| run.cell.name == cell.name)
+        .collect();
+    let ceiling = ceiling(&runs);
+    let share_max = Rules::default().ceiling_share_max;
+    let rate = |pair: u32, arm: &str| {
+        runs.iter()
+            .find(|run| run.pair == pair && run.arm == arm)
+            .filter(|run| ceiling_share(run, ceiling).is_none_or(|share| share <= share_max))
+            .map(|run| run.operations_per_second())
+            .filter(|rate| *rate > 0.0)
+            .map(f64::ln)
+    };
+    let mut pairs: Vec<u32> = record
+        .runs
+        .iter()
+        .filter(|run| run.cell.name == cell.name)
+        .map(|run| run.pair)
+        .collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    let mut found = MapCell::default();
+    for pair in pairs {
+        let (first, copy) = (rate(pair, ARM_A), rate(pair, ARM_A_AGAIN));
+        let base = match (first, copy) {
+            (Some(first), Some(copy)) => {
+                found.controls.push(copy - first);
+                Some(f64::midpoint(first, copy))
+            }
+            (first, copy) => first.or(copy),
+        };
+        if let (Some(base), Some(second)) = (base, rate(pair, ARM_B)) {
+            found.effects.push(second - base);
+        }
+    }
+    found
+}

@@ -1,0 +1,350 @@
+//! The verdict on one metric of one comparison.
+
+use super::metric::Metric;
+use super::word::{Refusal, Word};
+use super::{Measured, arm};
+use crate::statistics::log_ratio::{LogRatio, log_of_percent, log_ratio, percent};
+use crate::statistics::student::student_quantile;
+use crate::statistics::{Placed, PositionEffect, further_pairs, position_effect, sign_flip};
+
+/// Below this many pairs no sign pattern is rare enough to be an objection.
+const SIGN_FLIP_PAIRS_MIN: usize = 6;
+
+/// What a verdict must satisfy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules {
+    /// Effects below this are "same" to whoever asks, in percent.
+    pub effect_min_percent: f64,
+    /// Standard deviation of an A/A pair's log-ratio that was measured earlier on
+    /// this machine; widens the band when the minutes of a comparison happen
+    /// to be quiet.
+    pub noise_floor: Option<f64>,
+    /// The share of the null target's rate above which an arm is refused.
+    pub ceiling_share_max: f64,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules {
+            effect_min_percent: 2.0,
+            noise_floor: None,
+            ceiling_share_max: 0.5,
+        }
+    }
+}
+
+impl Rules {
+    /// The minimum effect as a logarithm.
+    pub fn effect_min(&self) -> f64 {
+        log_of_percent(self.effect_min_percent)
+    }
+}
+
+/// What the pairs say. In all log-ratios positive means that B is better.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// What was measured.
+    pub metric: Metric,
+    /// What is said.
+    pub word: Word,
+    /// B against the geometric mean of A and its copy.
+    pub effect: Option<LogRatio>,
+    /// The copy against A.
+    pub control: Option<LogRatio>,
+    /// What A against A reaches in 95 of 100 experiments of this many pairs.
+    pub band: f64,
+    /// Probability of the signs seen, if there is no difference.
+    pub sign_flip: Option<f64>,
+    /// The order effect, if it is beyond doubt and was taken off.
+    pub order: Option<PositionEffect>,
+    /// Medians of A and of B, in the metric's unit.
+    pub medians: [Option<f64>; 2],
+}
+
+/// Judges one metric. Groups without all three arms are left out: a run that was
+/// not measured takes its triple with it.
+pub fn judge(metric: &Metric, measured: &[Measured], rules: &Rules) -> Verdict {
+    let groups = complete(measured);
+    let medians = [arm::FIRST, arm::SECOND].map(|arm| median_of(&groups, arm));
+    if groups.is_empty() || groups.iter().flatten().any(|run| !usable(run.value)) {
+        return without_effect(metric, medians, &groups);
+    }
+    let order = found_order(&groups, rules);
+    let spent = order.as_ref().map_or(0, |order| order.logs.len() - 1);
+    let logs: Vec<[f64; arm::COUNT]> = groups
+        .iter()
+        .map(|group| corrected(group, order.as_ref(), metric.sign()))
+        .collect();
+    let control: Vec<f64> = logs.iter().map(|log| log[1] - log[0]).collect();
+    let effects: Vec<f64> = logs
+        .iter()
+        .map(|log| log[2] - f64::midpoint(log[0], log[1]))
+        .collect();
+    let signs = sign_flip(&effects).filter(|_| effects.len() >= SIGN_FLIP_PAIRS_MIN);
+    let (effect, control) = (log_ratio(&effects, spent), log_ratio(&control, spent));
+    let band = control.as_ref().map_or(f64::INFINITY, |it| band(it, rules));
+    let word = match (&effect, &control) {
+        (Some(effect), Some(control)) => decide(effect, control, band, signs, rules),
+        _ => Word::Refused(Refusal::NotMeasured),
+    };
+    Verdict {
+        metric: metric.clone(),
+        word,
+        effect,
+        control,
+        band,
+        sign_flip: signs,
+        order,
+        medians,
+    }
+}
+
+fn usable(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+/// Nothing on either side is equal; a ratio with zero is none.
+fn without_effect(
+    metric: &Metric,
+    medians: [Option<f64>; 2],
+    groups: &[[Measured; arm::COUNT]],
+) -> Verdict {
+    let nothing_at_all = !groups.is_empty() && groups.iter().flatten().all(|run| run.value == 0.0);
+    let word = if nothing_at_all {
+        Word::Same
+    } else {
+        Word::Refused(Refusal::NotMeasured)
+    };
+    Verdict {
+        metric: metric.clone(),
+        word,
+        effect: None,
+        control: None,
+        band: 0.0,
+        sign_flip: None,
+        order: None,
+        medians,
+    }
+}
+
+/// The triples that have all their arms, arms in order.
+fn complete(measured: &[Measured]) -> Vec<[Measured; arm::COUNT]> {
+    let groups = measured.iter().map(|run| run.group + 1).max().unwrap_or(0);
+    let mut slots: Vec<[Option<Measured>; arm::COUNT]> = vec![[None; arm::COUNT]; groups];
+    for run in measured.iter().filter(|run| run.arm < arm::COUNT) {
+        slots[run.group][run.arm] = Some(*run);
+    }
+    slots
+        .into_iter()
+        .filter_map(|[first, copy, second]| Some([first?, copy?, second?]))
+        .collect()
+}
+
+fn median_of(groups: &[[Measured; arm::COUNT]], arm: usize) -> Option<f64> {
+    let values: Vec<f64> = groups.iter().map(|group| group[arm].value).collect();
+    crate::statistics::summary::median(&values)
+}
+
+/// An order effect that is beyond doubt and large enough to matter.
+fn found_order(groups: &[[Measured; arm::COUNT]], rules: &Rules) -> Option<PositionEffect> {
+    let placed: Vec<Placed> = groups
+        .iter()
+        .enumerate()
+        .flat_map(|(group, runs)| {
+            runs.iter().map(move |run| Placed {
+                group,
+                position: run.position,
+                arm: run.arm,
+                log: run.value.ln(),
+            })
+        })
+        .collect();
+    position_effect(&placed)
+        .filter(|order| order.significant() && order.span() >= rules.effect_min())
+}
+
+fn corrected(
+    group: &[Measured; arm::COUNT],
+    order: Option<&PositionEffect>,
+    sign: f64,
+) -> [f64; arm::COUNT] {
+    group.map(|run| {
+        let of_position = order
+            .and_then(|order| order.logs.get(run.position))
+            .copied()
+            .unwrap_or(0.0);
+        (run.value.ln() - of_position) * sign
+    })
+}
+
+/// What equal arms reach in 95 of 100 experiments, from the control pairs.
+fn band(control: &LogRatio, rules: &Rules) -> f64 {
+    if control.freedom == 0 {
+        return f64::INFINITY;
+    }
+    let error = 1.0 / (control.pairs as f64).sqrt();
+    let here = student_quantile(0.975, control.freedom as f64) * control.deviation * error;
+    let known = rules.noise_floor.map_or(0.0, |floor| 1.96 * floor * error);
+    here.max(known)
+}
+
+fn decide(
+    effect: &LogRatio,
+    control: &LogRatio,
+    band: f64,
+    signs: Option<f64>,
+    rules: &Rules,
+) -> Word {
+    let effect_min = rules.effect_min();
+    if control.excludes_equal() && control.middle.abs() >= effect_min {
+        let percent = percent(control.middle);
+        return Word::Refused(Refusal::MachineCannotTell { percent });
+    }
+    let different = effect.excludes_equal() && signs.is_none_or(|p| p <= 0.05);
+    if different && effect.middle.abs() > band && effect.middle.abs() >= effect_min {
+        return if effect.middle > 0.0 {
+            Word::Better
+        } else {
+            Word::Worse
+        };
+    }
+    if effect.within(effect_min) {
+        return Word::Same;
+    }
+    Word::Inconclusive {
+        further: further_pairs(effect, effect_min),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::metric::Better;
+    use super::*;
+
+    /// Noise of about 1 % without any period that orders could share.
+    const NOISE: [f64; 8] = [0.0, 0.011, -0.009, 0.004, -0.012, 0.008, 0.002, -0.006];
+
+    fn rate() -> Metric {
+        Metric::new("throughput", "1/s", Better::MoreIsFaster)
+    }
+
+    fn runs(factors: [f64; 3], noise: f64) -> Vec<Measured> {
+        (0..8)
+            .flat_map(|group| (0..3).map(move |arm| (group, arm)))
+            .map(|(group, arm)| {
+                let at = (group * 5 + arm * 3) % 8;
+                Measured {
+                    group,
+                    position: (arm + group) % 3,
+                    arm,
+                    value: 1000.0 * factors[arm] * (NOISE[at] * noise).exp(),
+                }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn clear_effects_have_a_direction() {
+        let rules = Rules::default();
+        let faster = judge(&rate(), &runs([1.0, 1.0, 1.2], 1.0), &rules);
+        assert_eq!(faster.word, Word::Better, "{faster:?}");
+        let latency = Metric::new("p99", "ms", Better::LessIsFaster);
+        let slower = judge(&latency, &runs([1.0, 1.0, 1.2], 1.0), &rules);
+        assert_eq!(slower.word, Word::Worse);
+        assert!(slower.effect.unwrap().high < 0.0);
+    }
+
+    #[test]
+    fn quiet_equals_are_the_same() {
+        let verdict = judge(&rate(), &runs([1.0; 3], 1.0), &Rules::default());
+        assert_eq!(verdict.word, Word::Same, "{verdict:?}");
+    }
+
+    #[test]
+    fn noisy_equals_are_inconclusive_and_say_how_many_more() {
+        let verdict = judge(&rate(), &runs([1.0; 3], 8.0), &Rules::default());
+        let Word::Inconclusive {
+            further: Some(pairs),
+        } = verdict.word
+        else {
+            panic!("{verdict:?}");
+        };
+        assert!(pairs > 8);
+    }
+
+    #[test]
+    fn a_copy_that_differs_ends_the_matter() {
+        let verdict = judge(&rate(), &runs([1.0, 0.8, 1.2], 1.0), &Rules::default());
+        assert!(
+            matches!(
+                verdict.word,
+                Word::Refused(Refusal::MachineCannotTell { percent }) if percent < -15.0
+            ),
+            "{verdict:?}"
+        );
+    }
+
+    #[test]
+    fn an_effect_inside_the_known_noise_is_none() {
+        let rules = Rules {
+            noise_floor: Some(0.2),
+            ..Rules::default()
+        };
+        let verdict = judge(&rate(), &runs([1.0, 1.0, 1.06], 1.0), &rules);
+        assert!(matches!(verdict.word, Word::Inconclusive { .. }));
+        assert!(verdict.band > 0.1);
+    }
+
+    #[test]
+    fn an_effect_below_the_minimum_is_none() {
+        let verdict = judge(&rate(), &runs([1.0, 1.0, 1.012], 0.3), &Rules::default());
+        assert_eq!(verdict.word, Word::Same, "{verdict:?}");
+    }
+
+    #[test]
+    fn counts_need_no_luck() {
+        let flushes = Metric::new("flushes per operation", "", Better::LessIsThriftier);
+        let mut runs = runs([2.0, 2.0, 1.0], 0.0);
+        runs.truncate(9);
+        let verdict = judge(&flushes, &runs, &Rules::default());
+        assert_eq!(verdict.word, Word::Better, "{verdict:?}");
+    }
+
+    #[test]
+    fn zero_on_both_sides_is_equal_and_on_one_is_no_ratio() {
+        let rules = Rules::default();
+        assert_eq!(
+            judge(&rate(), &runs([0.0; 3], 1.0), &rules).word,
+            Word::Same
+        );
+        let one = judge(&rate(), &runs([1.0, 1.0, 0.0], 1.0), &rules);
+        assert_eq!(one.word, Word::Refused(Refusal::NotMeasured));
+        assert_eq!(
+            judge(&rate(), &[], &rules).word,
+            Word::Refused(Refusal::NotMeasured)
+        );
+    }
+
+    #[test]
+    fn a_missing_run_takes_its_triple_with_it() {
+        let mut runs = runs([1.0, 1.0, 1.2], 1.0);
+        runs.remove(4);
+        let verdict = judge(&rate(), &runs, &Rules::default());
+        assert_eq!(verdict.effect.unwrap().pairs, 7);
+    }
+
+    #[test]
+    fn the_order_is_named_and_taken_off() {
+        let mut runs = runs([1.0; 3], 0.5);
+        for run in &mut runs {
+            if run.position > 0 {
+                run.value *= 0.7;
+            }
+        }
+        let verdict = judge(&rate(), &runs, &Rules::default());
+        assert_eq!(verdict.word, Word::Same, "{verdict:?}");
+        let order = verdict.order.unwrap();
+        assert_eq!(order.extremes().0, 0);
+        assert!((percent(-order.span()) + 30.0).abs() < 1.5, "{order:?}");
+    }
+}

@@ -1,0 +1,328 @@
+//! Whether what was acknowledged is there.
+//!
+//! ```text
+//!   client: put(key, stamp) ── begun ── ended ──►  Acknowledged, one for each client
+//!   after:  reopen or kill and restart, read keys  ──►  Ledger: may this be there?
+//! ```
+//!
+//! A key may hold the value of a write that no later write is known to have
+//! replaced: "later" means begun after the other had ended. A write that failed
+//! may have happened or not, at any time since.
+//!
+//! Clients remember all writes of the keys that they watch. When that becomes
+//! too much, they watch half of the keys, then a quarter.
+
+use std::collections::BTreeMap;
+
+use crate::record::Verification;
+use crate::workload::{Stamp, Values, mixed};
+
+/// Writes that all clients together remember: 32 bytes each. They live beside an
+/// embedded target, in the memory that it is charged with; and of a target that
+/// forgets one write in ten thousand, this many still miss a dozen.
+const WRITES_MAX: usize = 1 << 18;
+const EXAMPLES_KEPT: usize = 5;
+
+/// One write of a watched key. Times are nanoseconds; one that failed never ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Write {
+    key: u64,
+    stamp: Stamp,
+    begun: u64,
+    ended: u64,
+}
+
+/// What one client was told.
+#[derive(Clone, Debug)]
+pub struct Acknowledged {
+    writes: Vec<Write>,
+    writes_max: usize,
+    /// One key of `1 << halvings` is watched.
+    halvings: u32,
+}
+
+impl Acknowledged {
+    /// For one of so many clients.
+    pub fn new(clients: u32) -> Acknowledged {
+        Acknowledged {
+            writes: Vec::new(),
+            writes_max: (WRITES_MAX / clients as usize).max(1024),
+            halvings: 0,
+        }
+    }
+
+    /// Remembers a write, if its key is watched.
+    pub fn note(&mut self, key: u64, stamp: Stamp, begun: u64, ended: u64) {
+        if !is_watched(key, self.halvings) {
+            return;
+        }
+        self.writes.push(Write {
+            key,
+            stamp,
+            begun,
+            ended,
+        });
+        if self.writes.len() >= self.writes_max {
+            self.halvings += 1;
+            let halvings = self.halvings;
+            self.writes.retain(|write| is_watched(write.key, halvings));
+        }
+    }
+
+    /// Moves all times by so much, to compare them with those of another plan.
+    pub fn shift(&mut self, nanoseconds: u64) {
+        for write in &mut self.writes {
+            write.begun += nanoseconds;
+            write.ended = write.ended.saturating_add(nanoseconds);
+        }
+    }
+}
+
+/// Every halving watches a part of what was watched before it.
+fn is_watched(key: u64, halvings: u32) -> bool {
+    mixed(key) & ((1 << halvings) - 1) == 0
+}
+
+/// What all clients were told, by key.
+#[derive(Debug)]
+pub struct Ledger {
+    writes: BTreeMap<u64, Vec<Write>>,
+    preloaded: u64,
+    halvings: u32,
+    verification: Verification,
+}
+
+impl Ledger {
+    /// Of all clients; the first `preloaded` keys were written before.
+    pub fn new(clients: Vec<Acknowledged>, preloaded: u64) -> Ledger {
+        let halvings = clients.iter().map(|client| client.halvings).max();
+        let halvings = halvings.unwrap_or(0);
+        let mut writes: BTreeMap<u64, Vec<Write>> = BTreeMap::new();
+        for client in clients {
+            for write in client.writes {
+                if is_watched(write.key, halvings) {
+                    writes.entry(write.key).or_default().push(write);
+                }
+            }
+        }
+        Ledger {
+            writes,
+            preloaded,
+            halvings,
+            verification: Verification::default(),
+        }
+    }
+
+    /// Up to so many keys that must be there or may have changed: written ones
+    /// first, spread evenly, then preloaded ones.
+    pub fn keys(&self, count_max: usize) -> Vec<u64> {
+        let written = self.writes.len();
+        let step = written.div_ceil(count_max.max(1)).max(1);
+        let mut keys: Vec<u64> = self.writes.keys().copied().step_by(step).collect();
+        let room = count_max.saturating_sub(keys.len()) as u64;
+        if room > 0 && self.preloaded > 0 {
+            let step = self.preloaded.div_ceil(room).max(1);
+            let others = (0..self.preloaded)
+                .step_by(step as usize)
+                .filter(|key| is_watched(*key, self.halvings) && !self.writes.contains_key(key));
+            keys.extend(others);
+        }
+        keys
+    }
+
+    /// Notes what was found under a key.
+    pub fn check(&mut self, values: &Values, key: u64, found: Option<&Vec<u8>>) {
+        self.verification.keys_checked += 1;
+        let acceptable = self.acceptable(key);
+        let Some(found) = found else {
+            let must_be_there = !acceptable.is_empty() && !acceptable.contains(&None);
+            if must_be_there {
+                self.verification.keys_missing += 1;
+                self.example(format!("key {key} is not there"));
+            }
+            return;
+        };
+        if !values.tell_writes_apart() {
+            return;
+        }
+        let stamp = values.stamp(key, found);
+        if stamp.is_none() || !acceptable.contains(&stamp) {
+            self.verification.keys_wrong += 1;
+            self.example(match stamp {
+                Some(stamp) => format!("key {key} holds an older write, {stamp:?}"),
+                None => format!("key {key} holds {} bytes that nobody wrote", found.len()),
+            });
+        }
+    }
+
+    /// The writes that a key may show; `None` stands for no value at all.
+    fn acceptable(&self, key: u64) -> Vec<Option<Stamp>> {
+        let none = Vec::new();
+        let writes = self.writes.get(&key).unwrap_or(&none);
+        // What was there before all of them.
+        let before = (key < self.preloaded).then_some(Stamp::PRELOAD);
+        let first_end = writes.iter().map(|write| write.ended).min();
+        let mut acceptable = Vec::new();
+        if first_end.is_none_or(|ended| ended == u64::MAX) {
+            acceptable.push(before);
+        }
+        // Replaced for certain: somebody began after it had ended, and ended.
+        let last_begin = writes
+            .iter()
+            .filter(|write| write.ended != u64::MAX)
+            .map(|write| write.begun)
+            .max();
+        let stays = |write: &&Write| last_begin.is_none_or(|begun| write.ended >= begun);
+        acceptable.extend(writes.iter().filter(stays).map(|write| Some(write.stamp)));
+        acceptable
+    }
+
+    fn example(&mut self, what: String) {
+        if self.verification.examples.len() < EXAMPLES_KEPT {
+            self.verification.examples.push(what);
+        }
+    }
+
+    /// What came out; `after` says what was done before looking.
+    pub fn verification(self, after: &str) -> Verification {
+        Verification {
+            after: after.to_owned(),
+            ..self.verification
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::ValueSpec;
+
+    fn values() -> Values {
+        Values::new(&ValueSpec::default(), 1)
+    }
+
+    fn value(values: &Values, key: u64, stamp: Stamp) -> Vec<u8> {
+        let mut value = Vec::new();
+        values.write(key, stamp, &mut value);
+        value
+    }
+
+    fn ledger(writes: &[(u64, u64, u64)], preloaded: u64) -> Ledger {
+        let mut client = Acknowledged::new(1);
+        for (number, (key, begun, ended)) in writes.iter().enumerate() {
+            client.note(*key, Stamp::of(0, number as u64), *begun, *ended);
+        }
+        Ledger::new(vec![client], preloaded)
+    }
+
+    fn verdict(mut ledger: Ledger, key: u64, found: Option<Stamp>) -> (u64, u64) {
+        let values = values();
+        let found = found.map(|stamp| value(&values, key, stamp));
+        ledger.check(&values, key, found.as_ref());
+        let verification = ledger.verification("a test");
+        (verification.keys_missing, verification.keys_wrong)
+    }
+
+    const GOOD: (u64, u64) = (0, 0);
+    const MISSING: (u64, u64) = (1, 0);
+    const WRONG: (u64, u64) = (0, 1);
+
+    #[test]
+    fn the_last_acknowledged_write_must_be_there() {
+        let writes = [(7, 0, 1), (7, 2, 3)];
+        assert_eq!(verdict(ledger(&writes, 0), 7, Some(Stamp::of(0, 1))), GOOD);
+        assert_eq!(verdict(ledger(&writes, 0), 7, Some(Stamp::of(0, 0))), WRONG);
+        assert_eq!(verdict(ledger(&writes, 0), 7, None), MISSING);
+    }
+
+    #[test]
+    fn of_two_writes_at_once_either_may_have_won() {
+        let writes = [(7, 0, 5), (7, 2, 3)];
+        for write in 0..2 {
+            assert_eq!(
+                verdict(ledger(&writes, 0), 7, Some(Stamp::of(0, write))),
+                GOOD
+            );
+        }
+    }
+
+    #[test]
+    fn a_failed_write_may_have_happened_or_not() {
+        let writes = [(7, 0, 1), (7, 2, u64::MAX)];
+        for write in 0..2 {
+            assert_eq!(
+                verdict(ledger(&writes, 0), 7, Some(Stamp::of(0, write))),
+                GOOD
+            );
+        }
+        let failed_only = [(7, 2, u64::MAX)];
+        assert_eq!(verdict(ledger(&failed_only, 0), 7, None), GOOD);
+        assert_eq!(
+            verdict(ledger(&failed_only, 10), 7, Some(Stamp::PRELOAD)),
+            GOOD
+        );
+        assert_eq!(verdict(ledger(&failed_only, 10), 7, None), MISSING);
+    }
+
+    #[test]
+    fn a_preloaded_key_stays_until_it_is_written() {
+        assert_eq!(verdict(ledger(&[], 10), 7, Some(Stamp::PRELOAD)), GOOD);
+        assert_eq!(verdict(ledger(&[], 10), 7, None), MISSING);
+        let written = [(7, 0, 1)];
+        assert_eq!(
+            verdict(ledger(&written, 10), 7, Some(Stamp::PRELOAD)),
+            WRONG
+        );
+    }
+
+    #[test]
+    fn bytes_that_nobody_wrote_are_wrong() {
+        let mut ledger = ledger(&[], 10);
+        ledger.check(&values(), 7, Some(&vec![1; 256]));
+        let verification = ledger.verification("a test");
+        assert_eq!(verification.keys_wrong, 1);
+        assert!(
+            verification.examples[0].contains("key 7"),
+            "{verification:?}"
+        );
+    }
+
+    #[test]
+    fn one_forgotten_write_among_many_is_found() {
+        let writes: Vec<(u64, u64, u64)> = (0..10_000).map(|key| (key, key, key + 1)).collect();
+        let mut ledger = ledger(&writes, 0);
+        let values = values();
+        for key in ledger.keys(100_000) {
+            let found = (key != 4321).then(|| value(&values, key, Stamp::of(0, key)));
+            ledger.check(&values, key, found.as_ref());
+        }
+        let verification = ledger.verification("a test");
+        assert_eq!(
+            (verification.keys_checked, verification.keys_missing),
+            (10_000, 1)
+        );
+    }
+
+    #[test]
+    fn too_many_writes_halve_the_watched_keys_and_keep_them_whole() {
+        let mut client = Acknowledged::new(u32::MAX);
+        for write in 0..5000 {
+            client.note(write % 100, Stamp::of(0, write), write, write + 1);
+        }
+        assert!(client.halvings > 0 && client.writes.len() < 1024);
+        let ledger = Ledger::new(vec![client], 0);
+        let keys = ledger.keys(1000);
+        assert!(!keys.is_empty() && keys.len() < 100);
+        for key in keys {
+            assert_eq!(ledger.writes[&key].len(), 50, "all writes of a watched key");
+        }
+    }
+
+    #[test]
+    fn a_sample_is_spread_over_all_keys() {
+        let writes: Vec<(u64, u64, u64)> = (0..1000).map(|key| (key, 0, 1)).collect();
+        let keys = ledger(&writes, 0).keys(10);
+        assert_eq!(keys.len(), 10);
+        assert!(keys.contains(&0) && keys.last() >= Some(&900));
+    }
+}

@@ -1,0 +1,130 @@
+//! The accounts around the measured part.
+
+use crate::accounting::{BlockCounters, MachineCounters, ProcessCounters};
+use crate::load::{Edges, Phase};
+use crate::record::{BlockDevice, DeviceWork, Disturbance, ProcessCosts};
+use crate::targets::Group;
+
+use super::{Line, Stage, say};
+
+/// All counters at one moment.
+struct Snapshot {
+    machine: MachineCounters,
+    client: Option<ProcessCounters>,
+    servers: Vec<Option<ProcessCounters>>,
+    block: Option<BlockCounters>,
+}
+
+/// Takes the counters when the measured part begins and ends.
+pub struct Accounts<'a> {
+    device: Option<&'a BlockDevice>,
+    servers: Vec<u32>,
+    group: Option<&'a mut Group>,
+    before: Option<Snapshot>,
+    after: Option<Snapshot>,
+    settled: Option<BlockCounters>,
+}
+
+impl<'a> Accounts<'a> {
+    /// Of this process, of `group`, and of the device.
+    pub fn new(device: Option<&'a BlockDevice>, group: Option<&'a mut Group>) -> Accounts<'a> {
+        Accounts {
+            device,
+            servers: group.as_ref().map(|group| group.pids()).unwrap_or_default(),
+            group,
+            before: None,
+            after: None,
+            settled: None,
+        }
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let own = std::process::id();
+        let mut measured = self.servers.clone();
+        measured.push(own);
+        let servers = self.servers.iter();
+        Snapshot {
+            block: self.block(),
+            client: ProcessCounters::of(own).ok(),
+            servers: servers.map(|pid| ProcessCounters::of(*pid).ok()).collect(),
+            machine: MachineCounters::now(&measured),
+        }
+    }
+
+    fn block(&self) -> Option<BlockCounters> {
+        BlockCounters::of(&self.device?.name).ok()
+    }
+
+    /// Counts what was still owed to the device. For after the measured part.
+    pub fn settle(&mut self) {
+        rustix::fs::sync();
+        self.settled = self.block();
+    }
+
+    /// What this process cost.
+    pub fn client(&self) -> ProcessCosts {
+        let (Some(before), Some(after)) = (&self.before, &self.after) else {
+            return ProcessCosts::default();
+        };
+        match (&before.client, &after.client) {
+            (Some(before), Some(after)) => after.since(before),
+            _ => ProcessCosts::default(),
+        }
+    }
+
+    /// What the servers cost together; none without servers.
+    pub fn server(&self) -> Option<ProcessCosts> {
+        let (before, after) = (self.before.as_ref()?, self.after.as_ref()?);
+        if self.servers.is_empty() {
+            return None;
+        }
+        let mut sum = ProcessCosts::default();
+        for (before, after) in before.servers.iter().zip(&after.servers) {
+            sum.add(&after.as_ref()?.since(before.as_ref()?));
+        }
+        Some(sum)
+    }
+
+    /// What the device did: in the measured part, and with what it owed then.
+    pub fn device(&self) -> (Option<DeviceWork>, Option<DeviceWork>) {
+        let before = self.before.as_ref().and_then(|before| before.block);
+        let work = |after: Option<BlockCounters>| Some(after?.since(&before?, self.device?));
+        let after = self.after.as_ref().and_then(|after| after.block);
+        (work(after), work(self.settled))
+    }
+
+    /// What else happened.
+    pub fn disturbance(&self) -> Disturbance {
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => after.machine.since(&before.machine),
+            _ => Disturbance::default(),
+        }
+    }
+}
+
+impl Edges for Accounts<'_> {
+    fn begins(&mut self) {
+        self.before = Some(self.snapshot());
+    }
+
+    fn ended(&mut self) {
+        self.after = Some(self.snapshot());
+    }
+
+    fn progress(&mut self, phase: Phase, share: f64, rate: f64) -> Result<(), String> {
+        let stage = match phase {
+            Phase::WarmUp => Stage::Warmup,
+            Phase::Measure => Stage::Measure,
+        };
+        tell(stage, share, rate)?;
+        match self.group.as_mut().and_then(|group| group.obituary()) {
+            Some(words) => Err(words),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Says where the worker is; an error when nobody listens any more.
+pub fn tell(stage: Stage, share: f64, rate: f64) -> Result<(), String> {
+    say(&Line::Progress { stage, share, rate }).map_err(|error| format!("the lab is gone: {error}"))
+}

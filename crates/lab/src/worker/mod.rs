@@ -1,0 +1,61 @@
+//! One run, in a process of its own.
+//!
+//! ```text
+//!   lab ── Job, one line of JSON ──► worker's stdin
+//!       ◄── Line, one of JSON each ── worker's stdout: Progress ... Done
+//! ```
+//!
+//! A fresh process for each run: processor time, memory and layout of addresses
+//! are the run's own. Whatever the worker starts dies with it.
+
+mod child;
+mod job;
+mod measure;
+mod run;
+
+#[cfg(test)]
+pub(crate) use child::worker_script;
+pub use child::{Ended, Watcher, call};
+pub use job::{Job, Line, Stage, unix_ms};
+
+use std::io::{BufRead, Write as _};
+use std::process::ExitCode;
+
+use crate::targets::Offer;
+
+/// The worker's own `main`: one job from standard input.
+pub fn main(offers: &[Offer]) -> ExitCode {
+    let mut line = String::new();
+    if let Err(error) = std::io::stdin().lock().read_line(&mut line) {
+        eprintln!("worker: cannot read the job: {error}");
+        return ExitCode::FAILURE;
+    }
+    let job: Job = match serde_json::from_str(&line) {
+        Ok(job) => job,
+        Err(error) => {
+            eprintln!(
+                "worker: this is no job ({error}). The verb `worker` is for the lab itself; \
+                 call `inkstone-lab run`"
+            );
+            return ExitCode::FAILURE;
+        }
+    };
+    let run = run::run(&job, offers);
+    match say(&Line::Done(Box::new(run))) {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever started this is gone.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn say(line: &Line) -> std::io::Result<()> {
+    let text = serde_json::to_string(line).map_err(std::io::Error::other)?;
+    if cfg!(test) {
+        // The harness keeps what the macro prints.
+        println!("{text}");
+        return Ok(());
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}

@@ -1,0 +1,399 @@
+//! One run from an empty directory to a judged result.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::job::{Job, Stage};
+use super::measure::{Accounts, tell};
+use crate::accounting::{dirty_bytes, footprint_bytes, wait_until_quiet};
+use crate::load::{
+    Arrivals, Plan, Remote, STEADY_CHANGE_MAX, preload_embedded, preload_remote,
+    read_back_embedded, read_back_remote, run_embedded,
+};
+use crate::record::{Kind, LoadResult, Outcome, Run, Steadiness, Taint, TaintKind, Verification};
+use crate::targets::{Embedded, Failure, Group, Offer, OpenOptions, Place, Program};
+use crate::verdict::durability;
+use crate::verify::{Acknowledged, Ledger};
+use crate::workload::{Arrival, DurabilityLevel, Warmup, Workload};
+
+mod search;
+#[cfg(test)]
+mod tests;
+
+/// Of an open loop: more than this share of the measured part behind its
+/// schedule at the end, and it never follows.
+const LAG_SHARE_MAX: f64 = 0.1;
+const LAG_SECONDS_MIN: f64 = 0.25;
+/// Of a measured part: with more failures it is none.
+const FAILED_SHARE_MAX: f64 = 0.001;
+
+/// Does the job. Whatever happens becomes the run's outcome.
+pub fn run(job: &Job, offers: &[Offer]) -> Run {
+    let mut run = Run::of(job);
+    if let Err(Failure(because)) = attempt(job, offers, &mut run) {
+        run.outcome = Outcome::Failed {
+            because: with_remedy(because, job),
+        };
+    }
+    run
+}
+
+fn with_remedy(because: String, job: &Job) -> String {
+    let is_full = [
+        "No space left",
+        "ENOSPC",
+        "os error 28",
+        "no space",
+        "in reserve",
+    ];
+    match is_full.iter().any(|words| because.contains(words)) {
+        true => format!(
+            "{because}. The disk of {} is full: make room, use --directory or a smaller load",
+            job.directory.display()
+        ),
+        false => because,
+    }
+}
+
+/// A target that is open, of either sort.
+enum Opened {
+    Embedded(Offer, Box<dyn Embedded>),
+    Servers(Group, Remote),
+    Foreign(Remote),
+}
+
+fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
+    tell(Stage::Open, 0.0, 0.0).map_err(Failure)?;
+    rustix::fs::sync();
+    let dirty_bytes_before = dirty_bytes();
+    let (waited_seconds, quiet) = wait_until_quiet(job.quiet_seconds_max);
+    let mut opened = open(job, offers, run)?;
+    let plan = Plan::new(&job.workload, job.seed, None);
+    if job.workload.load.preload {
+        let mut told = |share| tell(Stage::Load, share, 0.0);
+        match &opened {
+            Opened::Embedded(_, target) => preload_embedded(&plan, target.as_ref(), &mut told)?,
+            Opened::Servers(_, remote) | Opened::Foreign(remote) => {
+                preload_remote(&plan, remote, &mut told)?;
+            }
+        }
+        settle(job);
+    }
+    let acknowledged = measure(job, &mut opened, run)?;
+    check_failures(&run.load)?;
+    run.disturbance.dirty_bytes_before = dirty_bytes_before;
+    run.disturbance.waited_seconds = waited_seconds;
+    run.disturbance.was_not_quiet = !quiet;
+    run.taints = taints(run, job);
+    run.durability = durability(run, job.device.as_ref());
+    run.outcome = Outcome::Measured;
+    verify(job, opened, acknowledged, &plan, run)
+}
+
+/// A target that refuses a part of the work does less of it.
+fn check_failures(load: &LoadResult) -> Result<(), Failure> {
+    let (failed, all) = (load.failed(), load.failed() + load.operations());
+    match failed as f64 > FAILED_SHARE_MAX * all as f64 {
+        true => Err(Failure(format!(
+            "{failed} of {all} operations failed; first: {}",
+            load.errors.join("; ")
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// What a preload leaves behind (segments made ahead, compactions, dirty
+/// pages) is no part of what an operation costs.
+fn settle(job: &Job) {
+    rustix::fs::sync();
+    wait_until_quiet(job.quiet_seconds_max.max(1.0));
+}
+
+fn open(job: &Job, offers: &[Offer], run: &mut Run) -> Result<Opened, Failure> {
+    match &job.target.place {
+        Place::Embedded { target, .. } => {
+            let offer = *find(offers, target)?;
+            check_offer(&offer, &job.workload)?;
+            run.target.version = offer.version.to_owned();
+            let target = (offer.open)(&job.directory, &open_options(&job.workload))?;
+            Ok(Opened::Embedded(offer, target))
+        }
+        Place::Server {
+            binary,
+            members,
+            flags,
+            ask_leader,
+        } => {
+            let program = Program {
+                binary: binary.clone(),
+                flags: flags.clone(),
+            };
+            run.target.version = program.version()?;
+            run.target.members = *members;
+            let group = Group::start(program, &job.directory, *members)?;
+            run.target.command = group.command_line();
+            let mut urls = group.urls();
+            if *ask_leader {
+                urls.truncate(1);
+            }
+            let remote = remote(job, urls);
+            Ok(Opened::Servers(group, remote))
+        }
+        Place::Endpoints(urls) => {
+            run.target.members = urls.len() as u32;
+            let remote = remote(job, urls.clone());
+            run.target.version = remote.version()?;
+            Ok(Opened::Foreign(remote))
+        }
+    }
+}
+
+fn remote(job: &Job, urls: Vec<String>) -> Remote {
+    Remote {
+        urls,
+        connections: job.workload.clients.connections,
+        threads: job.threads,
+    }
+}
+
+fn find<'a>(offers: &'a [Offer], name: &str) -> Result<&'a Offer, Failure> {
+    offers
+        .iter()
+        .find(|offer| offer.name == name)
+        .ok_or_else(|| {
+            let names: Vec<&str> = offers.iter().map(|offer| offer.name).collect();
+            Failure(format!(
+                "this worker has no target `{name}`; it has {}",
+                names.join(", ")
+            ))
+        })
+}
+
+fn check_offer(offer: &Offer, workload: &Workload) -> Result<(), Failure> {
+    let level = workload.durability.level;
+    if !offer.promises.contains(&level) && level != DurabilityLevel::None {
+        return Err(Failure(format!(
+            "target {} cannot promise durability.level = {level:?}: it offers {:?}",
+            offer.name, offer.promises
+        )));
+    }
+    match workload.mix.range.share > 0.0 && !offer.has_ranges {
+        true => Err(Failure(format!(
+            "target {} keeps no order of keys: mix.range.share must be 0",
+            offer.name
+        ))),
+        false => Ok(()),
+    }
+}
+
+fn open_options(workload: &Workload) -> OpenOptions {
+    let load = &workload.load;
+    let key_bytes = load.key.size.max(load.key.kind.bytes_min(load.keys)) as u64;
+    OpenOptions {
+        durability: workload.durability.level,
+        keys: load.keys,
+        entry_bytes_max: key_bytes + load.value.length.max(),
+    }
+}
+
+/// Runs the load and notes everything about the measured part.
+fn measure(job: &Job, opened: &mut Opened, run: &mut Run) -> Result<Vec<Acknowledged>, Failure> {
+    let (load, acknowledged, steadiness) = match &job.workload.arrival {
+        Arrival::Search { objective, process } => {
+            search::search(job, opened, run, *objective, *process)?
+        }
+        Arrival::Closed => once(job, opened, run, None, Round::only())?,
+        Arrival::Open { rate, process } => {
+            let arrivals = arrivals(&job.workload, *process, *rate, job.seed)?;
+            once(job, opened, run, Some((arrivals, *rate)), Round::only())?
+        }
+    };
+    run.user_bytes_written = load.kinds.get(&Kind::Put).map_or(0, |put| put.user_bytes);
+    run.steadiness = steadiness;
+    run.load = load;
+    if !matches!(job.target.place, Place::Endpoints(_)) {
+        run.footprint_bytes = Some(footprint_bytes(&job.directory));
+    }
+    Ok(acknowledged)
+}
+
+fn arrivals(
+    workload: &Workload,
+    process: crate::workload::Process,
+    rate: f64,
+    seed: u64,
+) -> Result<Arrivals, Failure> {
+    let time = &workload.time;
+    let seconds = time.warmup.max().as_seconds()
+        + time.measure.as_seconds()
+        + 2.0 * time.interval.as_seconds();
+    Arrivals::new(process, rate, seconds, seed).map_err(Failure)
+}
+
+type Measured = (LoadResult, Vec<Acknowledged>, Steadiness);
+
+/// One of several loads on the same open target.
+#[derive(Clone, Copy)]
+struct Round {
+    number: u32,
+    /// What the times of acknowledged writes count from, in all rounds.
+    since: Instant,
+}
+
+impl Round {
+    fn only() -> Round {
+        Round {
+            number: 0,
+            since: Instant::now(),
+        }
+    }
+}
+
+/// One warm-up and one measured part, and their accounts into `run`.
+fn once(
+    job: &Job,
+    opened: &mut Opened,
+    run: &mut Run,
+    open_loop: Option<(Arrivals, f64)>,
+    round: Round,
+) -> Result<Measured, Failure> {
+    let (arrivals, rate) = open_loop.unzip();
+    let plan = Plan::new(&job.workload, job.seed, arrivals).in_round(round.number);
+    let plan = Arc::new(plan);
+    let device = job.device.as_ref();
+    let (mut measured, mut accounts) = match opened {
+        Opened::Embedded(_, target) => {
+            let mut accounts = Accounts::new(device, None);
+            (
+                run_embedded(&plan, target.as_ref(), &mut accounts)?,
+                accounts,
+            )
+        }
+        Opened::Servers(group, remote) => {
+            let mut accounts = Accounts::new(device, Some(group));
+            (remote.run(&plan, &mut accounts)?, accounts)
+        }
+        Opened::Foreign(remote) => {
+            let mut accounts = Accounts::new(None, None);
+            (remote.run(&plan, &mut accounts)?, accounts)
+        }
+    };
+    for client in &mut measured.1 {
+        client.shift(plan.origin().duration_since(round.since).as_nanos() as u64);
+    }
+    accounts.settle();
+    run.client = accounts.client();
+    run.server = accounts.server();
+    (run.device, run.device_settled) = accounts.device();
+    run.disturbance = accounts.disturbance();
+    measured.0.rate_offered = rate;
+    measured.0.saturated = rate.is_some_and(|rate| is_saturated(&plan, &measured.0, rate));
+    Ok(measured)
+}
+
+/// What was due in the measured part and not answered is more than a lag that
+/// could pass.
+fn is_saturated(plan: &Plan, load: &LoadResult, rate: f64) -> bool {
+    let arrivals = plan.arrivals.as_ref().expect("an open loop has a rate");
+    let (from, until) = plan.measured();
+    let due = arrivals.due_before(until) - arrivals.due_before(from);
+    let answered = load.operations() + load.failed();
+    let lag_max = (load.seconds * LAG_SHARE_MAX).max(LAG_SECONDS_MIN) * rate;
+    due.saturating_sub(answered) as f64 > lag_max.max(1.0)
+        || load.backlog_max as f64 > lag_max * 2.0
+}
+
+fn taints(run: &Run, job: &Job) -> Vec<Taint> {
+    let mut taints = run.disturbance.taints();
+    if run.disturbance.was_not_quiet {
+        taints.push(Taint {
+            kind: TaintKind::NotQuiet,
+            value: run.disturbance.waited_seconds,
+            limit: job.quiet_seconds_max,
+        });
+    }
+    let was_to_settle = matches!(job.workload.time.warmup, Warmup::UntilSteady(_));
+    if was_to_settle && !run.steadiness.steady {
+        taints.push(Taint {
+            kind: TaintKind::NotSteady,
+            value: run.steadiness.last_change.abs(),
+            limit: STEADY_CHANGE_MAX,
+        });
+    }
+    taints
+}
+
+/// Opens it again, or kills and restarts it, and reads back.
+fn verify(
+    job: &Job,
+    opened: Opened,
+    acknowledged: Vec<Acknowledged>,
+    plan: &Plan,
+    run: &mut Run,
+) -> Result<(), Failure> {
+    let skipped = skip_reason(job, &opened);
+    if let Some(because) = skipped {
+        run.verification.skipped_because = Some(because);
+        return match opened {
+            Opened::Embedded(_, target) => target.close(),
+            Opened::Servers(..) | Opened::Foreign(_) => Ok(()),
+        };
+    }
+    tell(Stage::Verify, 0.0, 0.0).map_err(Failure)?;
+    let preloaded = if job.workload.load.preload {
+        job.workload.load.keys
+    } else {
+        0
+    };
+    let mut ledger = Ledger::new(acknowledged, preloaded);
+    let keys = ledger.keys(job.verify_keys_max as usize);
+    let after = match opened {
+        Opened::Embedded(offer, target) => {
+            target.close()?;
+            let target = (offer.open)(&job.directory, &open_options(&job.workload))
+                .map_err(|Failure(error)| Failure(format!("cannot be opened again: {error}")))?;
+            read_back_embedded(plan, target.as_ref(), &mut ledger, &keys)?;
+            target.close()?;
+            "closed and opened"
+        }
+        Opened::Servers(mut group, _) => {
+            group.kill_and_restart()?;
+            let remote = remote(job, group.urls());
+            read_back_remote(plan, &remote, &mut ledger, &keys)?;
+            "killed and restarted"
+        }
+        Opened::Foreign(remote) => {
+            read_back_remote(plan, &remote, &mut ledger, &keys)?;
+            "nothing: the servers are not the lab's"
+        }
+    };
+    run.verification = ledger.verification(after);
+    if !run.verification.is_good() {
+        let Verification {
+            keys_checked,
+            keys_missing,
+            keys_wrong,
+            examples,
+            ..
+        } = &run.verification;
+        run.outcome = Outcome::Lost {
+            because: format!(
+                "of {keys_checked} keys {keys_missing} are missing and {keys_wrong} wrong: {}",
+                examples.join("; ")
+            ),
+        };
+    }
+    Ok(())
+}
+
+fn skip_reason(job: &Job, opened: &Opened) -> Option<String> {
+    if job.verify_keys_max == 0 {
+        return Some("it was not wanted".into());
+    }
+    match opened {
+        Opened::Embedded(offer, _) if !offer.keeps_data => {
+            Some(format!("target {} keeps no data", offer.name))
+        }
+        _ => None,
+    }
+}

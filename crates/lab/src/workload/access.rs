@@ -1,0 +1,133 @@
+//! How keys are drawn: `uniform`, `zipf:0.99`, `latest`, `sequential`,
+//! `hot:0.01/0.9`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// How a key is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Distribution {
+    /// Each equally often.
+    #[default]
+    Uniform,
+    /// Few very often, with this exponent; which ones has nothing to do with
+    /// the order of the keys.
+    Zipf(f64),
+    /// Those written last, more often the later.
+    Latest,
+    /// One after the other, each client in its own part.
+    Sequential,
+    /// This share of the keys gets that share of the operations.
+    Hot {
+        /// Of the keys.
+        keys: f64,
+        /// Of the operations.
+        operations: f64,
+    },
+}
+
+impl FromStr for Distribution {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Distribution, String> {
+        let mistake = || {
+            format!(
+                "`{text}` is no distribution: write `uniform`, `zipf:0.99`, `latest`, \
+                 `sequential` or `hot:0.01/0.9`"
+            )
+        };
+        let share = |text: &str| {
+            text.parse()
+                .ok()
+                .filter(|share| (0.0..=1.0).contains(share))
+        };
+        match text.split_once(':') {
+            None => match text {
+                "uniform" => Ok(Distribution::Uniform),
+                "latest" => Ok(Distribution::Latest),
+                "sequential" | "seq" => Ok(Distribution::Sequential),
+                _ => Err(mistake()),
+            },
+            Some(("zipf", exponent)) => match exponent.parse() {
+                Ok(exponent) if (0.0..=10.0).contains(&exponent) => {
+                    Ok(Distribution::Zipf(exponent))
+                }
+                _ => Err(mistake()),
+            },
+            Some(("hot", shares)) => {
+                let (keys, operations) = shares.split_once('/').ok_or_else(mistake)?;
+                let (keys, operations) = (share(keys), share(operations));
+                match (keys, operations) {
+                    (Some(keys), Some(operations)) if keys > 0.0 => {
+                        Ok(Distribution::Hot { keys, operations })
+                    }
+                    _ => Err(mistake()),
+                }
+            }
+            Some(_) => Err(mistake()),
+        }
+    }
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Distribution::Uniform => formatter.write_str("uniform"),
+            Distribution::Zipf(exponent) => write!(formatter, "zipf:{exponent}"),
+            Distribution::Latest => formatter.write_str("latest"),
+            Distribution::Sequential => formatter.write_str("sequential"),
+            Distribution::Hot { keys, operations } => write!(formatter, "hot:{keys}/{operations}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Distribution {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Distribution, String> {
+        text.parse()
+    }
+}
+
+impl From<Distribution> for String {
+    fn from(distribution: Distribution) -> String {
+        distribution.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for text in [
+            "uniform",
+            "zipf:0.99",
+            "latest",
+            "sequential",
+            "hot:0.01/0.9",
+        ] {
+            assert_eq!(text.parse::<Distribution>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_what_would_be_right() {
+        for text in [
+            "",
+            "zipf",
+            "zipf:-1",
+            "zipf:nan",
+            "hot:0/0.5",
+            "hot:2/0.5",
+            "hot:0.1",
+        ] {
+            let error = text.parse::<Distribution>().unwrap_err();
+            assert!(error.contains("zipf:0.99"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Which key comes next.
+//!
+//! Popular keys are spread over the key space by a permutation: multiplication
+//! with a number that has no factor in common with their count. So "popular"
+//! has nothing to do with "adjacent", without a table of the keys' places.
+
+use rand::{Rng, RngExt};
+use rand_distr::{Distribution as _, Zipf};
+
+use super::Distribution;
+
+/// Exponent with which "latest" looks back, as YCSB's.
+const LATEST_EXPONENT: f64 = 0.99;
+
+/// Draws the keys of one client.
+#[derive(Clone, Debug)]
+pub struct Draw {
+    keys: u64,
+    shape: Shape,
+    /// The part of the key space that is this client's own, for shapes that
+    /// have parts: first key and count.
+    part: (u64, u64),
+    /// Puts or sequential draws so far.
+    count: u64,
+    multiplier: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Shape {
+    Uniform,
+    Zipf(Zipf<f64>),
+    Latest(Zipf<f64>),
+    Sequential,
+    Hot { keys: u64, operations: f64 },
+}
+
+impl Draw {
+    /// For client `client` of `clients`.
+    pub fn new(distribution: Distribution, keys: u64, client: u32, clients: u32) -> Draw {
+        assert!(keys > 0 && client < clients, "a client of a load with keys");
+        let part = part(keys, client, clients);
+        let zipf =
+            |keys: u64, exponent| Zipf::new(keys as f64, exponent).expect("workloads are checked");
+        let shape = match distribution {
+            Distribution::Uniform => Shape::Uniform,
+            Distribution::Zipf(exponent) => Shape::Zipf(zipf(keys, exponent)),
+            Distribution::Latest => Shape::Latest(zipf(part.1, LATEST_EXPONENT)),
+            Distribution::Sequential => Shape::Sequential,
+            Distribution::Hot {
+                keys: share,
+                operations,
+            } => Shape::Hot {
+                keys: ((keys as f64 * share) as u64).clamp(1, keys),
+                operations,
+            },
+        };
+        Draw {
+            keys,
+            shape,
+            part,
+            count: 0,
+            multiplier: coprime_near_golden(keys),
+        }
+    }
+
+    /// The next key to write.
+    pub fn to_write(&mut self, random: &mut impl Rng) -> u64 {
+        match self.shape {
+            Shape::Latest(_) | Shape::Sequential => self.next_of_part(),
+            _ => self.anywhere(random),
+        }
+    }
+
+    /// The next key to read that exists.
+    pub fn to_read(&mut self, random: &mut impl Rng) -> u64 {
+        match &self.shape {
+            Shape::Sequential => self.next_of_part(),
+            Shape::Latest(back) => {
+                let back = back.sample(random) as u64;
+                // Before the first write, the newest is the last of the part.
+                self.part.0 + (self.count + self.part.1 * 2 - back) % self.part.1
+            }
+            _ => self.anywhere(random),
+        }
+    }
+
+    /// The number of a key that is never written.
+    pub fn missing(&self, random: &mut impl Rng) -> u64 {
+        self.keys + random.random_range(0..self.keys)
+    }
+
+    fn next_of_part(&mut self) -> u64 {
+        let key = self.part.0 + self.count % self.part.1;
+        self.count += 1;
+        key
+    }
+
+    fn anywhere(&self, random: &mut impl Rng) -> u64 {
+        match &self.shape {
+            Shape::Zipf(zipf) => self.spread(zipf.sample(random) as u64 - 1),
+            Shape::Hot { keys, operations } if random.random::<f64>() < *operations => {
+                self.spread(random.random_range(0..*keys))
+            }
+            Shape::Hot { keys, .. } if *keys < self.keys => {
+                self.spread(random.random_range(*keys..self.keys))
+            }
+            _ => random.random_range(0..self.keys),
+        }
+    }
+
+    /// The key that is number `rank` in popularity.
+    fn spread(&self, rank: u64) -> u64 {
+        let product = u128::from(rank.min(self.keys - 1)) * u128::from(self.multiplier);
+        (product % u128::from(self.keys)) as u64
+    }
+}
+
+/// First key and count of a client's part; more clients than keys share them.
+fn part(keys: u64, client: u32, clients: u32) -> (u64, u64) {
+    let (client, clients) = (u128::from(client), u128::from(clients));
+    let bound = |client: u128| (u128::from(keys) * client / clients) as u64;
+    let first = bound(client).min(keys - 1);
+    (first, (bound(client + 1) - bound(client)).max(1))
+}
+
+fn coprime_near_golden(keys: u64) -> u64 {
+    let mut candidate = ((keys as f64 * 0.618_033_988_75) as u64).max(1);
+    while greatest_common_divisor(candidate, keys) != 1 {
+        candidate += 1;
+    }
+    candidate
+}
+
+fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
+
+    const DRAWS: u32 = 100_000;
+
+    fn counts(distribution: &str, keys: u64) -> Vec<u32> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(42);
+        let mut draw = Draw::new(distribution.parse().unwrap(), keys, 0, 1);
+        let mut counts = vec![0; keys as usize];
+        for _ in 0..DRAWS {
+            counts[draw.to_write(&mut random) as usize] += 1;
+        }
+        counts
+    }
+
+    fn chi_square(counts: &[u32], expected: impl Fn(usize) -> f64) -> f64 {
+        let distance = |(index, count): (usize, &u32)| {
+            let expected = expected(index);
+            (f64::from(*count) - expected).powi(2) / expected
+        };
+        counts.iter().enumerate().map(distance).sum()
+    }
+
+    #[test]
+    fn uniform_draws_each_key_equally_often() {
+        let chi_square = chi_square(&counts("uniform", 100), |_| f64::from(DRAWS) / 100.0);
+        assert!(chi_square < 160.0, "{chi_square}");
+    }
+
+    #[test]
+    fn zipf_follows_its_law_by_popularity() {
+        let mut counts = counts("zipf:0.99", 100);
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        let weight = |rank: usize| (rank as f64 + 1.0).powf(-0.99);
+        let all: f64 = (0..100).map(weight).sum();
+        let chi_square = chi_square(&counts, |rank| f64::from(DRAWS) * weight(rank) / all);
+        // Sorting fits the counts to the law a little.
+        assert!(chi_square < 160.0, "{chi_square}");
+    }
+
+    #[test]
+    fn popular_keys_are_not_neighbours() {
+        let draw = Draw::new(Distribution::Zipf(0.99), 1000, 0, 1);
+        let popular: Vec<u64> = (0..10).map(|rank| draw.spread(rank)).collect();
+        assert!(
+            popular
+                .windows(2)
+                .all(|pair| pair[0].abs_diff(pair[1]) > 10)
+        );
+        let all: std::collections::BTreeSet<u64> =
+            (0..1000).map(|rank| draw.spread(rank)).collect();
+        assert_eq!(all.len(), 1000, "spreading is a permutation");
+    }
+
+    #[test]
+    fn a_hot_set_gets_its_share() {
+        let mut counts = counts("hot:0.1/0.9", 100);
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        let hot: u32 = counts[..10].iter().sum();
+        let share = f64::from(hot) / f64::from(DRAWS);
+        assert!((0.895..0.905).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn sequential_clients_share_the_keys_without_overlap() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut seen = vec![0; 10];
+        for client in 0..3 {
+            let mut draw = Draw::new(Distribution::Sequential, 10, client, 3);
+            for _ in 0..part(10, client, 3).1 {
+                seen[draw.to_write(&mut random) as usize] += 1;
+            }
+        }
+        assert_eq!(seen, [1; 10]);
+    }
+
+    #[test]
+    fn latest_reads_what_was_written_last_most_often() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut draw = Draw::new(Distribution::Latest, 1000, 0, 1);
+        for _ in 0..500 {
+            draw.to_write(&mut random);
+        }
+        let mut counts = vec![0; 1000];
+        for _ in 0..DRAWS {
+            counts[draw.to_read(&mut random) as usize] += 1;
+        }
+        let most = (0..1000).max_by_key(|key| counts[*key]).unwrap();
+        assert_eq!(most, 499);
+    }
+
+    #[test]
+    fn missing_keys_are_none_of_the_keys() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let draw = Draw::new(Distribution::Uniform, 10, 0, 1);
+        assert!((0..100).all(|_| draw.missing(&mut random) >= 10));
+    }
+
+    #[test]
+    fn more_clients_than_keys_still_draw_keys() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        for client in 0..8 {
+            let mut draw = Draw::new(Distribution::Sequential, 3, client, 8);
+            assert!((0..10).all(|_| draw.to_write(&mut random) < 3));
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A workload file: read, and every mistake in it named.
+
+use std::path::Path;
+
+use super::{Arrival, Distribution, KeyKind, Workload};
+
+/// Why a workload cannot be used; the text says where and what to write.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {what}")]
+pub struct Mistake {
+    /// The file, or what stands for it.
+    pub place: String,
+    /// What is wrong and what would be right.
+    pub what: String,
+}
+
+/// Clients beyond this are a typing mistake.
+const CLIENTS_MAX: u32 = 100_000;
+/// Shares that people write add up only so well.
+const SHARES_TOLERANCE: f64 = 1e-6;
+
+/// Reads a workload from a file.
+pub fn load(path: &Path) -> Result<Workload, Mistake> {
+    let place = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Mistake {
+        place: place.clone(),
+        what: format!("cannot read the workload: {error}"),
+    })?;
+    parse(&place, &text)
+}
+
+/// Reads a workload from a text; `place` is what errors call it.
+pub fn parse(place: &str, text: &str) -> Result<Workload, Mistake> {
+    let mistake = |what: String| Mistake {
+        place: place.to_owned(),
+        what,
+    };
+    let workload: Workload =
+        toml::from_str(text).map_err(|error| mistake(error.to_string().trim_end().to_owned()))?;
+    workload.check().map_err(mistake)?;
+    Ok(workload)
+}
+
+impl Workload {
+    /// Refuses what no target could do, naming the field.
+    pub fn check(&self) -> Result<(), String> {
+        self.check_load()?;
+        self.check_mix()?;
+        self.check_clients()?;
+        self.check_times()
+    }
+
+    fn check_load(&self) -> Result<(), String> {
+        let load = &self.load;
+        if load.keys == 0 {
+            return Err("load.keys is 0: write how many keys there are, at least 1".into());
+        }
+        let needed = load.key.kind.bytes_min(load.keys);
+        if load.key.size != 0 && load.key.size < needed {
+            return Err(format!(
+                "load.key.size = {}: the last of {} keys needs {needed} bytes; write 0 for as \
+                 many as needed",
+                load.key.size, load.keys
+            ));
+        }
+        if !(load.value.compressible > 0.0 && load.value.compressible <= 1.0) {
+            return Err(format!(
+                "load.value.compressible = {}: write what compression leaves, above 0 and up to 1",
+                load.value.compressible
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_mix(&self) -> Result<(), String> {
+        let shares = [self.mix.get, self.mix.put, self.mix.range.share];
+        let all: f64 = shares.iter().sum();
+        if shares.iter().any(|share| !(0.0..=1.0).contains(share))
+            || (all - 1.0).abs() > SHARES_TOLERANCE
+        {
+            return Err(format!(
+                "mix: get = {}, put = {} and range.share = {} add up to {all}; they are shares \
+                 and must add up to 1",
+                shares[0], shares[1], shares[2]
+            ));
+        }
+        let missing = self.access.missing;
+        if !(0.0..=1.0).contains(&missing) {
+            return Err(format!(
+                "access.missing = {missing}: a share is from 0 to 1"
+            ));
+        }
+        if self.mix.put < 1.0 && !self.load.preload && missing < 1.0 && self.mix.put == 0.0 {
+            return Err(
+                "load.preload = false, and nothing is put: there is nothing to read".into(),
+            );
+        }
+        if self.access.distribution == Distribution::Latest && self.mix.put == 0.0 {
+            return Err(
+                "access.distribution = \"latest\" needs puts that it can follow: mix.put is 0"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+
+    fn check_clients(&self) -> Result<(), String> {
+        let clients = &self.clients;
+        if clients.connections == 0 || clients.clients.is_empty() {
+            return Err("clients: at least one connection and one number of clients".into());
+        }
+        match clients
+            .clients
+            .iter()
+            .find(|count| !(1..=CLIENTS_MAX).contains(*count))
+        {
+            Some(count) => Err(format!(
+                "clients.clients = {count}: from 1 to {CLIENTS_MAX}"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn check_times(&self) -> Result<(), String> {
+        let interval = self.time.interval.as_seconds();
+        let measure = self.time.measure.as_seconds();
+        if interval < 0.01 || measure < interval {
+            return Err(format!(
+                "time: measure = {} must hold at least one interval = {} of 10ms or more",
+                self.time.measure, self.time.interval
+            ));
+        }
+        match self.arrival {
+            Arrival::Open { rate, .. } if !(rate > 0.0 && rate <= 1e8) => Err(format!(
+                "arrival.rate = {rate}: operations per second, above 0"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl KeyKind {
+    /// Bytes that the last of so many keys needs.
+    pub fn bytes_min(self, keys: u64) -> usize {
+        let last = keys.saturating_sub(1);
+        match self {
+            KeyKind::U64BigEndian => 8,
+            // Zigzag doubles the number; seven bits in each byte.
+            KeyKind::EtcdVarint => {
+                let bits = 64 - (last.saturating_mul(2)).leading_zeros();
+                (bits.max(1)).div_ceil(7) as usize
+            }
+            KeyKind::DbBench => 16.max(last.to_string().len()),
+            KeyKind::Series => "series-".len() + last.to_string().len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistake(text: &str) -> String {
+        parse("file.toml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_name_is_enough() {
+        let workload = parse("file.toml", "name = \"a\"").unwrap();
+        assert_eq!(workload.load.keys, 100_000);
+        assert_eq!(workload.clients.clients, [1]);
+    }
+
+    #[test]
+    fn every_field_survives_writing_and_reading() {
+        let text = "name = \"a\"\n[load]\nkeys = 1_000\nkey = { kind = \"dbbench-%016d\", size = 0 }\n\
+            value = { length = \"uniform:1..9\", unique = false, compressible = 0.5 }\n\
+            [mix]\nget = 0.5\nput = 0.4\nrange = { share = 0.1, limit = 7 }\n\
+            [access]\ndistribution = \"zipf:0.99\"\nmissing = 0.25\n[clients]\nclients = [1, 2]\n\
+            [arrival]\nmode = \"search\"\nobjective = \"p99<5ms\"\n\
+            [durability]\nlevel = \"os\"\n[time]\nwarmup = \"2s\"\nmeasure = \"3s\"\n";
+        let workload = parse("file.toml", text).unwrap();
+        let again = toml::to_string(&workload).unwrap();
+        assert_eq!(parse("again", &again).unwrap(), workload);
+    }
+
+    #[test]
+    fn a_word_that_is_not_known_is_named_with_its_line() {
+        let error = mistake("name = \"a\"\n[load]\nkyes = 7\n");
+        assert!(
+            error.starts_with("file.toml: ") && error.contains("line 3"),
+            "{error}"
+        );
+        assert!(error.contains("kyes"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_value_says_what_would_be_right() {
+        let error = mistake("name = \"a\"\n[access]\ndistribution = \"zipfian\"\n");
+        assert!(error.contains("zipf:0.99"), "{error}");
+        let error = mistake("name = \"a\"\n[mix]\nget = 0.9\nput = 0.9\n");
+        assert!(error.contains("add up to 1"), "{error}");
+        let error = mistake("name = \"a\"\n[load]\nkeys = 0\n");
+        assert!(error.contains("load.keys"), "{error}");
+        let error = mistake("name = \"a\"\n[load]\nkey = { kind = \"u64be\", size = 4 }\n");
+        assert!(error.contains("needs 8 bytes"), "{error}");
+        let error = mistake("name = \"a\"\n[clients]\nclients = []\n");
+        assert!(error.contains("clients"), "{error}");
+        let error = mistake("name = \"a\"\n[time]\nmeasure = \"1ms\"\n");
+        assert!(error.contains("interval"), "{error}");
+        let error = mistake("name = \"a\"\n[arrival]\nmode = \"open\"\nrate = 0.0\n");
+        assert!(error.contains("arrival.rate"), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_is_named() {
+        let error = load(Path::new("/nowhere/w.toml")).unwrap_err().to_string();
+        assert!(error.starts_with("/nowhere/w.toml: "), "{error}");
+    }
+}

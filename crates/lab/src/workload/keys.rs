@@ -1,0 +1,95 @@
+//! The number of a key as its bytes.
+
+use std::io::Write as _;
+
+use super::{KeyKind, KeySpec};
+
+/// Makes keys of one kind and length.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    kind: KeyKind,
+    size: usize,
+}
+
+impl Keys {
+    /// As the workload says.
+    pub fn new(spec: &KeySpec) -> Keys {
+        Keys {
+            kind: spec.kind,
+            size: spec.size,
+        }
+    }
+
+    /// Replaces what is in `key` by the key with this number.
+    pub fn write(&self, number: u64, key: &mut Vec<u8>) {
+        key.clear();
+        match self.kind {
+            KeyKind::U64BigEndian => key.extend_from_slice(&number.to_be_bytes()),
+            KeyKind::EtcdVarint => varint(number, key),
+            KeyKind::DbBench => {
+                write!(key, "{number:016}").expect("a vector takes everything");
+            }
+            KeyKind::Series => {
+                write!(key, "series-{number}").expect("a vector takes everything");
+            }
+        }
+        if key.len() < self.size {
+            key.resize(self.size, 0);
+        }
+    }
+}
+
+/// As Go's `binary.PutVarint` writes a number that is not negative.
+fn varint(number: u64, key: &mut Vec<u8>) {
+    let mut rest = number << 1;
+    while rest >= 0x80 {
+        key.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    key.push(rest as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(kind: KeyKind, size: usize, number: u64) -> Vec<u8> {
+        let mut key = vec![7];
+        Keys::new(&KeySpec { kind, size }).write(number, &mut key);
+        key
+    }
+
+    #[test]
+    fn each_kind_looks_as_its_origin_writes_it() {
+        assert_eq!(key(KeyKind::U64BigEndian, 0, 258), [0, 0, 0, 0, 0, 0, 1, 2]);
+        assert_eq!(
+            key(KeyKind::EtcdVarint, 8, 300),
+            [0xd8, 4, 0, 0, 0, 0, 0, 0]
+        );
+        assert_eq!(key(KeyKind::DbBench, 0, 42), b"0000000000000042");
+        assert_eq!(key(KeyKind::Series, 0, 42), b"series-42");
+    }
+
+    #[test]
+    fn short_keys_are_filled_up() {
+        assert_eq!(
+            key(KeyKind::U64BigEndian, 10, 1),
+            [0, 0, 0, 0, 0, 0, 0, 1, 0, 0]
+        );
+    }
+
+    #[test]
+    fn distinct_numbers_are_distinct_keys() {
+        for kind in [
+            KeyKind::U64BigEndian,
+            KeyKind::EtcdVarint,
+            KeyKind::DbBench,
+            KeyKind::Series,
+        ] {
+            let size = kind.bytes_min(5000);
+            let keys: std::collections::BTreeSet<_> =
+                (0..5000).map(|number| key(kind, size, number)).collect();
+            assert_eq!(keys.len(), 5000, "{kind:?}");
+        }
+    }
+}

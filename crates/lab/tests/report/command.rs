@@ -1,0 +1,128 @@
+//! The verbs as they are typed.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::fixture;
+
+fn lab(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_inkstone-lab"))
+        .args(words)
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn folder_with(record: &lab::record::Record, name: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join(name)).unwrap();
+    record
+        .save(&folder.path().join(name).join("run.json"))
+        .unwrap();
+    folder
+}
+
+#[test]
+fn report_makes_every_file_from_run_json_alone_and_the_same_again() {
+    let folder = folder_with(&fixture::comparison(), "put");
+    let output = lab(folder.path(), &["report", "put"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let page = || std::fs::read(folder.path().join("put/report.html")).unwrap();
+    let first = page();
+    lab(folder.path(), &["report", "put"]);
+    assert!(first == page());
+    assert!(folder.path().join("put/summary.md").exists());
+    assert!(folder.path().join("put/runs.csv").exists());
+}
+
+#[test]
+fn codes_are_those_of_the_record() {
+    let folder = folder_with(&fixture::regression(), "put");
+    assert_eq!(
+        lab(folder.path(), &["report", "put"]).status.code(),
+        Some(3)
+    );
+    let folder = folder_with(&fixture::inconclusive(), "put");
+    assert_eq!(
+        lab(folder.path(), &["report", "put"]).status.code(),
+        Some(4)
+    );
+    let compared = lab(folder.path(), &["compare", "put", "put/run.json"]);
+    assert_eq!(compared.status.code(), Some(4), "{}", said(&compared));
+}
+
+#[test]
+fn damaged_foreign_and_missing_records_are_named() {
+    let folder = folder_with(&fixture::noise_record(), "good");
+    let path = folder.path().join("good/run.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, &text[..text.len() / 2]).unwrap();
+    let output = lab(folder.path(), &["report", "good"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("good/run.json: this is no record"),
+        "{}",
+        said(&output)
+    );
+    std::fs::write(&path, "{\"name\": \"a package\"}").unwrap();
+    let output = lab(folder.path(), &["compare", "good", "good"]);
+    assert!(said(&output).contains("missing field"), "{}", said(&output));
+    let output = lab(folder.path(), &["report", "nowhere"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("nowhere: not a folder"),
+        "{}",
+        said(&output)
+    );
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    let output = lab(folder.path(), &["report", "empty"]);
+    assert!(
+        said(&output).contains("empty/run.json"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn import_and_export_are_each_others_way_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = include_str!("../heatmap_csv/result.csv");
+    std::fs::write(folder.path().join("result.csv"), text).unwrap();
+    let output = lab(folder.path(), &["import", "result.csv", "--out", "record"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let output = lab(folder.path(), &["export", "record"]);
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
+    let output = lab(folder.path(), &["export", "record", "--out", "again.csv"]);
+    assert_eq!(output.status.code(), Some(0));
+    let again = std::fs::read_to_string(folder.path().join("again.csv")).unwrap();
+    assert_eq!(again, text);
+    std::fs::write(folder.path().join("bad.csv"), [0xff, 0xfe, 0]).unwrap();
+    let output = lab(folder.path(), &["import", "bad.csv"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("bad.csv: it is no text"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+fn readme_checks_without_writing() {
+    let folder = folder_with(&fixture::comparison(), "put");
+    let marker = "<!-- lab: put -->\n<!-- lab end -->\n";
+    let page = folder.path().join("README.md");
+    std::fs::write(&page, marker).unwrap();
+    let check = || lab(folder.path(), &["readme", "--records", ".", "--check"]);
+    assert_eq!(check().status.code(), Some(1));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), marker);
+    assert!(
+        lab(folder.path(), &["readme", "--records", "."])
+            .status
+            .success()
+    );
+    assert_eq!(check().status.code(), Some(0));
+}

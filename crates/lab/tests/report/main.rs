@@ -1,0 +1,36 @@
+//! What is shown of records: files that a reviewer can read, and rules that
+//! hold for every page.
+//!
+//! `INKSTONE_GOLDEN=write cargo test -p lab --test report` writes the files in
+//! `golden/` anew; a reviewer then reads what changed.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests write files and stop at the first surprise"
+)]
+
+mod across;
+mod command;
+mod csv;
+mod fixture;
+mod pages;
+mod readme;
+
+use std::path::{Path, PathBuf};
+
+/// Compares with a file of `golden/`.
+pub fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/report/golden")
+        .join(name);
+    if std::env::var("INKSTONE_GOLDEN").is_ok_and(|it| it == "write") {
+        std::fs::write(&path, text).unwrap();
+    }
+    let known = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, known, "{} is another", path.display());
+}
+
+/// The root of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

@@ -1,0 +1,243 @@
+//! Pages, Markdown and the terminal.
+
+use lab::record::{Outcome, Record};
+use lab::report::{files, markdown, page, runs_csv, terminal, verdicts};
+use lab::verdict::Exit;
+
+use crate::{fixture, golden};
+
+#[test]
+fn every_kind_of_record_is_shown_in_every_way() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
+    for (name, record) in fixture::all() {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        record.save(&folder.join("run.json")).unwrap();
+        files::write(&record, &folder).unwrap();
+        for file in files::NAMES {
+            assert!(folder.join(file).exists(), "{name}: {file}");
+        }
+        assert!(terminal::render(&record).contains("ops/s"), "{name}");
+    }
+}
+
+#[test]
+fn a_page_needs_nothing_but_itself() {
+    for (name, record) in fixture::all() {
+        let page = page::render(&record).unwrap();
+        for foreign in [
+            "http", "<script", "src=", "href=", "@import", "<link", "NaN", "inf\"",
+        ] {
+            assert!(!page.contains(foreign), "{name}: {foreign}");
+        }
+        let urls = page.matches("url(").count();
+        assert_eq!(urls, page.matches("url(#hatch)").count(), "{name}");
+        assert!(page.contains("prefers-color-scheme: dark") && page.contains("@media print"));
+        let (open, closed) = (page.matches("<svg").count(), page.matches("</svg>").count());
+        assert!(open > 2 && open == closed, "{name}: {open} pictures");
+        let (open, closed) = (
+            page.matches("<table").count(),
+            page.matches("</table>").count(),
+        );
+        assert_eq!(open, closed, "{name}");
+    }
+}
+
+#[test]
+fn names_cannot_break_out_of_a_page_or_a_table() {
+    let mut record = fixture::inconclusive();
+    let evil = "</title><script>alert(1)</script> | x";
+    record.title = evil.to_owned();
+    record.command_line.push(evil.to_owned());
+    record.incomplete_because = Some(evil.to_owned());
+    record.environment.warnings.push(evil.to_owned());
+    for run in &mut record.runs {
+        run.cell.name = evil.to_owned();
+        run.target.product = evil.to_owned();
+        run.load.errors = vec![evil.to_owned()];
+        run.outcome = Outcome::Measured;
+    }
+    assert!(!page::render(&record).unwrap().contains("<script"));
+    let text = markdown::render(&record);
+    let prose = text.split("```").step_by(2).collect::<String>();
+    assert!(!prose.contains("<script"));
+    let columns = |line: &str| line.replace("\\|", "").matches('|').count();
+    let mut table = 0;
+    for line in text.lines() {
+        match (line.starts_with('|'), table) {
+            (false, _) => table = 0,
+            (true, 0) => table = columns(line),
+            (true, expected) => assert_eq!(columns(line), expected, "{line}"),
+        }
+    }
+}
+
+#[test]
+fn a_comparison_in_markdown() {
+    golden("comparison.md", &markdown::render(&fixture::comparison()));
+}
+
+#[test]
+fn a_comparison_on_the_terminal() {
+    golden("comparison.txt", &terminal::render(&fixture::comparison()));
+}
+
+#[test]
+fn engines_side_by_side_in_markdown() {
+    golden(
+        "side-by-side.md",
+        &markdown::render(&fixture::side_by_side()),
+    );
+}
+
+#[test]
+fn noise_on_the_terminal() {
+    golden("noise.txt", &terminal::render(&fixture::noise_record()));
+}
+
+#[test]
+fn pairs_that_tell_nothing_on_the_terminal() {
+    golden(
+        "inconclusive.txt",
+        &terminal::render(&fixture::inconclusive()),
+    );
+}
+
+#[test]
+fn the_verdict_on_a_map_has_a_headline() {
+    let record = fixture::map();
+    let map = verdicts::map_verdicts(&record).unwrap();
+    golden("map.txt", &format!("{}\n", map.sentence));
+    let page = page::render(&record).unwrap();
+    for word in ["heat open", "heat missing", "var(--worse)", "var(--better)"] {
+        assert!(page.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn two_builds_of_a_product_go_by_the_names_they_were_given() {
+    let mut record = fixture::inconclusive();
+    for run in &mut record.runs {
+        run.target.name = if run.arm == "B" { "new" } else { "old" }.to_owned();
+    }
+    let sides = lab::report::sides::names(&record);
+    assert_eq!(sides, ["old", "new"]);
+    let text = markdown::render(&record);
+    assert!(text.contains("| B new, etcd 3.7.3 |"), "{text}");
+}
+
+#[test]
+fn the_process_ends_with_what_the_record_says() {
+    let exit = |record: &Record| verdicts::exit(record);
+    assert_eq!(exit(&fixture::comparison()), Exit::Fine);
+    assert_eq!(exit(&fixture::inconclusive()), Exit::Inconclusive);
+    assert_eq!(exit(&fixture::regression()), Exit::Regression);
+    assert_eq!(exit(&fixture::noise_record()), Exit::Fine);
+    assert_eq!(exit(&fixture::search()), Exit::Inconclusive);
+    // A cell that got slower for certain.
+    assert_eq!(exit(&fixture::map()), Exit::Regression);
+    // Lost data.
+    assert_eq!(exit(&fixture::side_by_side()), Exit::Error);
+}
+
+#[test]
+fn whoever_lost_data_or_failed_has_no_number() {
+    let record = fixture::side_by_side();
+    let csv = runs_csv::to_csv(&record).unwrap();
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let headers = reader.headers().unwrap().clone();
+    let column = |name: &str| headers.iter().position(|it| it == name).unwrap();
+    let mut without = 0;
+    for row in reader.records() {
+        let row = row.unwrap();
+        let is_measured = &row[column("outcome")] == "measured";
+        without += usize::from(!is_measured);
+        for name in ["operations_per_second", "p99_us", "footprint_bytes"] {
+            assert_eq!(row[column(name)].is_empty(), !is_measured, "{name}");
+        }
+        assert!(!row[column("keys_checked")].is_empty());
+    }
+    assert_eq!(without, 6);
+    let page = page::render(&record).unwrap();
+    assert!(page.contains("LOST DATA: of 100000 keys 10 are missing"));
+    assert!(page.contains("NOT DURABLE"));
+}
+
+#[test]
+fn replaced_runs_are_shown_and_do_not_count() {
+    let record = fixture::side_by_side();
+    let page = page::render(&record).unwrap();
+    assert!(page.contains("+1 repeated") && page.contains(r#"<tr class="replaced">"#));
+    let text = markdown::render(&record);
+    assert!(text.contains("repeated: the host took 4.1 % of the processors"));
+}
+
+#[test]
+fn a_record_without_runs_is_shown_too() {
+    let mut record = fixture::noise_record();
+    record.runs.clear();
+    record.complete = false;
+    record.incomplete_because = Some("it was interrupted".to_owned());
+    assert!(
+        page::render(&record)
+            .unwrap()
+            .contains("it was interrupted")
+    );
+    assert!(markdown::render(&record).contains("no run"));
+    assert!(!terminal::render(&record).is_empty());
+    assert_eq!(verdicts::exit(&record), Exit::Inconclusive);
+}
+
+/// Whatever still is a record after some of its bytes changed can be shown.
+#[test]
+fn no_damage_makes_a_page_panic() {
+    let mut record = fixture::inconclusive();
+    record.runs.truncate(4);
+    let text = serde_json::to_string(&record).unwrap();
+    let mut shown = 0;
+    for at in 0..400_usize {
+        let mut bytes = text.clone().into_bytes();
+        let place = at.wrapping_mul(7919) % bytes.len();
+        bytes[place] = b"0917.-e5"[at % 8];
+        let Ok(damaged) = String::from_utf8(bytes) else {
+            continue;
+        };
+        if let Ok(record) = Record::parse("run.json", &damaged) {
+            page::render(&record).unwrap();
+            terminal::render(&record);
+            markdown::render(&record);
+            runs_csv::to_csv(&record).unwrap();
+            shown += 1;
+        }
+    }
+    assert!(shown > 50, "{shown}");
+}
+
+#[test]
+fn a_record_that_is_cut_short_is_refused_wherever_it_ends() {
+    let mut record = fixture::inconclusive();
+    record.runs.truncate(2);
+    let text = serde_json::to_string(&record).unwrap();
+    for end in (0..text.len()).step_by(97) {
+        let error = Record::parse("run.json", &text[..end])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("run.json: ") && error.contains("line 1 column"),
+            "{error}"
+        );
+        assert!(error.contains("take a copy, or measure again"), "{error}");
+    }
+}
+
+#[test]
+fn numbers_that_no_run_can_have_are_named() {
+    let mut record = fixture::inconclusive();
+    record.runs[3].load.seconds = 0.0;
+    let text = serde_json::to_string(&record).unwrap();
+    let error = Record::parse("a/run.json", &text).unwrap_err().to_string();
+    assert!(
+        error.starts_with("a/run.json: run 3: load.seconds is 0"),
+        "{error}"
+    );
+}
