@@ -3,8 +3,15 @@
 //!
 //! | seed | as published | honest |
 //! |---|---|---|
+//! | 000 | one run of each side | beside a copy of the first, in random order: `heatmap.rs` |
 //! | 001 | etcd's tool by default: puts of *one* key, all with the same value; reads of a key that does not exist | distinct keys, unique values, keys that exist |
+//! | 002 | what one thread gets, of engines as they come | what all get, of engines with caches: `threads.rs` |
+//! | 003 | a put returns when it is buffered | when it is durable: `write_ahead_log.rs` |
 //! | 004 | survives kill -9: page cache | survives a loss of power; beside a plain file in the same run |
+
+mod heatmap;
+mod threads;
+mod write_ahead_log;
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +26,7 @@ use crate::workload::{Mistake, Workload, parse};
 #[derive(clap::Args)]
 pub struct Options {
     /// Which table
-    #[arg(value_parser = ["001", "004"])]
+    #[arg(value_parser = ["000", "001", "002", "003", "004"])]
     table: String,
     /// With the predecessor's choices, for comparison with its numbers
     #[arg(long, conflicts_with = "honest")]
@@ -27,15 +34,20 @@ pub struct Options {
     /// With choices that mean what the table says [default]
     #[arg(long)]
     honest: bool,
-    /// 001: our server [default: `inkstone` beside the lab's own program]
+    /// 000 and 001: our server [default: `inkstone` beside the lab's own program]
     #[arg(long, value_name = "PATH")]
     ours: Option<PathBuf>,
-    /// 001: etcd [default: target/etcd/bin/etcd, which `cargo xtask etcd` builds]
+    /// 000 and 001: etcd [default: target/etcd/bin/etcd, which `cargo xtask etcd` builds]
     #[arg(long, value_name = "PATH")]
     etcd: Option<PathBuf>,
     /// 001: members of each side
     #[arg(long, default_value_t = 3)]
     members: u32,
+    /// 002 and 003: what runs, instead of the table's own choice; see `run`
+    #[arg(long, value_delimiter = ',', value_name = "TARGET")]
+    targets: Vec<TargetSpec>,
+    #[command(flatten, next_help_heading = "000")]
+    axes: super::heatmap::Axes,
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
@@ -52,7 +64,10 @@ struct Table {
 
 pub fn run(options: &Options) -> super::Outcome {
     let table = match options.table.as_str() {
+        "000" => return heatmap::run(options),
         "001" => table_001(options)?,
+        "002" => return threads::run(options),
+        "003" => return write_ahead_log::run(options),
         _ => table_004(options)?,
     };
     let mut points = Vec::new();
@@ -62,12 +77,7 @@ pub fn run(options: &Options) -> super::Outcome {
     let how = &options.how;
     let experiment = how.experiment(points, table.arms, table.pairs);
     let verb = format!("seed {}", options.table);
-    let variant = if options.as_published {
-        "as published"
-    } else {
-        "honest"
-    };
-    let title = format!("{}, {variant}", table.title);
+    let title = title(options, &table.title);
     let (record, folder) = measure(&verb, &title, how, &experiment)?;
     finish(&record, &folder)
 }
@@ -81,19 +91,7 @@ fn table_001(options: &Options) -> Result<Table, String> {
         )
         .parse::<TargetSpec>()
     };
-    let ours = existing(
-        "ours",
-        options.ours.clone().unwrap_or_else(beside_the_lab),
-        "cargo build --release --bin inkstone",
-    )?;
-    let etcd = existing(
-        "etcd",
-        options
-            .etcd
-            .clone()
-            .unwrap_or_else(|| "target/etcd/bin/etcd".into()),
-        "cargo xtask etcd",
-    )?;
+    let (ours, etcd) = (ours(options)?, etcd(options)?);
     let load = match options.as_published {
         true => {
             "[load]\nkeys = 1\npreload = false\nkey = { kind = \"etcd-varint\", size = 8 }\n\
@@ -174,6 +172,26 @@ fn row(name: &str, parts: &[&str]) -> Result<Workload, Mistake> {
     parse(name, &text)
 }
 
+fn title(options: &Options, what: &str) -> String {
+    let variant = if options.as_published {
+        "as published"
+    } else {
+        "honest"
+    };
+    format!("{what}, {variant}")
+}
+
+fn ours(options: &Options) -> Result<PathBuf, String> {
+    let path = options.ours.clone().unwrap_or_else(beside_the_lab);
+    existing("ours", path, "cargo build --release --bin inkstone")
+}
+
+fn etcd(options: &Options) -> Result<PathBuf, String> {
+    let default = || "target/etcd/bin/etcd".into();
+    let path = options.etcd.clone().unwrap_or_else(default);
+    existing("etcd", path, "cargo xtask etcd")
+}
+
 fn beside_the_lab() -> PathBuf {
     let lab = std::env::current_exe().unwrap_or_default();
     lab.with_file_name("inkstone")
@@ -189,6 +207,13 @@ fn existing(option: &str, path: PathBuf, remedy: &str) -> Result<PathBuf, String
     }
 }
 
+/// The middle one, or the middle of the two in the middle.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let count = values.len();
+    (count > 0).then(|| f64::midpoint(values[(count - 1) / 2], values[count / 2]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,7 +225,7 @@ mod tests {
         options: Options,
     }
 
-    fn options(words: &[&str]) -> Options {
+    pub fn options(words: &[&str]) -> Options {
         let line = std::iter::once("seed").chain(words.iter().copied());
         Line::try_parse_from(line).unwrap().options
     }
