@@ -51,8 +51,11 @@ pub struct Offer {
     /// `durability.segment_bytes`.
     pub gathers: bool,
     /// Opens it in a directory, which may hold what it wrote before.
-    pub open: fn(&Path, &OpenOptions) -> Result<Box<dyn Embedded>, Failure>,
+    pub open: Open,
 }
+
+/// Opens a target in a directory.
+pub type Open = fn(&Path, &OpenOptions) -> Result<Box<dyn Embedded>, Failure>;
 
 /// An open target.
 pub trait Embedded: Send + Sync {

@@ -21,7 +21,7 @@ mod server;
 mod spec;
 
 pub use embedded::{
-    Embedded, Failure, Offer, OpenOptions, Seen, Session, built_in, offer_also, offered,
+    Embedded, Failure, Offer, Open, OpenOptions, Seen, Session, built_in, offer_also, offered,
 };
 pub use server::{Group, Program, dies_with_its_parent};
 pub use spec::{Place, TargetSpec};
