@@ -7,24 +7,32 @@
 
 use super::ab::triple;
 use super::finish::{finish, measure};
-use super::how::{How, What};
+use super::how::{Changes, How, What};
 use super::run::side_by_side;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 use crate::workload::{ValueLength, Workload};
 
+/// Of each cell of a difference: below two there is no interval, and the
+/// headline has those of all cells together.
+pub const PAIRS: usize = 3;
+
 #[derive(clap::Args)]
 pub struct Options {
-    /// See `run`; two of them are compared, beside a copy of the first
-    #[arg(required = true, num_args = 1..=2, value_name = "TARGET")]
-    targets: Vec<TargetSpec>,
+    /// See `run`
+    #[arg(value_name = "TARGET")]
+    target: TargetSpec,
+    /// Draw the difference from this one, measured in the same minutes beside a
+    /// copy of itself
+    #[arg(long, value_name = "TARGET")]
+    against: Option<TargetSpec>,
     #[command(flatten)]
     axes: Axes,
     /// The load of each cell; its ratio, values and connections come from the map
     #[arg(long, short, value_name = "FILE|NAME", default_value = "rw-heatmap")]
     workload: String,
     #[command(flatten)]
-    changes: super::how::Changes,
+    changes: Changes,
     #[command(flatten)]
     how: How,
 }
@@ -40,6 +48,7 @@ pub struct Axes {
     pub values: Vec<u64>,
     /// Connections, each with one client
     #[arg(
+        id = "map_connections",
         long = "map-connections",
         value_delimiter = ',',
         default_value = "8,32,128"
@@ -52,18 +61,45 @@ pub fn run(options: &Options) -> super::Outcome {
         workload: options.workload.clone(),
         changes: options.changes.clone(),
     };
+    refuse_what_the_map_decides(&options.changes)?;
     let points = points(&what.workload()?, &options.axes)?;
-    let (arms, title) = sides(&options.targets)?;
-    let experiment = options.how.experiment(points, arms, 1);
+    let (arms, title, pairs) = sides(options)?;
+    let experiment = options.how.experiment(points, arms, pairs);
     let (record, folder) = measure("heatmap", &title, &options.how, &experiment)?;
     finish(&record, &folder)
 }
 
-fn sides(targets: &[TargetSpec]) -> Result<(Vec<Arm>, String), String> {
-    match targets {
-        [a, b] => Ok((triple(a, b), format!("{b} against {a}: reads and writes"))),
-        one => Ok((side_by_side(one)?, format!("{}: reads and writes", one[0]))),
+/// What has an axis cannot be changed for all cells at once.
+pub fn refuse_what_the_map_decides(changes: &Changes) -> Result<(), String> {
+    let refused = [
+        (
+            changes.connections.is_some(),
+            "--connections",
+            "--map-connections",
+        ),
+        (
+            !changes.clients.is_empty(),
+            "--clients",
+            "--map-connections",
+        ),
+        (changes.value.is_some(), "--value", "--values"),
+    ];
+    match refused.iter().find(|(given, ..)| *given) {
+        Some((_, option, axis)) => Err(format!(
+            "{option} is an axis of the map: write {axis} with the numbers that you want"
+        )),
+        None => Ok(()),
     }
+}
+
+fn sides(options: &Options) -> Result<(Vec<Arm>, String, usize), String> {
+    let target = &options.target;
+    let Some(against) = &options.against else {
+        let arms = side_by_side(std::slice::from_ref(target))?;
+        return Ok((arms, format!("{target}: reads and writes"), 1));
+    };
+    let title = format!("{target} against {against}: reads and writes");
+    Ok((triple(against, target), title, PAIRS))
 }
 
 /// Every cell of the map.
@@ -134,6 +170,17 @@ mod tests {
         let mix = &points[0].workload.mix;
         assert!((mix.range.share / mix.put - 4.0).abs() < 1e-9);
         assert_eq!(points[0].workload.clients.clients, [8]);
+    }
+
+    #[test]
+    fn an_axis_is_no_change() {
+        let changes = Changes {
+            clients: vec![7],
+            ..Changes::default()
+        };
+        let error = refuse_what_the_map_decides(&changes).unwrap_err();
+        assert!(error.contains("--map-connections"), "{error}");
+        assert!(refuse_what_the_map_decides(&Changes::default()).is_ok());
     }
 
     #[test]

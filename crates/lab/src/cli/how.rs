@@ -30,7 +30,7 @@ pub struct How {
     /// Where the results go [default: lab-results/<time>-<verb>]
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
-    /// Threads that ask servers [default: half of the processors]
+    /// Threads that ask servers [default: as many as processors]
     #[arg(long, value_name = "COUNT")]
     pub threads: Option<u32>,
     /// Keys to look up after each run; 0 verifies nothing
@@ -181,6 +181,5 @@ fn pairs_in(budget: Duration, points: &[Point], arms: usize) -> usize {
 }
 
 fn threads() -> u32 {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    (cores as u32).div_ceil(2)
+    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
 }

@@ -9,6 +9,7 @@ mod heatmap;
 mod how;
 mod noise;
 mod run;
+mod scale;
 mod seed;
 mod selftest;
 mod workloads;

@@ -15,7 +15,7 @@ const LOOK_SECONDS: f64 = 0.25;
 /// Looks that must agree before the rate counts as settled.
 const STEADY_LOOKS: usize = 8;
 /// By how much the two halves of them may differ.
-const STEADY_CHANGE_MAX: f64 = 0.05;
+pub const STEADY_CHANGE_MAX: f64 = 0.05;
 /// Nothing answered for so long: the target is stuck.
 const SILENCE_SECONDS_MAX: f64 = 30.0;
 /// More failures than this among what was answered: there is nothing to measure.

@@ -24,7 +24,7 @@ mod timer;
 
 pub use arrivals::Arrivals;
 pub use client::{Client, Due};
-pub use coordinator::{Edges, Phase, coordinate};
+pub use coordinator::{Edges, Phase, STEADY_CHANGE_MAX, coordinate};
 pub use plan::{NEVER, Plan};
 pub use recorder::{Answer, Recorded, Recorder};
 pub use remote::{Remote, preload_remote, read_back_remote};

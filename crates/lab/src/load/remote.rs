@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use etcd_api::etcdserverpb::{
-    PutRequest, RangeRequest, RequestOp, TxnRequest, kv_client::KvClient, request_op::Request,
+    PutRequest, RangeRequest, RequestOp, StatusRequest, TxnRequest, kv_client::KvClient,
+    maintenance_client::MaintenanceClient, request_op::Request,
 };
 use tokio::task::LocalSet;
 use tonic::transport::{Channel, Endpoint};
@@ -85,13 +86,33 @@ impl Remote {
         });
         let ended = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
         let (recorded, acknowledged): (Vec<_>, Vec<_>) = ended.into_iter().unzip();
-        let load = Recorded::merge(plan, recorded);
+        let mut load = Recorded::merge(plan, recorded);
+        load.generator_threads = threads;
         let steadiness = steadiness.map_err(|what| with_errors(&what, &load.errors))?;
         Ok((
             load,
             acknowledged.into_iter().flatten().collect(),
             steadiness,
         ))
+    }
+}
+
+impl Remote {
+    /// What the servers call their version; an error names the one that does not
+    /// answer.
+    pub fn version(&self) -> Result<String, Failure> {
+        runtime()?.block_on(async {
+            let mut version = String::new();
+            for url in &self.urls {
+                let mut client = MaintenanceClient::new(connect(url).await?);
+                let status = client.status(StatusRequest::default()).await;
+                let status = status.map_err(|status| {
+                    Failure(format!("endpoint {url}: {}", status_text(&status)))
+                })?;
+                version = status.into_inner().version;
+            }
+            Ok(version)
+        })
     }
 }
 

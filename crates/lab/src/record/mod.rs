@@ -86,6 +86,10 @@ pub struct Planned {
     /// Runs with the same cell and pair belong together: adjacent in time, from
     /// the same seed.
     pub pair: u32,
+    /// Which point of the experiment the cell is, from 0, in the order in which
+    /// people asked for them: runs come in a drawn one.
+    #[serde(default)]
+    pub point: u32,
 }
 
 impl Record {
@@ -94,7 +98,7 @@ impl Record {
         self.runs.iter().filter(|run| run.counts())
     }
 
-    /// Cells in the order in which they were planned first.
+    /// Cells that were run, in the order in which people asked for them.
     pub fn cells(&self) -> Vec<&Cell> {
         let mut cells: Vec<&Cell> = Vec::new();
         for run in &self.runs {
@@ -102,6 +106,12 @@ impl Record {
                 cells.push(&run.cell);
             }
         }
+        let point = |cell: &&Cell| {
+            let planned = self.schedule.iter().find(|it| it.cell == cell.name);
+            planned.map(|planned| planned.point)
+        };
+        // Stable: without a plan they stay as they were run.
+        cells.sort_by_cached_key(point);
         cells
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     DeviceWork, Disturbance, DurabilityJudgement, Histogram, Outcome, ProcessCosts, Steadiness,
-    Taint, TargetIdentity, Verification,
+    Taint, TaintKind, TargetIdentity, Verification,
 };
 use crate::workload::Workload;
 
@@ -111,6 +111,10 @@ pub struct LoadResult {
     /// The target could not follow the offered rate: there is no latency to
     /// speak of, since it grows as long as one waits.
     pub saturated: bool,
+    /// Threads of the lab that asked servers; 0 for embedded targets, whose
+    /// clients are threads themselves.
+    #[serde(default)]
+    pub generator_threads: u32,
     /// Rates that a search tried, in the order in which it did.
     pub search: Vec<SearchStep>,
     /// The first few different errors, for people.
@@ -175,6 +179,13 @@ impl Run {
         !self.replaced && self.outcome == Outcome::Measured
     }
 
+    /// Whether something outside of it happened to it, so that another attempt
+    /// may go better. A rate that never settles is the target's own.
+    pub fn was_disturbed(&self) -> bool {
+        let is_foreign = |taint: &Taint| taint.kind != TaintKind::NotSteady;
+        self.taints.iter().any(is_foreign)
+    }
+
     /// Operations of all kinds, answered with success, per second.
     pub fn operations_per_second(&self) -> f64 {
         self.load.operations() as f64 / self.load.seconds.max(f64::MIN_POSITIVE)
@@ -183,6 +194,14 @@ impl Run {
     /// Of the client process, in microseconds.
     pub fn client_cpu_us_per_operation(&self) -> f64 {
         self.client.cpu_seconds() * 1e6 / self.load.operations().max(1) as f64
+    }
+
+    /// How busy the threads were that asked servers; none for embedded targets,
+    /// whose generator has the null target for a ceiling.
+    pub fn generator_share(&self) -> Option<f64> {
+        let threads = f64::from(self.load.generator_threads);
+        let available = threads * self.load.seconds;
+        (available > 0.0).then(|| self.client.cpu_seconds() / available)
     }
 
     /// Of all server processes, in microseconds.

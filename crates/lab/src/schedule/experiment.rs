@@ -13,34 +13,16 @@ use std::time::{Duration, Instant};
 use super::ground::Ground;
 use super::interrupt::Interrupt;
 use super::progress::Progress;
-use super::{LoopFs, Plan, Planned};
-use crate::record::{ARM_NULL, Cell, Outcome, Record, Run};
+use super::{Arm, LoopFs, Plan, Planned, Point};
+use crate::record::{ARM_NULL, Outcome, Record, Run};
 use crate::targets::{Place, TargetSpec};
 use crate::worker::{Ended, Job, Stage, Watcher, call};
-use crate::workload::{Span, Warmup, Workload};
+use crate::workload::{Span, Warmup};
 
 /// Repetitions of one disturbed group.
 const REPEATS_MAX: u32 = 2;
 /// What the generator's ceiling takes: it needs no warm-up to speak of.
 const CEILING_SECONDS: f64 = 2.0;
-
-/// A cell with what is run in it: one number of clients.
-#[derive(Clone, Debug)]
-pub struct Point {
-    /// Its name and place.
-    pub cell: Cell,
-    /// What runs in it.
-    pub workload: Workload,
-}
-
-/// One side.
-#[derive(Clone, Debug)]
-pub struct Arm {
-    /// As records call it.
-    pub name: String,
-    /// What is measured.
-    pub target: TargetSpec,
-}
 
 /// Everything that is to be run.
 #[derive(Clone, Debug)]
@@ -78,6 +60,24 @@ struct Running<'a> {
     progress: Progress,
     /// Cells and arms that are not asked again.
     given_up: BTreeSet<(usize, usize)>,
+}
+
+/// What is drawn for a run.
+#[derive(Clone, Copy)]
+struct Luck {
+    seed: u64,
+    directory_letters: usize,
+    environment_bytes: usize,
+}
+
+impl Luck {
+    fn of(planned: &Planned) -> Luck {
+        Luck {
+            seed: planned.work_seed,
+            directory_letters: planned.directory_letters,
+            environment_bytes: planned.environment_bytes,
+        }
+    }
 }
 
 /// Why no more runs come.
@@ -140,28 +140,56 @@ impl Experiment {
     fn schedule(&self, plan: &Plan) -> Vec<crate::record::Planned> {
         let ceilings = self
             .points_with_ceiling()
-            .map(|point| crate::record::Planned {
+            .map(|(number, point)| crate::record::Planned {
                 cell: point.cell.name.clone(),
                 arm: ARM_NULL.into(),
                 pair: 0,
+                point: number as u32,
             });
         let runs = plan.runs.iter().map(|planned| crate::record::Planned {
             cell: self.points[planned.cell].cell.name.clone(),
             arm: self.arms[planned.arm].name.clone(),
             pair: planned.group as u32,
+            point: planned.cell as u32,
         });
         ceilings.chain(runs).collect()
     }
 
     /// The generator of embedded targets has a ceiling; what asks servers is
     /// bounded by their protocol, and its processor time is shown beside theirs.
-    fn points_with_ceiling(&self) -> impl Iterator<Item = &Point> {
+    fn points_with_ceiling(&self) -> impl Iterator<Item = (usize, &Point)> {
         let is_embedded = |arm: &Arm| match &arm.target.place {
-            Place::Embedded { target, .. } => target != ARM_NULL,
+            Place::Embedded { .. } => true,
             _ => false,
         };
-        let any = self.arms.iter().any(is_embedded);
-        self.points.iter().filter(move |_| any)
+        let is_null = |arm: &Arm| arm.name == ARM_NULL;
+        let any = self.arms.iter().any(is_embedded) && !self.arms.iter().any(is_null);
+        self.points.iter().enumerate().filter(move |_| any)
+    }
+
+    fn job(
+        &self,
+        point: &Point,
+        arm: &Arm,
+        (pair, attempt): (u32, u32),
+        luck: Luck,
+        ground: &Ground,
+    ) -> Job {
+        Job {
+            cell: point.cell.clone(),
+            arm: arm.name.clone(),
+            pair,
+            attempt,
+            target: arm.target.clone(),
+            workload: point.workload.clone(),
+            seed: luck.seed,
+            directory: ground.directory(),
+            device: ground.device(),
+            threads: self.threads,
+            verify_keys_max: self.verify_keys_max,
+            quiet_seconds_max: self.quiet_seconds_max,
+            environment_bytes: luck.environment_bytes,
+        }
     }
 
     fn worker(&self, target: &TargetSpec) -> Result<PathBuf, String> {
@@ -193,7 +221,7 @@ impl Running<'_> {
         for arm in &experiment.arms {
             experiment.worker(&arm.target).map_err(Stop::Broken)?;
         }
-        for point in experiment.points_with_ceiling() {
+        for (_, point) in experiment.points_with_ceiling() {
             self.ceiling(point)?;
         }
         let mut next_group = experiment.repetitions;
@@ -246,8 +274,12 @@ impl Running<'_> {
             name: ARM_NULL.into(),
             target,
         };
-        let seed = self.experiment.seed;
-        self.one(&point, &arm, (0, 0), seed, 4).map(drop)
+        let luck = Luck {
+            seed: self.experiment.seed,
+            directory_letters: 4,
+            environment_bytes: 0,
+        };
+        self.one(&point, &arm, (0, 0), luck).map(drop)
     }
 
     /// All arms, next to each other; true when something disturbed them.
@@ -261,10 +293,9 @@ impl Running<'_> {
             let point = &experiment.points[planned.cell];
             let arm = &experiment.arms[planned.arm];
             let number = (pair as u32, attempt);
-            let letters = planned.directory_letters;
-            let run = self.one(point, arm, number, planned.work_seed, letters)?;
+            let run = self.one(point, arm, number, Luck::of(planned))?;
             match run.outcome {
-                Outcome::Measured => disturbed |= !run.taints.is_empty(),
+                Outcome::Measured => disturbed |= run.was_disturbed(),
                 _ => {
                     self.given_up.insert((planned.cell, planned.arm));
                 }
@@ -288,30 +319,20 @@ impl Running<'_> {
         &mut self,
         point: &Point,
         arm: &Arm,
-        (pair, attempt): (u32, u32),
-        seed: u64,
-        letters: usize,
+        number: (u32, u32),
+        luck: Luck,
     ) -> Result<Run, Stop> {
         if self.interrupt.is_set() {
             return Err(Stop::Interrupted);
         }
         let experiment = self.experiment;
-        let ground =
-            Ground::make(&experiment.parent, experiment.loop_fs, letters).map_err(Stop::Broken)?;
-        let job = Job {
-            cell: point.cell.clone(),
-            arm: arm.name.clone(),
-            pair,
-            attempt,
-            target: arm.target.clone(),
-            workload: point.workload.clone(),
-            seed,
-            directory: ground.directory(),
-            device: ground.device(),
-            threads: experiment.threads,
-            verify_keys_max: experiment.verify_keys_max,
-            quiet_seconds_max: experiment.quiet_seconds_max,
-        };
+        let ground = Ground::make(
+            &experiment.parent,
+            experiment.loop_fs,
+            luck.directory_letters,
+        );
+        let ground = ground.map_err(Stop::Broken)?;
+        let job = experiment.job(point, arm, number, luck, &ground);
         let side = match arm.name == arm.target.name {
             true => arm.name.clone(),
             false => format!("{} {}", arm.name, arm.target.name),
@@ -371,104 +392,5 @@ impl Watcher for Watch<'_> {
     }
 }
 
-impl Point {
-    /// One point for each number of clients of a workload.
-    pub fn of(workload: &Workload) -> Vec<Point> {
-        let counts = &workload.clients.clients;
-        let point = |clients: &u32| {
-            let mut single = workload.clone();
-            single.clients.clients = vec![*clients];
-            let name = match counts.len() {
-                1 => workload.name.clone(),
-                _ => format!("{}, {clients} clients", workload.name),
-            };
-            Point {
-                cell: Cell {
-                    name,
-                    workload: workload.name.clone(),
-                    clients: *clients,
-                    connections: workload.clients.connections,
-                    value_bytes: workload.load.value.length.mean(),
-                    rw_ratio: None,
-                },
-                workload: single,
-            }
-        };
-        counts.iter().map(point).collect()
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn experiment(arms: &[(&str, &str)]) -> Experiment {
-        let text = "name = \"w\"\n[clients]\nclients = [1, 2]\n";
-        let workload = crate::workload::parse("test", text).unwrap();
-        let arm = |(name, target): &(&str, &str)| Arm {
-            name: (*name).into(),
-            target: target.parse().unwrap(),
-        };
-        Experiment {
-            points: Point::of(&workload),
-            arms: arms.iter().map(arm).collect(),
-            repetitions: 3,
-            budget: None,
-            seed: 1,
-            parent: ".".into(),
-            loop_fs: None,
-            threads: 1,
-            verify_keys_max: 0,
-            quiet_seconds_max: 0.0,
-            repeat_disturbed: true,
-        }
-    }
-
-    #[test]
-    fn a_curve_has_a_point_for_each_number_of_clients() {
-        let points = experiment(&[("A", "engine")]).points;
-        let names: Vec<&str> = points
-            .iter()
-            .map(|point| point.cell.name.as_str())
-            .collect();
-        assert_eq!(names, ["w, 1 clients", "w, 2 clients"]);
-        assert_eq!(points[1].workload.clients.clients, [2]);
-    }
-
-    #[test]
-    fn the_schedule_shows_every_run_and_the_ceilings_first() {
-        let experiment = experiment(&[("A", "engine"), ("A'", "engine"), ("B", "log")]);
-        let schedule = experiment.schedule(&experiment.plan());
-        assert_eq!(schedule.len(), 2 + 2 * 3 * 3);
-        assert!(schedule[..2].iter().all(|planned| planned.arm == ARM_NULL));
-        let of_cell = |planned: &&crate::record::Planned| planned.cell == "w, 1 clients";
-        let arms = schedule[2..]
-            .iter()
-            .filter(of_cell)
-            .filter(|planned| planned.arm == "B");
-        assert_eq!(arms.count(), 3);
-    }
-
-    #[test]
-    fn servers_have_no_ceiling_run() {
-        let experiment = experiment(&[("A", "server:a"), ("B", "endpoints:b:1")]);
-        assert_eq!(experiment.points_with_ceiling().count(), 0);
-    }
-
-    #[test]
-    fn a_target_that_is_not_here_is_named_with_what_is() {
-        let experiment = experiment(&[("A", "leveldb")]);
-        let error = experiment.worker(&experiment.arms[0].target).unwrap_err();
-        assert!(
-            error.contains("`leveldb`") && error.contains("engine"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn the_worker_of_another_build_is_called() {
-        let experiment = experiment(&[("A", "engine@/old/inkstone-lab")]);
-        let worker = experiment.worker(&experiment.arms[0].target).unwrap();
-        assert_eq!(worker, Path::new("/old/inkstone-lab"));
-    }
-}
+mod tests;

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -67,6 +68,11 @@ pub struct Ground {
     folder: TempDir,
     letters: String,
 }
+
+/// Whoever was killed a moment ago may hold a file system, or add a file to a
+/// folder, a moment longer.
+const LEAVING: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 struct Mounted {
@@ -152,11 +158,40 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         // Best effort: whatever of this was never made cannot be undone.
-        drop(capture(Command::new("umount").arg(&self.mount_point)));
+        let is_mounted = || mounts().contains(&format!(" {} ", self.mount_point.display()));
+        until(|| {
+            drop(capture(Command::new("umount").arg(&self.mount_point)));
+            !is_mounted()
+        });
+        if is_mounted() {
+            drop(capture(
+                Command::new("umount").arg("--lazy").arg(&self.mount_point),
+            ));
+        }
         drop(capture(
             Command::new("losetup").args(["--detach", &self.device]),
         ));
     }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        drop(self.mounted.take());
+        let folder = self.folder.path();
+        until(|| std::fs::remove_dir_all(folder).is_ok() || !folder.exists());
+    }
+}
+
+/// Tries until it is done, but not for ever.
+fn until(mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LEAVING;
+    while !done() && Instant::now() < deadline {
+        std::thread::sleep(LOOK);
+    }
+}
+
+fn mounts() -> String {
+    std::fs::read_to_string("/proc/self/mounts").unwrap_or_default()
 }
 
 /// Runs a program to its end and gives back what it printed.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   plan        pure: cells, arms, repetitions, in drawn orders
+//!   point       a cell with its workload; a side with its target
 //!   experiment  runs a plan: a ground for each run, a worker, the record
 //!   ground      a fresh directory, or a file system of its own
 //!   interrupt   Ctrl-C
@@ -12,8 +13,10 @@ pub mod experiment;
 pub mod ground;
 pub mod interrupt;
 pub mod plan;
+pub mod point;
 pub mod progress;
 
-pub use experiment::{Arm, Experiment, Point};
+pub use experiment::Experiment;
 pub use ground::{FileSystem, LoopFs};
 pub use plan::{Plan, Planned};
+pub use point::{Arm, Point};

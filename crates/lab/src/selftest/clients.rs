@@ -8,7 +8,11 @@
 //!                 from then on, whether or not anyone was free to send it
 //! ```
 
-use crate::statistics::summary::quantile;
+use std::sync::Arc;
+
+use crate::load::{Answer, Arrivals, Plan, Recorded, Recorder};
+use crate::record::{Kind, LoadResult};
+use crate::workload::{Process, parse};
 
 /// A server that answers one request after the other, and sometimes stands still.
 #[derive(Clone, Copy, Debug)]
@@ -35,30 +39,27 @@ impl StallingServer {
         begun + self.service_ms
     }
 
-    /// Response times of requests due every `interval_ms`, from when they were
-    /// due.
-    pub fn open_loop(&self, interval_ms: f64, requests: usize) -> Vec<f64> {
-        let mut free_ms = 0.0_f64;
-        (0..requests)
-            .map(|request| {
-                let due_ms = request as f64 * interval_ms;
-                free_ms = self.answered(due_ms.max(free_ms));
-                free_ms - due_ms
-            })
-            .collect()
+    /// What the lab records of requests that are due every `interval_ms`.
+    pub fn open_loop(&self, interval_ms: f64, requests: u64) -> LoadResult {
+        let seconds = interval_ms / 1e3 * requests as f64;
+        let arrivals = Arrivals::new(Process::Uniform, 1e3 / interval_ms, seconds, 1);
+        let mut clients = Clients::new(Some(arrivals.expect("these need no draws")), seconds);
+        for request in 0..requests {
+            let due_ms = request as f64 * interval_ms;
+            let begun_ms = due_ms.max(clients.free_ms);
+            clients.note(due_ms, begun_ms, self.answered(begun_ms));
+        }
+        clients.result()
     }
 
-    /// Response times of one client that asks again when it was answered.
-    pub fn closed_loop(&self, requests: usize) -> Vec<f64> {
-        let mut now_ms = 0.0;
-        (0..requests)
-            .map(|_| {
-                let answered_ms = self.answered(now_ms);
-                let response_ms = answered_ms - now_ms;
-                now_ms = answered_ms;
-                response_ms
-            })
-            .collect()
+    /// What the lab records of one client that asks again when it was answered.
+    pub fn closed_loop(&self, seconds: f64) -> LoadResult {
+        let mut clients = Clients::new(None, seconds);
+        while clients.free_ms < seconds * 1e3 {
+            let begun_ms = clients.free_ms;
+            clients.note(begun_ms, begun_ms, self.answered(begun_ms));
+        }
+        clients.result()
     }
 
     /// What the share of the slowest open-loop responses exceeds, by theory: a
@@ -74,7 +75,39 @@ impl StallingServer {
     }
 }
 
-/// The response time that 999 of 1000 requests stay below.
-pub fn p999(responses: &[f64]) -> f64 {
-    quantile(responses, 0.999).expect("a simulation answers requests")
+/// The lab's own recorder, told times that never were.
+struct Clients {
+    plan: Arc<Plan>,
+    recorder: Recorder,
+    free_ms: f64,
+}
+
+impl Clients {
+    fn new(arrivals: Option<Arrivals>, seconds: f64) -> Clients {
+        let workload = parse("selftest", "name = \"stalls\"").expect("a name is enough");
+        let plan = Arc::new(Plan::new(&workload, 1, arrivals));
+        plan.measure(0, (seconds * 1e9) as u64);
+        Clients {
+            recorder: Recorder::new(&plan, Arc::default()),
+            plan,
+            free_ms: 0.0,
+        }
+    }
+
+    fn note(&mut self, due_ms: f64, begun_ms: f64, answered_ms: f64) {
+        let [due, begun, answered] = [due_ms, begun_ms, answered_ms].map(|ms| (ms * 1e6) as u64);
+        self.plan.take_arrival();
+        self.recorder
+            .note(Kind::Put, due, begun, answered, &Answer::default());
+        self.free_ms = answered_ms;
+    }
+
+    fn result(self) -> LoadResult {
+        Recorded::merge(&self.plan, vec![self.recorder.into_recorded()])
+    }
+}
+
+/// The response time that 999 of 1000 requests stay below, in milliseconds.
+pub fn p999(load: &LoadResult) -> f64 {
+    load.response().percentile(99.9) as f64 / 1e6
 }

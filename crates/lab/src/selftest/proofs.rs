@@ -3,9 +3,10 @@
 use super::clients::{StallingServer, p999};
 use super::experiment::{Directory, World, blocked, blocked_percent, interleaved};
 use super::machine::Drift;
-use super::targets::{CountingDevice, Forgetful};
+use super::targets::{CountingStore, Forgetful, lost_by};
+use crate::record::Judged;
 use crate::statistics::log_ratio::{log_of_percent, percent};
-use crate::verdict::{Durability, Judgement, Refusal, Word, durability};
+use crate::verdict::{Judgement, Refusal, Word};
 
 /// Simulated experiments behind each rate.
 const EXPERIMENTS: u64 = 200;
@@ -127,7 +128,7 @@ fn a_stall_is_seen_in_open_loop_only() -> Proof {
         stall_ms: 200.0,
     };
     let open = p999(&server.open_loop(2.0, 100_000));
-    let closed = p999(&server.closed_loop(100_000));
+    let closed = p999(&server.closed_loop(200.0));
     let theory = server.open_loop_theory_ms(2.0, 0.999);
     Proof {
         statement: "stalls of 200 ms every 10 s are seen at p99.9 from the intended start, as \
@@ -191,22 +192,26 @@ fn spoken(judgement: &Judgement) -> String {
     format!("{short}{effect}")
 }
 
-fn a_forgotten_write_is_missed() -> Proof {
-    let mut store = Forgetful::new(10_000);
-    let acknowledged: Vec<(u64, u64)> = (0..50_000).map(|key| (key, key ^ 0x5eed)).collect();
-    for (key, value) in &acknowledged {
-        store.put(*key, *value);
+fn failed(statement: &'static str, seen: String) -> Proof {
+    Proof {
+        statement,
+        seen,
+        holds: false,
     }
-    let lost = acknowledged
-        .iter()
-        .filter(|(key, value)| store.get(*key) != Some(*value))
-        .count() as u64;
+}
+
+fn a_forgotten_write_is_missed() -> Proof {
+    let statement = "a store that forgets one acknowledged write in 10,000 gets no number";
+    let lost = match lost_by(&Forgetful::new(10_000), 50_000) {
+        Ok(lost) => lost,
+        Err(failure) => return failed(statement, failure.0),
+    };
     let word = Word::Refused(Refusal::DataLost {
         arm: "the forgetful store".to_owned(),
         writes: lost,
     });
     Proof {
-        statement: "a store that forgets one acknowledged write in 10,000 gets no number",
+        statement,
         holds: lost == 5,
         seen: word.remark().unwrap_or_default(),
     }
@@ -214,16 +219,19 @@ fn a_forgotten_write_is_missed() -> Proof {
 
 fn a_target_that_never_flushes_is_not_durable() -> Proof {
     let [never, always] = [false, true].map(|flushing| {
-        let mut device = CountingDevice::new(flushing);
+        let mut store = CountingStore::new(flushing);
         for _ in 0..1000 {
-            device.put();
+            store.put();
         }
-        durability(device.acknowledged, Some(device.flushes), true)
+        store.judgement()
     });
     Proof {
         statement: "a store that acknowledges without a device flush is shown as not durable",
-        holds: never == Durability::NotDurable && always == Durability::Flushed { per_write: 1.0 },
-        seen: format!("{never}; one that flushes: {always}"),
+        holds: never.judged == Judged::NotDurable && always.judged == Judged::Durable,
+        seen: format!(
+            "not durable: {}; durable: {}",
+            never.because, always.because
+        ),
     }
 }
 

@@ -1,12 +1,22 @@
-//! Targets with a fault that the lab must find.
+//! Targets with a fault that the lab must find, asked and checked by the lab's own
+//! clients and its own verification.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::load::{Client, Plan, read_back_embedded};
+use crate::record::{BlockDevice, DeviceWork, DurabilityJudgement, Kind, KindResult, Run};
+use crate::targets::{Embedded, Failure, Seen, Session};
+use crate::verdict::durability;
+use crate::verify::Ledger;
+use crate::worker::Job;
+use crate::workload::{Workload, parse};
 
 /// A store that acknowledges every write and forgets one in so many.
+#[derive(Debug)]
 pub struct Forgetful {
-    kept: BTreeMap<u64, u64>,
+    kept: Mutex<(u64, BTreeMap<Vec<u8>, Vec<u8>>)>,
     forget_every: u64,
-    writes: u64,
 }
 
 impl Forgetful {
@@ -14,40 +24,80 @@ impl Forgetful {
     pub fn new(forget_every: u64) -> Forgetful {
         assert!(forget_every > 0, "one write in none is not a share");
         Forgetful {
-            kept: BTreeMap::new(),
+            kept: Mutex::default(),
             forget_every,
-            writes: 0,
         }
-    }
-
-    /// Acknowledges.
-    pub fn put(&mut self, key: u64, value: u64) {
-        self.writes += 1;
-        if !self.writes.is_multiple_of(self.forget_every) {
-            self.kept.insert(key, value);
-        }
-    }
-
-    /// What is there.
-    pub fn get(&self, key: u64) -> Option<u64> {
-        self.kept.get(&key).copied()
     }
 }
 
-/// A device that counts what it is told, and a store on it that may or may not
-/// flush.
-pub struct CountingDevice {
-    /// Flushes so far.
-    pub flushes: u64,
-    /// Writes acknowledged so far.
-    pub acknowledged: u64,
+impl Embedded for Forgetful {
+    fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
+        Ok(Box::new(self))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+impl Session for &Forgetful {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.0 += 1;
+        if !kept.0.is_multiple_of(self.forget_every) {
+            kept.1.insert(key.to_vec(), value.to_vec());
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.1.get(key);
+        value.extend_from_slice(found.map_or(&[], Vec::as_slice));
+        Ok(found.is_some())
+    }
+
+    fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {
+        Ok(Seen::default())
+    }
+}
+
+fn workload(text: &str) -> Workload {
+    parse("selftest", text).expect("it is a workload")
+}
+
+/// Acknowledged writes that the lab misses afterwards, of so many to as many keys.
+pub fn lost_by(target: &dyn Embedded, writes: u64) -> Result<u64, Failure> {
+    let text = format!(
+        "name = \"writes\"\n[load]\nkeys = {writes}\npreload = false\n\
+         [access]\ndistribution = \"sequential\"\n"
+    );
+    let plan = Arc::new(Plan::new(&workload(&text), 1, None));
+    let mut client = Client::new(&plan, 0);
+    let mut session = target.session()?;
+    for write in 0..writes {
+        client.draw();
+        session.put(&client.key, &client.value)?;
+        client.put_ended(2 * write, 2 * write + 1, true);
+    }
+    let mut ledger = Ledger::new(vec![client.acknowledged], 0);
+    let keys = ledger.keys(usize::MAX);
+    read_back_embedded(&plan, target, &mut ledger, &keys)?;
+    let seen = ledger.verification("nothing");
+    Ok(seen.keys_missing + seen.keys_wrong)
+}
+
+/// A store on a device that counts what it is told, which flushes or does not.
+pub struct CountingStore {
+    flushes: u64,
+    acknowledged: u64,
     flushing: bool,
 }
 
-impl CountingDevice {
+impl CountingStore {
     /// A store that flushes before it acknowledges, or does not.
-    pub fn new(flushing: bool) -> CountingDevice {
-        CountingDevice {
+    pub fn new(flushing: bool) -> CountingStore {
+        CountingStore {
             flushes: 0,
             acknowledged: 0,
             flushing,
@@ -58,5 +108,26 @@ impl CountingDevice {
     pub fn put(&mut self) {
         self.flushes += u64::from(self.flushing);
         self.acknowledged += 1;
+    }
+
+    /// What the lab says of its durability.
+    pub fn judgement(&self) -> DurabilityJudgement {
+        let device = BlockDevice {
+            name: "simulated".into(),
+            cache: "write back".into(),
+            private: true,
+            ..BlockDevice::default()
+        };
+        let mut run = Run::of(&Job::bare(workload("name = \"puts\"")));
+        let put = KindResult {
+            operations: self.acknowledged,
+            ..KindResult::default()
+        };
+        run.load.kinds.insert(Kind::Put, put);
+        run.device = Some(DeviceWork {
+            flushes: self.flushes,
+            ..DeviceWork::default()
+        });
+        durability(&run, Some(&device))
     }
 }

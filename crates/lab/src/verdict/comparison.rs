@@ -13,8 +13,9 @@ pub struct ArmReport {
     pub name: String,
     /// Acknowledged writes that were looked for afterwards and not found.
     pub lost_writes: u64,
-    /// The highest share of the null target's rate that any of its runs reached;
-    /// `None` if the null target did not run.
+    /// The highest share of the generator's own limit that any of its runs
+    /// reached: of the null target's rate, or of the time of the threads that ask
+    /// servers; `None` if neither is known.
     pub ceiling_share: Option<f64>,
 }
 

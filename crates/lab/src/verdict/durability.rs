@@ -1,70 +1,113 @@
-//! Does an acknowledgement mean that the device has the data?
+//! Whether the device was flushed as often as the promise takes.
 //!
 //! A device with a volatile cache keeps nothing that it was not told to flush.
 //! Flushes are counted by the kernel, so this needs neither a clock nor luck:
 //! a target that promises durability and flushed nothing does not keep it.
 
-use std::fmt;
+use crate::record::{BlockDevice, DurabilityJudgement, Judged, Kind, Run};
+use crate::workload::DurabilityLevel;
 
-/// What the device says about a target's promise.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Durability {
-    /// Writes were acknowledged and nothing was flushed.
-    NotDurable,
-    /// Device flushes for each acknowledged write; below 1 where writers share
-    /// them.
-    Flushed {
-        /// Flushes for each write.
-        per_write: f64,
-    },
-    /// The device has others who flush it, or cannot count: nothing is proved.
-    Unknown,
-}
+/// The measured part cuts through groups at both ends.
+const TOLERANCE: f64 = 0.9;
 
-/// Judges a run's writes by the flushes of its device. `flushes` is `None` where
-/// the device cannot count them; `private` says that nobody else uses it.
-pub fn durability(acknowledged_writes: u64, flushes: Option<u64>, private: bool) -> Durability {
-    match flushes {
-        _ if acknowledged_writes == 0 => Durability::Unknown,
-        // Nobody's flush is nobody's, on a shared device too.
-        Some(0) => Durability::NotDurable,
-        Some(flushes) if private => Durability::Flushed {
-            per_write: flushes as f64 / acknowledged_writes as f64,
-        },
-        _ => Durability::Unknown,
+/// From the counts of a run's measured part; `device` is what its data lay on.
+pub fn durability(run: &Run, device: Option<&BlockDevice>) -> DurabilityJudgement {
+    let verdict = |judged, because: String| DurabilityJudgement { judged, because };
+    if run.workload.durability.level != DurabilityLevel::Durable {
+        return verdict(Judged::NotAsked, "the workload does not ask for it".into());
     }
-}
-
-impl fmt::Display for Durability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Durability::NotDurable => f.write_str("not durable: 0 flushes"),
-            Durability::Flushed { per_write } => write!(f, "{per_write:.3} flushes per write"),
-            Durability::Unknown => f.write_str("not known: the device is shared"),
-        }
+    let buffer_bytes = run.workload.durability.buffer_bytes;
+    if buffer_bytes > 0 {
+        let because = format!(
+            "a put returns when it is in a buffer of {buffer_bytes} bytes: two of them can be lost"
+        );
+        return verdict(Judged::NotAsked, because);
+    }
+    let puts = run
+        .load
+        .kinds
+        .get(&Kind::Put)
+        .map_or(0, |put| put.operations);
+    if puts == 0 {
+        return verdict(Judged::NotAsked, "nothing was put".into());
+    }
+    let (Some(work), Some(device)) = (&run.device, device) else {
+        return verdict(Judged::Unknown, "there is no device to count at".into());
+    };
+    if device.cache.contains("through") {
+        let because = format!("{} has no volatile cache: a write is enough", device.name);
+        return verdict(Judged::Unknown, because);
+    }
+    // One flush can make durable no more than what all clients wait for.
+    let clients = run.workload.clients.clients[0];
+    let needed = (puts as f64 / f64::from(clients) * TOLERANCE).floor();
+    let counted = format!(
+        "{} device flushes for {puts} acknowledged puts of {clients} clients at once",
+        work.flushes
+    );
+    if (work.flushes as f64) < needed || work.flushes == 0 {
+        return verdict(Judged::NotDurable, counted);
+    }
+    match work.shared {
+        true => verdict(
+            Judged::Unknown,
+            format!("{counted}, on a device that others use"),
+        ),
+        false => verdict(Judged::Durable, counted),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::{DeviceWork, KindResult};
+    use crate::worker::Job;
 
-    #[test]
-    fn no_flush_no_durability_whoever_else_uses_the_device() {
-        assert_eq!(durability(100, Some(0), true), Durability::NotDurable);
-        assert_eq!(durability(100, Some(0), false), Durability::NotDurable);
+    fn judged(flushes: u64, puts: u64, clients: u32, shared: bool) -> Judged {
+        let workload = format!("name = \"a\"\n[clients]\nclients = {clients}\n");
+        let workload = crate::workload::parse("test", &workload).unwrap();
+        let device = BlockDevice {
+            cache: "write back".into(),
+            ..BlockDevice::default()
+        };
+        let mut run = Run::of(&Job::bare(workload));
+        let put = KindResult {
+            operations: puts,
+            ..KindResult::default()
+        };
+        run.load.kinds.insert(Kind::Put, put);
+        run.device = Some(DeviceWork {
+            flushes,
+            shared,
+            ..DeviceWork::default()
+        });
+        durability(&run, Some(&device)).judged
     }
 
     #[test]
-    fn flushes_of_a_shared_device_prove_nothing() {
-        assert_eq!(durability(100, Some(100), false), Durability::Unknown);
-        assert_eq!(durability(100, None, true), Durability::Unknown);
-        assert_eq!(durability(0, Some(0), true), Durability::Unknown);
+    fn one_client_needs_a_flush_for_each_put() {
+        assert_eq!(judged(1000, 1000, 1, false), Judged::Durable);
+        assert_eq!(judged(100, 1000, 1, false), Judged::NotDurable);
     }
 
     #[test]
-    fn shared_flushes_of_many_writers_are_below_one() {
-        let found = durability(100, Some(4), true);
-        assert_eq!(found.to_string(), "0.040 flushes per write");
+    fn many_clients_share_flushes() {
+        assert_eq!(judged(100, 1000, 10, false), Judged::Durable);
+        assert_eq!(judged(10, 1000, 10, false), Judged::NotDurable);
+    }
+
+    #[test]
+    fn what_is_only_buffered_promises_nothing() {
+        let workload = "name = \"a\"\n[durability]\nbuffer_bytes = 65536\n";
+        let workload = crate::workload::parse("test", workload).unwrap();
+        let judgement = durability(&Run::of(&Job::bare(workload)), None);
+        assert_eq!(judgement.judged, Judged::NotAsked);
+        assert!(judgement.because.contains("65536"));
+    }
+
+    #[test]
+    fn flushes_of_others_prove_nothing_but_none_is_none() {
+        assert_eq!(judged(1000, 1000, 1, true), Judged::Unknown);
+        assert_eq!(judged(0, 1000, 1, true), Judged::NotDurable);
     }
 }

@@ -56,15 +56,21 @@ fn arm_report(runs: &[&Run], name: &str, ceiling: Option<f64>) -> ArmReport {
             (verification.keys_missing + verification.keys_wrong).max(1)
         })
         .sum();
-    let fastest = of_arm()
-        .filter(|run| run.counts())
-        .map(|run| run.operations_per_second())
-        .max_by(f64::total_cmp);
     ArmReport {
         name: arm_label(runs, name),
         lost_writes,
-        ceiling_share: fastest.zip(ceiling).map(|(rate, ceiling)| rate / ceiling),
+        ceiling_share: of_arm()
+            .filter(|run| run.counts())
+            .filter_map(|run| ceiling_share(run, ceiling))
+            .max_by(f64::total_cmp),
     }
+}
+
+/// How near a run came to the generator's own limit: to the rate of the null
+/// target, or, where servers were asked, to having no idle thread left.
+pub fn ceiling_share(run: &Run, ceiling: Option<f64>) -> Option<f64> {
+    let of_rate = ceiling.map(|ceiling| run.operations_per_second() / ceiling);
+    run.generator_share().or(of_rate)
 }
 
 /// `A (inkstone 0.1.0)`, or the name alone.

@@ -27,7 +27,7 @@ pub mod unpaired;
 pub mod word;
 
 pub use comparison::{ArmReport, Comparison, Judgement};
-pub use durability::{Durability, durability};
+pub use durability::durability;
 pub use exit::{Exit, FailOn};
 pub use heatmap::{Cell, CellVerdict, MapVerdict, judge_map};
 pub use judge::{Rules, Verdict, judge};

@@ -65,9 +65,7 @@ fn start(worker: &Path, job: &Job) -> std::io::Result<Worker> {
         .stderr(Stdio::piped())
         // Ctrl-C is for the lab, which ends its worker in good order.
         .process_group(0)
-        // Another address layout for each run, as after any small change of a
-        // program: the size of the environment moves the stack.
-        .env("INKSTONE_LAB_PADDING", "x".repeat(job.seed as usize % 4096));
+        .env("INKSTONE_LAB_PADDING", "x".repeat(job.environment_bytes));
     dies_with_its_parent(&mut command);
     let mut child = Worker(command.spawn()?);
     let mut line = serde_json::to_string(job).map_err(std::io::Error::other)?;
@@ -124,6 +122,23 @@ fn lines_of(output: impl Read + Send + 'static) -> Receiver<Result<Line, serde_j
     receiver
 }
 
+/// A worker that takes its job and does what a script says. A shell writes it: a
+/// file that this process had open for writing could be busy when it is started,
+/// held by whatever another thread forked meanwhile.
+#[cfg(test)]
+pub(crate) fn worker_script(path: &Path, text: &str) {
+    let mut shell = Command::new("sh")
+        .args(["-c", "cat > \"$0\" && chmod +x \"$0\""])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = shell.stdin.take().unwrap();
+    write!(input, "#!/bin/sh\nread job\n{text}\n").unwrap();
+    drop(input);
+    assert!(shell.wait().unwrap().success());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,19 +154,14 @@ mod tests {
     }
 
     fn script(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
-        use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("worker");
-        std::fs::write(&path, format!("#!/bin/sh\nread job\n{text}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        worker_script(&path, text);
         (folder, path)
     }
 
     fn job() -> Job {
-        Job::of_test(
-            crate::workload::parse("test", "name = \"a\"").unwrap(),
-            None,
-        )
+        Job::bare(crate::workload::parse("test", "name = \"a\"").unwrap())
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::record::{
     BlockDevice, Cell, Disturbance, DurabilityJudgement, Judged, LoadResult, Outcome, ProcessCosts,
     Run, Steadiness, Verification,
 };
+use crate::schedule::Point;
 use crate::targets::TargetSpec;
 use crate::workload::Workload;
 
@@ -38,6 +39,9 @@ pub struct Job {
     pub verify_keys_max: u64,
     /// Seconds to wait for a quiet machine, at most.
     pub quiet_seconds_max: f64,
+    /// Bytes that its environment is longer by: they move its stack, and so make
+    /// the layout of addresses another one for each run.
+    pub environment_bytes: usize,
 }
 
 /// What a worker says, one line each.
@@ -130,19 +134,12 @@ pub fn unix_ms() -> u64 {
     now.map_or(0, |now| now.as_millis() as u64)
 }
 
-#[cfg(test)]
 impl Job {
-    /// A job for tests of what is made of its run.
-    pub fn of_test(workload: Workload, device: Option<BlockDevice>) -> Job {
+    /// The null target under a workload, with nothing around it: no device, no
+    /// verification, no waiting.
+    pub fn bare(workload: Workload) -> Job {
         Job {
-            cell: Cell {
-                name: "a".into(),
-                workload: "a".into(),
-                clients: 1,
-                connections: 1,
-                value_bytes: 256.0,
-                rw_ratio: None,
-            },
+            cell: Point::of(&workload).swap_remove(0).cell,
             arm: "A".into(),
             pair: 0,
             attempt: 0,
@@ -150,10 +147,11 @@ impl Job {
             workload,
             seed: 1,
             directory: ".".into(),
-            device,
+            device: None,
             threads: 1,
             verify_keys_max: 0,
             quiet_seconds_max: 0.0,
+            environment_bytes: 0,
         }
     }
 }
@@ -169,7 +167,7 @@ mod tests {
             target: "server:bin/etcd,members=3".parse().unwrap(),
             seed: u64::MAX,
             quiet_seconds_max: 1.5,
-            ..Job::of_test(workload, None)
+            ..Job::bare(workload)
         };
         let line = serde_json::to_string(&job).unwrap();
         assert!(!line.contains('\n'));

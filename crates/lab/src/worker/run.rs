@@ -1,26 +1,31 @@
 //! One run from an empty directory to a judged result.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::job::{Job, Stage};
 use super::measure::{Accounts, tell};
 use crate::accounting::{dirty_bytes, footprint_bytes, wait_until_quiet};
 use crate::load::{
-    Arrivals, Plan, Remote, preload_embedded, preload_remote, read_back_embedded, read_back_remote,
-    run_embedded,
+    Arrivals, Plan, Remote, STEADY_CHANGE_MAX, preload_embedded, preload_remote,
+    read_back_embedded, read_back_remote, run_embedded,
 };
 use crate::record::{Kind, LoadResult, Outcome, Run, Steadiness, Taint, TaintKind, Verification};
 use crate::targets::{Embedded, Failure, Group, Offer, OpenOptions, Place, Program};
+use crate::verdict::durability;
 use crate::verify::{Acknowledged, Ledger};
-use crate::workload::{Arrival, DurabilityLevel, Workload};
+use crate::workload::{Arrival, DurabilityLevel, Warmup, Workload};
 
-mod durability;
 mod search;
+#[cfg(test)]
+mod tests;
 
 /// Of an open loop: more than this share of the measured part behind its
 /// schedule at the end, and it never follows.
 const LAG_SHARE_MAX: f64 = 0.1;
 const LAG_SECONDS_MIN: f64 = 0.25;
+/// Of a measured part: with more failures it is none.
+const FAILED_SHARE_MAX: f64 = 0.001;
 
 /// Does the job. Whatever happens becomes the run's outcome.
 pub fn run(job: &Job, offers: &[Offer]) -> Run {
@@ -34,7 +39,13 @@ pub fn run(job: &Job, offers: &[Offer]) -> Run {
 }
 
 fn with_remedy(because: String, job: &Job) -> String {
-    let is_full = ["No space left", "ENOSPC", "os error 28", "no space"];
+    let is_full = [
+        "No space left",
+        "ENOSPC",
+        "os error 28",
+        "no space",
+        "in reserve",
+    ];
     match is_full.iter().any(|words| because.contains(words)) {
         true => format!(
             "{because}. The disk of {} is full: make room, use --directory or a smaller load",
@@ -69,13 +80,26 @@ fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
         settle(job);
     }
     let acknowledged = measure(job, &mut opened, run)?;
+    check_failures(&run.load)?;
     run.disturbance.dirty_bytes_before = dirty_bytes_before;
     run.disturbance.waited_seconds = waited_seconds;
     run.disturbance.was_not_quiet = !quiet;
     run.taints = taints(run, job);
-    run.durability = durability::judge(run, job);
+    run.durability = durability(run, job.device.as_ref());
     run.outcome = Outcome::Measured;
     verify(job, opened, acknowledged, &plan, run)
+}
+
+/// A target that refuses a part of the work does less of it.
+fn check_failures(load: &LoadResult) -> Result<(), Failure> {
+    let (failed, all) = (load.failed(), load.failed() + load.operations());
+    match failed as f64 > FAILED_SHARE_MAX * all as f64 {
+        true => Err(Failure(format!(
+            "{failed} of {all} operations failed; first: {}",
+            load.errors.join("; ")
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// What a preload leaves behind (segments made ahead, compactions, dirty
@@ -120,7 +144,9 @@ fn open(job: &Job, offers: &[Offer], run: &mut Run) -> Result<Opened, Failure> {
         }
         Place::Endpoints(urls) => {
             run.target.members = urls.len() as u32;
-            Ok(Opened::Foreign(remote(job, urls.clone())))
+            let remote = remote(job, urls.clone());
+            run.target.version = remote.version()?;
+            Ok(Opened::Foreign(remote))
         }
     }
 }
@@ -188,10 +214,10 @@ fn measure(job: &Job, opened: &mut Opened, run: &mut Run) -> Result<Vec<Acknowle
         Arrival::Search { objective, process } => {
             search::search(job, opened, run, *objective, *process)?
         }
-        Arrival::Closed => once(job, opened, run, None, 0)?,
+        Arrival::Closed => once(job, opened, run, None, Round::only())?,
         Arrival::Open { rate, process } => {
             let arrivals = arrivals(&job.workload, *process, *rate, job.seed)?;
-            once(job, opened, run, Some((arrivals, *rate)), 0)?
+            once(job, opened, run, Some((arrivals, *rate)), Round::only())?
         }
     };
     run.user_bytes_written = load.kinds.get(&Kind::Put).map_or(0, |put| put.user_bytes);
@@ -218,16 +244,33 @@ fn arrivals(
 
 type Measured = (LoadResult, Vec<Acknowledged>, Steadiness);
 
+/// One of several loads on the same open target.
+#[derive(Clone, Copy)]
+struct Round {
+    number: u32,
+    /// What the times of acknowledged writes count from, in all rounds.
+    since: Instant,
+}
+
+impl Round {
+    fn only() -> Round {
+        Round {
+            number: 0,
+            since: Instant::now(),
+        }
+    }
+}
+
 /// One warm-up and one measured part, and their accounts into `run`.
 fn once(
     job: &Job,
     opened: &mut Opened,
     run: &mut Run,
     open_loop: Option<(Arrivals, f64)>,
-    round: u32,
+    round: Round,
 ) -> Result<Measured, Failure> {
     let (arrivals, rate) = open_loop.unzip();
-    let plan = Plan::new(&job.workload, job.seed, arrivals).in_round(round);
+    let plan = Plan::new(&job.workload, job.seed, arrivals).in_round(round.number);
     let plan = Arc::new(plan);
     let device = job.device.as_ref();
     let (mut measured, mut accounts) = match opened {
@@ -247,6 +290,9 @@ fn once(
             (remote.run(&plan, &mut accounts)?, accounts)
         }
     };
+    for client in &mut measured.1 {
+        client.shift(plan.origin().duration_since(round.since).as_nanos() as u64);
+    }
     accounts.settle();
     run.client = accounts.client();
     run.server = accounts.server();
@@ -276,6 +322,14 @@ fn taints(run: &Run, job: &Job) -> Vec<Taint> {
             kind: TaintKind::NotQuiet,
             value: run.disturbance.waited_seconds,
             limit: job.quiet_seconds_max,
+        });
+    }
+    let was_to_settle = matches!(job.workload.time.warmup, Warmup::UntilSteady(_));
+    if was_to_settle && !run.steadiness.steady {
+        taints.push(Taint {
+            kind: TaintKind::NotSteady,
+            value: run.steadiness.last_change.abs(),
+            limit: STEADY_CHANGE_MAX,
         });
     }
     taints

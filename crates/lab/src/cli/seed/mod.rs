@@ -3,13 +3,13 @@
 //!
 //! | seed | as published | honest |
 //! |---|---|---|
-//! | 000 | one run of each side | beside a copy of the first, in random order: `heatmap.rs` |
+//! | 000 | rw-heatmap: every write to *one* key, every read of the first 100 | writes to all keys, reads that begin anywhere |
 //! | 001 | etcd's tool by default: puts of *one* key, all with the same value; reads of a key that does not exist | distinct keys, unique values, keys that exist |
 //! | 002 | what one thread gets, of engines as they come | what all get, of engines with caches: `threads.rs` |
-//! | 003 | a put returns when it is buffered | when it is durable: `write_ahead_log.rs` |
+//! | 003 | a put returns when it is in a buffer | when it is durable: `write_ahead_log.rs` |
 //! | 004 | survives kill -9: page cache | survives a loss of power; beside a plain file in the same run |
 
-mod heatmap;
+mod table_000;
 mod threads;
 mod write_ahead_log;
 
@@ -19,6 +19,8 @@ use super::ab::triple;
 use super::finish::{finish, measure};
 use super::how::{Changes, How};
 use super::run::side_by_side;
+use super::scale::Scale;
+use crate::record::Record;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 use crate::workload::{Mistake, Workload, parse};
@@ -34,64 +36,93 @@ pub struct Options {
     /// With choices that mean what the table says [default]
     #[arg(long)]
     honest: bool,
-    /// 000 and 001: our server [default: `inkstone` beside the lab's own program]
+    /// In minutes on two cores, or all of it
+    #[arg(long, value_enum, default_value_t)]
+    scale: Scale,
+    /// 000, 001: our server [default: `inkstone` beside the lab's own program]
     #[arg(long, value_name = "PATH")]
     ours: Option<PathBuf>,
-    /// 000 and 001: etcd [default: target/etcd/bin/etcd, which `cargo xtask etcd` builds]
+    /// 000, 001: etcd [default: target/etcd/bin/etcd, which `cargo xtask etcd` builds]
     #[arg(long, value_name = "PATH")]
     etcd: Option<PathBuf>,
     /// 001: members of each side
     #[arg(long, default_value_t = 3)]
     members: u32,
-    /// 002 and 003: what runs, instead of the table's own choice; see `run`
+    /// 002, 003: what runs, instead of the table's own choice; see `run`
     #[arg(long, value_delimiter = ',', value_name = "TARGET")]
     targets: Vec<TargetSpec>,
-    #[command(flatten, next_help_heading = "000")]
-    axes: super::heatmap::Axes,
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
     how: How,
 }
 
-/// A table: its name for people, its loads, its sides.
+/// A table: its name for people, its points, its sides.
 struct Table {
     title: String,
-    workloads: Vec<Workload>,
+    points: Vec<Point>,
     arms: Vec<Arm>,
     pairs: usize,
 }
 
 pub fn run(options: &Options) -> super::Outcome {
     let table = match options.table.as_str() {
-        "000" => return heatmap::run(options),
+        "000" => table_000::table(options)?,
         "001" => table_001(options)?,
         "002" => return threads::run(options),
         "003" => return write_ahead_log::run(options),
         _ => table_004(options)?,
     };
-    let mut points = Vec::new();
-    for workload in table.workloads {
-        points.extend(Point::of(&options.changes.applied(workload)?));
-    }
-    let how = &options.how;
-    let experiment = how.experiment(points, table.arms, table.pairs);
-    let verb = format!("seed {}", options.table);
-    let title = title(options, &table.title);
-    let (record, folder) = measure(&verb, &title, how, &experiment)?;
+    let (record, folder) = measured(options, table)?;
     finish(&record, &folder)
 }
 
-fn table_001(options: &Options) -> Result<Table, String> {
-    let target = |name: &str, path: &Path| {
-        format!(
-            "{name}=server:{},members={},ask=leader",
-            path.display(),
-            options.members
-        )
-        .parse::<TargetSpec>()
+fn measured(options: &Options, table: Table) -> Result<(Record, PathBuf), String> {
+    let how = &options.how;
+    let experiment = how.experiment(table.points, table.arms, table.pairs);
+    let verb = format!("seed {}", options.table);
+    let variant = if options.as_published {
+        "as published"
+    } else {
+        "honest"
     };
-    let (ours, etcd) = (ours(options)?, etcd(options)?);
+    let title = format!("{}, {variant}", table.title);
+    measure(&verb, &title, how, &experiment)
+}
+
+/// The points of rows, in the scale and with the changes that were asked for.
+fn points(options: &Options, rows: Vec<Workload>) -> Result<Vec<Point>, String> {
+    let mut points = Vec::new();
+    for workload in rows {
+        let workload = options.changes.applied(options.scale.applied(workload))?;
+        points.extend(Point::of(&workload));
+    }
+    Ok(points)
+}
+
+/// etcd, and ours.
+fn servers(options: &Options, more: &str) -> Result<(TargetSpec, TargetSpec), String> {
+    let target = |name: &str, path: &Path| {
+        format!("{name}=server:{}{more}", path.display()).parse::<TargetSpec>()
+    };
+    let ours = existing(
+        "ours",
+        options.ours.clone().unwrap_or_else(beside_the_lab),
+        "cargo build --release --bin inkstone",
+    )?;
+    let etcd = existing(
+        "etcd",
+        options
+            .etcd
+            .clone()
+            .unwrap_or_else(|| "target/etcd/bin/etcd".into()),
+        "cargo xtask etcd",
+    )?;
+    Ok((target("etcd", &etcd)?, target("inkstone", &ours)?))
+}
+
+fn table_001(options: &Options) -> Result<Table, String> {
+    let (etcd, ours) = servers(options, &format!(",members={},ask=leader", options.members))?;
     let load = match options.as_published {
         true => {
             "[load]\nkeys = 1\npreload = false\nkey = { kind = \"etcd-varint\", size = 8 }\n\
@@ -123,14 +154,15 @@ fn table_001(options: &Options) -> Result<Table, String> {
             hundred,
         ),
     ];
+    let rows = rows
+        .iter()
+        .map(|(name, mix, clients)| row(name, &[load, mix, clients]))
+        .collect::<Result<_, _>>()
+        .map_err(|mistake| mistake.to_string())?;
     Ok(Table {
         title: format!("{} members: put and read beside etcd", options.members),
-        workloads: rows
-            .iter()
-            .map(|(name, mix, clients)| row(name, &[load, mix, clients]))
-            .collect::<Result<_, _>>()
-            .map_err(|mistake| mistake.to_string())?,
-        arms: triple(&target("etcd", &etcd)?, &target("inkstone", &ours)?),
+        points: points(options, rows)?,
+        arms: triple(&etcd, &ours),
         pairs: 3,
     })
 }
@@ -154,13 +186,14 @@ fn table_004(options: &Options) -> Result<Table, String> {
     ];
     let targets = ["engine", "file"].map(|name| name.parse::<TargetSpec>());
     let targets = targets.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let rows = rows
+        .iter()
+        .map(|(name, mix)| row(name, &[load, mix, &durability]))
+        .collect::<Result<_, _>>()
+        .map_err(|mistake| mistake.to_string())?;
     Ok(Table {
         title: "4 KiB values by 64 threads, beside a plain file".into(),
-        workloads: rows
-            .iter()
-            .map(|(name, mix)| row(name, &[load, mix, &durability]))
-            .collect::<Result<_, _>>()
-            .map_err(|mistake| mistake.to_string())?,
+        points: points(options, rows)?,
         arms: side_by_side(&targets)?,
         pairs: 3,
     })
@@ -168,28 +201,12 @@ fn table_004(options: &Options) -> Result<Table, String> {
 
 fn row(name: &str, parts: &[&str]) -> Result<Workload, Mistake> {
     let time = "[time]\nwarmup = \"auto,max=10s\"\nmeasure = \"10s\"\n";
-    let text = format!("name = \"{name}\"\n{}{time}", parts.concat());
-    parse(name, &text)
+    written(name, &[parts, &[time]].concat())
 }
 
-fn title(options: &Options, what: &str) -> String {
-    let variant = if options.as_published {
-        "as published"
-    } else {
-        "honest"
-    };
-    format!("{what}, {variant}")
-}
-
-fn ours(options: &Options) -> Result<PathBuf, String> {
-    let path = options.ours.clone().unwrap_or_else(beside_the_lab);
-    existing("ours", path, "cargo build --release --bin inkstone")
-}
-
-fn etcd(options: &Options) -> Result<PathBuf, String> {
-    let default = || "target/etcd/bin/etcd".into();
-    let path = options.etcd.clone().unwrap_or_else(default);
-    existing("etcd", path, "cargo xtask etcd")
+/// A row that says everything itself.
+fn written(name: &str, parts: &[&str]) -> Result<Workload, Mistake> {
+    parse(name, &format!("name = \"{name}\"\n{}", parts.concat()))
 }
 
 fn beside_the_lab() -> PathBuf {
@@ -205,6 +222,22 @@ fn existing(option: &str, path: PathBuf, remedy: &str) -> Result<PathBuf, String
             path.display()
         )),
     }
+}
+
+/// The targets that the options name, or else these.
+fn targets_or(options: &Options, names: &[&str]) -> Result<Vec<TargetSpec>, String> {
+    match options.targets.is_empty() {
+        true => names.iter().map(|name| name.parse()).collect(),
+        false => Ok(options.targets.clone()),
+    }
+}
+
+/// All sides of a record, in the order of their names.
+fn sides(record: &Record) -> Vec<&str> {
+    let mut sides: Vec<&str> = record.runs.iter().map(|run| run.arm.as_str()).collect();
+    sides.sort_unstable();
+    sides.dedup();
+    sides
 }
 
 /// The middle one, or the middle of the two in the middle.
@@ -236,11 +269,25 @@ mod tests {
         let here = here.to_str().unwrap();
         let words = ["001", "--as-published", "--ours", here, "--etcd", here];
         let table = table_001(&options(&words)).unwrap();
-        assert_eq!(table.workloads[0].load.keys, 1);
-        assert_eq!(table.workloads[2].access.missing, 1.0);
+        assert_eq!(table.points[0].workload.load.keys, 1);
+        assert_eq!(table.points[2].workload.access.missing, 1.0);
         let honest = table_001(&options(&["001", "--ours", here, "--etcd", here])).unwrap();
-        assert_eq!(honest.workloads[2].access.missing, 0.0);
-        assert!(honest.workloads[0].load.value.unique);
+        assert_eq!(honest.points[2].workload.access.missing, 0.0);
+        assert!(honest.points[0].workload.load.value.unique);
+    }
+
+    #[test]
+    fn a_quick_map_is_small_and_a_full_one_is_etcds() {
+        let here = std::env::current_exe().unwrap();
+        let here = here.to_str().unwrap();
+        let cells = |more: &[&str]| {
+            let words = [&["000", "--ours", here, "--etcd", here], more].concat();
+            table_000::table(&options(&words)).unwrap().points
+        };
+        assert_eq!(cells(&["--scale", "quick"]).len(), 8);
+        assert_eq!(cells(&[]).len(), 8 * 7 * 7);
+        let published = &cells(&["--as-published", "--scale", "quick"])[0].workload;
+        assert!(published.mix.range.from_start && !published.load.value.unique);
     }
 
     #[test]
@@ -258,7 +305,7 @@ mod tests {
     fn the_honest_rows_of_004_are_durable() {
         let level = |words: &[&str]| {
             let table = table_004(&options(words)).unwrap();
-            table.workloads[0].durability.level
+            table.points[0].workload.durability.level
         };
         assert_eq!(level(&["004"]), crate::workload::DurabilityLevel::Durable);
         assert_eq!(

@@ -15,15 +15,14 @@
 //! LevelDB under another scheduler or lock is one more target: a program that
 //! starts this one under it is a worker, as in `shim=leveldb@PATH`.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Table as Grid, presets};
 
-use super::{Options, row, title};
+use super::{Options, Table, measured, median, points, sides, targets_or, written};
 use crate::cli::Outcome;
-use crate::cli::finish::{finish, measure};
+use crate::cli::finish::finish;
 use crate::cli::run::side_by_side;
 use crate::record::{ARM_NULL, Record, Run};
 use crate::report::number::short;
-use crate::schedule::Point;
 use crate::targets::{TargetSpec, offered};
 use crate::workload::Workload;
 
@@ -48,46 +47,38 @@ const PUBLISHED: [(u32, f64, f64); 9] = [
 
 /// Measures both rows at every number of threads.
 pub fn run(options: &Options) -> Outcome {
-    let targets = targets(options)?;
-    let mut points = Vec::new();
-    for workload in workloads(options)? {
-        points.extend(Point::of(&options.changes.applied(workload)?));
-    }
-    let experiment = options.how.experiment(points, side_by_side(&targets)?, 1);
-    let title = title(options, "random writes and reads by 1 to 256 threads");
-    let (record, folder) = measure("seed 002", &title, &options.how, &experiment)?;
+    let table = Table {
+        title: "random writes and reads by 1 to 256 threads".into(),
+        points: points(options, workloads(options)?)?,
+        arms: side_by_side(&targets(options)?)?,
+        pairs: 1,
+    };
+    let (record, folder) = measured(options, table)?;
     let outcome = finish(&record, &folder);
     for kind in [FILL, READ] {
-        println!(
-            "\n{kind}, operations per second\n{}",
-            threads(&record, kind)
-        );
+        println!("\n{kind}, operations per second");
+        println!("{}", threads(&record, kind));
     }
-    println!(
-        "published: LevelDB 1.23 on 96 cores; on another machine it is no measure of this one"
-    );
+    println!("published: LevelDB 1.23 on 96 cores, no measure of this machine");
     outcome
 }
 
 fn targets(options: &Options) -> Result<Vec<TargetSpec>, String> {
-    if !options.targets.is_empty() {
-        return Ok(options.targets.clone());
-    }
     let names = match options.as_published {
         true => ["engine", "leveldb-defaults", "rocksdb-defaults"],
         false => ["engine", "leveldb", "rocksdb"],
     };
+    let targets = targets_or(options, &names)?;
     let offers = offered();
-    for name in names {
-        if !offers.iter().any(|offer| offer.name == name) {
-            return Err(format!(
-                "seed 002 compares with `{name}`, which is not in this program: \
-                 `cargo build --release --manifest-path crates/lab-peers/Cargo.toml` makes \
-                 inkstone-lab-peers, which has it; or name what shall run with --targets"
-            ));
-        }
+    let is_absent = |name: &&str| !offers.iter().any(|offer| offer.name == *name);
+    match names.iter().find(|name| is_absent(name)) {
+        Some(name) if options.targets.is_empty() => Err(format!(
+            "seed 002 compares with `{name}`, which is not in this program: `cargo build \
+             --release --manifest-path crates/lab-peers/Cargo.toml` makes inkstone-lab-peers, \
+             which has it; or name what shall run with --targets"
+        )),
+        _ => Ok(targets),
     }
-    names.iter().map(|name| name.parse()).collect()
 }
 
 fn workloads(options: &Options) -> Result<Vec<Workload>, String> {
@@ -114,16 +105,17 @@ fn workloads(options: &Options) -> Result<Vec<Workload>, String> {
         (READ, load(true), "[mix]\nput = 0.0\nget = 1.0\n"),
     ];
     rows.iter()
-        .map(|(name, load, mix)| row(name, &[load, mix, &rest]))
+        .map(|(name, load, mix)| written(name, &[load, mix, &rest]))
         .collect::<Result<_, _>>()
         .map_err(|mistake| mistake.to_string())
 }
 
 /// A row for each number of threads, two columns for each side.
-fn threads(record: &Record, kind: &str) -> Table {
-    let mut table = Table::new();
+fn threads(record: &Record, kind: &str) -> Grid {
+    let mut table = Grid::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
-    let sides = sides(record);
+    let mut sides = sides(record);
+    sides.retain(|side| *side != ARM_NULL);
     let mut header = vec!["threads".to_owned()];
     for side in &sides {
         header.push(format!("{side}: one thread"));
@@ -149,17 +141,6 @@ fn threads(record: &Record, kind: &str) -> Table {
     table
 }
 
-fn sides(record: &Record) -> Vec<&str> {
-    let mut sides: Vec<&str> = Vec::new();
-    for run in &record.runs {
-        if run.arm != ARM_NULL && !sides.contains(&run.arm.as_str()) {
-            sides.push(&run.arm);
-        }
-    }
-    sides.sort_unstable();
-    sides
-}
-
 fn counts(record: &Record, kind: &str) -> Vec<u32> {
     let cells = record.cells().into_iter();
     let mut counts: Vec<u32> = cells
@@ -176,7 +157,7 @@ fn rate(record: &Record, kind: &str, clients: u32, side: &str) -> Option<f64> {
     let wanted =
         |run: &&Run| run.cell.workload == kind && run.cell.clients == clients && run.arm == side;
     let runs = record.valid_runs().filter(wanted);
-    super::median(runs.map(Run::operations_per_second).collect())
+    median(runs.map(Run::operations_per_second).collect())
 }
 
 fn one_and_all(all: Option<f64>, clients: u32) -> [String; 2] {

@@ -16,16 +16,14 @@
 //! where `Sync` is F_FULLFSYNC. They are beside ours to be read, not to be
 //! compared: no ratio is printed.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Table as Grid, presets};
 
-use super::{Options, median, row, title};
+use super::{Options, Table, measured, median, points, sides, targets_or, written};
 use crate::cli::Outcome;
-use crate::cli::finish::{finish, measure};
+use crate::cli::finish::finish;
 use crate::cli::run::side_by_side;
 use crate::record::{ARM_NULL, Record, Run};
 use crate::report::number::time;
-use crate::schedule::Point;
-use crate::targets::TargetSpec;
 use crate::workload::{Mistake, Workload};
 
 const KIB: u64 = 1024;
@@ -107,22 +105,25 @@ const KEPT: [(u32, &str); 5] = [
 
 /// Measures all rows.
 pub fn run(options: &Options) -> Outcome {
-    let targets = match options.targets.is_empty() {
-        true => ["log", "append"]
-            .iter()
-            .map(|name| name.parse())
-            .collect::<Result<Vec<TargetSpec>, _>>()?,
-        false => options.targets.clone(),
-    };
-    let mut points = Vec::new();
-    for workload in workloads(options).map_err(|mistake| mistake.to_string())? {
-        points.extend(Point::of(&options.changes.applied(workload)?));
+    let rows = workloads(options).map_err(|mistake| mistake.to_string())?;
+    let series: Vec<u64> = rows.iter().map(|row| row.load.keys).collect();
+    let mut points = points(options, rows)?;
+    if options.changes.keys.is_none() {
+        // How many series there are is what a row is about, in every scale.
+        for (point, series) in points.iter_mut().zip(series) {
+            point.workload.load.keys = series;
+        }
     }
-    let experiment = options.how.experiment(points, side_by_side(&targets)?, 1);
-    let title = title(options, "a write-ahead log of many series");
-    let (record, folder) = measure("seed 003", &title, &options.how, &experiment)?;
+    let table = Table {
+        title: "a write-ahead log of many series".into(),
+        points,
+        arms: side_by_side(&targets_or(options, &["log", "append"])?)?,
+        pairs: 1,
+    };
+    let (record, folder) = measured(options, table)?;
     let outcome = finish(&record, &folder);
-    println!("\nTime for each put of one producer\n{}", times(&record));
+    println!("\nTime for each put of one producer");
+    println!("{}", times(&record));
     outcome
 }
 
@@ -152,7 +153,7 @@ fn buffered(published: &Published) -> Result<Workload, Mistake> {
         published.buffer_bytes,
         published.segment_bytes,
     );
-    row(published.name, &[&load(published.series), &durability])
+    written(published.name, &[&load(published.series), &durability])
 }
 
 fn kept(producers: u32, level: &str) -> Result<Workload, Mistake> {
@@ -165,12 +166,12 @@ fn kept(producers: u32, level: &str) -> Result<Workload, Mistake> {
         many => format!("{many} producers, each put {what}"),
     };
     let rest = format!("[clients]\nclients = {producers}\n[durability]\nlevel = \"{level}\"\n");
-    row(&name, &[&load(1000), &rest])
+    written(&name, &[&load(1000), &rest])
 }
 
 /// What a put takes of its producer's time, beside what is published.
-fn times(record: &Record) -> Table {
-    let mut table = Table::new();
+fn times(record: &Record) -> Grid {
+    let mut table = Grid::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY);
     let sides = sides(record);
     let mut header = vec!["row".to_owned()];
@@ -196,17 +197,6 @@ fn times(record: &Record) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
-}
-
-fn sides(record: &Record) -> Vec<&str> {
-    let mut sides: Vec<&str> = Vec::new();
-    for run in &record.runs {
-        if !sides.contains(&run.arm.as_str()) {
-            sides.push(&run.arm);
-        }
-    }
-    sides.sort_unstable();
-    sides
 }
 
 #[cfg(test)]

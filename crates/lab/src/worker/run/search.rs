@@ -9,7 +9,7 @@
 //! measured parts as it has steps. The result is that of the last step that
 //! held; none holding is a result too.
 
-use super::{Failure, Job, Measured, Opened, Run, arrivals, once};
+use super::{Failure, Job, Measured, Opened, Round, Run, arrivals, once};
 use crate::record::{LoadResult, SearchStep};
 use crate::workload::{Objective, Process};
 
@@ -25,7 +25,8 @@ pub fn search(
     objective: Objective,
     process: Process,
 ) -> Result<Measured, Failure> {
-    let closed = once(job, opened, run, None, 0)?;
+    let first = Round::only();
+    let closed = once(job, opened, run, None, first)?;
     let mut acknowledged = closed.1;
     let most = closed.0.operations() as f64 / closed.0.seconds;
     let mut bounds = Bounds {
@@ -39,7 +40,12 @@ pub fn search(
         let rate = bounds.next(round);
         let times = arrivals(&job.workload, process, rate, job.seed ^ u64::from(round))?;
         let mut of_step = Run::of(job);
-        let (load, told, steadiness) = once(job, opened, &mut of_step, Some((times, rate)), round)?;
+        let of_round = Round {
+            number: round,
+            ..first
+        };
+        let open_loop = Some((times, rate));
+        let (load, told, steadiness) = once(job, opened, &mut of_step, open_loop, of_round)?;
         acknowledged.extend(told);
         let step = judge(&load, rate, objective);
         steps.push(step);

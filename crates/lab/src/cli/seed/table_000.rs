@@ -1,0 +1,58 @@
+//! Seed 000: etcd's rw-heatmap of a build beside itself and beside another.
+//!
+//! As published, every write overwrites one key of 8 bytes and every read asks
+//! for the first 100 keys; all runs of one build come before those of the other,
+//! on a server that is never emptied. The lab keeps the load and not the order:
+//! triples in random order, each run on a server of its own. Honest writes go to
+//! all keys, and reads begin anywhere.
+
+use super::super::heatmap::{Axes, PAIRS, points, refuse_what_the_map_decides};
+use super::super::scale::Scale;
+use super::super::workloads;
+use super::{Options, Table, servers};
+use crate::cli::ab::triple;
+use crate::workload::Distribution;
+
+const READS_AT_ONCE: u64 = 100;
+
+/// The table that the options ask for.
+pub fn table(options: &Options) -> Result<Table, String> {
+    let (etcd, ours) = servers(options, "")?;
+    let mut workload = workloads::find("rw-heatmap")?;
+    if options.as_published {
+        // One key gets all writes; reads begin at the first key anyway.
+        let one = 1.0 / workload.load.keys as f64;
+        workload.access.distribution = Distribution::Hot {
+            keys: one,
+            operations: 1.0,
+        };
+        workload.load.value.unique = false;
+    } else {
+        workload.mix.range.from_start = false;
+        workload.mix.range.limit = READS_AT_ONCE;
+    }
+    refuse_what_the_map_decides(&options.changes)?;
+    let workload = options.changes.applied(options.scale.applied(workload))?;
+    Ok(Table {
+        title: "etcd's rw-heatmap".into(),
+        points: points(&workload, &axes(options.scale))?,
+        arms: triple(&etcd, &ours),
+        pairs: PAIRS,
+    })
+}
+
+fn axes(scale: Scale) -> Axes {
+    match scale {
+        Scale::Quick => Axes {
+            ratios: vec![4.0, 0.25],
+            values: vec![256, 4096],
+            connections: vec![8, 64],
+        },
+        // As rw-benchmark.sh has them by default.
+        Scale::Full => Axes {
+            ratios: vec![0.0078125, 0.125, 0.25, 0.5, 2.0, 4.0, 8.0, 128.0],
+            values: (8..=14).map(|power| 1 << power).collect(),
+            connections: (5..=11).map(|power| 1 << power).collect(),
+        },
+    }
+}

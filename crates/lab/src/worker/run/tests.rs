@@ -1,0 +1,161 @@
+//! Whole runs of targets with a fault.
+
+use std::path::Path;
+
+use super::*;
+use crate::targets::{Seen, Session, built_in};
+
+const NAME: &str = "name = \"a\"\n[load]\nkeys = 100\n[time]\nwarmup = \"10ms\"\n\
+                    measure = \"100ms\"\ninterval = \"50ms\"\n";
+
+/// The plain file, with a fault in its puts.
+struct Faulty {
+    inner: Box<dyn Embedded>,
+    put: fn(u64) -> Fault,
+}
+
+enum Fault {
+    None,
+    Forgets,
+    Says(&'static str),
+}
+
+struct FaultySession<'a> {
+    inner: Box<dyn Session + 'a>,
+    put: fn(u64) -> Fault,
+    puts: u64,
+}
+
+impl Embedded for Faulty {
+    fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
+        Ok(Box::new(FaultySession {
+            inner: self.inner.session()?,
+            put: self.put,
+            puts: 0,
+        }))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        self.inner.close()
+    }
+}
+
+impl Session for FaultySession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        self.puts += 1;
+        match (self.put)(self.puts) {
+            Fault::None => self.inner.put(key, value),
+            Fault::Forgets => Ok(()),
+            Fault::Says(words) => Err(Failure(words.into())),
+        }
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
+        self.inner.get(key, value)
+    }
+
+    fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
+        self.inner.range(from, limit)
+    }
+
+    fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
+        self.inner.load(entries)
+    }
+}
+
+fn file() -> Offer {
+    *find(&built_in(), "file").unwrap()
+}
+
+fn open_with(
+    directory: &Path,
+    options: &OpenOptions,
+    put: fn(u64) -> Fault,
+) -> Result<Box<dyn Embedded>, Failure> {
+    let inner = (file().open)(directory, options)?;
+    Ok(Box::new(Faulty { inner, put }))
+}
+
+fn run_of(text: &str, open: fn(&Path, &OpenOptions) -> Result<Box<dyn Embedded>, Failure>) -> Run {
+    let folder = tempfile::tempdir().unwrap();
+    let job = Job {
+        target: "faulty".parse().unwrap(),
+        directory: folder.path().to_owned(),
+        verify_keys_max: 10_000,
+        ..Job::bare(crate::workload::parse("test", text).unwrap())
+    };
+    let offer = Offer {
+        name: "faulty",
+        open,
+        ..file()
+    };
+    run(&job, &[offer])
+}
+
+fn because(run: &Run) -> &str {
+    match &run.outcome {
+        Outcome::Failed { because } | Outcome::Lost { because } => because,
+        _ => "",
+    }
+}
+
+#[test]
+fn a_target_without_a_fault_is_measured_and_verified() {
+    let run = run_of(NAME, |directory, options| {
+        open_with(directory, options, |_| Fault::None)
+    });
+    assert_eq!(run.outcome, Outcome::Measured, "{}", because(&run));
+    assert!(run.load.operations() > 0 && run.verification.keys_checked == 100);
+    assert!(run.counts());
+}
+
+#[test]
+fn a_target_that_forgets_writes_gets_no_number() {
+    let run = run_of(NAME, |directory, options| {
+        open_with(directory, options, |put| match put % 2 {
+            0 => Fault::Forgets,
+            _ => Fault::None,
+        })
+    });
+    assert!(matches!(run.outcome, Outcome::Lost { .. }), "{run:?}");
+    assert!(!run.counts() && because(&run).contains("wrong"));
+}
+
+#[test]
+fn a_disk_that_fills_up_in_the_middle_is_named_with_a_remedy() {
+    let run = run_of(NAME, |directory, options| {
+        open_with(directory, options, |put| match put {
+            0..10 => Fault::None,
+            _ => Fault::Says("write: No space left on device (os error 28)"),
+        })
+    });
+    assert!(matches!(run.outcome, Outcome::Failed { .. }));
+    let because = because(&run);
+    assert!(because.contains("is full: make room"), "{because}");
+    assert!(because.contains("--directory"), "{because}");
+}
+
+#[test]
+fn a_target_that_refuses_some_of_the_work_is_not_measured() {
+    let run = run_of(NAME, |directory, options| {
+        open_with(directory, options, |put| match put % 10 {
+            0 => Fault::Says("too much"),
+            _ => Fault::None,
+        })
+    });
+    assert!(matches!(run.outcome, Outcome::Failed { .. }));
+    assert!(because(&run).contains("too much"), "{}", because(&run));
+}
+
+#[test]
+fn the_writes_of_all_rounds_of_a_search_are_verified() {
+    let text = format!(
+        "{NAME}[arrival]\nmode = \"search\"\nobjective = \"p50<1s\"\n[durability]\nlevel = \"os\"\n"
+    );
+    let run = run_of(&text, |directory, options| {
+        open_with(directory, options, |_| Fault::None)
+    });
+    assert_eq!(run.outcome, Outcome::Measured, "{}", because(&run));
+    assert!(!run.load.search.is_empty());
+    assert!(run.verification.is_good() && run.verification.keys_checked > 0);
+}

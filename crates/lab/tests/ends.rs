@@ -1,0 +1,352 @@
+//! How the lab ends when something is wrong: a clear message, the right code, and
+//! nothing left behind.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use lab::record::{Outcome, Record};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone-lab");
+/// Far more than any of this takes.
+const LONGEST: Duration = Duration::from_secs(120);
+/// What makes a run as short as it can be.
+const SHORT: [&str; 12] = [
+    "--keys=100",
+    "--clients=1",
+    "--connections=1",
+    "--measure=100ms",
+    "--warmup=10ms",
+    "--quiet-wait=0s",
+    "--verify-keys=100",
+    "--keep-disturbed",
+    "--seed=1",
+    "--pairs=1",
+    "--out=results",
+    "--directory=data",
+];
+
+struct Lab(tempfile::TempDir);
+
+impl Lab {
+    fn new() -> Lab {
+        Lab(tempfile::tempdir().unwrap())
+    }
+
+    fn folder(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.current_dir(self.folder()).args(words);
+        command
+    }
+
+    fn ends(&self, words: &[&str]) -> (i32, String) {
+        let words = [words, &SHORT].concat();
+        told(&self.command(&words).output().unwrap())
+    }
+
+    fn record(&self) -> Record {
+        Record::load(&self.folder().join("results")).unwrap()
+    }
+
+    /// Whether data of runs is left.
+    fn has_data(&self) -> bool {
+        let entries = std::fs::read_dir(self.folder().join("data"));
+        entries.is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    /// A program in its folder, written by a shell: a file that this process had
+    /// open for writing could be busy when it is started.
+    fn script(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder().join(name);
+        let written = Command::new("sh")
+            .args([
+                "-c",
+                "printf '#!/bin/sh\n%s\n' \"$1\" > \"$0\" && chmod +x \"$0\"",
+            ])
+            .arg(&path)
+            .arg(text)
+            .status();
+        assert!(written.unwrap().success());
+        path
+    }
+}
+
+fn told(output: &Output) -> (i32, String) {
+    let code = output.status.code().unwrap_or(-1);
+    (code, String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn a_short_run_ends_well() {
+    let lab = Lab::new();
+    let (code, text) = lab.ends(&["run", "file"]);
+    assert_eq!(code, 0, "{text}");
+    let record = lab.record();
+    assert!(record.complete && record.valid_runs().count() == 2);
+    assert!(!lab.has_data());
+}
+
+#[test]
+fn a_wrong_workload_file_is_named_with_its_line() {
+    let lab = Lab::new();
+    let text = "name = \"a\"\n[load]\nkyes = 7\n";
+    std::fs::write(lab.folder().join("mine.toml"), text).unwrap();
+    let (code, text) = lab.ends(&["run", "null", "--workload=mine.toml"]);
+    assert_eq!(code, 1);
+    for words in ["mine.toml", "line 3", "kyes"] {
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn a_workload_that_is_not_there_lists_those_that_are() {
+    let (code, text) = Lab::new().ends(&["run", "null", "--workload=putt"]);
+    assert_eq!(code, 1);
+    assert!(
+        text.contains("`putt`") && text.contains("put, get"),
+        "{text}"
+    );
+}
+
+#[test]
+fn an_endpoint_that_nobody_listens_on_is_named() {
+    let (code, text) = Lab::new().ends(&["run", "endpoints:127.0.0.1:1"]);
+    assert_eq!(code, 1);
+    assert!(
+        text.contains("endpoint http://127.0.0.1:1") && text.contains("refused"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_peer_that_is_not_installed_is_reported_and_nothing_runs_without_it() {
+    let lab = Lab::new();
+    let (code, text) = lab.ends(&["run", "file", "cabinet"]);
+    assert_eq!(code, 1);
+    assert!(
+        text.contains("no target `cabinet`") && text.contains("file"),
+        "{text}"
+    );
+    assert_eq!(lab.record().valid_runs().count(), 0);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let (code, text) = Lab::new().ends(&["run", "server:nowhere/etcd"]);
+    assert_eq!(code, 1);
+    assert!(
+        text.contains("nowhere/etcd") && text.contains("cannot start"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_server_that_ends_at_once_is_quoted() {
+    let lab = Lab::new();
+    let text = "[ \"$1\" = --version ] && echo version 7 && exit\necho out of luck >&2\nexit 9";
+    let server = format!("server:{}", lab.script("etcd-of-ours", text).display());
+    let (code, text) = lab.ends(&["run", &server]);
+    assert_eq!(code, 1);
+    assert!(
+        text.contains("out of luck") && text.contains("exit status: 9"),
+        "{text}"
+    );
+}
+
+#[test]
+fn near_the_generators_own_limit_there_is_no_verdict() {
+    let output = Lab::new()
+        .command(&[&["ab", "null", "null"], &SHORT[..]].concat())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert!(text.contains("refused"), "{text}");
+}
+
+/// Runs that were measured are kept, and nothing goes on behind the lab's back.
+#[test]
+fn an_interrupted_lab_leaves_a_readable_record_and_no_process() {
+    let lab = Lab::new();
+    let words = [
+        &["run", "file"],
+        &SHORT[..9],
+        &SHORT[10..],
+        &["--pairs=500"],
+    ]
+    .concat();
+    let child = lab
+        .command(&words)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn();
+    let child = child.unwrap();
+    wait_until("a run is measured", || {
+        let record = Record::load(&lab.folder().join("results"));
+        record.is_ok_and(|record| record.valid_runs().any(|run| run.arm == "file"))
+    });
+    let below = interrupt(&child, "-INT");
+    let (code, text) = told(&child.wait_with_output().unwrap());
+    assert_eq!(code, 4, "{text}");
+    assert!(text.contains("it was interrupted"), "{text}");
+    let record = lab.record();
+    assert!(!record.complete && record.valid_runs().count() >= 2);
+    assert_eq!(
+        record.incomplete_because.as_deref(),
+        Some("it was interrupted")
+    );
+    assert!(record.runs.len() < 500);
+    nothing_is_left(&lab, &below);
+}
+
+#[test]
+fn an_interrupted_lab_takes_its_servers_along() {
+    let lab = Lab::new();
+    let child = beside_a_silent_server(&lab);
+    let below = interrupt(&child, "-TERM");
+    assert!(below.len() >= 2, "a worker and a server: {below:?}");
+    let (code, text) = told(&child.wait_with_output().unwrap());
+    assert_eq!(code, 4, "{text}");
+    assert_eq!(lab.record().runs[0].outcome, Outcome::Interrupted);
+    nothing_is_left(&lab, &below);
+}
+
+#[test]
+fn a_killed_lab_takes_its_servers_along() {
+    let lab = Lab::new();
+    let mut child = beside_a_silent_server(&lab);
+    let below = interrupt(&child, "-KILL");
+    assert!(!child.wait().unwrap().success());
+    wait_until("all processes are gone", || {
+        below.iter().all(|it| !is_alive(it))
+    });
+    assert!(!lab.record().complete);
+}
+
+/// A disk of its own that is too small. Where the kernel lets nobody mount, only
+/// the message is tested, with a target that pretends.
+#[test]
+fn a_full_disk_in_mid_run_says_what_to_do() {
+    let lab = Lab::new();
+    std::fs::create_dir(lab.folder().join("data")).unwrap();
+    let words = ["run", "engine", "--value=fixed:65536", "--durability=os"];
+    let words = [&words, &SHORT[..3], &SHORT[4..], &["--measure=60s"]].concat();
+    let mount = "mount -t tmpfs -o size=448m lab data || exit 77; exec \"$@\"";
+    let output = Command::new("unshare")
+        .args([
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            mount,
+            "sh",
+            PROGRAM,
+        ])
+        .args(words)
+        .current_dir(lab.folder())
+        .output();
+    let (code, text) = match output {
+        Ok(output) => told(&output),
+        Err(error) => (77, error.to_string()),
+    };
+    if code == 77 || text.contains("unshare: ") {
+        eprintln!("not tested: no file system can be mounted here: {text}");
+        return;
+    }
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("is full: make room"), "{text}");
+    assert!(lab.record().complete);
+}
+
+fn beside_a_silent_server(lab: &Lab) -> Child {
+    let text = "[ \"$1\" = --version ] && echo version 7 && exit\nexec sleep 1000";
+    let server = format!("server:{}", lab.script("etcd-of-ours", text).display());
+    let words = [&["run", &server], &SHORT[..]].concat();
+    let child = lab
+        .command(&words)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("the server runs", || {
+        below(child.id()).iter().any(|it| it.name == "sleep")
+    });
+    child
+}
+
+/// Sends the signal; what ran below the lab then.
+fn interrupt(child: &Child, signal: &str) -> BTreeSet<Process> {
+    let below = below(child.id());
+    let sent = Command::new("kill")
+        .arg(signal)
+        .arg(child.id().to_string())
+        .status();
+    assert!(sent.unwrap().success());
+    below
+}
+
+fn nothing_is_left(lab: &Lab, below: &BTreeSet<Process>) {
+    wait_until("all processes are gone", || {
+        below.iter().all(|it| !is_alive(it))
+    });
+    assert!(!lab.has_data());
+}
+
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LONGEST;
+    while !holds() {
+        assert!(Instant::now() < deadline, "not in {LONGEST:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A process, told apart from a later one of the same number by its start.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Process {
+    pid: u32,
+    name: String,
+    started: String,
+}
+
+fn process(pid: u32) -> Option<(u32, Process)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (front, fields) = stat.rsplit_once(") ")?;
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    let process = Process {
+        pid,
+        name: front.split_once('(')?.1.to_owned(),
+        started: (*fields.get(19)?).to_owned(),
+    };
+    // A zombie runs no more.
+    (*fields.first()? != "Z").then_some((fields.get(1)?.parse().ok()?, process))
+}
+
+fn is_alive(known: &Process) -> bool {
+    process(known.pid).is_some_and(|(_, now)| now.started == known.started)
+}
+
+/// Everything that descends from a process.
+fn below(root: u32) -> BTreeSet<Process> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let all: Vec<(u32, Process)> = pids.filter_map(process).collect();
+    let mut parents = BTreeSet::from([root]);
+    let mut found = BTreeSet::new();
+    loop {
+        let before = found.len();
+        for (parent, process) in &all {
+            if parents.contains(parent) {
+                parents.insert(process.pid);
+                found.insert(process.clone());
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
