@@ -9,7 +9,16 @@
 //!
 //! A workspace of its own: whoever builds Inkstone builds none of this. The two
 //! libraries are looked for when a run needs them; a run whose library is missing
-//! fails with the name of the package.
+//! fails with the name of the package. LMDB's C is compiled along, so that a
+//! build takes a C compiler.
+//!
+//! ```text
+//!   cargo build --release --manifest-path crates/lab-peers/Cargo.toml
+//!   cd crates/lab-peers/target/release
+//!   ./inkstone-lab-peers run engine leveldb rocksdb lmdb redb fjall sled --workload put
+//!   ./inkstone-lab-peers seed 002
+//!   INKSTONE_LAB_ROCKSDB=/opt/librocksdb.so ./inkstone-lab-peers run rocksdb   # another build of it
+//! ```
 //!
 //! # Settings
 //!

@@ -4,6 +4,8 @@
 //! counts as passed; `every_library_is_here` fails then, and only with
 //! `INKSTONE_LAB_PEERS=required`.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::path::Path;
 
 use lab::targets::{Embedded, Failure, Offer, OpenOptions, Seen, Session};

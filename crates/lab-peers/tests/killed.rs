@@ -3,6 +3,8 @@
 //!
 //! The test starts itself as a child that puts, tells and aborts.
 
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};

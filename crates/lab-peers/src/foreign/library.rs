@@ -43,7 +43,7 @@ impl Library {
                     let library = Box::leak(Box::new(library));
                     return Ok(Library { wanted, library });
                 }
-                Err(error) => complaints.push(error.to_string()),
+                Err(error) => complaints.push(complaint(file, &error)),
             }
         }
         Err(Failure(format!(
@@ -84,6 +84,16 @@ impl Library {
     }
 }
 
+/// What the system's loader said, which is behind the error that it returned.
+fn complaint(file: &Path, error: &libloading::Error) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    let cause = cause.unwrap_or_else(|| error.to_string());
+    match cause.contains(&*file.to_string_lossy()) {
+        true => cause,
+        false => format!("{}: {cause}", file.display()),
+    }
+}
+
 fn version_in(maps: &str, name: &str) -> Option<String> {
     let beginning = format!("lib{name}.so.");
     let mut files = maps.lines().filter_map(|line| line.rsplit('/').next());
@@ -111,7 +121,7 @@ mod tests {
             variable: "LAB_NOWHERE",
         };
         let Failure(what) = Library::open(&NOWHERE).unwrap_err();
-        for word in ["nowhere", "libnowhere1", "LAB_NOWHERE"] {
+        for word in ["libnowhere.so.1", "libnowhere1", "LAB_NOWHERE"] {
             assert!(what.contains(word), "{what}");
         }
     }
