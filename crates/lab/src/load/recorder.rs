@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::coarse::Coarse;
 use super::{NEVER, Plan};
-use crate::record::{Interval, Kind, KindResult, LoadResult};
+use crate::record::{Interval, Kind, KindResult, LoadResult, Tally};
 
 const KINDS: [Kind; 3] = [Kind::Get, Kind::Put, Kind::Range];
 const ERRORS_KEPT: usize = 5;
@@ -40,10 +40,22 @@ pub struct Progress {
 pub struct Recorder {
     plan: Arc<Plan>,
     progress: Arc<Progress>,
-    kinds: [Option<Box<KindResult>>; 3],
+    kinds: [Option<Box<Part>>; 3],
     series: Vec<Spell>,
     backlog_max: u64,
     errors: Vec<String>,
+}
+
+/// One kind of operation of one thread; see [`KindResult`].
+#[derive(Clone, Debug, Default)]
+struct Part {
+    operations: u64,
+    failed: u64,
+    not_found: u64,
+    keys_returned: u64,
+    user_bytes: u64,
+    response: Tally,
+    service: Tally,
 }
 
 /// One interval of one thread.
@@ -57,7 +69,7 @@ struct Spell {
 /// What one thread recorded, ready to be merged.
 #[derive(Debug)]
 pub struct Recorded {
-    kinds: [Option<Box<KindResult>>; 3],
+    kinds: [Option<Box<Part>>; 3],
     series: Vec<Spell>,
     backlog_max: u64,
     errors: Vec<String>,
@@ -200,15 +212,15 @@ impl Recorded {
     }
 }
 
-fn add(kinds: &mut BTreeMap<Kind, KindResult>, kind: Kind, part: &KindResult) {
+fn add(kinds: &mut BTreeMap<Kind, KindResult>, kind: Kind, part: &Part) {
     let sum = kinds.entry(kind).or_default();
     sum.operations += part.operations;
     sum.failed += part.failed;
     sum.not_found += part.not_found;
     sum.keys_returned += part.keys_returned;
     sum.user_bytes += part.user_bytes;
-    sum.response.add(&part.response);
-    sum.service.add(&part.service);
+    sum.response.add_tally(&part.response);
+    sum.service.add_tally(&part.service);
 }
 
 fn add_series(sum: &mut Vec<Spell>, part: &[Spell]) {

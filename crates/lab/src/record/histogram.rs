@@ -29,6 +29,27 @@ pub struct Histogram(hdrhistogram::Histogram<u64>);
 #[error("no histogram in HdrHistogram's V2 encoding: {0}")]
 pub struct Undecodable(String);
 
+/// A histogram for one thread while it counts: no larger than what it was shown.
+/// Hundreds of them live beside an embedded target, whose memory is measured.
+#[derive(Clone, Debug)]
+pub struct Tally(hdrhistogram::Histogram<u64>);
+
+impl Default for Tally {
+    fn default() -> Tally {
+        let mut histogram = hdrhistogram::Histogram::new(DIGITS).expect("the digits are valid");
+        histogram.auto(true);
+        Tally(histogram)
+    }
+}
+
+impl Tally {
+    /// Counts one time; longer ones than an hour count as an hour.
+    pub fn record(&mut self, nanoseconds: u64) {
+        let recorded = self.0.record(nanoseconds.clamp(1, HIGHEST_NS));
+        recorded.expect("it grows to what it is shown");
+    }
+}
+
 impl Default for Histogram {
     fn default() -> Histogram {
         let histogram = hdrhistogram::Histogram::new_with_bounds(1, HIGHEST_NS, DIGITS);
@@ -56,6 +77,13 @@ impl Histogram {
         self.0
             .add(&other.0)
             .expect("all histograms have the same bounds");
+    }
+
+    /// Adds what a thread counted.
+    pub fn add_tally(&mut self, tally: &Tally) {
+        self.0
+            .add(&tally.0)
+            .expect("a tally holds nothing above the highest time");
     }
 
     /// Forgets everything.
@@ -289,5 +317,17 @@ mod tests {
         histogram.record(1_234_567);
         let found = histogram.percentile(50.0) as f64;
         assert!((found / 1_234_567.0 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn a_tally_counts_as_a_histogram_does() {
+        let (mut tally, mut histogram) = (Tally::default(), Histogram::default());
+        for time in [0, 1, 999, 1 << 20, 1 << 40, u64::MAX] {
+            tally.record(time);
+            histogram.record(time);
+        }
+        let mut sum = Histogram::default();
+        sum.add_tally(&tally);
+        assert_eq!(sum, histogram);
     }
 }

@@ -23,7 +23,7 @@ mod run;
 pub use costs::{DeviceWork, ProcessCosts};
 pub use environment::{BlockDevice, Disturbance, Environment};
 pub use file::Unreadable;
-pub use histogram::{Histogram, Undecodable};
+pub use histogram::{Histogram, Tally, Undecodable};
 pub use identity::{Binary, TargetIdentity};
 pub use outcome::{
     DurabilityJudgement, Judged, Outcome, Steadiness, Taint, TaintKind, Verification,

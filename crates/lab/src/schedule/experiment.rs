@@ -158,10 +158,7 @@ impl Experiment {
     /// The generator of embedded targets has a ceiling; what asks servers is
     /// bounded by their protocol, and its processor time is shown beside theirs.
     fn points_with_ceiling(&self) -> impl Iterator<Item = (usize, &Point)> {
-        let is_embedded = |arm: &Arm| match &arm.target.place {
-            Place::Embedded { .. } => true,
-            _ => false,
-        };
+        let is_embedded = |arm: &Arm| matches!(arm.target.place, Place::Embedded { .. });
         let is_null = |arm: &Arm| arm.name == ARM_NULL;
         let any = self.arms.iter().any(is_embedded) && !self.arms.iter().any(is_null);
         self.points.iter().enumerate().filter(move |_| any)

@@ -15,8 +15,14 @@ use crate::workload::{Workload, parse};
 /// A store that acknowledges every write and forgets one in so many.
 #[derive(Debug)]
 pub struct Forgetful {
-    kept: Mutex<(u64, BTreeMap<Vec<u8>, Vec<u8>>)>,
+    kept: Mutex<Kept>,
     forget_every: u64,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    writes: u64,
+    pairs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Forgetful {
@@ -43,16 +49,16 @@ impl Embedded for Forgetful {
 impl Session for &Forgetful {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.0 += 1;
-        if !kept.0.is_multiple_of(self.forget_every) {
-            kept.1.insert(key.to_vec(), value.to_vec());
+        kept.writes += 1;
+        if !kept.writes.is_multiple_of(self.forget_every) {
+            kept.pairs.insert(key.to_vec(), value.to_vec());
         }
         Ok(())
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.1.get(key);
+        let found = kept.pairs.get(key);
         value.extend_from_slice(found.map_or(&[], Vec::as_slice));
         Ok(found.is_some())
     }

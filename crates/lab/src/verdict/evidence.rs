@@ -2,6 +2,7 @@
 
 use super::comparison::{ArmReport, Comparison};
 use super::heatmap::Cell as MapCell;
+use super::judge::Rules;
 use super::measures::{Measure, measures};
 use super::{Measured, arm};
 use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Outcome, Record, Run, TaintKind};
@@ -155,13 +156,20 @@ pub fn taints_of(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// Paired log-ratios of the throughput of a cell, for a map.
+/// Paired log-ratios of the throughput of a cell, for a map. Runs near the
+/// generator's own limit have none: they would compare the generator with itself.
 pub fn map_cell(record: &Record, cell: &Cell) -> MapCell {
+    let runs: Vec<&Run> = record
+        .valid_runs()
+        .filter(|run| run.cell.name == cell.name)
+        .collect();
+    let ceiling = ceiling(&runs);
+    let share_max = Rules::default().ceiling_share_max;
     let rate = |pair: u32, arm: &str| {
-        record
-            .valid_runs()
-            .find(|run| run.cell.name == cell.name && run.pair == pair && run.arm == arm)
-            .map(Run::operations_per_second)
+        runs.iter()
+            .find(|run| run.pair == pair && run.arm == arm)
+            .filter(|run| ceiling_share(run, ceiling).is_none_or(|share| share <= share_max))
+            .map(|run| run.operations_per_second())
             .filter(|rate| *rate > 0.0)
             .map(f64::ln)
     };

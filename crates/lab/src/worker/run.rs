@@ -44,6 +44,7 @@ fn with_remedy(because: String, job: &Job) -> String {
         "ENOSPC",
         "os error 28",
         "no space",
+        "no room",
         "in reserve",
     ];
     match is_full.iter().any(|words| because.contains(words)) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::targets::{Seen, Session, built_in};
+use crate::targets::{Open, Seen, Session, built_in};
 
 const NAME: &str = "name = \"a\"\n[load]\nkeys = 100\n[time]\nwarmup = \"10ms\"\n\
                     measure = \"100ms\"\ninterval = \"50ms\"\n";
@@ -76,7 +76,7 @@ fn open_with(
     Ok(Box::new(Faulty { inner, put }))
 }
 
-fn run_of(text: &str, open: fn(&Path, &OpenOptions) -> Result<Box<dyn Embedded>, Failure>) -> Run {
+fn run_of(text: &str, open: Open) -> Run {
     let folder = tempfile::tempdir().unwrap();
     let job = Job {
         target: "faulty".parse().unwrap(),
