@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use super::Source;
 
 const PAGE: &str = "docs/decisions/dependencies.md";
+/// A workspace of its own, whose crates are foreign all the same.
+const PEERS: &str = "crates/lab-peers/Cargo.toml";
 
 /// Workspace dependencies without a row, and rows without a dependency.
 pub fn faults(sources: &[Source]) -> Vec<String> {
@@ -12,7 +14,8 @@ pub fn faults(sources: &[Source]) -> Vec<String> {
         let source = sources.iter().find(|source| source.path == path);
         source.map_or("", |source| source.text.as_str())
     };
-    let used = workspace_dependencies(text("Cargo.toml"));
+    let mut used = foreign_crates(text("Cargo.toml"), "[workspace.dependencies]");
+    used.extend(foreign_crates(text(PEERS), "[dependencies]"));
     let explained = rows(text(PAGE));
     let silent = used
         .difference(&explained)
@@ -23,11 +26,11 @@ pub fn faults(sources: &[Source]) -> Vec<String> {
     silent.chain(gone).collect()
 }
 
-/// Foreign crates of `[workspace.dependencies]`; ours have a path.
-fn workspace_dependencies(manifest: &str) -> BTreeSet<&str> {
+/// Foreign crates of a section; ours have a path.
+fn foreign_crates<'a>(manifest: &'a str, section: &str) -> BTreeSet<&'a str> {
     let lines = manifest.lines();
     let section = lines
-        .skip_while(|line| *line != "[workspace.dependencies]")
+        .skip_while(|line| *line != section)
         .skip(1)
         .take_while(|line| !line.starts_with('['));
     section

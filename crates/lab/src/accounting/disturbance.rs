@@ -64,7 +64,8 @@ impl MachineCounters {
             |at: usize| (self.pressure_us[at] - earlier.pressure_us[at]) as f64 / wall_us.max(1.0);
         Disturbance {
             steal_share: steal / all,
-            foreign_share: (foreign / all).max(0.0),
+            // The two are read one after the other, which a busy machine stretches.
+            foreign_share: (foreign / all).clamp(0.0, 1.0),
             cpu_pressure_share: pressure(0),
             io_pressure_share: pressure(1),
             memory_pressure_share: pressure(2),

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::targets::built_in;
+use crate::targets::{Offer, offer_also, offered};
 use crate::verdict::Exit;
 
 /// What a verb ends with; an error is printed.
@@ -77,6 +77,12 @@ enum Verb {
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
+    main_with(&[])
+}
+
+/// The same in a program with more targets than this crate's.
+pub fn main_with(offers: &[Offer]) -> ExitCode {
+    offer_also(offers);
     let outcome = match Arguments::parse().verb {
         Verb::Doctor(options) => doctor::run(&options),
         Verb::Run(options) => run::run(&options),
@@ -91,7 +97,7 @@ pub fn main() -> ExitCode {
         Verb::Readme(options) => readme::run(&options),
         Verb::Selftest(options) => selftest::run(&options),
         Verb::Workloads(options) => workloads::run(&options),
-        Verb::Worker => return crate::worker::main(&built_in()),
+        Verb::Worker => return crate::worker::main(&offered()),
     };
     match outcome {
         Ok(exit) => ExitCode::from(exit.code()),

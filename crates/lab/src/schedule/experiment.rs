@@ -197,14 +197,16 @@ impl Experiment {
         if let Some(worker) = worker {
             return Ok(worker.clone());
         }
-        let offers = crate::targets::built_in();
+        let offers = crate::targets::offered();
         if offers.iter().any(|offer| offer.name == target.as_str()) {
             return own();
         }
         let names: Vec<&str> = offers.iter().map(|offer| offer.name).collect();
         Err(format!(
             "there is no target `{target}` in this lab: it has {}; also `server:PATH`, \
-             `endpoints:HOST:PORT` and `{target}@PATH` for the worker of another build",
+             `endpoints:HOST:PORT` and `{target}@PATH` for the worker of another build. LevelDB, RocksDB, LMDB, redb, fjall \
+             and sled are in inkstone-lab-peers, which `cargo build --release --manifest-path \
+             crates/lab-peers/Cargo.toml` makes",
             names.join(", ")
         ))
     }

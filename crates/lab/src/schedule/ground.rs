@@ -142,7 +142,8 @@ impl Mounted {
                 capture(Command::new("mkfs.ext4").args(["-q", "-E", now, &mounted.device]))?;
             }
             FileSystem::Xfs => {
-                capture(Command::new("mkfs.xfs").args(["-q", &mounted.device]))?;
+                let made = capture(Command::new("mkfs.xfs").args(["-q", &mounted.device]));
+                made.map_err(|error| format!("{error}; install xfsprogs, or use ext4"))?;
             }
         }
         std::fs::create_dir(&mounted.mount_point).map_err(|error| error.to_string())?;

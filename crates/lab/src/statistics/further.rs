@@ -6,12 +6,18 @@ use super::student::student_quantile;
 /// Beyond this many pairs the answer is "not on this machine".
 pub const PAIRS_SENSIBLE: usize = 1000;
 
+/// A pair alone knows no noise: this many know enough for a guess.
+const PAIRS_FOR_A_GUESS: usize = 3;
+
 /// Further pairs that would probably (80 %) settle the question, or `None` if
 /// more than [`PAIRS_SENSIBLE`] would be needed in all.
 ///
 /// An effect of at least `effect_min` asks for an interval that leaves out 0; a
 /// smaller one for an interval inside `±effect_min`.
 pub fn further_pairs(seen: &LogRatio, effect_min: f64) -> Option<usize> {
+    if seen.freedom == 0 {
+        return Some(PAIRS_FOR_A_GUESS.saturating_sub(seen.pairs).max(1));
+    }
     let effect = seen.middle.abs();
     let distance = if effect >= effect_min {
         effect
@@ -83,6 +89,6 @@ mod tests {
 
     #[test]
     fn a_single_pair_gives_no_idea_of_the_noise() {
-        assert_eq!(further_pairs(&log_ratio(&[0.1], 0).unwrap(), 0.02), None);
+        assert_eq!(further_pairs(&log_ratio(&[0.1], 0).unwrap(), 0.02), Some(2));
     }
 }

@@ -1,6 +1,7 @@
 //! Targets that work in the worker's own process.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use crate::workload::DurabilityLevel;
 
@@ -25,6 +26,10 @@ pub struct OpenOptions {
     pub keys: u64,
     /// The longest key and value together, in bytes.
     pub entry_bytes_max: u64,
+    /// What may be acknowledged before it is kept; 0: nothing.
+    pub buffer_bytes: u64,
+    /// Of a log; 0: as the target likes.
+    pub segment_bytes: u64,
 }
 
 /// A target that can be opened here.
@@ -42,6 +47,9 @@ pub struct Offer {
     pub has_ranges: bool,
     /// Whether data outlives the process; without, nothing is verified.
     pub keeps_data: bool,
+    /// Whether it is a log that knows `durability.buffer_bytes` and
+    /// `durability.segment_bytes`.
+    pub gathers: bool,
     /// Opens it in a directory, which may hold what it wrote before.
     pub open: Open,
 }
@@ -53,6 +61,12 @@ pub type Open = fn(&Path, &OpenOptions) -> Result<Box<dyn Embedded>, Failure>;
 pub trait Embedded: Send + Sync {
     /// For one thread.
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure>;
+
+    /// The product's version where only the open target knows it; otherwise the
+    /// offer's counts.
+    fn version(&self) -> Option<String> {
+        None
+    }
 
     /// Returns when everything is closed and nothing is left to write.
     fn close(self: Box<Self>) -> Result<(), Failure>;
@@ -91,9 +105,26 @@ pub fn built_in() -> Vec<Offer> {
     vec![
         super::null::OFFER,
         super::file::OFFER,
+        super::append::OFFER,
         super::log::OFFER,
         super::engine::OFFER,
     ]
+}
+
+/// Targets of other crates in this program.
+static FOREIGN: OnceLock<Vec<Offer>> = OnceLock::new();
+
+/// Offers more than this crate's own; once, before anything is measured.
+pub fn offer_also(offers: &[Offer]) {
+    let set = FOREIGN.set(offers.to_vec());
+    assert!(set.is_ok(), "targets of other crates are offered once");
+}
+
+/// All targets of this program.
+pub fn offered() -> Vec<Offer> {
+    let mut offers = built_in();
+    offers.extend(FOREIGN.get().into_iter().flatten());
+    offers
 }
 
 /// What a target without ranges answers.

@@ -27,6 +27,7 @@ pub const OFFER: Offer = Offer {
     promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
     has_ranges: true,
     keeps_data: true,
+    gathers: false,
     open,
 };
 

@@ -1,13 +1,16 @@
 //! The value log alone: what a put costs before there is an index or a state
-//! machine. Where each key is, is kept in memory beside it.
+//! machine. Where each key is, is kept in memory beside it; with a buffer
+//! nothing is, see `gathering.rs`.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
 use environment::real::RealDisk;
-use value_log::{Durability, Log, Options, Position, Record};
+use value_log::{Appended, Durability, Log, Options, Position, Record};
 
 use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session, no_ranges};
+use super::gathering::GatheringSession;
 use super::index::Index;
 use crate::workload::DurabilityLevel;
 
@@ -18,6 +21,7 @@ pub const OFFER: Offer = Offer {
     promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
     has_ranges: false,
     keeps_data: true,
+    gathers: true,
     open,
 };
 
@@ -26,15 +30,20 @@ const KEY_LENGTH_BYTES: usize = 4;
 
 /// Where a value is: its record, and the record's payload.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+pub(super) struct Place {
     position: Position,
     payload_bytes: u32,
 }
 
-struct ValueLog {
-    log: Log,
+pub(super) struct ValueLog {
+    pub(super) log: Log,
     index: Index<Place>,
     durable: bool,
+    buffer_bytes: u64,
+    /// Something was put that the index does not know.
+    pub(super) has_unindexed: AtomicBool,
+    /// Held by who lets segments go.
+    pub(super) letting_go: Mutex<()>,
 }
 
 fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Failure> {
@@ -43,10 +52,13 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
         DurabilityLevel::Durable => Durability::Durable,
         DurabilityLevel::Os | DurabilityLevel::None => Durability::Os,
     };
-    let log_options = Options {
+    let mut log_options = Options {
         durability,
         ..Options::default()
     };
+    if options.segment_bytes > 0 {
+        log_options.segment_bytes = options.segment_bytes;
+    }
     let (log, _) = Log::open(
         Arc::new(RealDisk),
         directory,
@@ -70,6 +82,9 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
         log,
         index,
         durable: options.durability == DurabilityLevel::Durable,
+        buffer_bytes: options.buffer_bytes,
+        has_unindexed: AtomicBool::new(false),
+        letting_go: Mutex::new(()),
     }))
 }
 
@@ -81,16 +96,20 @@ fn key_of(payload: &[u8]) -> Option<&[u8]> {
 }
 
 impl ValueLog {
-    fn append(&self, key: &[u8], value: &[u8]) -> Result<value_log::Sequence, Failure> {
+    pub(super) fn append_only(&self, key: &[u8], value: &[u8]) -> Result<Appended, Failure> {
         let length = (key.len() as u32).to_le_bytes();
         let record = Record {
             kind: KIND,
             parts: &[&length, key, value],
         };
-        let appended = self.log.append(&[record]).map_err(Failure::of)?;
+        self.log.append(&[record]).map_err(Failure::of)
+    }
+
+    fn append(&self, key: &[u8], value: &[u8]) -> Result<value_log::Sequence, Failure> {
+        let appended = self.append_only(key, value)?;
         let place = Place {
             position: appended.positions[0],
-            payload_bytes: (length.len() + key.len() + value.len()) as u32,
+            payload_bytes: (KEY_LENGTH_BYTES + key.len() + value.len()) as u32,
         };
         // Two writers of one key: the one further on in the log is the newer.
         self.index.change(key, |known| match known {
@@ -99,11 +118,33 @@ impl ValueLog {
         });
         Ok(appended.sequence)
     }
+
+    pub(super) fn read(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
+        let Some(place) = self.index.get(key) else {
+            return Ok(false);
+        };
+        let hint = Log::record_bytes(place.payload_bytes as usize);
+        let record = match self.log.read(place.position, hint) {
+            // Not written yet: it can be read once it is.
+            Err(value_log::Error::NotFound { .. }) => {
+                let appended = self.log.status().appended;
+                self.log.wait_durable(appended).map_err(Failure::of)?;
+                self.log.read(place.position, hint)
+            }
+            read => read,
+        };
+        let record = record.map_err(Failure::of)?;
+        value.extend_from_slice(&record.payload[KEY_LENGTH_BYTES + key.len()..]);
+        Ok(true)
+    }
 }
 
 impl Embedded for ValueLog {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
-        Ok(Box::new(LogSession { log: self }))
+        Ok(match self.buffer_bytes {
+            0 => Box::new(LogSession { log: self }),
+            bytes => Box::new(GatheringSession::new(self, bytes)),
+        })
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
@@ -125,22 +166,7 @@ impl Session for LogSession<'_> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
-        let Some(place) = self.log.index.get(key) else {
-            return Ok(false);
-        };
-        let hint = Log::record_bytes(place.payload_bytes as usize);
-        let record = match self.log.log.read(place.position, hint) {
-            // Not written yet: it can be read once it is.
-            Err(value_log::Error::NotFound { .. }) => {
-                let appended = self.log.log.status().appended;
-                self.log.log.wait_durable(appended).map_err(Failure::of)?;
-                self.log.log.read(place.position, hint)
-            }
-            read => read,
-        };
-        let record = record.map_err(Failure::of)?;
-        value.extend_from_slice(&record.payload[KEY_LENGTH_BYTES + key.len()..]);
-        Ok(true)
+        self.log.read(key, value)
     }
 
     fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {

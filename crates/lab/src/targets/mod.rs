@@ -1,16 +1,18 @@
 //! What can be measured, behind one small trait.
 //!
 //! ```text
-//!   null  file  log  engine  (peers of other crates)      server:PATH   endpoints:URL,URL
+//!   null  file  append  log  engine  (peers of other crates)      server:PATH   endpoints:URL,URL
 //!        └─ Embedded: sessions of one thread each ─┘        └─ Remote: etcd's API ─┘
 //! ```
 //!
 //! An embedded target works in the worker's own process, one session for each
 //! client's thread. A remote one is asked by tasks over shared connections.
 
+mod append;
 mod embedded;
 mod engine;
 mod file;
+mod gathering;
 mod identity;
 mod index;
 mod log;
@@ -18,6 +20,8 @@ mod null;
 mod server;
 mod spec;
 
-pub use embedded::{Embedded, Failure, Offer, Open, OpenOptions, Seen, Session, built_in};
+pub use embedded::{
+    Embedded, Failure, Offer, Open, OpenOptions, Seen, Session, built_in, offer_also, offered,
+};
 pub use server::{Group, Program, dies_with_its_parent};
 pub use spec::{Place, TargetSpec};

@@ -16,6 +16,7 @@ pub const OFFER: Offer = Offer {
     ],
     has_ranges: true,
     keeps_data: false,
+    gathers: true,
     open,
 };
 

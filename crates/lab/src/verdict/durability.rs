@@ -16,6 +16,13 @@ pub fn durability(run: &Run, device: Option<&BlockDevice>) -> DurabilityJudgemen
     if run.workload.durability.level != DurabilityLevel::Durable {
         return verdict(Judged::NotAsked, "the workload does not ask for it".into());
     }
+    let buffer_bytes = run.workload.durability.buffer_bytes;
+    if buffer_bytes > 0 {
+        let because = format!(
+            "a put returns when it is in a buffer of {buffer_bytes} bytes: two of them can be lost"
+        );
+        return verdict(Judged::NotAsked, because);
+    }
     let puts = run
         .load
         .kinds
@@ -87,6 +94,15 @@ mod tests {
     fn many_clients_share_flushes() {
         assert_eq!(judged(100, 1000, 10, false), Judged::Durable);
         assert_eq!(judged(10, 1000, 10, false), Judged::NotDurable);
+    }
+
+    #[test]
+    fn what_is_only_buffered_promises_nothing() {
+        let workload = "name = \"a\"\n[durability]\nbuffer_bytes = 65536\n";
+        let workload = crate::workload::parse("test", workload).unwrap();
+        let judgement = durability(&Run::of(&Job::bare(workload)), None);
+        assert_eq!(judgement.judged, Judged::NotAsked);
+        assert!(judgement.because.contains("65536"));
     }
 
     #[test]

@@ -44,6 +44,7 @@ fn with_remedy(because: String, job: &Job) -> String {
         "ENOSPC",
         "os error 28",
         "no space",
+        "no room",
         "in reserve",
     ];
     match is_full.iter().any(|words| because.contains(words)) {
@@ -116,6 +117,9 @@ fn open(job: &Job, offers: &[Offer], run: &mut Run) -> Result<Opened, Failure> {
             check_offer(&offer, &job.workload)?;
             run.target.version = offer.version.to_owned();
             let target = (offer.open)(&job.directory, &open_options(&job.workload))?;
+            if let Some(version) = target.version() {
+                run.target.version = version;
+            }
             Ok(Opened::Embedded(offer, target))
         }
         Place::Server {
@@ -177,6 +181,13 @@ fn check_offer(offer: &Offer, workload: &Workload) -> Result<(), Failure> {
             offer.name, offer.promises
         )));
     }
+    let asked = workload.durability;
+    if (asked.buffer_bytes > 0 || asked.segment_bytes > 0) && !offer.gathers {
+        return Err(Failure(format!(
+            "target {} is no log: durability.buffer_bytes and durability.segment_bytes must be 0",
+            offer.name
+        )));
+    }
     match workload.mix.range.share > 0.0 && !offer.has_ranges {
         true => Err(Failure(format!(
             "target {} keeps no order of keys: mix.range.share must be 0",
@@ -193,6 +204,8 @@ fn open_options(workload: &Workload) -> OpenOptions {
         durability: workload.durability.level,
         keys: load.keys,
         entry_bytes_max: key_bytes + load.value.length.max(),
+        buffer_bytes: workload.durability.buffer_bytes,
+        segment_bytes: workload.durability.segment_bytes,
     }
 }
 

@@ -192,6 +192,11 @@ pub struct Clients {
 pub struct Durability {
     /// The promise.
     pub level: DurabilityLevel,
+    /// A put may return when it is in a buffer of so many bytes, two of which
+    /// can be lost; for logs. 0: each put keeps the promise.
+    pub buffer_bytes: u64,
+    /// Size of a log's segments; 0: the target's own.
+    pub segment_bytes: u64,
 }
 
 /// Promises of an acknowledgement, the strongest first.

@@ -5,9 +5,13 @@
 //! |---|---|---|
 //! | 000 | rw-heatmap: every write to *one* key, every read of the first 100 | writes to all keys, reads that begin anywhere |
 //! | 001 | etcd's tool by default: puts of *one* key, all with the same value; reads of a key that does not exist | distinct keys, unique values, keys that exist |
+//! | 002 | what one thread gets, of engines as they come | what all get, of engines with caches: `threads.rs` |
+//! | 003 | a put returns when it is in a buffer | when it is durable: `write_ahead_log.rs` |
 //! | 004 | survives kill -9: page cache | survives a loss of power; beside a plain file in the same run |
 
 mod table_000;
+mod threads;
+mod write_ahead_log;
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +20,7 @@ use super::finish::{finish, measure};
 use super::how::{Changes, How};
 use super::run::side_by_side;
 use super::scale::Scale;
+use crate::record::Record;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 use crate::workload::{Mistake, Workload, parse};
@@ -23,7 +28,7 @@ use crate::workload::{Mistake, Workload, parse};
 #[derive(clap::Args)]
 pub struct Options {
     /// Which table
-    #[arg(value_parser = ["000", "001", "004"])]
+    #[arg(value_parser = ["000", "001", "002", "003", "004"])]
     table: String,
     /// With the predecessor's choices, for comparison with its numbers
     #[arg(long, conflicts_with = "honest")]
@@ -43,6 +48,9 @@ pub struct Options {
     /// 001: members of each side
     #[arg(long, default_value_t = 3)]
     members: u32,
+    /// 002, 003: what runs, instead of the table's own choice; see `run`
+    #[arg(long, value_delimiter = ',', value_name = "TARGET")]
+    targets: Vec<TargetSpec>,
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
@@ -61,8 +69,15 @@ pub fn run(options: &Options) -> super::Outcome {
     let table = match options.table.as_str() {
         "000" => table_000::table(options)?,
         "001" => table_001(options)?,
+        "002" => return threads::run(options),
+        "003" => return write_ahead_log::run(options),
         _ => table_004(options)?,
     };
+    let (record, folder) = measured(options, table)?;
+    finish(&record, &folder)
+}
+
+fn measured(options: &Options, table: Table) -> Result<(Record, PathBuf), String> {
     let how = &options.how;
     let experiment = how.experiment(table.points, table.arms, table.pairs);
     let verb = format!("seed {}", options.table);
@@ -72,8 +87,7 @@ pub fn run(options: &Options) -> super::Outcome {
         "honest"
     };
     let title = format!("{}, {variant}", table.title);
-    let (record, folder) = measure(&verb, &title, how, &experiment)?;
-    finish(&record, &folder)
+    measure(&verb, &title, how, &experiment)
 }
 
 /// The points of rows, in the scale and with the changes that were asked for.
@@ -187,8 +201,12 @@ fn table_004(options: &Options) -> Result<Table, String> {
 
 fn row(name: &str, parts: &[&str]) -> Result<Workload, Mistake> {
     let time = "[time]\nwarmup = \"auto,max=10s\"\nmeasure = \"10s\"\n";
-    let text = format!("name = \"{name}\"\n{}{time}", parts.concat());
-    parse(name, &text)
+    written(name, &[parts, &[time]].concat())
+}
+
+/// A row that says everything itself.
+fn written(name: &str, parts: &[&str]) -> Result<Workload, Mistake> {
+    parse(name, &format!("name = \"{name}\"\n{}", parts.concat()))
 }
 
 fn beside_the_lab() -> PathBuf {
@@ -206,6 +224,29 @@ fn existing(option: &str, path: PathBuf, remedy: &str) -> Result<PathBuf, String
     }
 }
 
+/// The targets that the options name, or else these.
+fn targets_or(options: &Options, names: &[&str]) -> Result<Vec<TargetSpec>, String> {
+    match options.targets.is_empty() {
+        true => names.iter().map(|name| name.parse()).collect(),
+        false => Ok(options.targets.clone()),
+    }
+}
+
+/// All sides of a record, in the order of their names.
+fn sides(record: &Record) -> Vec<&str> {
+    let mut sides: Vec<&str> = record.runs.iter().map(|run| run.arm.as_str()).collect();
+    sides.sort_unstable();
+    sides.dedup();
+    sides
+}
+
+/// The middle one, or the middle of the two in the middle.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let count = values.len();
+    (count > 0).then(|| f64::midpoint(values[(count - 1) / 2], values[count / 2]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,7 +258,7 @@ mod tests {
         options: Options,
     }
 
-    fn options(words: &[&str]) -> Options {
+    pub fn options(words: &[&str]) -> Options {
         let line = std::iter::once("seed").chain(words.iter().copied());
         Line::try_parse_from(line).unwrap().options
     }

@@ -1,0 +1,128 @@
+//! A shared library of the system, opened when a run needs it.
+
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+use lab::targets::Failure;
+
+/// Which library, and where it comes from.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Of all its functions, and of its file after `lib`.
+    pub name: &'static str,
+    /// The first that can be opened is taken.
+    pub files: &'static [&'static str],
+    /// What Debian and Ubuntu call it.
+    pub package: &'static str,
+    /// The environment variable that names another build of it.
+    pub variable: &'static str,
+}
+
+/// An open library; it stays open for the rest of the process, whose exit may
+/// still run its code.
+#[derive(Debug)]
+pub struct Library {
+    wanted: &'static Wanted,
+    library: &'static libloading::Library,
+}
+
+impl Library {
+    /// Opens it, or says what to install.
+    pub fn open(wanted: &'static Wanted) -> Result<Library, Failure> {
+        let named = std::env::var_os(wanted.variable).map(PathBuf::from);
+        let files = match &named {
+            Some(path) => vec![path.as_path()],
+            None => wanted.files.iter().map(Path::new).collect(),
+        };
+        let mut complaints = Vec::new();
+        for file in files {
+            // SAFETY: initialisers of LevelDB and RocksDB only register
+            // themselves; whoever names another file answers for it.
+            match unsafe { libloading::Library::new(file) } {
+                Ok(library) => {
+                    let library = Box::leak(Box::new(library));
+                    return Ok(Library { wanted, library });
+                }
+                Err(error) => complaints.push(complaint(file, &error)),
+            }
+        }
+        Err(Failure(format!(
+            "target {}: its library is not on this machine ({}). Install the package {} \
+             (Debian, Ubuntu), or name a file: {}=/path/lib{}.so",
+            wanted.name,
+            complaints.join("; "),
+            wanted.package,
+            wanted.variable,
+            wanted.name
+        )))
+    }
+
+    /// The function with this name behind the prefix.
+    ///
+    /// # Safety
+    ///
+    /// `Function` must be a pointer to a function with the signature that the
+    /// library's header gives it.
+    pub unsafe fn function<Function: Copy>(&self, name: &str) -> Result<Function, Failure> {
+        let name = format!("{}_{name}", self.wanted.name);
+        let symbol = CString::new(name.as_str()).map_err(Failure::of)?;
+        // SAFETY: the caller's promise.
+        let found = unsafe { self.library.get::<Function>(symbol.as_bytes_with_nul()) };
+        found.map(|function| *function).map_err(|error| {
+            Failure(format!(
+                "target {}: its library has no {name}: {error}",
+                self.wanted.name
+            ))
+        })
+    }
+
+    /// What its file is called behind `.so.`: the whole version, which the C
+    /// interfaces do not tell.
+    pub fn version(&self) -> Option<String> {
+        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        version_in(&maps, self.wanted.name)
+    }
+}
+
+/// What the system's loader said, which is behind the error that it returned.
+fn complaint(file: &Path, error: &libloading::Error) -> String {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    let cause = cause.unwrap_or_else(|| error.to_string());
+    match cause.contains(&*file.to_string_lossy()) {
+        true => cause,
+        false => format!("{}: {cause}", file.display()),
+    }
+}
+
+fn version_in(maps: &str, name: &str) -> Option<String> {
+    let beginning = format!("lib{name}.so.");
+    let mut files = maps.lines().filter_map(|line| line.rsplit('/').next());
+    files.find_map(|file| file.strip_prefix(&beginning).map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_what_the_mapped_file_is_called() {
+        let maps = "7f00-7f01 r-xp 0 fd:00 1 /lib/libc.so.6\n\
+                    7f02-7f03 r-xp 0 fd:00 2 /lib/libleveldb.so.1.23.0\n";
+        assert_eq!(version_in(maps, "leveldb").as_deref(), Some("1.23.0"));
+        assert_eq!(version_in(maps, "rocksdb"), None);
+    }
+
+    #[test]
+    fn a_missing_library_names_its_package() {
+        static NOWHERE: Wanted = Wanted {
+            name: "nowhere",
+            files: &["libnowhere.so.1"],
+            package: "libnowhere1",
+            variable: "LAB_NOWHERE",
+        };
+        let Failure(what) = Library::open(&NOWHERE).unwrap_err();
+        for word in ["libnowhere.so.1", "libnowhere1", "LAB_NOWHERE"] {
+            assert!(what.contains(word), "{what}");
+        }
+    }
+}

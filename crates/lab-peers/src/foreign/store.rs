@@ -1,0 +1,275 @@
+//! A store of either library, and its sessions.
+
+use std::ffi::{CStr, CString, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use lab::targets::{Embedded, Failure, OpenOptions, Seen, Session};
+use lab::workload::DurabilityLevel;
+
+use super::functions::{Functions, Handle, Pinned};
+use super::{Library, Wanted};
+
+/// Something of the library's, and what gives it back.
+type Owned = (Handle, unsafe extern "C" fn(Handle));
+
+/// The options of a store while they are being made.
+pub struct Setup<'a> {
+    pub library: &'a Library,
+    pub functions: &'a Functions,
+    /// The options.
+    pub options: Handle,
+    owned: Vec<Owned>,
+}
+
+impl Setup<'_> {
+    /// Gives it back once the store is closed.
+    pub fn keep(&mut self, handle: Handle, give_back: unsafe extern "C" fn(Handle)) {
+        self.owned.push((handle, give_back));
+    }
+}
+
+/// An open store.
+pub struct Store {
+    functions: Functions,
+    pinned: Option<Pinned>,
+    version: Option<String>,
+    database: Handle,
+    /// Read options, which no call changes.
+    reading: Handle,
+    /// Write options, which no call changes.
+    writing: Handle,
+    owned: Vec<Owned>,
+}
+
+// SAFETY: both libraries promise that a database may be used by any number of
+// threads at once; options are only read once the store is open.
+unsafe impl Send for Store {}
+// SAFETY: as above.
+unsafe impl Sync for Store {}
+
+impl Store {
+    /// Opens or makes a store in the directory.
+    pub fn open(
+        wanted: &'static Wanted,
+        directory: &Path,
+        options: &OpenOptions,
+        set_up: impl FnOnce(&mut Setup<'_>) -> Result<(), Failure>,
+    ) -> Result<Store, Failure> {
+        let library = Library::open(wanted)?;
+        let functions = Functions::of(&library)?;
+        // SAFETY: constructors without conditions; each result is given back
+        // by the destructor of its own kind.
+        let (made, reading, writing) = unsafe {
+            let made = (functions.options_create)();
+            let (reading, writing) = (
+                (functions.readoptions_create)(),
+                (functions.writeoptions_create)(),
+            );
+            (functions.options_set_create_if_missing)(made, 1);
+            let sync = options.durability == DurabilityLevel::Durable;
+            (functions.writeoptions_set_sync)(writing, u8::from(sync));
+            (made, reading, writing)
+        };
+        let mut store = Store {
+            functions,
+            pinned: Pinned::of(&library),
+            version: library.version(),
+            database: std::ptr::null_mut(),
+            reading,
+            writing,
+            owned: vec![
+                (reading, functions.readoptions_destroy),
+                (writing, functions.writeoptions_destroy),
+                (made, functions.options_destroy),
+            ],
+        };
+        let mut setup = Setup {
+            library: &library,
+            functions: &functions,
+            options: made,
+            owned: Vec::new(),
+        };
+        let done = set_up(&mut setup);
+        store.owned.append(&mut setup.owned);
+        done?;
+        let name = CString::new(directory.as_os_str().as_bytes()).map_err(Failure::of)?;
+        // SAFETY: options and name outlive the call.
+        store.database =
+            store.told(|error| unsafe { (functions.open)(made, name.as_ptr(), error) })?;
+        Ok(store)
+    }
+
+    /// Calls with a place for an error, and takes what is put there.
+    fn told<Answer>(
+        &self,
+        call: impl FnOnce(*mut *mut c_char) -> Answer,
+    ) -> Result<Answer, Failure> {
+        let mut error = std::ptr::null_mut();
+        let answer = call(&raw mut error);
+        if error.is_null() {
+            return Ok(answer);
+        }
+        // SAFETY: an error is a terminated string of the library's, ours to free.
+        let text = unsafe {
+            let text = CStr::from_ptr(error).to_string_lossy().into_owned();
+            (self.functions.free)(error.cast());
+            text
+        };
+        Err(Failure(text))
+    }
+
+    fn range(&self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
+        let functions = &self.functions;
+        let mut seen = Seen::default();
+        // SAFETY: the iterator is used by this thread only and destroyed before
+        // the store; key and value pointers are not kept beyond the next step.
+        unsafe {
+            let iterator = (functions.create_iterator)(self.database, self.reading);
+            (functions.iter_seek)(iterator, from.as_ptr().cast(), from.len());
+            while (limit == 0 || seen.keys < limit) && (functions.iter_valid)(iterator) != 0 {
+                let (mut key_bytes, mut value_bytes) = (0, 0);
+                let key = (functions.iter_key)(iterator, &raw mut key_bytes);
+                let value = (functions.iter_value)(iterator, &raw mut value_bytes);
+                std::hint::black_box((key, value));
+                seen.keys += 1;
+                seen.bytes += (key_bytes + value_bytes) as u64;
+                (functions.iter_next)(iterator);
+            }
+            let ended = self.told(|error| (functions.iter_get_error)(iterator, error));
+            (functions.iter_destroy)(iterator);
+            ended.map(|()| seen)
+        }
+    }
+
+    fn get(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
+        if let Some(pinned) = &self.pinned {
+            return self.get_pinned(pinned, key, value);
+        }
+        let mut bytes = 0;
+        // SAFETY: the key outlives the call; the answer is ours to free.
+        unsafe {
+            let found = self.told(|error| {
+                let (start, length) = (key.as_ptr().cast(), key.len());
+                (self.functions.get)(
+                    self.database,
+                    self.reading,
+                    start,
+                    length,
+                    &raw mut bytes,
+                    error,
+                )
+            })?;
+            if found.is_null() {
+                return Ok(false);
+            }
+            value.extend_from_slice(std::slice::from_raw_parts(found.cast(), bytes));
+            (self.functions.free)(found.cast());
+        }
+        Ok(true)
+    }
+
+    fn get_pinned(
+        &self,
+        pinned: &Pinned,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<bool, Failure> {
+        // SAFETY: the key outlives the call; the slice is destroyed after its
+        // bytes were copied.
+        unsafe {
+            let found = self.told(|error| {
+                let (start, length) = (key.as_ptr().cast(), key.len());
+                (pinned.get_pinned)(self.database, self.reading, start, length, error)
+            })?;
+            if found.is_null() {
+                return Ok(false);
+            }
+            let mut bytes = 0;
+            let start = (pinned.pinnableslice_value)(found, &raw mut bytes);
+            if bytes > 0 {
+                value.extend_from_slice(std::slice::from_raw_parts(start.cast(), bytes));
+            }
+            (pinned.pinnableslice_destroy)(found);
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // SAFETY: no session is left, since they borrow the store; what the
+        // options own is given back after whoever uses it.
+        unsafe {
+            if !self.database.is_null() {
+                (self.functions.close)(self.database);
+            }
+            for (handle, give_back) in &self.owned {
+                give_back(*handle);
+            }
+        }
+    }
+}
+
+impl Embedded for Store {
+    fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
+        Ok(Box::new(StoreSession { store: self }))
+    }
+
+    fn version(&self) -> Option<String> {
+        self.version.clone()
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        drop(self);
+        Ok(())
+    }
+}
+
+struct StoreSession<'a> {
+    store: &'a Store,
+}
+
+impl Session for StoreSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        let store = self.store;
+        // SAFETY: key and value outlive the call, which copies them.
+        store.told(|error| unsafe {
+            (store.functions.put)(
+                store.database,
+                store.writing,
+                key.as_ptr().cast(),
+                key.len(),
+                value.as_ptr().cast(),
+                value.len(),
+                error,
+            )
+        })
+    }
+
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
+        self.store.get(key, value)
+    }
+
+    fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
+        self.store.range(from, limit)
+    }
+
+    fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
+        let store = self.store;
+        let functions = &store.functions;
+        // SAFETY: the batch copies keys and values, and is destroyed after its
+        // write.
+        unsafe {
+            let batch = (functions.writebatch_create)();
+            for (key, value) in entries {
+                let (key_start, value_start) = (key.as_ptr().cast(), value.as_ptr().cast());
+                (functions.writebatch_put)(batch, key_start, key.len(), value_start, value.len());
+            }
+            let written =
+                store.told(|error| (functions.write)(store.database, store.writing, batch, error));
+            (functions.writebatch_destroy)(batch);
+            written
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! A plain file that is written on and on: what a log can be at best, without
+//! frames, checksums or a way to read it.
+//!
+//! ```text
+//!   │ zeros ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ │   two segments long, used as a ring
+//!     ▲ one pwrite for each put, or for each full buffer; RWF_DSYNC when durable
+//! ```
+
+use std::fs::File;
+use std::io::{IoSlice, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::io::ReadWriteFlags;
+
+use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session, no_ranges};
+use crate::workload::DurabilityLevel;
+
+pub const OFFER: Offer = Offer {
+    name: "append",
+    version: "1",
+    about: "a pre-written file, written on and on: what a log can be at best",
+    promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
+    has_ranges: false,
+    keeps_data: false,
+    gathers: true,
+    open,
+};
+
+const SEGMENT_BYTES: u64 = 64 << 20;
+const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+const ZEROS_BYTES: u64 = 1 << 20;
+
+struct Appending {
+    file: File,
+    ring_bytes: u64,
+    /// Bytes handed out so far.
+    end: AtomicU64,
+    buffer_bytes: u64,
+    durable: bool,
+}
+
+fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Failure> {
+    let path = directory.join("ring");
+    let context = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
+    let segment_bytes = match options.segment_bytes {
+        0 => SEGMENT_BYTES,
+        bytes => bytes,
+    };
+    let longest = options.buffer_bytes + options.entry_bytes_max;
+    if segment_bytes > SEGMENT_BYTES_MAX || longest > segment_bytes {
+        return Err(Failure(format!(
+            "target append: durability.segment_bytes is {segment_bytes}: from {longest} (a buffer \
+             and an entry) to {SEGMENT_BYTES_MAX}"
+        )));
+    }
+    let mut file = File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&path)
+        .map_err(context)?;
+    let zeros = vec![0; ZEROS_BYTES as usize];
+    let ring_bytes = (2 * segment_bytes).next_multiple_of(ZEROS_BYTES);
+    for _ in 0..ring_bytes / ZEROS_BYTES {
+        file.write_all(&zeros).map_err(context)?;
+    }
+    file.sync_all().map_err(context)?;
+    Ok(Box::new(Appending {
+        file,
+        ring_bytes,
+        end: AtomicU64::new(0),
+        buffer_bytes: options.buffer_bytes,
+        durable: options.durability == DurabilityLevel::Durable,
+    }))
+}
+
+impl Appending {
+    /// Where so many bytes go, in one piece.
+    fn place(&self, bytes: u64) -> u64 {
+        loop {
+            let offset = self.end.fetch_add(bytes, Ordering::Relaxed) % self.ring_bytes;
+            if offset + bytes <= self.ring_bytes {
+                return offset;
+            }
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let flags = match self.durable {
+            true => ReadWriteFlags::DSYNC,
+            false => ReadWriteFlags::empty(),
+        };
+        let mut offset = self.place(bytes.len() as u64);
+        let mut left = bytes;
+        while !left.is_empty() {
+            let slices = [IoSlice::new(left)];
+            let written = rustix::io::pwritev2(&self.file, &slices, offset, flags)
+                .map_err(|error| Failure(format!("append: write: {error}")))?;
+            if written == 0 {
+                return Err(Failure(
+                    "append: nothing was written; the disk may be full".into(),
+                ));
+            }
+            left = &left[written..];
+            offset += written as u64;
+        }
+        Ok(())
+    }
+}
+
+impl Embedded for Appending {
+    fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
+        Ok(Box::new(AppendingSession {
+            to: self,
+            buffer: Vec::new(),
+        }))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), Failure> {
+        self.file.sync_all().map_err(Failure::of)
+    }
+}
+
+struct AppendingSession<'a> {
+    to: &'a Appending,
+    buffer: Vec<u8>,
+}
+
+impl Session for AppendingSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        self.buffer.extend_from_slice(key);
+        self.buffer.extend_from_slice(value);
+        if self.buffer.len() as u64 > self.to.buffer_bytes {
+            self.to.write(&self.buffer)?;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, _: &[u8], _: &mut Vec<u8>) -> Result<bool, Failure> {
+        Err(Failure(
+            "target append cannot be read: mix.put must be 1".into(),
+        ))
+    }
+
+    fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {
+        Err(no_ranges(OFFER.name))
+    }
+
+    fn load(&mut self, _: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
+        Err(Failure(
+            "target append keeps no keys: load.preload must be false".into(),
+        ))
+    }
+}

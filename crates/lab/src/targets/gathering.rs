@@ -1,0 +1,98 @@
+//! The value log as logs of metrics are used: a put returns when it is in a
+//! buffer, and whole buffers reach the disk.
+//!
+//! ```text
+//!   put ─► buffer being filled ─► buffer being written ─► kept
+//!          └───── at most two buffers can be lost ─────┘
+//! ```
+//!
+//! The bound is the buffer's size; the log may write earlier. Segments are let
+//! go as soon as a newer one is full, as whoever flushes its tables does: what a
+//! key last held is found again only when all keys fit into one segment.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use value_log::{SegmentKind, Sequence};
+
+use super::embedded::{Failure, Seen, Session, no_ranges};
+use super::log::{OFFER, ValueLog};
+
+/// How often the log is asked for segments that are full.
+const LOOK_BYTES: u64 = 1 << 20;
+/// BanyanDB counts these for the time of a point.
+const TIME_BYTES: usize = 8;
+
+pub struct GatheringSession<'a> {
+    log: &'a ValueLog,
+    buffer_bytes: u64,
+    filled_bytes: u64,
+    /// Ends the buffer before the one that is being filled.
+    writing: Option<Sequence>,
+    looked_bytes: u64,
+}
+
+impl<'a> GatheringSession<'a> {
+    pub fn new(log: &'a ValueLog, buffer_bytes: u64) -> GatheringSession<'a> {
+        GatheringSession {
+            log,
+            buffer_bytes,
+            filled_bytes: 0,
+            writing: None,
+            looked_bytes: 0,
+        }
+    }
+
+    fn buffer_is_full(&mut self, last: Sequence) -> Result<(), Failure> {
+        if let Some(before) = self.writing.replace(last) {
+            self.log.log.wait_durable(before).map_err(Failure::of)?;
+        }
+        self.looked_bytes += std::mem::take(&mut self.filled_bytes);
+        match self.looked_bytes >= LOOK_BYTES {
+            true => self.let_go(),
+            false => Ok(()),
+        }
+    }
+
+    /// All full segments but the newest.
+    fn let_go(&mut self) -> Result<(), Failure> {
+        self.looked_bytes = 0;
+        let letting_go = &self.log.letting_go;
+        let _one_at_a_time = letting_go.lock().unwrap_or_else(PoisonError::into_inner);
+        let segments = self.log.log.segments();
+        let full = segments
+            .iter()
+            .filter(|segment| segment.sealed && segment.kind == SegmentKind::Log);
+        let mut full: Vec<u32> = full.map(|segment| segment.id).collect();
+        full.sort_unstable();
+        full.pop();
+        self.log.log.release(&full).map_err(Failure::of)
+    }
+}
+
+impl Session for GatheringSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        self.log.has_unindexed.store(true, Ordering::Relaxed);
+        let appended = self.log.append_only(key, value)?;
+        self.filled_bytes += (key.len() + TIME_BYTES + value.len()) as u64;
+        match self.filled_bytes > self.buffer_bytes {
+            true => self.buffer_is_full(appended.sequence),
+            false => Ok(()),
+        }
+    }
+
+    /// What was put is found when the log is opened again.
+    fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
+        match self.log.has_unindexed.load(Ordering::Relaxed) {
+            true => Err(Failure(
+                "target log keeps no index while durability.buffer_bytes is set: mix.put must be 1"
+                    .into(),
+            )),
+            false => self.log.read(key, value),
+        }
+    }
+
+    fn range(&mut self, _: &[u8], _: u64) -> Result<Seen, Failure> {
+        Err(no_ranges(OFFER.name))
+    }
+}
