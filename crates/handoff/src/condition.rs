@@ -32,8 +32,9 @@ pub struct Condition {
     waiters: Waiters,
     /// Waiters in the list, for a look without the guard.
     length: AtomicU32,
+    /// Stays 0: `pthread_cond_t` keeps its attributes here from glibc 2.42 on.
     unused: u32,
-    /// Not ours: `pthread_cond_t` keeps its attributes in the second of them.
+    /// Not ours: before 2.42 `pthread_cond_t` keeps its attributes in the second.
     pub attributes: [u32; 4],
 }
 
@@ -52,6 +53,8 @@ pub enum Wake {
     Notified,
     /// The deadline came first.
     TimedOut,
+    /// The caller said that it will not wait any longer.
+    Interrupted,
 }
 
 struct Inside<'a>(&'a Condition);
@@ -87,11 +90,26 @@ impl Condition {
     /// # Safety
     /// The caller is inside `lock`.
     pub unsafe fn wait(&self, lock: &Lock, deadline: Option<&Deadline>) -> Wake {
+        // SAFETY: the caller's promise.
+        unsafe { self.wait_unless(lock, deadline, |_| false) }
+    }
+
+    /// The same, but asks before each sleep whether the caller would rather not. It is
+    /// told the word on which it will sleep, so that others can wake it to ask again.
+    ///
+    /// # Safety
+    /// The caller is inside `lock`.
+    pub unsafe fn wait_unless(
+        &self,
+        lock: &Lock,
+        deadline: Option<&Deadline>,
+        is_interrupted: impl Fn(*const AtomicU32) -> bool,
+    ) -> Wake {
         let ticket = Ticket::new(self, lock);
         ticket.enlist();
         // SAFETY: the caller's promise.
         unsafe { lock.unlock() };
-        let (wake, role) = ticket.sleep_for(deadline);
+        let (wake, role) = ticket.sleep_for(deadline, is_interrupted);
         lock.reenter(role);
         wake
     }
@@ -230,11 +248,24 @@ impl<'a> Ticket<'a> {
 
     /// Sleeps until notified or the deadline has passed.
     pub fn sleep(&self, deadline: Option<&Deadline>) -> Wake {
-        self.sleep_for(deadline).0
+        self.sleep_unless(deadline, |_| false)
     }
 
-    fn sleep_for(&self, deadline: Option<&Deadline>) -> (Wake, Role) {
-        let mut deadline = deadline;
+    /// The same; asks before each sleep, as [`Condition::wait_unless`] does.
+    pub fn sleep_unless(
+        &self,
+        deadline: Option<&Deadline>,
+        is_interrupted: impl Fn(*const AtomicU32) -> bool,
+    ) -> Wake {
+        self.sleep_for(deadline, is_interrupted).0
+    }
+
+    fn sleep_for(
+        &self,
+        deadline: Option<&Deadline>,
+        is_interrupted: impl Fn(*const AtomicU32) -> bool,
+    ) -> (Wake, Role) {
+        let mut may_leave = true;
         loop {
             let word = self.waiter.word();
             if let Some(role) = Role::of_word(word) {
@@ -244,13 +275,18 @@ impl<'a> Ticket<'a> {
                 word == ASLEEP || word == CLAIMED,
                 "a waiter cannot sleep while it is leaving"
             );
-            if !self.waiter.sleep(word, deadline) {
-                if self.withdraw() {
-                    return (Wake::TimedOut, Role::Newcomer);
-                }
-                // Notified: what is left is to wait for the lock.
-                deadline = None;
+            let why = if may_leave && is_interrupted(self.waiter.address()) {
+                Wake::Interrupted
+            } else if self.waiter.sleep(word, deadline.filter(|_| may_leave)) {
+                continue;
+            } else {
+                Wake::TimedOut
+            };
+            if self.withdraw() {
+                return (why, Role::Newcomer);
             }
+            // Notified: what is left is to wait for the lock.
+            may_leave = false;
         }
     }
 }

@@ -49,6 +49,7 @@
 //! an heir that will become a holder or park seeing one.
 
 use crate::clock;
+use crate::counts;
 use crate::futex::Deadline;
 use crate::guard::{Found, Guard};
 use crate::hints;
@@ -420,6 +421,7 @@ impl Lock {
                     return unsafe { Waiter::wake(waiter, HEIR) };
                 }
             } else if self.step(state, state | PARKED, Ordering::Relaxed) {
+                counts::moves();
                 return inside.link(waiter, false);
             }
         }

@@ -21,6 +21,7 @@
 //! Once the word has one of the final values the waiter may return and its
 //! frame may vanish: whoever writes it touches nothing of the waiter any more.
 
+use crate::counts;
 use crate::futex::{self, Deadline};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell, const_fn};
 
@@ -70,6 +71,11 @@ impl Waiter {
         self.word.load(Ordering::Acquire)
     }
 
+    /// Where it sleeps.
+    pub(crate) fn address(&self) -> *const AtomicU32 {
+        &raw const self.word
+    }
+
     /// Decides between notifying and the end of patience; true for one of them.
     pub(crate) fn decide(&self, word: u32) -> bool {
         self.word
@@ -79,6 +85,7 @@ impl Waiter {
 
     /// Sleeps while the word is `expected`; false once the deadline has passed.
     pub(crate) fn sleep(&self, expected: u32, deadline: Option<&Deadline>) -> bool {
+        counts::parks();
         futex::wait(&self.word, expected, deadline)
     }
 
@@ -88,6 +95,7 @@ impl Waiter {
     /// The waiter is in no list, has no final word yet, and was chosen by the
     /// caller alone.
     pub(crate) unsafe fn wake(waiter: *const Waiter, word: u32) {
+        counts::wakes(word);
         // SAFETY: it waits until the store below.
         let address = unsafe { &raw const (*waiter).word };
         // SAFETY: as above; afterwards only the address is used.

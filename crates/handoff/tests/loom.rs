@@ -19,7 +19,7 @@ mod model;
 #[path = "../src/waiters.rs"]
 mod waiters;
 
-use model::{clock, hints, process};
+use model::{clock, counts, hints, process};
 
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;

@@ -17,7 +17,7 @@ mod model;
 #[path = "../src/waiters.rs"]
 mod waiters;
 
-use model::{hints, process};
+use model::{counts, hints, process};
 
 mod clock {
     use shuttle::rand::Rng;
