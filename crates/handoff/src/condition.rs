@@ -11,6 +11,14 @@
 //! while the notifier holds the lock would send it to sleep again at once; so it is
 //! moved, and woken when its turn at the lock comes.
 //!
+//! # Watching
+//!
+//! Whoever waits looks at its word for some microseconds before it sleeps, if a core is
+//! free: the leader of a group of writers is often done by then. One that is notified
+//! while it looks goes to the lock by itself; neither is it moved nor must it be woken.
+//! `WATCHING` and `CLAIMED_WATCHING` stand for `ASLEEP` and `CLAIMED` meanwhile, so that
+//! the notifier knows.
+//!
 //! # Time-outs
 //!
 //! Notifier and sleeper decide by one step on the waiter's word who was first
@@ -21,8 +29,11 @@
 use crate::futex::Deadline;
 use crate::guard::{Found, Guard};
 use crate::lock::{Lock, Role};
+use crate::spinning::Spin;
 use crate::sync::{AtomicU32, Ordering, const_fn, yield_now};
-use crate::waiters::{ASLEEP, CLAIMED, LEAVING, NOTIFIED, Waiter, Waiters};
+use crate::waiters::{
+    ASLEEP, CLAIMED, CLAIMED_WATCHING, LEAVING, NOTIFIED, WATCHING, Waiter, Waiters,
+};
 
 /// A condition variable without a mutex, 48 bytes, valid when all of them are 0.
 #[repr(C)]
@@ -203,6 +214,10 @@ impl Inside<'_> {
 unsafe fn tell(waiter: *const Waiter) {
     // SAFETY: a claimed waiter waits until it is told, and keeps its lock alive.
     unsafe {
+        // It goes to the lock by itself: nobody has to wake it.
+        if (*waiter).step(CLAIMED_WATCHING, NOTIFIED) {
+            return;
+        }
         match (*waiter).lock.as_ref() {
             Some(lock) => lock.adopt(waiter),
             None => Waiter::wake(waiter, NOTIFIED),
@@ -266,6 +281,7 @@ impl<'a> Ticket<'a> {
         is_interrupted: impl Fn(*const AtomicU32) -> bool,
     ) -> (Wake, Role) {
         let mut may_leave = true;
+        self.watch();
         loop {
             let word = self.waiter.word();
             if let Some(role) = Role::of_word(word) {
@@ -287,6 +303,25 @@ impl<'a> Ticket<'a> {
             }
             // Notified: what is left is to wait for the lock.
             may_leave = false;
+        }
+    }
+
+    /// Looks for a notification while a core is free: a group's leader is often done
+    /// before its followers could fall asleep.
+    fn watch(&self) {
+        let Some(mut spin) = Spin::for_a_notification() else {
+            return;
+        };
+        if !self.waiter.step(ASLEEP, WATCHING) {
+            return;
+        }
+        while self.waiter.word() == WATCHING && spin.again() {}
+        let told = !self.waiter.step(WATCHING, ASLEEP);
+        Spin::was_worth_it(told);
+        if told {
+            // Being told takes a moment, unless the notifier has lost its core.
+            while self.waiter.word() == CLAIMED_WATCHING && spin.again() {}
+            self.waiter.step(CLAIMED_WATCHING, CLAIMED);
         }
     }
 }

@@ -16,6 +16,9 @@
 //!   ASLEEP ──► CLAIMED ──► HEIR | ...  by a condition variable, which then
 //!                                      gives the waiter to its lock
 //!   ASLEEP ──► LEAVING                 by itself: its time was up first
+//!   ASLEEP ◄─► WATCHING                by itself, before it sleeps
+//!   WATCHING ──► CLAIMED_WATCHING ──► NOTIFIED   by a condition variable; CLAIMED
+//!                                      by itself, if that takes long
 //! ```
 //!
 //! Once the word has one of the final values the waiter may return and its
@@ -39,6 +42,10 @@ pub(crate) const DUE: u32 = 4;
 pub(crate) const OWNER: u32 = 5;
 /// It was notified and has to compete like a newcomer.
 pub(crate) const NOTIFIED: u32 = 6;
+/// Nobody has chosen it yet, and it looks by itself before it sleeps.
+pub(crate) const WATCHING: u32 = 7;
+/// A condition variable has notified it while it looked.
+pub(crate) const CLAIMED_WATCHING: u32 = 8;
 
 /// A link of the list.
 type Link = UnsafeCell<*const Waiter>;
@@ -76,11 +83,21 @@ impl Waiter {
         &raw const self.word
     }
 
+    /// One step of the word; false when it has become something else.
+    pub(crate) fn step(&self, from: u32, to: u32) -> bool {
+        self.word
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Notifies it, if nobody has before and it is not leaving.
+    fn claim(&self) -> bool {
+        self.decide(CLAIMED) || self.step(WATCHING, CLAIMED_WATCHING) || self.decide(CLAIMED)
+    }
+
     /// Decides between notifying and the end of patience; true for one of them.
     pub(crate) fn decide(&self, word: u32) -> bool {
-        self.word
-            .compare_exchange(ASLEEP, word, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        self.step(ASLEEP, word)
     }
 
     /// Sleeps while the word is `expected`; false once the deadline has passed.
@@ -239,7 +256,7 @@ impl Waiters {
         true
     }
 
-    /// Unlinks the first that [`Waiter::decide`]s for `CLAIMED`, oldest first.
+    /// Unlinks the first that can be claimed, oldest first.
     /// Whoever is leaving stays in: it unlinks itself.
     ///
     /// # Safety
@@ -248,7 +265,7 @@ impl Waiters {
         let mut waiter = get(&self.back);
         // SAFETY: linked waiters are alive.
         while let Some(candidate) = unsafe { waiter.as_ref() } {
-            if candidate.decide(CLAIMED) {
+            if candidate.claim() {
                 // SAFETY: the caller is inside.
                 unsafe { self.unlink(candidate) };
                 return Some(waiter);
