@@ -25,7 +25,8 @@ type Round = [Record; 3];
 
 pub fn compare(arguments: &Arguments) -> Result<(), String> {
     let preload = arguments.preload.as_deref();
-    let preload = preload.ok_or("compare wants --preload with the path of libhandoff_preload.so")?;
+    let preload =
+        preload.ok_or("compare wants --preload with the path of libhandoff_preload.so")?;
     let preload = std::fs::canonicalize(preload)
         .map_err(|why| format!("--preload {}: {why}", preload.display()))?;
     let database = scratch(arguments, "reads");
@@ -82,7 +83,9 @@ fn run(
     if is_ours != preload.is_some() {
         return Err(format!(
             "a run that should have {} got its locks from {}",
-            preload.map_or("the C library's locks".into(), |path| path.display().to_string()),
+            preload.map_or("the C library's locks".into(), |path| path
+                .display()
+                .to_string()),
             record.locks
         ));
     }
@@ -128,16 +131,16 @@ fn child(
 
 const HEAD: &str = "\
 benchmark  threads |  native k/s handoff k/s |   x (min-max)      A/A (min-max)    | \
-Jain  native handoff | us cpu/op native handoff | switches/op native handoff";
+Jain  native handoff | us cpu/op native handoff | switches/op native handoff | others' cores";
 
 fn row(benchmark: &str, threads: usize, rounds: &[Round]) -> String {
     let of = |place: usize, value: fn(&Record) -> f64| {
         middle(rounds.iter().map(|round| value(&round[place])).collect())
     };
     let ratio = |place: usize| {
-        let rates = rounds.iter().map(|round| {
-            round[place].operations_per_second / round[0].operations_per_second
-        });
+        let rates = rounds
+            .iter()
+            .map(|round| round[place].operations_per_second / round[0].operations_per_second);
         let (median, least, most) = spread(rates.collect());
         format!("{median:5.2} ({least:.2}-{most:.2})")
     };
@@ -147,9 +150,10 @@ fn row(benchmark: &str, threads: usize, rounds: &[Round]) -> String {
     };
     let cpu = |record: &Record| record.cpu_micros_per_operation;
     let jain = |record: &Record| record.jain;
+    let others = |record: &Record| record.cores_used_by_others;
     format!(
         "{benchmark} {threads:7} | {:11.1} {:11.1} | {:18} {:18} |      {:.3} {:.3}   |          \
-         {:7.2} {:7.2}  |             {:.4} {:.4}",
+         {:7.2} {:7.2}  |             {:.4} {:.4}   | {:.2} {:.2}",
         of(0, rate),
         of(2, rate),
         ratio(2),
@@ -160,6 +164,8 @@ fn row(benchmark: &str, threads: usize, rounds: &[Round]) -> String {
         of(2, cpu),
         of(0, switches),
         of(2, switches),
+        of(0, others),
+        of(2, others),
     )
 }
 

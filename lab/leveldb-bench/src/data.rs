@@ -25,7 +25,7 @@ impl Random {
 
     pub fn below(&mut self, limit: u64) -> u64 {
         // The upper bits are the better ones.
-        (u128::from(self.next()) * u128::from(limit) >> 64) as u64
+        ((u128::from(self.next()) * u128::from(limit)) >> 64) as u64
     }
 }
 

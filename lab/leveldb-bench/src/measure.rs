@@ -10,6 +10,8 @@ pub struct Usage {
     pub voluntary: i64,
     /// Switches because another thread got the core.
     pub involuntary: i64,
+    /// What all processes have used, this one included.
+    pub busy_seconds: f64,
 }
 
 impl Usage {
@@ -25,6 +27,7 @@ impl Usage {
             cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
             voluntary: usage.ru_nvcsw,
             involuntary: usage.ru_nivcsw,
+            busy_seconds: busy_seconds(),
         }
     }
 
@@ -33,8 +36,27 @@ impl Usage {
             cpu_seconds: self.cpu_seconds - before.cpu_seconds,
             voluntary: self.voluntary - before.voluntary,
             involuntary: self.involuntary - before.involuntary,
+            busy_seconds: self.busy_seconds - before.busy_seconds,
         }
     }
+}
+
+/// Time of the cores that was not idle, from the first line of the kernel's table; 0 if
+/// there is none.
+fn busy_seconds() -> f64 {
+    let table = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let first = table.lines().next().unwrap_or_default();
+    let ticks: Vec<f64> = first
+        .split_whitespace()
+        .skip(1)
+        .map(|ticks| ticks.parse().unwrap_or(0.0))
+        .collect();
+    // User, nice, system, then idle and waiting for devices, then interrupts and what
+    // the host has taken; guests are counted under user.
+    let busy = [0, 1, 2, 5, 6, 7].map(|column| ticks.get(column).copied().unwrap_or(0.0));
+    // SAFETY: asks for a number.
+    let ticks_per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as f64;
+    busy.iter().sum::<f64>() / ticks_per_second
 }
 
 /// Jain's index: 1 when all have the same, 1/n when one has everything.

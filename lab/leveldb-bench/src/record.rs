@@ -21,6 +21,8 @@ pub struct Record {
     pub involuntary_switches_per_operation: f64,
     pub cpu_micros_per_operation: f64,
     pub cores_used: f64,
+    /// By other processes at the same time: what the run had to live with.
+    pub cores_used_by_others: f64,
 }
 
 impl Record {
@@ -32,7 +34,7 @@ impl Record {
         ]
     }
 
-    fn numbers(&mut self) -> [(&'static str, &mut f64); 13] {
+    fn numbers(&mut self) -> [(&'static str, &mut f64); 14] {
         [
             ("threads", &mut self.threads),
             ("operations", &mut self.operations),
@@ -56,6 +58,7 @@ impl Record {
                 &mut self.cpu_micros_per_operation,
             ),
             ("cores_used", &mut self.cores_used),
+            ("cores_used_by_others", &mut self.cores_used_by_others),
         ]
     }
 

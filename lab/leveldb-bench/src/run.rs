@@ -1,5 +1,10 @@
 //! One run: the threads start together and work until the time or the work is up.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "it measures another's library on the clock of the wall"
+)]
+
 use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +17,6 @@ use crate::database::Database;
 use crate::measure::{Usage, jain, locks_of};
 use crate::record::Record;
 
-/// Looks at the flag after so many operations.
-const BETWEEN_LOOKS: u64 = 16;
 /// 256 threads need not have megabytes each.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -85,15 +88,23 @@ fn fill(arguments: &Arguments, directory: &Path) -> Result<(), String> {
     (0..arguments.keys).try_for_each(|number| database.put(&key(number), cutter.next()))
 }
 
+/// Those that have started wait for the rest, so there is no way back.
+fn gives_up(threads: usize, why: &std::io::Error) -> ! {
+    eprintln!("leveldb-bench: cannot start {threads} threads: {why}; use fewer");
+    std::process::exit(1)
+}
+
 impl Work<'_> {
     fn measure(&self) -> Result<Record, String> {
         let threads = self.arguments.threads[0];
         thread::scope(|scope| {
             let builder = || thread::Builder::new().stack_size(STACK_BYTES);
-            let handles: Result<Vec<_>, _> = (0..threads)
-                .map(|number| builder().spawn_scoped(scope, move || self.thread(number)))
+            let handles: Vec<_> = (0..threads)
+                .map(|number| {
+                    let handle = builder().spawn_scoped(scope, move || self.thread(number));
+                    handle.unwrap_or_else(|why| gives_up(threads, &why))
+                })
                 .collect();
-            let handles = handles.map_err(|why| format!("cannot start {threads} threads: {why}"))?;
             self.start.wait();
             let (before, start) = (Usage::now(), Instant::now());
             if let Until::Time(time) = self.arguments.until {
@@ -121,7 +132,7 @@ impl Work<'_> {
         self.start.wait();
         let start = Instant::now();
         while share.operations < most {
-            if share.operations % BETWEEN_LOOKS == 0 && self.stop.load(Ordering::Relaxed) {
+            if self.stop.load(Ordering::Relaxed) {
                 break;
             }
             let key = key(random.below(arguments.keys));
@@ -160,6 +171,8 @@ impl Work<'_> {
             involuntary_switches_per_operation: usage.involuntary as f64 / operations,
             cpu_micros_per_operation: usage.cpu_seconds * 1e6 / operations,
             cores_used: usage.cpu_seconds / wall_seconds,
+            cores_used_by_others: ((usage.busy_seconds - usage.cpu_seconds) / wall_seconds)
+                .max(0.0),
         }
     }
 }

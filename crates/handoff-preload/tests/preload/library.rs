@@ -1,9 +1,10 @@
 //! How the library shows itself: counts, greetings, and what it says to bad pages.
 
 use std::os::fd::AsRawFd;
+use std::process::Command;
 use std::thread;
 
-use crate::under::{Condition, Inside, Mutex, poll, run};
+use crate::under::{Condition, Inside, Mutex, library, poll, run};
 use handoff::hints::Page;
 
 const WORK: &str = "library::work_for_a_child";
@@ -68,6 +69,19 @@ fn a_page_is_greeted_by_those_who_have_loaded_the_library() {
     assert_eq!(page.greetings(), (0, 0), "nothing was loaded");
     errors(true, &variables);
     assert_eq!(page.greetings(), (1, 0));
+}
+
+/// The variables outlive `exec`, so the next program is greeted from, too.
+#[test]
+fn a_program_that_becomes_another_stays_preloaded() {
+    let (page, file) = Page::create(0).unwrap();
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "exec cat /dev/null"])
+        .env("LD_PRELOAD", library())
+        .env("HANDOFF_PAGE", path_of(&file));
+    assert!(command.status().unwrap().success());
+    assert_eq!(page.greetings(), (2, 0));
 }
 
 #[test]
