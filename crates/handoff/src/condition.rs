@@ -11,6 +11,14 @@
 //! while the notifier holds the lock would send it to sleep again at once; so it is
 //! moved, and woken when its turn at the lock comes.
 //!
+//! # Watching
+//!
+//! Whoever waits looks at its word for some microseconds before it sleeps, if a core is
+//! free: the leader of a group of writers is often done by then. One that is notified
+//! while it looks goes to the lock by itself; neither is it moved nor must it be woken.
+//! `WATCHING` and `CLAIMED_WATCHING` stand for `ASLEEP` and `CLAIMED` meanwhile, so that
+//! the notifier knows.
+//!
 //! # Time-outs
 //!
 //! Notifier and sleeper decide by one step on the waiter's word who was first
@@ -21,8 +29,11 @@
 use crate::futex::Deadline;
 use crate::guard::{Found, Guard};
 use crate::lock::{Lock, Role};
+use crate::spinning::Spin;
 use crate::sync::{AtomicU32, Ordering, const_fn, yield_now};
-use crate::waiters::{ASLEEP, CLAIMED, LEAVING, NOTIFIED, Waiter, Waiters};
+use crate::waiters::{
+    ASLEEP, CLAIMED, CLAIMED_WATCHING, LEAVING, NOTIFIED, WATCHING, Waiter, Waiters,
+};
 
 /// A condition variable without a mutex, 48 bytes, valid when all of them are 0.
 #[repr(C)]
@@ -32,8 +43,9 @@ pub struct Condition {
     waiters: Waiters,
     /// Waiters in the list, for a look without the guard.
     length: AtomicU32,
+    /// Stays 0: `pthread_cond_t` keeps its attributes here from glibc 2.42 on.
     unused: u32,
-    /// Not ours: `pthread_cond_t` keeps its attributes in the second of them.
+    /// Not ours: before 2.42 `pthread_cond_t` keeps its attributes in the second.
     pub attributes: [u32; 4],
 }
 
@@ -52,6 +64,8 @@ pub enum Wake {
     Notified,
     /// The deadline came first.
     TimedOut,
+    /// The caller said that it will not wait any longer.
+    Interrupted,
 }
 
 struct Inside<'a>(&'a Condition);
@@ -87,11 +101,26 @@ impl Condition {
     /// # Safety
     /// The caller is inside `lock`.
     pub unsafe fn wait(&self, lock: &Lock, deadline: Option<&Deadline>) -> Wake {
+        // SAFETY: the caller's promise.
+        unsafe { self.wait_unless(lock, deadline, |_| false) }
+    }
+
+    /// The same, but asks before each sleep whether the caller would rather not. It is
+    /// told the word on which it will sleep, so that others can wake it to ask again.
+    ///
+    /// # Safety
+    /// The caller is inside `lock`.
+    pub unsafe fn wait_unless(
+        &self,
+        lock: &Lock,
+        deadline: Option<&Deadline>,
+        is_interrupted: impl Fn(*const AtomicU32) -> bool,
+    ) -> Wake {
         let ticket = Ticket::new(self, lock);
         ticket.enlist();
         // SAFETY: the caller's promise.
         unsafe { lock.unlock() };
-        let (wake, role) = ticket.sleep_for(deadline);
+        let (wake, role) = ticket.sleep_for(deadline, is_interrupted);
         lock.reenter(role);
         wake
     }
@@ -185,6 +214,10 @@ impl Inside<'_> {
 unsafe fn tell(waiter: *const Waiter) {
     // SAFETY: a claimed waiter waits until it is told, and keeps its lock alive.
     unsafe {
+        // It goes to the lock by itself: nobody has to wake it.
+        if (*waiter).step(CLAIMED_WATCHING, NOTIFIED) {
+            return;
+        }
         match (*waiter).lock.as_ref() {
             Some(lock) => lock.adopt(waiter),
             None => Waiter::wake(waiter, NOTIFIED),
@@ -230,11 +263,25 @@ impl<'a> Ticket<'a> {
 
     /// Sleeps until notified or the deadline has passed.
     pub fn sleep(&self, deadline: Option<&Deadline>) -> Wake {
-        self.sleep_for(deadline).0
+        self.sleep_unless(deadline, |_| false)
     }
 
-    fn sleep_for(&self, deadline: Option<&Deadline>) -> (Wake, Role) {
-        let mut deadline = deadline;
+    /// The same; asks before each sleep, as [`Condition::wait_unless`] does.
+    pub fn sleep_unless(
+        &self,
+        deadline: Option<&Deadline>,
+        is_interrupted: impl Fn(*const AtomicU32) -> bool,
+    ) -> Wake {
+        self.sleep_for(deadline, is_interrupted).0
+    }
+
+    fn sleep_for(
+        &self,
+        deadline: Option<&Deadline>,
+        is_interrupted: impl Fn(*const AtomicU32) -> bool,
+    ) -> (Wake, Role) {
+        let mut may_leave = true;
+        self.watch();
         loop {
             let word = self.waiter.word();
             if let Some(role) = Role::of_word(word) {
@@ -244,13 +291,37 @@ impl<'a> Ticket<'a> {
                 word == ASLEEP || word == CLAIMED,
                 "a waiter cannot sleep while it is leaving"
             );
-            if !self.waiter.sleep(word, deadline) {
-                if self.withdraw() {
-                    return (Wake::TimedOut, Role::Newcomer);
-                }
-                // Notified: what is left is to wait for the lock.
-                deadline = None;
+            let why = if may_leave && is_interrupted(self.waiter.address()) {
+                Wake::Interrupted
+            } else if self.waiter.sleep(word, deadline.filter(|_| may_leave)) {
+                continue;
+            } else {
+                Wake::TimedOut
+            };
+            if self.withdraw() {
+                return (why, Role::Newcomer);
             }
+            // Notified: what is left is to wait for the lock.
+            may_leave = false;
+        }
+    }
+
+    /// Looks for a notification while a core is free: a group's leader is often done
+    /// before its followers could fall asleep.
+    fn watch(&self) {
+        let Some(mut spin) = Spin::for_a_notification() else {
+            return;
+        };
+        if !self.waiter.step(ASLEEP, WATCHING) {
+            return;
+        }
+        while self.waiter.word() == WATCHING && spin.again() {}
+        let told = !self.waiter.step(WATCHING, ASLEEP);
+        Spin::was_worth_it(told);
+        if told {
+            // Being told takes a moment, unless the notifier has lost its core.
+            while self.waiter.word() == CLAIMED_WATCHING && spin.again() {}
+            self.waiter.step(CLAIMED_WATCHING, CLAIMED);
         }
     }
 }

@@ -2,8 +2,8 @@
 //! process can read.
 //!
 //! ```text
-//!   byte 0    magic, version, slots, generation          64 bytes
-//!   byte 64   slot 1: thread, depth, waiting, preempted  64 bytes
+//!   byte 0    magic, version, slots, generation, greetings 64 B
+//!   byte 64   slot 1: thread, depth, waiting, preempted    64 B
 //!   byte 128  slot 2 ...
 //! ```
 //!

@@ -41,6 +41,7 @@ mod clock;
 mod commit_queue;
 mod condition;
 mod condvar;
+mod counts;
 mod futex;
 mod guard;
 pub mod hints;
@@ -60,6 +61,7 @@ pub use rw_lock::{RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// Locks without values, for those who bring their own memory and know what they do.
 pub mod raw {
     pub use crate::condition::{Condition, Ticket, Wake};
+    pub use crate::counts::{Counts, count_from_now, counts};
     pub use crate::futex::Deadline;
     pub use crate::lock::{Lock, TURN_MICROS};
     pub use crate::process::forked;

@@ -37,6 +37,10 @@
 //!   *runs*. With n waiters each is chosen after n turns at most. If the holder stays
 //!   so long that a due heir goes back to sleep, the reservation stays and the
 //!   next unlock wakes that heir: idle for a wake-up once in a turn, at worst.
+//!   The newest is woken along with it, as a newcomer: it may have been notified to do
+//!   what all the others wait for.
+//! * **Whoever leaves makes room.** While the heir waits for a core there are no turns.
+//!   Once a turn is long overdue those who leave the lock yield theirs, now and then.
 //! * **Nobody is woken under the lock**, and the store that unlocks is the last
 //!   access to the lock's memory, so that whoever enters next may free it.
 //!
@@ -49,12 +53,13 @@
 //! an heir that will become a holder or park seeing one.
 
 use crate::clock;
+use crate::counts;
 use crate::futex::Deadline;
 use crate::guard::{Found, Guard};
 use crate::hints;
-use crate::spinning::Spin;
+use crate::spinning::{self, Spin};
 use crate::sync::{AtomicU32, Ordering, const_fn};
-use crate::waiters::{ASLEEP, DUE, HEIR, OWNER, Waiter, Waiters};
+use crate::waiters::{ASLEEP, DUE, HEIR, NOTIFIED, OWNER, Waiter, Waiters};
 
 const LOCKED: u32 = 1;
 const HEIR_EXISTS: u32 = 2;
@@ -64,6 +69,10 @@ const RESERVED: u32 = 8;
 /// Time after which the oldest waiter is preferred to the newest. Each turn
 /// costs about one more switch of threads.
 pub const TURN_MICROS: u32 = 500;
+
+/// Time after its turn that the oldest waits for an heir that has no core yet, before
+/// those who leave the lock give theirs away.
+const OVERDUE_MICROS: u32 = 1000;
 
 /// A lock without a value, 40 bytes, valid when all of them are 0.
 #[repr(C)]
@@ -99,7 +108,7 @@ impl Role {
             HEIR => Some(Role::Heir),
             DUE => Some(Role::DueHeir),
             OWNER => Some(Role::Owner),
-            crate::waiters::NOTIFIED => Some(Role::Newcomer),
+            NOTIFIED => Some(Role::Newcomer),
             _ => None,
         }
     }
@@ -110,6 +119,31 @@ impl Role {
             Role::Newcomer | Role::Owner => 0,
             Role::Heir => HEIR_EXISTS,
             Role::DueHeir => HEIR_EXISTS | RESERVED,
+        }
+    }
+}
+
+/// Waiters that were unlinked to be woken; one at least.
+struct Chosen {
+    /// Its turn has come.
+    oldest: Option<*const Waiter>,
+    newest: Option<*const Waiter>,
+}
+
+impl Chosen {
+    /// # Safety
+    /// Unlinked by the caller alone.
+    unsafe fn wake(self) {
+        let word_of_newest = if self.oldest.is_some() {
+            NOTIFIED
+        } else {
+            HEIR
+        };
+        for (waiter, word) in [(self.oldest, DUE), (self.newest, word_of_newest)] {
+            if let Some(waiter) = waiter {
+                // SAFETY: the caller's promise.
+                unsafe { Waiter::wake(waiter, word) };
+            }
         }
     }
 }
@@ -355,15 +389,19 @@ impl Lock {
                 "unlocked a lock that nobody had locked"
             );
             if state & (PARKED | HEIR_EXISTS) != PARKED {
+                let is_overdue = state & PARKED != 0 && self.is_overdue();
                 if self.step(state, state & !LOCKED, Ordering::Release) {
+                    if is_overdue {
+                        spinning::give_way();
+                    }
                     return;
                 }
             } else if self.step(state, state | HEIR_EXISTS, Ordering::Relaxed) {
                 // From here on nobody else becomes heir.
-                if let Some((waiter, word)) = self.choose() {
+                if let Some(chosen) = self.choose() {
                     self.state.fetch_sub(LOCKED, Ordering::Release);
                     // SAFETY: unlinked by us alone.
-                    return unsafe { Waiter::wake(waiter, word) };
+                    return unsafe { chosen.wake() };
                 }
                 // All have given up meanwhile.
                 self.state.fetch_and(!HEIR_EXISTS, Ordering::Relaxed);
@@ -371,24 +409,31 @@ impl Lock {
         }
     }
 
-    /// Unlinks the waiter that is to be woken and says with which word.
-    fn choose(&self) -> Option<(*const Waiter, u32)> {
+    /// Whether the oldest should have been chosen long ago, but the heir has not come.
+    fn is_overdue(&self) -> bool {
+        let turn = self.turn.load(Ordering::Relaxed);
+        clock::has_come(turn.wrapping_add(OVERDUE_MICROS), clock::micros())
+    }
+
+    /// Unlinks those that are to be woken: the newest, or in its turn the oldest. The
+    /// newest comes along then, as a newcomer, because often nobody gets on without it:
+    /// it may have been notified to do what all others wait for.
+    fn choose(&self) -> Option<Chosen> {
         let inside = self.enter();
         let now = clock::micros();
         let reserved = self.state.load(Ordering::Relaxed) & RESERVED != 0;
         let due = reserved || clock::has_come(self.turn.load(Ordering::Relaxed), now);
         // SAFETY: inside.
-        let chosen = unsafe {
+        let (oldest, newest) = unsafe {
             if due {
                 self.turn
                     .store(now.wrapping_add(TURN_MICROS), Ordering::Relaxed);
-                self.waiters.pop_back()
-            } else {
-                self.waiters.pop_front()
             }
+            let oldest = due.then(|| self.waiters.pop_back()).flatten();
+            (oldest, self.waiters.pop_front())
         };
         inside.note_if_empty();
-        Some((chosen?, if due { DUE } else { HEIR }))
+        (oldest.is_some() || newest.is_some()).then_some(Chosen { oldest, newest })
     }
 
     fn take_oldest(&self) -> Option<*const Waiter> {
@@ -420,6 +465,7 @@ impl Lock {
                     return unsafe { Waiter::wake(waiter, HEIR) };
                 }
             } else if self.step(state, state | PARKED, Ordering::Relaxed) {
+                counts::moves();
                 return inside.link(waiter, false);
             }
         }

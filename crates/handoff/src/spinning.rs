@@ -4,20 +4,36 @@
 //! never has more spinners than cores besides one for a holder; with one core
 //! nobody spins. Whoever gets no place parks at once.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::clock;
 use crate::sync::spin_loop;
+
+/// Time between two ways given.
+const BETWEEN_MICROS: u32 = 100;
 
 /// Looks at the lock of the waiter that will have it next.
 const LOOKS_OF_HEIR: u32 = 100;
+/// Looks of whoever waits for a condition variable: what a group's leader does meanwhile
+/// takes some microseconds.
+const LOOKS_OF_WAITER: u32 = 400;
 /// Looks of everybody else.
 const LOOKS_OF_NEWCOMER: u32 = 30;
+
+/// Looks at a notification that were worth it lately, less those that were not.
+static LUCK: Places = Places(AtomicU32::new(LUCK_MAX));
+/// Looks forgone since the luck ran out.
+static FORGONE: Places = Places(AtomicU32::new(0));
+const LUCK_MAX: u32 = 16;
+/// Without luck, one in so many looks all the same, because times change.
+const TRY_EVERY: u32 = 16;
 
 static SPINNERS: Places = Places(AtomicU32::new(0));
 /// 0 until the cores have been counted.
 static CORES: AtomicU32 = AtomicU32::new(0);
 
-/// Alone on its cache line: all locks of the process count here.
+/// Alone on its cache line: all locks of the process use it.
 #[repr(align(128))]
 struct Places(AtomicU32);
 
@@ -29,16 +45,44 @@ pub(crate) struct Spin {
 impl Spin {
     /// None while every core has its spinner.
     pub(crate) fn begin(is_heir: bool) -> Option<Spin> {
+        Spin::with(if is_heir {
+            LOOKS_OF_HEIR
+        } else {
+            LOOKS_OF_NEWCOMER
+        })
+    }
+
+    /// A place for looking at a condition variable's notification. None while such looks
+    /// have mostly been in vain, as when other processes have the cores.
+    pub(crate) fn for_a_notification() -> Option<Spin> {
+        let is_lucky = LUCK.0.load(Ordering::Relaxed) > 0
+            || FORGONE
+                .0
+                .fetch_add(1, Ordering::Relaxed)
+                .is_multiple_of(TRY_EVERY);
+        is_lucky.then(|| Spin::with(LOOKS_OF_WAITER)).flatten()
+    }
+
+    /// Remembers whether looking for a notification was worth it.
+    pub(crate) fn was_worth_it(worth: bool) {
+        let luck = LUCK.0.load(Ordering::Relaxed);
+        let now = if worth {
+            (luck + 1).min(LUCK_MAX)
+        } else {
+            luck.saturating_sub(2)
+        };
+        if now != luck {
+            // Another thread's step may be lost: it is a guess anyway.
+            LUCK.0.store(now, Ordering::Relaxed);
+        }
+    }
+
+    fn with(looks_left: u32) -> Option<Spin> {
         let before = SPINNERS.0.fetch_add(1, Ordering::Relaxed);
         if before + 1 >= cores() {
             SPINNERS.0.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
-        let looks_left = if is_heir {
-            LOOKS_OF_HEIR
-        } else {
-            LOOKS_OF_NEWCOMER
-        };
         Some(Spin { looks_left })
     }
 
@@ -58,6 +102,20 @@ impl Spin {
 impl Drop for Spin {
     fn drop(&mut self) {
         SPINNERS.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Lets others have this core, if that was not just done: the heir may be waiting for
+/// it, and a lock whose turns are overdue for long would be left with a system call
+/// each time.
+pub(crate) fn give_way() {
+    thread_local! {
+        static LAST: Cell<u32> = const { Cell::new(0) };
+    }
+    let now = clock::micros();
+    if now.wrapping_sub(LAST.get()) >= BETWEEN_MICROS {
+        LAST.set(now);
+        std::thread::yield_now();
     }
 }
 

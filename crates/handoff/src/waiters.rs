@@ -16,11 +16,15 @@
 //!   ASLEEP ──► CLAIMED ──► HEIR | ...  by a condition variable, which then
 //!                                      gives the waiter to its lock
 //!   ASLEEP ──► LEAVING                 by itself: its time was up first
+//!   ASLEEP ◄─► WATCHING                by itself, before it sleeps
+//!   WATCHING ──► CLAIMED_WATCHING ──► NOTIFIED   by a condition variable; CLAIMED
+//!                                      by itself, if that takes long
 //! ```
 //!
 //! Once the word has one of the final values the waiter may return and its
 //! frame may vanish: whoever writes it touches nothing of the waiter any more.
 
+use crate::counts;
 use crate::futex::{self, Deadline};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell, const_fn};
 
@@ -38,6 +42,10 @@ pub(crate) const DUE: u32 = 4;
 pub(crate) const OWNER: u32 = 5;
 /// It was notified and has to compete like a newcomer.
 pub(crate) const NOTIFIED: u32 = 6;
+/// Nobody has chosen it yet, and it looks by itself before it sleeps.
+pub(crate) const WATCHING: u32 = 7;
+/// A condition variable has notified it while it looked.
+pub(crate) const CLAIMED_WATCHING: u32 = 8;
 
 /// A link of the list.
 type Link = UnsafeCell<*const Waiter>;
@@ -70,15 +78,31 @@ impl Waiter {
         self.word.load(Ordering::Acquire)
     }
 
+    /// Where it sleeps.
+    pub(crate) fn address(&self) -> *const AtomicU32 {
+        &raw const self.word
+    }
+
+    /// One step of the word; false when it has become something else.
+    pub(crate) fn step(&self, from: u32, to: u32) -> bool {
+        self.word
+            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Notifies it, if nobody has before and it is not leaving.
+    fn claim(&self) -> bool {
+        self.decide(CLAIMED) || self.step(WATCHING, CLAIMED_WATCHING) || self.decide(CLAIMED)
+    }
+
     /// Decides between notifying and the end of patience; true for one of them.
     pub(crate) fn decide(&self, word: u32) -> bool {
-        self.word
-            .compare_exchange(ASLEEP, word, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        self.step(ASLEEP, word)
     }
 
     /// Sleeps while the word is `expected`; false once the deadline has passed.
     pub(crate) fn sleep(&self, expected: u32, deadline: Option<&Deadline>) -> bool {
+        counts::parks();
         futex::wait(&self.word, expected, deadline)
     }
 
@@ -88,6 +112,7 @@ impl Waiter {
     /// The waiter is in no list, has no final word yet, and was chosen by the
     /// caller alone.
     pub(crate) unsafe fn wake(waiter: *const Waiter, word: u32) {
+        counts::wakes(word);
         // SAFETY: it waits until the store below.
         let address = unsafe { &raw const (*waiter).word };
         // SAFETY: as above; afterwards only the address is used.
@@ -231,7 +256,7 @@ impl Waiters {
         true
     }
 
-    /// Unlinks the first that [`Waiter::decide`]s for `CLAIMED`, oldest first.
+    /// Unlinks the first that can be claimed, oldest first.
     /// Whoever is leaving stays in: it unlinks itself.
     ///
     /// # Safety
@@ -240,7 +265,7 @@ impl Waiters {
         let mut waiter = get(&self.back);
         // SAFETY: linked waiters are alive.
         while let Some(candidate) = unsafe { waiter.as_ref() } {
-            if candidate.decide(CLAIMED) {
+            if candidate.claim() {
                 // SAFETY: the caller is inside.
                 unsafe { self.unlink(candidate) };
                 return Some(waiter);

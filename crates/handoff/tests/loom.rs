@@ -19,7 +19,7 @@ mod model;
 #[path = "../src/waiters.rs"]
 mod waiters;
 
-use model::{clock, hints, process};
+use model::{clock, counts, hints, process};
 
 mod sync {
     pub(crate) use loom::cell::UnsafeCell;
@@ -83,12 +83,21 @@ mod spinning {
             ALLOWED.get().then_some(Spin)
         }
 
+        /// What is watched is one look, too.
+        pub fn for_a_notification() -> Option<Spin> {
+            Spin::begin(false)
+        }
+
+        pub fn was_worth_it(_worth: bool) {}
+
         pub fn extend(&mut self) {}
 
         pub fn again(&mut self) -> bool {
             false
         }
     }
+
+    pub fn give_way() {}
 
     pub fn cores() -> u32 {
         1

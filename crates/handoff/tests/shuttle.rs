@@ -17,7 +17,7 @@ mod model;
 #[path = "../src/waiters.rs"]
 mod waiters;
 
-use model::{hints, process};
+use model::{counts, hints, process};
 
 mod clock {
     use shuttle::rand::Rng;
@@ -101,6 +101,12 @@ mod spinning {
             shuttle::rand::thread_rng().gen_bool(0.5).then_some(Spin(2))
         }
 
+        pub fn for_a_notification() -> Option<Spin> {
+            Spin::begin(false)
+        }
+
+        pub fn was_worth_it(_worth: bool) {}
+
         pub fn extend(&mut self) {
             self.0 = 3;
         }
@@ -110,6 +116,10 @@ mod spinning {
             self.0 = self.0.saturating_sub(1);
             self.0 > 0
         }
+    }
+
+    pub fn give_way() {
+        shuttle::thread::yield_now();
     }
 
     pub fn cores() -> u32 {

@@ -50,7 +50,8 @@ pub(crate) fn monotonic() -> libc::timespec {
     at
 }
 
-/// Sleeps while `word` is `expected`; false once the deadline has passed.
+/// Sleeps while `word` is `expected`; false once the deadline has passed. The thread's
+/// error number stays as it was: C programs look at it after they have unlocked.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> bool {
     let mut operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
     let mut at = std::ptr::null();
@@ -64,6 +65,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>)
         }
         at = &raw const deadline.at;
     }
+    let before = error();
     // SAFETY: `word` lives while we wait, `at` is null or a valid moment.
     let outcome = unsafe {
         libc::syscall(
@@ -76,11 +78,14 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>)
             libc::FUTEX_BITSET_MATCH_ANY,
         )
     };
-    outcome == 0 || error() != libc::ETIMEDOUT
+    let in_time = outcome == 0 || error() != libc::ETIMEDOUT;
+    set_error(before);
+    in_time
 }
 
 /// Wakes one sleeper of the word at this address.
 pub(crate) fn wake_one(word: *const AtomicU32) {
+    let before = error();
     // SAFETY: the kernel takes the address for a name; a stale one wakes nobody.
     unsafe {
         libc::syscall(
@@ -90,9 +95,15 @@ pub(crate) fn wake_one(word: *const AtomicU32) {
             1,
         );
     }
+    set_error(before);
 }
 
 fn error() -> libc::c_int {
     // SAFETY: the thread's own error number.
     unsafe { *libc::__errno_location() }
+}
+
+fn set_error(number: libc::c_int) {
+    // SAFETY: the thread's own error number.
+    unsafe { *libc::__errno_location() = number };
 }

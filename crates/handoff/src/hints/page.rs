@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// First eight bytes of a page: "handoff" and a zero, read as little-endian.
 pub const MAGIC: u64 = 0x0066_666f_646e_6168;
 /// Layout of this page. A page of another version is refused.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the header, and of each slot.
 pub const SLOT_BYTES: usize = 64;
 /// 4 MiB; more threads than that go without hints.
@@ -23,6 +23,10 @@ pub(super) struct Header {
     slots: AtomicU32,
     /// Changes whenever a slot gets or loses its thread.
     pub(super) generation: AtomicU32,
+    /// Processes whose locks are ours because they loaded the preload library.
+    attached: AtomicU32,
+    /// Processes that loaded it in vain: it does not know their C library.
+    aside: AtomicU32,
 }
 
 #[repr(C, align(64))]
@@ -123,11 +127,12 @@ unsafe impl Send for Page {}
 unsafe impl Sync for Page {}
 
 impl Page {
-    /// A new page with room for so many threads, and the file to pass on to
+    /// A new page with room for so many threads, none if it is for the greeting of the
+    /// preload library alone, and the file to pass on to
     /// whoever reads or writes it. The file is closed on exec unless its owner
     /// says otherwise.
     pub fn create(slots: u32) -> io::Result<(Page, OwnedFd)> {
-        let slots = slots.clamp(1, SLOTS_MAX);
+        let slots = slots.min(SLOTS_MAX);
         // SAFETY: the name is a string with its zero.
         let file = unsafe { libc::memfd_create(c"handoff-hints".as_ptr(), libc::MFD_CLOEXEC) };
         if file < 0 {
@@ -194,6 +199,30 @@ impl Page {
     pub fn install(self) -> Result<(), AlreadyInstalled> {
         let page = std::mem::ManuallyDrop::new(self);
         super::slots::install(page.start, page.slots)
+    }
+
+    /// Whether threads have slots to write into.
+    pub fn wants_hints(&self) -> bool {
+        self.slots > 0
+    }
+
+    /// For the preload library: says that it is loaded in this process, and whether
+    /// its locks are in use.
+    pub fn greet(&self, in_use: bool) {
+        let header = self.header();
+        let count = if in_use {
+            &header.attached
+        } else {
+            &header.aside
+        };
+        count.fetch_add(1, Ordering::Release);
+    }
+
+    /// Processes that have greeted with our locks in use, and those without.
+    pub fn greetings(&self) -> (u32, u32) {
+        let header = self.header();
+        let attached = header.attached.load(Ordering::Acquire);
+        (attached, header.aside.load(Ordering::Acquire))
     }
 
     /// What each thread with a slot says now.

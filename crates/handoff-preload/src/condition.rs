@@ -1,0 +1,252 @@
+//! `pthread_cond_*`.
+//!
+//! Waiting is a cancellation point. A cancelled thread gives its place back, takes
+//! the mutex again, and only then does the C library unwind it; by then nothing of
+//! ours is left on its stack, which is why the functions that may be unwound only
+//! call others and look at numbers.
+
+use handoff::raw::{Condition, Deadline, Ticket, Wake};
+use libc::{c_int, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
+
+use crate::cancel::{self, Sleep};
+use crate::family::{clock_of, condition_in, is_in_use, lock_in, make_condition};
+use crate::mutex::is_known;
+use crate::{real, shared};
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_init(
+    condition: *mut pthread_cond_t,
+    attributes: *const pthread_condattr_t,
+) -> c_int {
+    let (mut clock, mut shared) = (libc::CLOCK_REALTIME, libc::PTHREAD_PROCESS_PRIVATE);
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !attributes.is_null() {
+            libc::pthread_condattr_getclock(attributes, &raw mut clock);
+            libc::pthread_condattr_getpshared(attributes, &raw mut shared);
+        }
+        if is_in_use() && shared == libc::PTHREAD_PROCESS_PRIVATE {
+            make_condition(condition, clock);
+            return 0;
+        }
+        real::cond_init(condition, attributes)
+    }
+}
+
+/// Waits for threads that are just leaving. Those that nobody has notified keep the
+/// condition variable busy; POSIX leaves open what happens then.
+///
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_destroy(condition: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match condition_in(condition) {
+            Some(condition) if condition.is_abandoned() => 0,
+            Some(_) => libc::EBUSY,
+            None => real::cond_destroy(condition),
+        }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match condition_in(condition) {
+            Some(condition) => {
+                condition.notify_one();
+                0
+            }
+            None => shared::notify(|| real::cond_signal(condition)),
+        }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match condition_in(condition) {
+            Some(condition) => {
+                condition.notify_all();
+                0
+            }
+            None => shared::notify(|| real::cond_broadcast(condition)),
+        }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cond_wait(
+    condition: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match condition_in(condition) {
+            Some(condition) => wait(condition, mutex, None),
+            None if lock_in(mutex).is_some() => {
+                shared::wait(mutex, |outer| real::cond_wait(condition, outer))
+            }
+            None => real::cond_wait(condition, mutex),
+        }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
+    condition: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    moment: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match condition_in(condition) {
+            Some(condition) => wait_until(condition, mutex, clock_of(condition), moment),
+            None if lock_in(mutex).is_some() => shared::wait(mutex, |outer| {
+                real::cond_timedwait(condition, outer, moment)
+            }),
+            None => real::cond_timedwait(condition, mutex, moment),
+        }
+    }
+}
+
+/// # Safety
+/// As POSIX says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
+    condition: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    clock: clockid_t,
+    moment: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match condition_in(condition) {
+            Some(condition) => wait_until(condition, mutex, clock, moment),
+            None if lock_in(mutex).is_some() => shared::wait(mutex, |outer| {
+                real::cond_clockwait(condition, outer, clock, moment)
+            }),
+            None => real::cond_clockwait(condition, mutex, clock, moment),
+        }
+    }
+}
+
+/// # Safety
+/// As for the functions above.
+unsafe fn wait_until(
+    condition: &Condition,
+    mutex: *mut pthread_mutex_t,
+    clock: clockid_t,
+    moment: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    match Deadline::at(clock, unsafe { *moment }) {
+        // SAFETY: the caller's promise.
+        Some(deadline) if is_known(clock) => unsafe { wait(condition, mutex, Some(&deadline)) },
+        _ => libc::EINVAL,
+    }
+}
+
+/// Waits, and lets the C library end the thread if it was cancelled meanwhile.
+///
+/// # Safety
+/// As for the functions above.
+unsafe fn wait(
+    condition: &Condition,
+    mutex: *mut pthread_mutex_t,
+    deadline: Option<&Deadline>,
+) -> c_int {
+    if cancel::is_requested() {
+        // The mutex is held, as it must be when the thread's handlers run.
+        cancel::act();
+    }
+    // SAFETY: the caller's promise.
+    let outcome = unsafe { sleep(condition, mutex, deadline) };
+    if outcome != INTERRUPTED {
+        return outcome;
+    }
+    cancel::act();
+    // It may be cancelled but is not yet: as if it had woken for no reason.
+    0
+}
+
+/// An outcome that no error number has.
+const INTERRUPTED: c_int = -1;
+
+/// Sleeps with the mutex unlocked; says what the caller is to be told.
+/// Nothing unwinds from here: a broken invariant ends the process.
+///
+/// # Safety
+/// As for the functions above.
+unsafe extern "C" fn sleep(
+    condition: &Condition,
+    mutex: *mut pthread_mutex_t,
+    deadline: Option<&Deadline>,
+) -> c_int {
+    let sleep = Sleep::begin();
+    // SAFETY: the caller's promise.
+    let Some(lock) = (unsafe { lock_in(mutex) }) else {
+        // SAFETY: as above.
+        return unsafe { sleep_beside(condition, mutex, deadline, &sleep) };
+    };
+    if !lock.is_locked() {
+        return libc::EPERM;
+    }
+    // SAFETY: the caller is inside.
+    let wake = unsafe { condition.wait_unless(lock, deadline, |word| sleep.is_over(word)) };
+    outcome_of(wake)
+}
+
+fn outcome_of(wake: Wake) -> c_int {
+    match wake {
+        Wake::Notified => 0,
+        Wake::TimedOut => libc::ETIMEDOUT,
+        Wake::Interrupted => INTERRUPTED,
+    }
+}
+
+/// The same with a mutex of the C library.
+///
+/// # Safety
+/// As for the functions above.
+unsafe fn sleep_beside(
+    condition: &Condition,
+    mutex: *mut pthread_mutex_t,
+    deadline: Option<&Deadline>,
+    sleep: &Sleep,
+) -> c_int {
+    let ticket = Ticket::without_lock(condition);
+    ticket.enlist();
+    // SAFETY: the caller's promise.
+    let failed = unsafe { real::mutex_unlock(mutex) };
+    if failed != 0 {
+        // Not its owner. A notification that came meanwhile goes on to another.
+        if !ticket.withdraw() {
+            ticket.sleep(None);
+            condition.notify_one();
+        }
+        return failed;
+    }
+    let wake = ticket.sleep_unless(deadline, |word| sleep.is_over(word));
+    // SAFETY: the caller's promise.
+    let failed = unsafe { real::mutex_lock(mutex) };
+    // The owner of a robust mutex may have died: its next one must hear of it.
+    if failed == 0 {
+        outcome_of(wake)
+    } else {
+        failed
+    }
+}

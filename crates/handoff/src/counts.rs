@@ -1,0 +1,72 @@
+//! What the waiters went through, counted for those who ask.
+//!
+//! Counted where a thread sleeps or is woken, which costs far more than the counting;
+//! nothing is counted before [`count_from_now`].
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::waiters::{DUE, HEIR, OWNER};
+
+static WANTED: AtomicBool = AtomicBool::new(false);
+static PARKS: AtomicU64 = AtomicU64::new(0);
+static WAKES: AtomicU64 = AtomicU64::new(0);
+static TURNS: AtomicU64 = AtomicU64::new(0);
+static HAND_OFFS: AtomicU64 = AtomicU64::new(0);
+static MOVES: AtomicU64 = AtomicU64::new(0);
+
+/// Sums over all locks and conditions of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Times a thread went to sleep, for a lock or a condition.
+    pub parks: u64,
+    /// Waiters woken as the newest.
+    pub wakes: u64,
+    /// Waiters woken because their turn had come.
+    pub turns: u64,
+    /// Waiters to whom a held lock was given.
+    pub hand_offs: u64,
+    /// Notified waiters that were moved to their lock's list, still asleep.
+    pub moves: u64,
+}
+
+/// Counts from here on.
+pub fn count_from_now() {
+    WANTED.store(true, Ordering::Relaxed);
+}
+
+/// What has been counted.
+pub fn counts() -> Counts {
+    Counts {
+        parks: PARKS.load(Ordering::Relaxed),
+        wakes: WAKES.load(Ordering::Relaxed),
+        turns: TURNS.load(Ordering::Relaxed),
+        hand_offs: HAND_OFFS.load(Ordering::Relaxed),
+        moves: MOVES.load(Ordering::Relaxed),
+    }
+}
+
+/// A thread is about to sleep.
+pub(crate) fn parks() {
+    add(&PARKS);
+}
+
+/// A waiter is told this word and woken.
+pub(crate) fn wakes(word: u32) {
+    match word {
+        HEIR => add(&WAKES),
+        DUE => add(&TURNS),
+        OWNER => add(&HAND_OFFS),
+        _ => {}
+    }
+}
+
+/// A waiter goes from a condition to its lock.
+pub(crate) fn moves() {
+    add(&MOVES);
+}
+
+fn add(count: &AtomicU64) {
+    if WANTED.load(Ordering::Relaxed) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
