@@ -169,6 +169,22 @@ const STATEMENT: u8 = 14;
 const WELCOME: u8 = 15;
 
 impl PeerMessage {
+    /// The term whose leader alone may say this.
+    #[must_use]
+    pub fn term_led(&self) -> Option<u64> {
+        const LEADERS: [MessageType; 3] = [
+            MessageType::MsgAppend,
+            MessageType::MsgHeartbeat,
+            MessageType::MsgTimeoutNow,
+        ];
+        match self {
+            PeerMessage::Raft(message) if LEADERS.contains(&message.get_msg_type()) => {
+                Some(message.term)
+            }
+            _ => None,
+        }
+    }
+
     /// Whether it may be large, and should not stand in the way of others.
     pub fn is_bulk(&self) -> bool {
         match self {

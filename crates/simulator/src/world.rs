@@ -253,6 +253,9 @@ impl World {
                 member.flush(&mut self.random);
             }
             for (to, message) in member.step() {
+                if let Some(term) = message.term_led() {
+                    self.judge.leads(term, member.id);
+                }
                 let road = (member.id, to);
                 self.network
                     .send(road, &message, self.now, &self.faults, &mut self.random);

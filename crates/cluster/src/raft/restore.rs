@@ -144,11 +144,14 @@ impl Consensus {
     }
 
     /// This is what a member may be sent: the library decides whether it still
-    /// needs it, at once or when it hears from the member.
+    /// needs it, at once or when it hears from the member. Only a leader may say so:
+    /// the library would send an append in the name of any term's.
     pub fn offer(&mut self, member: u64, metadata: SnapshotMetadata) {
-        self.node.mut_store().offer(member, metadata);
-        if self.node.raft.prs().get(member).is_some() {
-            self.node.raft.send_append(member);
+        let raft = &mut self.node.raft;
+        assert!(raft.state == StateRole::Leader, "a follower offers nothing");
+        raft.mut_store().offer(member, metadata);
+        if raft.prs().get(member).is_some() {
+            raft.send_append(member);
         }
     }
 

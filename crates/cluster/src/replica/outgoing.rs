@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use environment::Instant;
-use raft::SnapshotStatus;
 use raft::eraftpb::{Message, SnapshotMetadata};
+use raft::{SnapshotStatus, StateRole};
 use revisions::Export;
 
 use super::{Replica, lead};
@@ -123,7 +123,9 @@ impl Replica {
     /// Exports for those who need it.
     pub(super) fn export_wanted(&mut self) {
         for member in self.consensus.take_wanted() {
-            if self.failed.is_some() || !self.outgoing.may_begin(member) {
+            // The lead may be lost since the member was found to need one.
+            let leads = self.consensus.raft().state == StateRole::Leader;
+            if !leads || self.failed.is_some() || !self.outgoing.may_begin(member) {
                 continue;
             }
             let export = Box::new(self.machine.export(self.outgoing.piece_bytes));
