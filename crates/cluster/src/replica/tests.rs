@@ -312,3 +312,38 @@ fn a_vote_is_on_the_device_although_entries_need_not_be() {
     let disk = disk.restart(Restart::nothing_kept());
     assert_eq!(content_voter(&disk).term(), 7);
 }
+
+#[test]
+fn whoever_has_lost_the_lead_meanwhile_offers_no_snapshot() {
+    let (mut leader, reader) = replica(&SimulatedClock::stepped());
+    // Alone it keeps no entries.
+    drop(propose(&mut leader, &put("k".into())));
+    commit(&mut leader);
+    leader.upkeep().unwrap();
+    let learner = etcd_api::etcdserverpb::MemberAddRequest {
+        peer_ur_ls: vec!["http://10.0.0.2:2380".into()],
+        is_learner: true,
+    };
+    drop(propose(&mut leader, &Command::MemberAdd(learner)));
+    commit(&mut leader);
+    let newcomer = reader.members().iter().find(|it| it.is_learner).unwrap().id;
+
+    let term = leader.term();
+    let progress = leader.consensus.raft().prs().get(newcomer).unwrap();
+    let mut lacks_all = raft::eraftpb::Message::default();
+    lacks_all.set_msg_type(MessageType::MsgAppendResponse);
+    (lacks_all.from, lacks_all.term, lacks_all.reject) = (newcomer, term, true);
+    lacks_all.index = progress.next_idx - 1;
+    leader.receive(newcomer, PeerMessage::Raft(lacks_all));
+    leader.receive(newcomer, heartbeat(newcomer, term + 1));
+    leader.run();
+    assert_eq!((leader.term(), leader.leads()), (term + 1, false));
+    // What a follower says waits for its disk.
+    let engine = reader.engine().clone();
+    engine.work();
+    leader.persisted(Ok(engine.durable()));
+    leader.run();
+    let said = leader.take_output().messages;
+    let said: Vec<_> = said.iter().filter_map(|(_, it)| it.term_led()).collect();
+    assert!(!said.contains(&(term + 1)), "in the name of another leader");
+}
