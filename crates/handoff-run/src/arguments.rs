@@ -1,0 +1,76 @@
+//! The words that can follow `handoff`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Everything that can follow `handoff`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "handoff",
+    version,
+    about = "Locks for programs with more threads than cores",
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Run(Arguments),
+}
+
+/// Start a program with handoff's locks in place of its POSIX mutexes and condition variables
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Arguments {
+    /// How the kernel shares the cores among the program's threads
+    #[arg(long, value_enum, default_value_t = Sched::None)]
+    pub(crate) sched: Sched,
+
+    /// Leave the program its own locks: the other half of a comparison
+    #[arg(long)]
+    pub(crate) no_preload: bool,
+
+    /// The library [default: libhandoff_preload.so beside this program]
+    #[arg(long, value_name = "PATH", conflicts_with = "no_preload")]
+    pub(crate) library: Option<PathBuf>,
+
+    /// Have each process print its counts when it ends, and say how many had the locks
+    #[arg(long, conflicts_with = "no_preload")]
+    pub(crate) stat: bool,
+
+    /// The program and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// Rules for sharing the cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sched {
+    /// As they are
+    None,
+    /// SCHED_BATCH with slices of 20 ms; needs no rights, but Linux 6.12
+    Batch,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  handoff run -- db_bench --threads=256           with handoff's locks
+  handoff run --stat -- db_bench --threads=256    and with counts on standard error
+  handoff run --sched batch -- db_bench           and with long slices
+  handoff run --no-preload -- db_bench            without, to compare
+
+The exit code is the program's, 128 and the signal's number if one killed it, or:
+  124  the program has run, but nobody proved to have the locks
+  125  nothing was started: wrong use, no library or one that does not work, or a
+       program that loads none (static, setuid, of another architecture)
+  126  the program cannot be executed
+  127  the program was not found
+
+SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1 and SIGUSR2 are passed on.";

@@ -1,0 +1,176 @@
+//! The preload library: where it is, whether it works, how a program gets it.
+
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use handoff::hints::Page;
+
+use crate::failure::Failure;
+use crate::run::new_page;
+
+const NAME: &str = "libhandoff_preload.so";
+
+/// What to do when it was loaded in vain.
+pub(crate) const ASIDE: &str = "\
+The library does not know how this C library keeps its mutexes and stands aside;
+docs/use/handoff.md says what it works with.";
+
+/// A library that can be opened.
+pub(crate) struct Library {
+    /// Absolute, so that the program may change its directory.
+    path: PathBuf,
+}
+
+impl Library {
+    /// The one that was named, or else the one beside this program.
+    pub(crate) fn find(named: Option<&Path>) -> Result<Library, Failure> {
+        let path = match named {
+            Some(path) => path.to_owned(),
+            None => own_executable()?.with_file_name(NAME),
+        };
+        let refused = |error: std::io::Error| {
+            Failure::not_started(
+                format_args!("library {} cannot be opened: {error}", path.display()),
+                "Build it with `cargo build --release -p handoff-preload -p handoff-run`,\n\
+                 or say where it is: handoff run --library PATH -- PROGRAM",
+            )
+        };
+        let absolute = path.canonicalize().map_err(refused)?;
+        open(&absolute).map_err(refused)?;
+        // The loader takes both for the end of a name, and knows no quotes.
+        let is_listable = !absolute
+            .as_os_str()
+            .as_bytes()
+            .iter()
+            .any(|b| b" :$".contains(b));
+        if !is_listable {
+            return Err(Failure::not_started(
+                format_args!(
+                    "library {} cannot be named in LD_PRELOAD",
+                    absolute.display()
+                ),
+                "Move it to a path without spaces, colons and dollars.",
+            ));
+        }
+        Ok(Library { path: absolute })
+    }
+
+    /// Loads the library into a copy of this program that only prints its help: if it
+    /// does not greet from there, it is not the fault of the program to be run.
+    pub(crate) fn try_out(&self) -> Result<(), Failure> {
+        let (page, file) = new_page()?;
+        self.try_out_with(&own_executable()?, &page, &file)
+    }
+
+    fn try_out_with(&self, program: &Path, page: &Page, file: &OwnedFd) -> Result<(), Failure> {
+        let mut command = Command::new(program);
+        command.arg("--help").env_clear().stdin(Stdio::null());
+        self.put_under(&mut command, file, None);
+        let output = command.output().map_err(|error| {
+            Failure::not_started(
+                format_args!("{} cannot be started: {error}", program.display()),
+                "It is started once to try the library out.",
+            )
+        })?;
+        let path = self.path.display();
+        match page.greetings() {
+            (1.., _) => Ok(()),
+            (0, 1..) => Err(Failure::not_started(
+                format_args!("library {path} is of no use here"),
+                ASIDE,
+            )),
+            (0, 0) => Err(Failure::not_started(
+                format_args!("library {path} was loaded in vain, or not at all"),
+                why(&output.stderr),
+            )),
+        }
+    }
+
+    /// Gives a command the library, before those it preloads already, and the page.
+    pub(crate) fn put_under(
+        &self,
+        command: &mut Command,
+        page: &OwnedFd,
+        others: Option<OsString>,
+    ) {
+        let mut list = self.path.clone().into_os_string();
+        if let Some(others) = others.filter(|others| !others.is_empty()) {
+            list.push(":");
+            list.push(others);
+        }
+        let page = format!("/proc/{}/fd/{}", std::process::id(), page.as_raw_fd());
+        command.env("LD_PRELOAD", list).env("HANDOFF_PAGE", page);
+    }
+}
+
+/// What the loader or the library has said, or else what may be wrong.
+fn why(said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+    if lines.is_empty() {
+        return "Either it is another library, or it cannot open /proc/PROCESS/fd/NUMBER:\n\
+                look whether /proc is mounted."
+            .to_owned();
+    }
+    format!(
+        "{}\nUse the library of the same release as this program.",
+        lines.join("\n")
+    )
+}
+
+fn own_executable() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(|error| {
+        Failure::not_started(
+            format_args!("cannot tell where this program is: {error}"),
+            "Look whether /proc is mounted.",
+        )
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "this crate stands alone")]
+fn open(path: &Path) -> std::io::Result<()> {
+    let file = std::fs::File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(std::io::ErrorKind::IsADirectory.into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    /// Byte of the page at which its version stands.
+    const VERSION_AT: u64 = 8;
+
+    fn built() -> Library {
+        let test = std::env::current_exe().unwrap();
+        Library::find(Some(&test.with_file_name(NAME))).unwrap()
+    }
+
+    fn tried(file_of: impl FnOnce(&OwnedFd)) -> Result<(), Failure> {
+        let (page, file) = new_page().unwrap();
+        file_of(&file);
+        built().try_out_with(&std::env::current_exe().unwrap(), &page, &file)
+    }
+
+    #[test]
+    fn the_library_of_the_same_release_works() {
+        tried(|_| ()).unwrap();
+    }
+
+    #[test]
+    fn a_page_of_another_version_is_named() {
+        let refused = tried(|file| {
+            let file = std::fs::File::from(file.try_clone().unwrap());
+            file.write_all_at(&7_u32.to_le_bytes(), VERSION_AT).unwrap();
+        });
+        let said = format!("{:?}", refused.unwrap_err());
+        assert!(said.contains("has version 7"), "{said}");
+        assert!(said.contains("same release"), "{said}");
+    }
+}

@@ -1,0 +1,58 @@
+//! The `handoff` binary: starts a program under handoff's locks, and proves it.
+//!
+//! ```text
+//!   find the library ─► try it ─► look at PROGRAM ─► start it ─► forward signals ─► wait
+//!                        │          static? setuid?    │ LD_PRELOAD, HANDOFF_PAGE     │
+//!                        ▼                             ▼                             ▼
+//!                    greeted by                  the library greets           nobody greeted:
+//!                    ourselves?                  in the page                  no success
+//! ```
+//!
+//! A loader that cannot preload a library goes on without it. So nothing counts as a
+//! run under these locks but a greeting in the page that this process has made.
+
+#[cfg(target_os = "linux")]
+mod arguments;
+#[cfg(target_os = "linux")]
+mod child;
+#[cfg(target_os = "linux")]
+mod elf;
+#[cfg(target_os = "linux")]
+mod failure;
+#[cfg(target_os = "linux")]
+mod library;
+#[cfg(target_os = "linux")]
+mod program;
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
+mod scheduling;
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    use arguments::{CommandLine, Verb};
+    use clap::Parser;
+
+    match CommandLine::try_parse() {
+        Ok(line) => {
+            let Verb::Run(arguments) = line.verb;
+            std::process::ExitCode::from(run::run(&arguments).unwrap_or_else(|f| f.tell()))
+        }
+        Err(error) => {
+            // The reader may have left.
+            let _ = error.print();
+            let is_wrong_use = error.use_stderr();
+            std::process::ExitCode::from(if is_wrong_use {
+                failure::NOT_STARTED
+            } else {
+                0
+            })
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> std::process::ExitCode {
+    eprintln!("error: handoff works on Linux only");
+    std::process::ExitCode::from(125)
+}

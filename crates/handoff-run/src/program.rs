@@ -1,0 +1,158 @@
+//! The program: where it is, and whether a loader will preload anything into it.
+//!
+//! What is found here is refused before anything has run. What is not, such as a
+//! program that may be executed but not read, is left to the handshake.
+
+use std::ffi::{CString, OsStr};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::elf::{self, Kind};
+use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND};
+
+/// Interpreters of interpreters that the kernel follows.
+const SCRIPTS_MAX: usize = 5;
+/// Enough for the headers of a program, and for the first line of a script.
+const HEAD_BYTES: u64 = 64 * 1024;
+
+/// Finds the program as a shell does.
+pub(crate) fn find(name: &OsStr) -> Result<PathBuf, Failure> {
+    if name.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(name);
+        return match path.metadata() {
+            Ok(about) if about.is_file() && is_executable(&path) => Ok(path),
+            Ok(_) => Err(not_executable(&path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(not_found(name)),
+            Err(error) => Err(Failure::new(
+                NOT_EXECUTABLE,
+                format_args!("{}: {error}", path.display()),
+                "",
+            )),
+        };
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let mut refused = None;
+    for folder in std::env::split_paths(&folders) {
+        // An empty name stands for the directory we are in.
+        let path = Path::new(".").join(folder).join(name);
+        if path.is_file() {
+            if is_executable(&path) {
+                return Ok(path);
+            }
+            refused = Some(path);
+        }
+    }
+    Err(refused.map_or_else(|| not_found(name), |path| not_executable(&path)))
+}
+
+fn not_found(name: &OsStr) -> Failure {
+    Failure::new(
+        NOT_FOUND,
+        format_args!("there is no program {}", name.display()),
+        "Give its path, or a name that is in PATH.",
+    )
+}
+
+fn not_executable(path: &Path) -> Failure {
+    Failure::new(
+        NOT_EXECUTABLE,
+        format_args!("{} is not executable", path.display()),
+        "",
+    )
+}
+
+fn is_executable(path: &Path) -> bool {
+    // SAFETY: a string with its zero.
+    CString::new(path.as_os_str().as_bytes())
+        .is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0)
+}
+
+/// Refuses a program into which no loader will preload our library.
+pub(crate) fn check(path: &Path) -> Result<(), Failure> {
+    let mut path = path.to_owned();
+    for _ in 0..SCRIPTS_MAX {
+        let Ok(head) = head(&path) else {
+            return Ok(());
+        };
+        if let Some(interpreter) = interpreter(&head) {
+            path = interpreter;
+            continue;
+        }
+        let reason = match elf::kind(&head) {
+            Some(Kind::Static) => Some("is statically linked, so no loader preloads anything"),
+            Some(Kind::Foreign) => Some("is for another architecture than the library"),
+            Some(Kind::Dynamic) => rights(&path),
+            None => None,
+        };
+        return reason.map_or(Ok(()), |reason| Err(refused(&path, reason)));
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, reason: &str) -> Failure {
+    Failure::not_started(
+        format_args!("{} {reason}", path.display()),
+        "Link it dynamically, or run a copy without special rights;\n\
+         `handoff run --no-preload` runs it with its own locks.",
+    )
+}
+
+#[expect(clippy::disallowed_methods, reason = "this crate stands alone")]
+fn head(path: &Path) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    let file = std::fs::File::open(path)?;
+    file.take(HEAD_BYTES).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// What a script names in its first line.
+fn interpreter(head: &[u8]) -> Option<PathBuf> {
+    let line = head
+        .strip_prefix(b"#!")?
+        .split(|byte| *byte == b'\n')
+        .next()?;
+    let mut words = line.split(|byte| b" \t".contains(byte));
+    let first = words.find(|word| !word.is_empty())?;
+    Some(PathBuf::from(OsStr::from_bytes(first)))
+}
+
+/// Why the kernel will tell the loader to trust no variable.
+fn rights(path: &Path) -> Option<&'static str> {
+    let about = path.metadata().ok()?;
+    // SAFETY: ask for numbers.
+    let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
+    if about.mode() & libc::S_ISUID != 0 && about.uid() != user {
+        return Some("is setuid: its loader ignores LD_PRELOAD");
+    }
+    // Without the right to execute for its group the bit means something else.
+    let setgid = libc::S_ISGID | libc::S_IXGRP;
+    if about.mode() & setgid == setgid && about.gid() != group {
+        return Some("is setgid: its loader ignores LD_PRELOAD");
+    }
+    (user != 0 && has_capabilities(path))
+        .then_some("has capabilities of its own: its loader ignores LD_PRELOAD")
+}
+
+fn has_capabilities(path: &Path) -> bool {
+    let name = c"security.capability";
+    CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| {
+        // SAFETY: strings with their zeros, and no place for an answer: asks for its length.
+        unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_names_its_interpreter_first() {
+        let named = |line: &[u8]| interpreter(line);
+        assert_eq!(named(b"#! /bin/sh -e\nexit"), Some("/bin/sh".into()));
+        assert_eq!(named(b"#!/bin/sh"), Some("/bin/sh".into()));
+        assert_eq!(named(b"#!\n"), None);
+        assert_eq!(named(b"exit 0\n"), None);
+    }
+}

@@ -1,0 +1,15 @@
+//! `handoff run` as people call it: what it passes on, what it refuses.
+
+#![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+#[path = "run/called.rs"]
+mod called;
+#[path = "run/passed_on.rs"]
+mod passed_on;
+#[path = "run/refused.rs"]
+mod refused;
+#[path = "run/scheduling.rs"]
+mod scheduling;
+#[path = "run/signals.rs"]
+mod signals;
