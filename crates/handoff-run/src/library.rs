@@ -13,6 +13,11 @@ use crate::run::new_page;
 
 const NAME: &str = "libhandoff_preload.so";
 
+/// What to do when it is not there.
+const MISSING: &str = "\
+Build it with `cargo build --release -p handoff-preload -p handoff-run`,
+or say where it is: handoff run --library PATH -- PROGRAM";
+
 /// What to do when it was loaded in vain.
 pub(crate) const ASIDE: &str = "\
 The library does not know how this C library keeps its mutexes and stands aside;
@@ -34,8 +39,10 @@ impl Library {
         let refused = |error: std::io::Error| {
             Failure::not_started(
                 format_args!("library {} cannot be opened: {error}", path.display()),
-                "Build it with `cargo build --release -p handoff-preload -p handoff-run`,\n\
-                 or say where it is: handoff run --library PATH -- PROGRAM",
+                match error.kind() {
+                    std::io::ErrorKind::PermissionDenied => "Make it readable for this user.",
+                    _ => MISSING,
+                },
             )
         };
         let absolute = path.canonicalize().map_err(refused)?;

@@ -80,23 +80,27 @@ pub(crate) fn check(path: &Path) -> Result<(), Failure> {
             path = interpreter;
             continue;
         }
-        let reason = match elf::kind(&head) {
-            Some(Kind::Static) => Some("is statically linked, so no loader preloads anything"),
-            Some(Kind::Foreign) => Some("is for another architecture than the library"),
-            Some(Kind::Dynamic) => rights(&path),
-            None => None,
+        let (reason, remedy) = match elf::kind(&head) {
+            Some(Kind::Static) => (
+                "is statically linked, so no loader preloads anything",
+                "Link it dynamically",
+            ),
+            Some(Kind::Foreign) => (
+                "is for another architecture than the library",
+                "Build both for the same",
+            ),
+            Some(Kind::Dynamic) => match rights(&path) {
+                Some(reason) => (reason, "Run a copy without special rights"),
+                None => return Ok(()),
+            },
+            None => return Ok(()),
         };
-        return reason.map_or(Ok(()), |reason| Err(refused(&path, reason)));
+        return Err(Failure::not_started(
+            format_args!("{} {reason}", path.display()),
+            format_args!("{remedy}; `handoff run --no-preload` runs it with its own locks."),
+        ));
     }
     Ok(())
-}
-
-fn refused(path: &Path, reason: &str) -> Failure {
-    Failure::not_started(
-        format_args!("{} {reason}", path.display()),
-        "Link it dynamically, or run a copy without special rights;\n\
-         `handoff run --no-preload` runs it with its own locks.",
-    )
 }
 
 #[expect(clippy::disallowed_methods, reason = "this crate stands alone")]
