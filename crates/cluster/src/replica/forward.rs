@@ -86,8 +86,10 @@ impl Forwarded {
 
     /// Who has asked for the removal of this member, and has no answer.
     pub fn take_own_removals(&mut self) -> Vec<Asker> {
-        let all = self.sent.extract_if(.., |_, sent| sent.removes_itself);
-        all.map(|(_, sent)| sent.to).collect()
+        let all = std::mem::take(&mut self.sent).into_iter();
+        let (own, others): (Vec<_>, Vec<_>) = all.partition(|(_, sent)| sent.removes_itself);
+        self.sent = others.into_iter().collect();
+        own.into_iter().map(|(_, sent)| sent.to).collect()
     }
 
     /// Answers whose entry is not applied here, for the end of this member.
