@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use crate::under::{Condition, Inside, Mutex, both, poll};
+use crate::under::{Condition, Inside, Mutex, both, eight_wait_for_one, poll};
 
 static MUTEX: Mutex = Mutex::new();
 static CONDITION: Condition = Condition::new();
@@ -154,22 +154,7 @@ fn one_condition_serves_different_mutexes_in_turn() {
                 libc::PTHREAD_MUTEX_NORMAL,
             ] {
                 let mutex = Mutex::of_kind(kind, |_| ());
-                let (waiting, done) = (Inside::new(0), Inside::new(false));
-                thread::scope(|scope| {
-                    for _ in 0..8 {
-                        scope.spawn(|| {
-                            mutex.with(|| {
-                                waiting.set(waiting.get() + 1);
-                                while !done.get() {
-                                    assert_eq!(condition.wait(&mutex), 0);
-                                }
-                            });
-                        });
-                    }
-                    poll(|| mutex.with(|| waiting.get() == 8));
-                    mutex.with(|| done.set(true));
-                    assert_eq!(condition.broadcast(), 0);
-                });
+                eight_wait_for_one(&mutex, &condition);
             }
         },
     );

@@ -2,9 +2,8 @@
 
 use std::os::fd::AsRawFd;
 use std::process::Command;
-use std::thread;
 
-use crate::under::{Condition, Inside, Mutex, library, poll, run};
+use crate::under::{Condition, Mutex, eight_wait_for_one, library, run};
 use handoff::hints::Page;
 
 const WORK: &str = "library::work_for_a_child";
@@ -13,24 +12,7 @@ const WORK: &str = "library::work_for_a_child";
 #[test]
 fn work_for_a_child() {
     let (mutex, condition) = (Mutex::new(), Condition::new());
-    let (waiting, done) = (Inside::new(0), Inside::new(false));
-    thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                mutex.with(|| {
-                    waiting.set(waiting.get() + 1);
-                    while !done.get() {
-                        assert_eq!(condition.wait(&mutex), 0);
-                    }
-                });
-            });
-        }
-        poll(|| mutex.with(|| waiting.get() == 8));
-        mutex.with(|| {
-            done.set(true);
-            assert_eq!(condition.broadcast(), 0);
-        });
-    });
+    eight_wait_for_one(&mutex, &condition);
 }
 
 fn errors(preloaded: bool, variables: &[(&str, &str)]) -> String {

@@ -4,6 +4,7 @@ use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
@@ -283,4 +284,26 @@ impl<T: Copy> Inside<T> {
         // SAFETY: inside a mutex.
         unsafe { *self.0.get() = value };
     }
+}
+
+/// Eight threads wait until a ninth lets all of them go.
+pub fn eight_wait_for_one(mutex: &Mutex, condition: &Condition) {
+    let (waiting, done) = (Inside::new(0), Inside::new(false));
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                mutex.with(|| {
+                    waiting.set(waiting.get() + 1);
+                    while !done.get() {
+                        assert_eq!(condition.wait(mutex), 0);
+                    }
+                });
+            });
+        }
+        poll(|| mutex.with(|| waiting.get() == 8));
+        mutex.with(|| {
+            done.set(true);
+            assert_eq!(condition.broadcast(), 0);
+        });
+    });
 }

@@ -24,8 +24,9 @@ use serde::Serialize;
 
 use super::sides::{Side, sides};
 use super::svg::axis::Axis;
+use super::svg::line_chart::{Point, Series};
 use super::svg::scale::Spacing;
-use crate::record::{Cell, Record};
+use crate::record::{Cell, Record, Run};
 
 /// A picture with what it shows.
 #[derive(Clone, Debug, Serialize)]
@@ -57,6 +58,19 @@ fn rivals<'a>(record: &'a Record, cell: &Cell) -> Vec<Side<'a>> {
 fn legend(sides: &[Side]) -> Vec<(String, String)> {
     let entry = |side: &Side| (side.class.clone(), side.label.clone());
     sides.iter().map(entry).collect()
+}
+
+/// A line for each run that has points.
+fn each_run(sides: &[Side], points: fn(&Run) -> Vec<Point>) -> Vec<Series> {
+    let lines = sides.iter().flat_map(|side| {
+        side.runs.iter().map(|run| Series {
+            name: format!("{}, run {}", side.label, run.number),
+            class: side.class.clone(),
+            thin: side.runs.len() > 1,
+            points: points(run),
+        })
+    });
+    lines.filter(|line| !line.points.is_empty()).collect()
 }
 
 /// An axis whose spacing suits the values.

@@ -1,27 +1,16 @@
 //! Operations per second, run by run, from the warm-up on.
 
-use super::{Picture, axis, legend, rivals};
+use super::{Picture, axis, each_run, legend, rivals};
 use crate::record::{Cell, Record, Run};
 use crate::report::number::short;
 use crate::report::svg::axis::Axis;
-use crate::report::svg::line_chart::{LineChart, Point, Series};
+use crate::report::svg::line_chart::{LineChart, Point};
 use crate::report::svg::scale::Spacing;
 
 /// The picture of a cell; none if no run has a series.
 pub fn over_time(record: &Record, cell: &Cell) -> Option<Picture> {
     let sides = rivals(record, cell);
-    let series: Vec<Series> = sides
-        .iter()
-        .flat_map(|side| {
-            side.runs.iter().map(|run| Series {
-                name: format!("{}, run {}", side.label, run.number),
-                class: side.class.clone(),
-                thin: side.runs.len() > 1,
-                points: points(run),
-            })
-        })
-        .filter(|series| !series.points.is_empty())
-        .collect();
+    let series = each_run(&sides, points);
     if series.is_empty() {
         return None;
     }

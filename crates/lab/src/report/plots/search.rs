@@ -1,25 +1,14 @@
 //! The rates that a search tried, and how long answers took at each.
 
-use super::{Picture, axis, legend, rivals};
+use super::{Picture, axis, each_run, legend, rivals};
 use crate::record::{Cell, Record, Run};
 use crate::report::number::{grouped, short, time};
-use crate::report::svg::line_chart::{LineChart, Point, Series};
+use crate::report::svg::line_chart::{LineChart, Point};
 
 /// The picture of a cell; none if nothing was searched.
 pub fn search(record: &Record, cell: &Cell) -> Option<Picture> {
     let sides = rivals(record, cell);
-    let series: Vec<Series> = sides
-        .iter()
-        .flat_map(|side| {
-            side.runs.iter().map(|run| Series {
-                name: format!("{}, run {}", side.label, run.number),
-                class: side.class.clone(),
-                thin: side.runs.len() > 1,
-                points: points(run),
-            })
-        })
-        .filter(|series| !series.points.is_empty())
-        .collect();
+    let series = each_run(&sides, points);
     if series.is_empty() {
         return None;
     }
