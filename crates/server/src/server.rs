@@ -52,6 +52,8 @@ pub struct Server {
 struct Sockets {
     by_core: Vec<Vec<(Listener, Traffic)>>,
     client_addresses: Vec<SocketAddr>,
+    /// What is served at each address that is bound.
+    open: Vec<(Traffic, String)>,
     socket_files: Vec<SocketFile>,
 }
 
@@ -77,7 +79,7 @@ impl Server {
             membership,
             alone,
         } = begin::start_node(&config, &options)?;
-        tell_of_open_doors(&config, alone);
+        tell_of_open_doors(&config, alone, &sockets.open);
         // Alone, there is nobody to tell.
         let (known, ready) = watch::channel(alone);
         let (let_go, removed) = watch::channel(false);
@@ -218,20 +220,15 @@ fn doors(config: &Config) -> [(&'static str, &[Url], Traffic); 3] {
 }
 
 /// In etcd's words.
-fn tell_of_open_doors(config: &Config, alone: bool) {
+fn tell_of_open_doors(config: &Config, alone: bool, open: &[(Traffic, String)]) {
     let told_alone = config.warnings_alone.iter().filter(|_| alone);
     told_alone.for_each(|warning| warn!("{warning}"));
     for url in config.listen_peer.iter().filter(|_| !alone) {
         info!(address = url.as_str(), "serving peer traffic insecurely");
     }
-    for (_, urls, traffic) in doors(config) {
-        for url in urls {
-            info!(
-                traffic = traffic.label(),
-                address = url.as_str(),
-                "serving client traffic insecurely"
-            );
-        }
+    for (traffic, address) in open {
+        let traffic = traffic.label();
+        info!(traffic, address, "serving client traffic insecurely");
     }
 }
 
@@ -257,6 +254,10 @@ impl Sockets {
         for (core, listeners) in self.by_core.iter_mut().zip(bound.by_core) {
             core.extend(listeners.into_iter().map(|listener| (listener, traffic)));
         }
+        let open = bound.addresses.iter().map(SocketAddr::to_string);
+        let file = bound.socket_file.iter().map(|_| url.as_str().to_owned());
+        let open = open.chain(file).map(|address| (traffic, address));
+        self.open.extend(open);
         if traffic.grpc {
             self.client_addresses.extend(bound.addresses);
         }

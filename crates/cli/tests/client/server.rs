@@ -1,10 +1,8 @@
 //! `inkstone serve` as a child process, and commands that talk to it.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
-use std::time::Duration;
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
 
@@ -18,41 +16,25 @@ pub struct Server {
 impl Server {
     pub fn start() -> Server {
         let place = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let address = format!("http://127.0.0.1:{port}");
-        let child = Command::new(PROGRAM)
+        let mut child = Command::new(PROGRAM)
             .arg("serve")
             .arg(format!(
                 "--data-dir={}",
                 place.path().join("data").display()
             ))
-            .arg(format!("--listen-client-urls={address}"))
-            .arg(format!("--advertise-client-urls={address}"))
-            .arg("--log-level=error")
+            .arg("--listen-client-urls=http://127.0.0.1:0")
+            .arg("--advertise-client-urls=http://127.0.0.1:0")
             .stdout(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let server = Server {
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let address = address_when_ready(log);
+        Server {
             child,
             address,
             place,
-        };
-        server.wait_for(port);
-        server
-    }
-
-    fn wait_for(&self, port: u16) {
-        for _ in 0..300 {
-            if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("no server listens at {}", self.address);
     }
 
     pub fn directory(&self) -> PathBuf {
@@ -110,6 +92,25 @@ impl Server {
         let output = BufReader::new(child.stdout.take().unwrap());
         Running { child, output }
     }
+}
+
+/// Where the server listens, once it answers: a port that the system chose,
+/// so that servers of tests beside each other never meet.
+fn address_when_ready(mut log: BufReader<ChildStderr>) -> String {
+    let mut told = String::new();
+    loop {
+        let start = told.len();
+        let read = log.read_line(&mut told).unwrap();
+        assert!(read > 0, "it ended before it was ready: {told}");
+        if told[start..].contains("ready to serve client requests") {
+            break;
+        }
+    }
+    // What comes later has to go somewhere, or the server would wait.
+    std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+    let open = told.lines().find(|line| line.contains("serving client"));
+    let line: serde_json::Value = serde_json::from_str(open.unwrap()).unwrap();
+    format!("http://{}", line["address"].as_str().unwrap())
 }
 
 impl Drop for Server {
