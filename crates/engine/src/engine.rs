@@ -12,6 +12,7 @@ use crate::entry;
 use crate::history::History;
 use crate::maintenance::Counters;
 use crate::recovery;
+use crate::transfer::LetGo;
 use crate::transfer::holds::Holds;
 use crate::transfer::import::Imports;
 use crate::trees;
@@ -164,6 +165,13 @@ impl Engine {
         self.0.log.on_durable(Box::new(move |outcome| {
             notice(outcome.map_err(Error::from))
         }));
+    }
+
+    /// Whom to tell when an [`crate::Export`] or [`crate::HeldVersions`] are
+    /// dropped: sweeps may go on then ([`Applier::maintain`]). Told from whatever
+    /// thread drops them; only the first caller is.
+    pub fn on_let_go(&self, notice: LetGo) {
+        self.0.holds.on_let_go(notice);
     }
 
     /// The last group that is durable.

@@ -120,6 +120,9 @@ pub use record::Stored;
 pub use recovery::Recovered;
 pub use snapshot::{Snapshot, Version};
 pub use status::Status;
-pub use transfer::{Export, Import, ImportNotice, ImportProgress, Installed, Piece, SnapshotInfo};
+pub use task::Task;
+pub use transfer::{
+    Export, Import, ImportNotice, ImportProgress, Installed, LetGo, Piece, SnapshotInfo,
+};
 pub use value_log::{Appended, Body, Position, Sequence};
-pub use versions::Versions;
+pub use versions::{HeldVersions, Versions};

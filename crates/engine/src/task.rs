@@ -8,13 +8,17 @@ use std::thread::JoinHandle;
 
 /// Work that was started.
 #[derive(Debug)]
-pub(crate) enum Task<T> {
+pub struct Task<T>(State<T>);
+
+#[derive(Debug)]
+enum State<T> {
     Thread(JoinHandle<Result<T, Error>>),
     Done(Result<T, Error>),
 }
 
 impl<T: Send + 'static> Task<T> {
-    pub(crate) fn start(
+    /// Starts it, or does it before this returns, as `worker` says.
+    pub fn start(
         worker: Worker,
         name: &str,
         body: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -25,33 +29,36 @@ impl<T: Send + 'static> Task<T> {
             source,
         };
         match worker {
-            Worker::Threads => threads::spawn(name, body).map(Task::Thread).map_err(failed),
-            Worker::Caller => Ok(Task::Done(body())),
+            Worker::Threads => threads::spawn(name, body)
+                .map(|thread| Task(State::Thread(thread)))
+                .map_err(failed),
+            Worker::Caller => Ok(Task(State::Done(body()))),
         }
     }
 
-    pub(crate) fn is_finished(&self) -> bool {
-        match self {
-            Task::Thread(thread) => thread.is_finished(),
-            Task::Done(_) => true,
+    /// Whether [`Task::finish`] would not wait.
+    pub fn is_finished(&self) -> bool {
+        match &self.0 {
+            State::Thread(thread) => thread.is_finished(),
+            State::Done(_) => true,
         }
     }
 
     /// Waits for the outcome. A panic goes on here.
-    pub(crate) fn finish(self) -> Result<T, Error> {
-        match self {
-            Task::Thread(thread) => thread
+    pub fn finish(self) -> Result<T, Error> {
+        match self.0 {
+            State::Thread(thread) => thread
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            Task::Done(outcome) => outcome,
+            State::Done(outcome) => outcome,
         }
     }
 
     /// Waits for the end, whatever it is.
-    pub(crate) fn has_panicked(self) -> bool {
-        match self {
-            Task::Thread(thread) => thread.join().is_err(),
-            Task::Done(_) => false,
+    pub fn has_panicked(self) -> bool {
+        match self.0 {
+            State::Thread(thread) => thread.join().is_err(),
+            State::Done(_) => false,
         }
     }
 }

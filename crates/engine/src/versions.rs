@@ -11,22 +11,82 @@
 //! replaced (`hidden.rs`); and of what is not above C the
 //! versions visible at R. Only when nothing at all is visible at R, every
 //! survivor of the compaction counts.
+//!
+//! Once R itself is compacted, that is gone. [`HeldVersions`] keep it: they are
+//! taken before, and sweeps wait for them.
 
+use crate::apply::Applier;
 use crate::compaction::survives;
 use crate::engine::Engine;
 use crate::place::Place;
 use crate::range::Merge;
+use crate::transfer::holds::Hold;
 use crate::trees::Known;
 use crate::{Error, Snapshot, Stored, hidden};
+use std::sync::Arc;
 
 /// How often the records may move under one walk.
 const MOVES_MAX: usize = 16;
 
+/// What `HashKV` of a revision hashes, although that revision is compacted
+/// afterwards: sweeps beyond the compaction of before wait until this is dropped.
+/// Made by [`Applier::hold_versions`].
+#[derive(Debug)]
+pub struct HeldVersions {
+    engine: Engine,
+    at: i64,
+    compacted: i64,
+    generation: u64,
+    _hold: Hold,
+}
+
+impl Applier {
+    /// Keeps what a hash of revision `at` covers while `compacted` is the last
+    /// compaction before it. To be called before the compaction that would let
+    /// some of it go.
+    pub fn hold_versions(&self, at: i64, compacted: i64) -> HeldVersions {
+        let index = &self.index;
+        assert!(
+            index.compacted <= compacted && compacted < at && at <= index.revision,
+            "nothing keeps revision {at} after compaction to {}",
+            index.compacted
+        );
+        let engine = self.engine.clone();
+        HeldVersions {
+            at,
+            compacted,
+            generation: engine.0.generation(),
+            _hold: engine.0.holds.hold(index.compacted),
+            engine,
+        }
+    }
+}
+
+impl HeldVersions {
+    /// The revision.
+    pub fn at(&self) -> i64 {
+        self.at
+    }
+
+    /// The compaction before it; -1: none.
+    pub fn compacted(&self) -> i64 {
+        self.compacted
+    }
+
+    /// They themselves. [`Error::Compacted`] when a snapshot has been installed
+    /// since.
+    pub fn versions(self: &Arc<Self>) -> Result<Versions, Error> {
+        let held = Some(Arc::clone(self));
+        Versions::begin(&self.engine, self.at, held)
+    }
+}
+
 /// The versions that `HashKV` hashes; made by
-/// [`Engine::versions_in_revision_order`].
+/// [`Engine::versions_in_revision_order`] and [`HeldVersions::versions`].
 #[derive(Debug)]
 pub struct Versions {
     engine: Engine,
+    held: Option<Arc<HeldVersions>>,
     at: i64,
     revision: i64,
     compacted: i64,
@@ -40,28 +100,42 @@ pub struct Versions {
 
 impl Versions {
     pub(crate) fn new(engine: &Engine, at: i64) -> Result<Versions, Error> {
+        Versions::begin(engine, at, None)
+    }
+
+    fn begin(engine: &Engine, at: i64, held: Option<Arc<HeldVersions>>) -> Result<Versions, Error> {
         let snapshot = engine.snapshot();
-        let (revision, compacted) = (snapshot.revision(), snapshot.compacted());
+        let revision = snapshot.revision();
         let at = if at <= 0 { revision } else { at };
-        if at < compacted {
-            return Err(Error::Compacted {
-                asked: at,
-                compacted,
-            });
-        }
-        let rest = collect(&snapshot, at, compacted).into_iter();
-        let engine = engine.clone();
-        let transaction = Vec::new();
-        Ok(Versions {
-            engine,
+        let compacted = match &held {
+            Some(held) => held.compacted,
+            None => snapshot.compacted().min(at),
+        };
+        let mut versions = Versions {
+            engine: engine.clone(),
+            held,
             at,
             revision,
             compacted,
-            rest,
-            transaction,
+            rest: Vec::new().into_iter(),
+            transaction: Vec::new(),
             done: 0,
             moves_left: MOVES_MAX,
-        })
+        };
+        versions.check_kept(&snapshot)?;
+        versions.rest = collect(&snapshot, at, compacted).into_iter();
+        Ok(versions)
+    }
+
+    /// Whether a snapshot that was just pinned has all that counts.
+    fn check_kept(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        let kept = match &self.held {
+            Some(held) => self.engine.0.generation() == held.generation,
+            None => snapshot.compacted() <= self.compacted,
+        };
+        let (asked, compacted) = (self.at, snapshot.compacted());
+        let gone = Error::Compacted { asked, compacted };
+        if kept { Ok(()) } else { Err(gone) }
     }
 
     /// The revision the versions are hashed at.
@@ -109,12 +183,7 @@ impl Versions {
     /// After a failed read: the records have moved, or they are really lost.
     fn collect_again(&mut self, error: Error) -> Result<(), Error> {
         let snapshot = self.engine.snapshot();
-        if snapshot.compacted() > self.compacted {
-            return Err(Error::Compacted {
-                asked: self.at,
-                compacted: snapshot.compacted(),
-            });
-        }
+        self.check_kept(&snapshot)?;
         let mut found = collect(&snapshot, self.at, self.compacted);
         found.retain(|&(main, _)| main > self.done);
         if found == self.rest.as_slice() || self.moves_left == 0 {

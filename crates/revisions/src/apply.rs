@@ -78,7 +78,7 @@ impl Applied {
                 self.lessor.grant(id, ttl_seconds);
             }
             StateRecord::Revoked { id } => self.lessor.revoke(id),
-            StateRecord::Compacted { revision } => self.compacted = revision,
+            StateRecord::Compacted { revision, .. } => self.compacted = revision,
             StateRecord::Alarm(change) => {
                 self.alarms.change(change);
             }
@@ -96,8 +96,10 @@ impl Machine {
     pub fn apply(&mut self, batch: Batch, appended: Appended) {
         self.check_order(&batch);
         self.applier.apply(&batch, &appended);
+        let before = self.shared.applied().compacted;
         let compacted = self.remember(&batch);
         if let Some(revision) = compacted {
+            self.hold_for_hashes(&batch, before);
             self.applier.compact(revision);
         }
         self.shared.hub.publish(&batch);

@@ -28,6 +28,7 @@ impl Machine {
         self.decided.compacted = request.revision;
         self.open.push_state(&StateRecord::Compacted {
             revision: request.revision,
+            physical: request.physical,
         });
         Ok(CompactionResponse {
             header: header(self.decided.revision),

@@ -21,13 +21,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::{Applier, Batch, Change, Commitment, Engine, KeyChange, Recovered, Replayed};
+use engine::{Applier, Batch, Change, Commitment, Engine, KeyChange, Recovered, Replayed, Task};
 use environment::randomness::Random;
 use environment::{Clock, Disk};
 
 use crate::alarm::Alarms;
 use crate::apply::Applied;
 use crate::bootstrap::{self, Bootstrap};
+use crate::hash::CompactedHashes;
 use crate::leadership::Sealed;
 use crate::lease::Pace;
 use crate::member::{MemberChange, Members};
@@ -63,6 +64,8 @@ pub struct Machine {
     pub(crate) pace: Pace,
     pub(crate) random: Random,
     pub(crate) clock: Arc<dyn Clock>,
+    /// A thread that hashes what physical compactions let go.
+    pub(crate) hashing: Option<Task<()>>,
 }
 
 /// What request tasks read, and apply writes.
@@ -71,6 +74,7 @@ pub(crate) struct Shared {
     pub engine: Engine,
     applied: Mutex<Applied>,
     pub hub: Arc<WatchHub>,
+    pub compacted_hashes: CompactedHashes,
     pub options: Options,
     /// Bytes in the log's segments: measured now and then, and what has been
     /// applied since.
@@ -250,6 +254,7 @@ impl Machine {
             engine,
             applied: Mutex::new(applied),
             hub,
+            compacted_hashes: CompactedHashes::default(),
             options,
             used_bytes: AtomicU64::new(0),
             no_overlay: Overlay::default(),
@@ -267,6 +272,7 @@ impl Machine {
             pace,
             random,
             clock,
+            hashing: None,
         };
         if alone {
             machine.promote(Duration::ZERO);
@@ -303,6 +309,7 @@ impl Machine {
     pub fn maintain(&mut self) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
         let was_defragmenting = self.is_defragmenting();
+        self.take_hashes()?;
         self.applier.maintain(&mut || shared.checkpoint_state())?;
         self.unmeasured_steps += 1;
         let all_gone = was_defragmenting && !self.is_defragmenting();
@@ -334,6 +341,7 @@ impl Machine {
     /// they can count and look at leases, and are told for the rest.
     pub fn close(&mut self) -> Result<(), Error> {
         self.demote();
+        self.end_hashing();
         Ok(self.applier.close()?)
     }
 
@@ -378,9 +386,11 @@ impl Machine {
     }
 }
 
-/// Who waits for a lease's end would wait for ever.
+/// Who waits for a lease's end would wait for ever, and a thread that hashes
+/// holds the directory.
 impl Drop for Machine {
     fn drop(&mut self) {
+        self.end_hashing();
         self.shared.applied().lessor.demote();
     }
 }

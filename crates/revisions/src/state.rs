@@ -9,6 +9,7 @@
 //!  3  compacted       revision i64            8  member promoted   id u64
 //!  4  alarm raised    type i32, member u64    9  member updated    id u64, peer URLs
 //!  5  alarm cleared   type i32, member u64   10  member published  id u64, name, client URLs
+//! 11  compacted physically   revision i64
 //! ```
 //!
 //! Which keys hang on a lease is not recorded: every key version names its
@@ -32,6 +33,7 @@ const MEMBER_REMOVED: u8 = 7;
 const MEMBER_PROMOTED: u8 = 8;
 const MEMBER_UPDATED: u8 = 9;
 const MEMBER_PUBLISHED: u8 = 10;
+const COMPACTED_PHYSICALLY: u8 = 11;
 
 /// An effect that is not a key version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub enum StateRecord {
     Compacted {
         /// Which.
         revision: i64,
+        /// Somebody waits until it is gone: its hash is remembered.
+        physical: bool,
     },
     /// An alarm was raised or cleared.
     Alarm(AlarmChange),
@@ -73,9 +77,13 @@ impl StateRecord {
                 payload.put_i64_le(*id);
                 REVOKED
             }
-            StateRecord::Compacted { revision } => {
+            StateRecord::Compacted { revision, physical } => {
                 payload.put_i64_le(*revision);
-                COMPACTED
+                if *physical {
+                    COMPACTED_PHYSICALLY
+                } else {
+                    COMPACTED
+                }
             }
             StateRecord::Alarm(AlarmChange { alarm, raised }) => {
                 put_alarm(&mut payload, *alarm);
@@ -98,8 +106,9 @@ impl StateRecord {
                 ttl_seconds: fields.i64()?,
             },
             REVOKED => StateRecord::Revoked { id: fields.i64()? },
-            COMPACTED => StateRecord::Compacted {
+            COMPACTED | COMPACTED_PHYSICALLY => StateRecord::Compacted {
                 revision: fields.i64()?,
+                physical: kind == COMPACTED_PHYSICALLY,
             },
             ALARM_RAISED | ALARM_CLEARED => StateRecord::Alarm(AlarmChange {
                 alarm: fields.alarm()?,
@@ -231,10 +240,17 @@ mod tests {
                 ttl_seconds: 60,
             },
             StateRecord::Revoked { id: 5 },
-            StateRecord::Compacted { revision: 9 },
+            StateRecord::Compacted {
+                revision: 9,
+                physical: false,
+            },
         ];
         records.extend(raised);
         records.extend(changes.map(StateRecord::Member));
+        records.push(StateRecord::Compacted {
+            revision: 9,
+            physical: true,
+        });
         records
     }
 
@@ -261,7 +277,7 @@ mod tests {
 
     #[test]
     fn unknown_kinds_and_odd_contents_are_refused() {
-        for kind in [0, 11, 255] {
+        for kind in [0, 12, 255] {
             let refused = StateRecord::decode(kind, &[0; 16]).unwrap_err();
             assert!(refused.to_string().contains("unknown kind"), "{refused}");
         }
@@ -283,7 +299,7 @@ mod tests {
             payload
                 .iter_mut()
                 .for_each(|byte| *byte &= random.next_u64() as u8 & 3);
-            let kind = random.below(12) as u8;
+            let kind = random.below(13) as u8;
             if let Ok(record) = StateRecord::decode(kind, &payload) {
                 assert_eq!(parts(&record), (kind, payload));
             }

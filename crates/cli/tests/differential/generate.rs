@@ -17,11 +17,15 @@ const LEASES: u64 = 6;
 /// Far beyond the test: nothing expires by itself, which would be a race.
 const LEASE_SECONDS: i64 = 100_000;
 
+/// How many of the last compactions are asked for; ten are remembered.
+const COMPACTIONS_HASHED: usize = 12;
+
 /// Makes operations; learns the revision from the answers.
 pub struct Generator {
     random: Random,
     revision: i64,
-    compacted: i64,
+    /// Ascending.
+    compactions: Vec<i64>,
     /// A transaction that deletes a key and then puts it with `ignore_value`
     /// or `ignore_lease` ends the process of etcd 3.7.3; a transaction here
     /// has either deletes or such puts.
@@ -33,7 +37,7 @@ impl Generator {
         Generator {
             random,
             revision: 1,
-            compacted: 0,
+            compactions: Vec::new(),
             ignoring: true,
         }
     }
@@ -45,12 +49,21 @@ impl Generator {
         }
     }
 
-    /// A revision above the compacted one, sometimes in the future. Of the
-    /// last compacted revisions a running etcd tells numbers that it took
-    /// before the compaction and that a restarted etcd no longer has.
-    pub fn revision_to_hash(&mut self) -> i64 {
-        let room = self.revision - self.compacted + 1;
-        self.compacted + 1 + self.random.below(room as u64) as i64
+    /// The newest one, one above the compacted one that may be in the future, and
+    /// one that was compacted, of which the hash is remembered from before or not
+    /// any more.
+    pub fn revisions_to_hash(&mut self) -> Vec<i64> {
+        let room = self.revision - self.compacted() + 1;
+        let above = self.compacted() + 1 + self.random.below(room as u64) as i64;
+        let newest_first = self.compactions.iter().rev();
+        let candidates: Vec<i64> = newest_first.take(COMPACTIONS_HASHED).copied().collect();
+        let compacted = self.random.below(COMPACTIONS_HASHED as u64) as usize;
+        let compacted = candidates.get(compacted).copied();
+        [0, above].into_iter().chain(compacted).collect()
+    }
+
+    fn compacted(&self) -> i64 {
+        self.compactions.last().copied().unwrap_or(0)
     }
 
     pub fn operation(&mut self) -> Operation {
@@ -86,11 +99,11 @@ impl Generator {
         let revision = if self.random.chance(1, 4) {
             self.some_revision().max(1)
         } else {
-            let room = (self.revision - self.compacted).max(1);
-            self.compacted + 1 + self.random.below(room as u64) as i64
+            let room = (self.revision - self.compacted()).max(1);
+            self.compacted() + 1 + self.random.below(room as u64) as i64
         };
-        if revision <= self.revision {
-            self.compacted = self.compacted.max(revision);
+        if revision <= self.revision && revision > self.compacted() {
+            self.compactions.push(revision);
         }
         Operation::Compact(CompactionRequest {
             revision,
@@ -100,7 +113,7 @@ impl Generator {
 
     /// Around what exists: mostly valid, sometimes compacted or in the future.
     fn some_revision(&mut self) -> i64 {
-        let low = (self.compacted - 3).max(0);
+        let low = (self.compacted() - 3).max(0);
         low + self.random.below((self.revision - low + 3) as u64) as i64
     }
 

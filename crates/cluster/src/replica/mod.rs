@@ -295,9 +295,11 @@ impl Replica {
         Ok(replica)
     }
 
-    /// Whom to tell that an import has got on: [`Replica::run`] wants to be called
-    /// then.
+    /// Whom to tell that an import has got on, or that a sweep may:
+    /// [`Replica::run`] and [`Replica::upkeep`] want to be called then.
     pub(crate) fn wake_with(&mut self, waker: Waker) {
+        let for_sweeps = Arc::clone(&waker);
+        self.engine.on_let_go(Box::new(move || for_sweeps()));
         self.waker = waker;
     }
 

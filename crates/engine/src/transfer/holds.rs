@@ -8,14 +8,22 @@
 //! An export sends what compaction to its revision keeps. Sweeps of that one and
 //! of earlier ones drop nothing else; a later one waits until the export is
 //! dropped. Exports begin on the applying thread, which is also the one that
-//! sweeps, so none begins amid a slice.
+//! sweeps, so none begins amid a slice. Versions that are held for a hash count as
+//! an export of the compaction before.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Called when something is let go.
+pub type LetGo = Box<dyn Fn() + Send + Sync>;
 
 /// Compacted revisions of the exports that are open, by number.
-#[derive(Debug, Default)]
-pub(crate) struct Holds(Mutex<Held>);
+#[derive(Default)]
+pub(crate) struct Holds {
+    held: Mutex<Held>,
+    let_go: OnceLock<LetGo>,
+}
 
 #[derive(Debug, Default)]
 struct Held {
@@ -23,9 +31,15 @@ struct Held {
     open: BTreeMap<u64, i64>,
 }
 
+impl fmt::Debug for Holds {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Holds").field(&self.held).finish()
+    }
+}
+
 impl Holds {
     fn lock(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Holds back sweeps of compactions beyond `compacted`.
@@ -39,6 +53,11 @@ impl Holds {
             holds: Arc::clone(self),
             number,
         }
+    }
+
+    /// Whom to tell when sweeps may go on; the first caller is told.
+    pub(crate) fn on_let_go(&self, notice: LetGo) {
+        let _ = self.let_go.set(notice);
     }
 
     /// Whether the sweep of a compaction must wait.
@@ -57,6 +76,9 @@ pub(crate) struct Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.holds.lock().open.remove(&self.number);
+        if let Some(notice) = self.holds.let_go.get() {
+            notice();
+        }
     }
 }
 

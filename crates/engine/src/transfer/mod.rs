@@ -32,6 +32,7 @@ mod tests;
 mod walk;
 
 pub use export::Export;
+pub use holds::LetGo;
 pub use import::{Import, ImportNotice, ImportProgress};
 pub use install::Installed;
 

@@ -276,3 +276,57 @@ fn the_hash_survives_a_restart() {
         Err(Error::Etcd(Refusal::Compacted))
     ));
 }
+
+/// A compaction that somebody waits for leaves the hash of its revision as it was,
+/// at every moment until the machine ends.
+#[test]
+fn a_physically_compacted_revision_keeps_its_hash_until_a_restart() {
+    let mut store = Store::new();
+    for round in 0..12 {
+        store.put("a", &round.to_string());
+        store.put("b", &round.to_string());
+        store.delete("a", "");
+    }
+    // Of twelve compactions ten are remembered.
+    let mut before = Vec::new();
+    for number in 0..12 {
+        let revision = 4 + 3 * number;
+        let hash = store.reader.hash_kv(revision).unwrap();
+        store.compact_physically(revision).unwrap();
+        before.push(hash);
+        let at_once = store.reader.hash_kv(revision).unwrap();
+        assert_eq!(at_once, hash, "before the sweep");
+        store.sweep();
+        assert_eq!(store.machine.swept(), revision);
+        let swept = store.reader.hash_kv(revision).unwrap();
+        assert_eq!(swept, hash, "after the sweep");
+    }
+    for (number, hash) in before.iter().enumerate() {
+        let found = store.reader.hash_kv(hash.hash_revision);
+        if number < 2 {
+            assert!(matches!(found, Err(Error::Etcd(Refusal::Compacted))));
+        } else {
+            assert_eq!(found.unwrap(), *hash);
+        }
+    }
+    let newest = *before.last().unwrap();
+    let store = store.reopen();
+    let restarted = store.reader.hash_kv(newest.hash_revision).unwrap();
+    assert_ne!(restarted.hash, newest.hash);
+    assert_eq!(restarted.compact_revision, newest.hash_revision);
+}
+
+/// Nobody waits for it: its hash is the one of what is left.
+#[test]
+fn another_compaction_is_not_remembered() {
+    let mut store = Store::new();
+    for value in ["1", "2", "3"] {
+        store.put("a", value);
+    }
+    let before = store.reader.hash_kv(4).unwrap();
+    store.compact(4).unwrap();
+    let after = store.reader.hash_kv(4).unwrap();
+    assert_ne!(after.hash, before.hash);
+    store.sweep();
+    assert_eq!(store.reader.hash_kv(4).unwrap(), after);
+}

@@ -154,12 +154,25 @@ impl Store {
     }
 
     pub fn compact(&mut self, revision: i64) -> Result<i64, Error> {
-        let request = CompactionRequest {
-            revision,
-            physical: true,
-        };
+        self.compact_as(revision, false)
+    }
+
+    pub fn compact_physically(&mut self, revision: i64) -> Result<i64, Error> {
+        self.compact_as(revision, true)
+    }
+
+    fn compact_as(&mut self, revision: i64, physical: bool) -> Result<i64, Error> {
+        let request = CompactionRequest { revision, physical };
         self.run(Command::Compact(request))
             .map(|mut answer| answer.header_mut().revision)
+    }
+
+    /// Until what the last compaction let go has gone.
+    pub fn sweep(&mut self) {
+        let compacted = self.reader.engine().status().compacted;
+        while self.machine.swept() < compacted {
+            self.machine.maintain().unwrap();
+        }
     }
 
     pub fn grant(&mut self, id: i64, ttl: i64) -> Result<LeaseGrantResponse, Error> {

@@ -8,17 +8,19 @@
 //! Which versions count is the engine's part (`versions_in_revision_order`),
 //! since it knows what compaction has left.
 //!
-//! One difference remains. For the last ten *compacted* revisions a running
-//! etcd answers from numbers it took just before each compaction, and forgets
-//! them at a restart; here the answer for such a revision is always the one
-//! that a restarted etcd gives.
+//! A compacted revision has another hash than before, unless that is remembered
+//! (`compacted.rs`).
+
+mod compacted;
 
 use crc_fast::{CrcAlgorithm, Digest};
-use engine::Stored;
+use engine::{Stored, Versions};
 use etcd_api::Error as Refusal;
 
 use crate::checkpoint;
 use crate::{Error, Reader};
+
+pub(crate) use compacted::CompactedHashes;
 
 /// The name of etcd's bucket, hashed first.
 const BUCKET: &[u8] = b"key";
@@ -43,6 +45,9 @@ impl Reader {
         let snapshot = self.shared.engine.snapshot();
         let (newest, compacted) = (snapshot.revision(), snapshot.compacted());
         drop(snapshot);
+        if let Some(hash) = self.shared.compacted_hashes.of(revision, newest)? {
+            return Ok(hash);
+        }
         if revision > 0 && revision < compacted {
             return Err(Refusal::Compacted.into());
         }
@@ -58,27 +63,9 @@ impl Reader {
             });
         }
         let hash_revision = if revision == 0 { newest } else { revision };
-        let mut digest = bucket();
-        let versions = self
-            .shared
-            .engine
-            .versions_in_revision_order(hash_revision)?;
-        let (compact_revision, revision) = (versions.compacted(), versions.revision());
-        for version in versions {
-            let version = version?;
-            let main = version.revision.main;
-            assert!(
-                main <= hash_revision,
-                "{main} is not of revision {hash_revision}"
-            );
-            hash_version(&mut digest, &version);
-        }
-        Ok(KeyValueHash {
-            hash: sum(digest),
-            compact_revision,
-            hash_revision,
-            revision,
-        })
+        let engine = &self.shared.engine;
+        let versions = engine.versions_in_revision_order(hash_revision)?;
+        hash_versions(versions, hash_revision, || true)
     }
 
     /// A hash of everything the machine keeps, and the revision it is of.
@@ -100,6 +87,34 @@ fn bucket() -> Digest {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(BUCKET);
     digest
+}
+
+/// The hash of these versions, as long as `goes_on` says so.
+fn hash_versions(
+    versions: Versions,
+    hash_revision: i64,
+    goes_on: impl Fn() -> bool,
+) -> Result<KeyValueHash, Error> {
+    let (compact_revision, revision) = (versions.compacted(), versions.revision());
+    let mut digest = bucket();
+    for version in versions {
+        if !goes_on() {
+            return Err(Refusal::Stopped.into());
+        }
+        let version = version?;
+        let main = version.revision.main;
+        assert!(
+            main <= hash_revision,
+            "{main} is not of revision {hash_revision}"
+        );
+        hash_version(&mut digest, &version);
+    }
+    Ok(KeyValueHash {
+        hash: sum(digest),
+        compact_revision,
+        hash_revision,
+        revision,
+    })
 }
 
 fn hash_version(digest: &mut Digest, version: &Stored) {

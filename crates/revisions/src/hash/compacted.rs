@@ -1,0 +1,172 @@
+//! Hashes of revisions as they were before a physical compaction to them.
+//!
+//! ```text
+//!   apply      hold what counts ─► compact ─► ... sweeps wait
+//!   upkeep                                    start a thread, if none runs
+//!   thread                                    hash, note the number, let go
+//!   reader     HashKV(C)                      the number, or hashes what is held
+//! ```
+//!
+//! After a compaction to C the hash of C is another one: what etcd says after a
+//! restart. While it runs it says the one it took before, and so does this, of
+//! the last ten compactions that somebody waits for. Whoever waits pays for
+//! reading all values; a compaction that nobody waits for costs what it drops.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use engine::{Batch, Change, HeldVersions, Task};
+
+use super::{KeyValueHash, hash_versions};
+use crate::Error;
+use crate::machine::Machine;
+use crate::state::StateRecord;
+
+/// As many as etcd remembers.
+const REMEMBERED_MAX: usize = 10;
+
+/// The hashes that are remembered, and those that are to be.
+#[derive(Debug, Default)]
+pub(crate) struct CompactedHashes {
+    /// Ascending by revision.
+    remembered: Mutex<Vec<Remembered>>,
+    /// The machine closes: no hash comes to its end.
+    stopping: AtomicBool,
+}
+
+#[derive(Clone, Debug)]
+enum Remembered {
+    Due(Arc<HeldVersions>),
+    Taken(KeyValueHash),
+}
+
+impl Remembered {
+    fn revision(&self) -> i64 {
+        match self {
+            Remembered::Due(held) => held.at(),
+            Remembered::Taken(hash) => hash.hash_revision,
+        }
+    }
+}
+
+impl CompactedHashes {
+    fn lock(&self) -> MutexGuard<'_, Vec<Remembered>> {
+        let locked = self.remembered.lock();
+        locked.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The hash of a revision, if it is remembered. `newest` is for the header.
+    pub fn of(&self, revision: i64, newest: i64) -> Result<Option<KeyValueHash>, Error> {
+        let found = self.lock();
+        let found = found.iter().find(|known| known.revision() == revision);
+        let hash = match found.cloned() {
+            None => return Ok(None),
+            Some(Remembered::Taken(hash)) => hash,
+            Some(Remembered::Due(held)) => hash_versions(held.versions()?, revision, || true)?,
+        };
+        Ok(Some(KeyValueHash {
+            revision: newest,
+            ..hash
+        }))
+    }
+
+    fn add(&self, held: HeldVersions) {
+        let mut remembered = self.lock();
+        remembered.push(Remembered::Due(Arc::new(held)));
+        if remembered.len() > REMEMBERED_MAX {
+            remembered.remove(0);
+        }
+    }
+
+    /// The oldest that is to be taken.
+    fn due(&self) -> Option<Arc<HeldVersions>> {
+        let remembered = self.lock();
+        remembered.iter().find_map(|known| match known {
+            Remembered::Due(held) => Some(Arc::clone(held)),
+            Remembered::Taken(_) => None,
+        })
+    }
+
+    /// In the place of what was due; nothing is put there where it has been
+    /// pushed out by newer ones, or could not be read.
+    fn note(&self, revision: i64, hash: Option<KeyValueHash>) {
+        let mut remembered = self.lock();
+        let place = remembered
+            .iter()
+            .position(|known| known.revision() == revision);
+        match (place, hash) {
+            (Some(place), Some(hash)) => remembered[place] = Remembered::Taken(hash),
+            (Some(place), None) => drop(remembered.remove(place)),
+            (None, _) => {}
+        }
+    }
+
+    /// Takes all that are due.
+    fn take(&self) {
+        while let Some(held) = self.due() {
+            let goes_on = || !self.stopping.load(Ordering::Relaxed);
+            let revision = held.at();
+            let hash = held
+                .versions()
+                .map_err(Error::from)
+                .and_then(|versions| hash_versions(versions, revision, goes_on));
+            if let Err(error) = &hash {
+                tracing::warn!(%error, revision, "no hash is remembered of a compacted revision");
+            }
+            self.note(revision, hash.ok());
+        }
+    }
+}
+
+impl Machine {
+    /// Holds what the physical compactions of a batch are the last moment for.
+    pub(crate) fn hold_for_hashes(&self, batch: &Batch, mut compacted: i64) {
+        for change in &batch.changes {
+            if let Change::State { kind, payload } = change
+                && let Ok(StateRecord::Compacted { revision, physical }) =
+                    StateRecord::decode(*kind, payload)
+            {
+                if physical {
+                    let held = self.applier.hold_versions(revision, compacted);
+                    self.shared.compacted_hashes.add(held);
+                }
+                compacted = revision;
+            }
+        }
+    }
+
+    /// Goes on taking hashes, where any is due.
+    pub(crate) fn take_hashes(&mut self) -> Result<(), Error> {
+        if self
+            .hashing
+            .as_ref()
+            .is_some_and(|task| !task.is_finished())
+        {
+            return Ok(());
+        }
+        if let Some(ended) = self.hashing.take() {
+            ended.finish()?;
+        }
+        if self.shared.compacted_hashes.due().is_some() {
+            let shared = Arc::clone(&self.shared);
+            let worker = shared.options.engine.worker;
+            let body = move || {
+                shared.compacted_hashes.take();
+                Ok(())
+            };
+            self.hashing = Some(Task::start(worker, "hash-compacted", body)?);
+        }
+        Ok(())
+    }
+
+    /// Ends the thread, if there is one.
+    pub(crate) fn end_hashing(&mut self) {
+        let hashes = &self.shared.compacted_hashes;
+        hashes.stopping.store(true, Ordering::Relaxed);
+        if let Some(task) = self.hashing.take()
+            && task.has_panicked()
+        {
+            tracing::warn!("hashing a compacted revision ended in a panic");
+        }
+    }
+}
