@@ -107,11 +107,14 @@ fn a_physical_compaction_is_answered_when_history_has_gone_and_no_one_else_waits
             revision: newest.max().unwrap(),
             physical,
         };
+        let hash = || node.reader().hash_kv(compact.revision).unwrap().hash;
+        let before = hash();
         assert!(versions() >= 3000);
-        let compacted = node.propose(Command::Compact(compact)).unwrap();
+        let compacted = node.propose(Command::Compact(compact.clone())).unwrap();
         let other = node.propose(put("other", "v")).unwrap();
         compacted.wait().unwrap();
         assert!(!physical || versions() <= 3, "{} left", versions());
+        assert_eq!(hash() == before, physical);
         other.wait().unwrap();
         // It goes without anyone's asking, too.
         while versions() > 3 {

@@ -168,7 +168,7 @@ impl Client {
             13 => self.grant(random),
             14 => Command::Compact(CompactionRequest {
                 revision: revision - 15,
-                physical: false,
+                physical: random.chance(1, 4),
             }),
             _ => Command::Txn(compare_and_swap(put, revision, random)),
         }

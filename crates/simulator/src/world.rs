@@ -1,5 +1,6 @@
 //! The loop: time, chance, and everybody's turn.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use environment::randomness::Random;
@@ -357,6 +358,19 @@ impl World {
         members.collect::<Vec<_>>().join("; ")
     }
 
+    /// Of the last compacted revision members may know the hash from before, or the
+    /// one after it; whoever knows the same knows the same number.
+    fn check_compacted_hashes(&self) {
+        let mut known = BTreeMap::new();
+        for reader in self.members.iter().filter_map(Member::reader) {
+            let compacted = reader.engine().snapshot().compacted();
+            let hash = reader.hash_kv(compacted.max(1));
+            let hash = hash.expect("what is compacted to can be hashed");
+            let first = known.entry(hash.compact_revision).or_insert(hash);
+            assert_eq!(*first, hash, "members hash {compacted} differently");
+        }
+    }
+
     /// The judge's last word: equal hashes everywhere, and every answer true.
     pub fn verdict(&self) -> Verdict {
         let hashes: Vec<_> = self
@@ -370,6 +384,7 @@ impl World {
             hashes.windows(2).all(|pair| pair[0] == pair[1]),
             "members have different hashes: {hashes:?}"
         );
+        self.check_compacted_hashes();
         let (answers, revisions, terms) = self.judge.conclude();
         let mut readers = self.members.iter().filter_map(Member::reader);
         let reader = readers.next().expect("everybody has answered");

@@ -126,7 +126,8 @@ impl Machine {
                 && let Ok(StateRecord::Compacted { revision, physical }) =
                     StateRecord::decode(*kind, payload)
             {
-                if physical {
+                // etcd takes a compaction to 0, where there is nothing to hash.
+                if physical && revision > 0 {
                     let held = self.applier.hold_versions(revision, compacted);
                     self.shared.compacted_hashes.add(held);
                 }
