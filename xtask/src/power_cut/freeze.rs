@@ -54,10 +54,15 @@ fn threads(process: u32) -> Outcome<Vec<PathBuf>> {
 
 /// Stopped, waiting for a device, or dead; None when it is gone.
 fn is_still(thread: &Path) -> Option<bool> {
+    Some(matches!(state(thread)?, 'T' | 't' | 'D' | 'Z' | 'X'))
+}
+
+/// The kernel's letter for what it does; None when it is gone.
+fn state(thread: &Path) -> Option<char> {
     let stat = std::fs::read_to_string(thread.join("stat")).ok()?;
     // The name before it stands in parentheses and may hold any of them.
     let (_, fields) = stat.rsplit_once(") ")?;
-    Some(fields.starts_with(['T', 't', 'D', 'Z', 'X']))
+    fields.chars().next()
 }
 
 #[cfg(test)]
@@ -70,6 +75,10 @@ mod tests {
         let mut busy = Command::new("yes").stdout(Stdio::null()).spawn().unwrap();
         let stat = PathBuf::from(format!("/proc/{}", busy.id()));
         freeze(busy.id()).unwrap();
+        // Perhaps it was loaded from the disk just then: that comes to its end.
+        while state(&stat) != Some('T') {
+            std::thread::yield_now();
+        }
         assert_eq!(is_still(&stat), Some(true));
         thaw(busy.id()).unwrap();
         busy.kill().unwrap();
