@@ -562,9 +562,6 @@ impl Consensus {
     /// The entry is applied. What it does to the configuration comes true now.
     pub fn applied(&mut self, index: u64, body: Option<&Body>) -> Result<(), Error> {
         if let Some(change) = body.and_then(configuration_change) {
-            if self.is_remembered_at_once(index, &change) {
-                self.remember_commit(index)?;
-            }
             let members = self.node.apply_conf_change(&change).map_err(refused)?;
             self.node.mut_store().set_conf_state(members);
         }
