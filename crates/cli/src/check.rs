@@ -29,7 +29,7 @@ use self::agreement::Agreement;
 use self::chain::Chain;
 use self::checkpoints::Checkpoints;
 use self::finding::{Finding, Findings};
-use crate::directory::{DataDirectory, LIFE_FILE, LOCK_FILE, MEMBER_FILE};
+use crate::directory::{DataDirectory, LIFE_FILE, LOCK_FILE, MEMBER_FILE, REMOVED_FILE};
 use crate::failure::{FAILED, Failure};
 use crate::progress::Progress;
 use crate::survey::Survey;
@@ -180,7 +180,8 @@ impl Checked {
 
     fn note_foreign_files(&mut self, directory: &DataDirectory) {
         let ours = |name: &String| {
-            [LOCK_FILE, MEMBER_FILE, LIFE_FILE].contains(&name.as_str()) || is_checkpoint_name(name)
+            [LOCK_FILE, MEMBER_FILE, LIFE_FILE, REMOVED_FILE].contains(&name.as_str())
+                || is_checkpoint_name(name)
         };
         let foreign = directory.files.others.iter().filter(|name| !ours(name));
         self.notes.extend(

@@ -18,6 +18,8 @@ pub(crate) const LOCK_FILE: &str = "LOCK";
 pub(crate) const MEMBER_FILE: &str = "MEMBER";
 /// Whether the end of the log may be lost; one that cannot be read says so, too.
 pub(crate) const LIFE_FILE: &str = "LIFE";
+/// That the cluster has removed the member; the server reads it at every start.
+pub(crate) const REMOVED_FILE: &str = "REMOVED";
 
 /// A directory that holds a log.
 #[derive(Debug)]

@@ -37,6 +37,7 @@ mod raft;
 mod read_lease;
 mod reads;
 mod relay;
+mod removal_file;
 mod replica;
 mod roster;
 mod snapshot;

@@ -64,7 +64,7 @@ mod tests {
 
     use super::*;
 
-    fn life() -> LifeFile {
+    pub(super) fn life() -> LifeFile {
         LifeFile {
             cached: true,
             whole: false,

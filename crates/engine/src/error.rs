@@ -128,6 +128,20 @@ pub enum Error {
         /// `Options::memory_bytes_max`.
         memory_bytes_max: u64,
     },
+    /// The index of a snapshot that is being received has grown beyond the limit.
+    /// Raise it, or delete and compact where the snapshot comes from.
+    #[error(
+        "the snapshot's index takes {index_bytes} bytes of memory so far, and {memory_bytes_max} \
+         are allowed here: start this member with a greater --memory-bytes-max \
+         (`memory_bytes_max`), on a machine that has so much, or delete keys and compact in \
+         its cluster"
+    )]
+    SnapshotMemoryLimit {
+        /// What the part that has come takes.
+        index_bytes: u64,
+        /// `Options::memory_bytes_max`.
+        memory_bytes_max: u64,
+    },
     /// A batch that can never fit. Split it, or open a new directory with
     /// larger segments.
     #[error(

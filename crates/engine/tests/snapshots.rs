@@ -30,6 +30,52 @@ fn receiver(disk: &SimulatedDisk) -> Store {
     store
 }
 
+#[test]
+fn a_snapshot_whose_index_passes_the_limit_says_so_and_leaves_the_member_as_it_was() {
+    let (here, there) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
+    let mut source = source(&here, seed(1));
+    for batch in 0..5 {
+        let key = |number| format!("many{batch}{number}");
+        let writes: Vec<_> = (0..100).map(|number| put(key(number), "v")).collect();
+        source.write(&writes).unwrap();
+    }
+    let picture = source.picture();
+    let pieces = pieces(&mut source.export(2000));
+    let limited = |memory_bytes_max| Options {
+        memory_bytes_max,
+        ..options()
+    };
+    let mut receiver = Store::open(&there, limited(12 << 10), Model::default()).unwrap();
+    receiver.fill(seed(77), 20).unwrap();
+    let files = |disk: &SimulatedDisk| (names(disk, ".checkpoint"), names(disk, ".partial"));
+    let before = files(&there);
+    let mut import = receiver.import();
+    let failure = feed(&mut import, &pieces).unwrap_err();
+    assert!(
+        matches!(*failure, Error::SnapshotMemoryLimit { index_bytes, memory_bytes_max: 12_288 }
+            if index_bytes > 12_288 && index_bytes < 24 << 10),
+        "{failure}"
+    );
+    let told = failure.to_string();
+    for part in ["--memory-bytes-max", "12288", "compact"] {
+        assert!(told.contains(part), "{told}");
+    }
+    drop(import);
+    assert_eq!(files(&there), before);
+    receiver.check_all();
+    receiver.write(&[put("still", "here")]).unwrap();
+    let mut receiver = receiver.reopen(&there);
+    receiver.check_all();
+    // With more memory it is taken.
+    let model = std::mem::take(&mut receiver.model);
+    drop(receiver);
+    let mut receiver = Store::open(&there, limited(8 << 20), model).unwrap();
+    let mut import = receiver.import();
+    feed(&mut import, &pieces).unwrap();
+    receiver.install(import, &picture).unwrap();
+    receiver.check_all();
+}
+
 fn names(disk: &SimulatedDisk, ending: &str) -> Vec<String> {
     let mut names = disk.list(Path::new(DIRECTORY)).unwrap();
     names.retain(|name| name.ends_with(ending));

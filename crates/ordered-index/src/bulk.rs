@@ -44,6 +44,7 @@ pub struct BulkLoad {
     /// Separator on the left of `open`; empty for the first leaf.
     open_separator: Vec<u8>,
     leaves: Vec<(Vec<u8>, Leaf)>,
+    leaves_bytes: u64,
 }
 
 /// A finished node, the separator on its left and the keys below it.
@@ -74,6 +75,7 @@ impl BulkLoad {
             open: Leaf::default(),
             open_separator: Vec::new(),
             leaves: Vec::new(),
+            leaves_bytes: 0,
         }
     }
 
@@ -101,6 +103,12 @@ impl BulkLoad {
         self.accepted
     }
 
+    /// Heap bytes that the full leaves will take in the index. The inner nodes, which
+    /// are some percent of that, come on top.
+    pub fn memory_bytes(&self) -> u64 {
+        self.leaves_bytes
+    }
+
     /// True before the first key.
     pub fn is_empty(&self) -> bool {
         self.accepted == 0
@@ -111,8 +119,10 @@ impl BulkLoad {
         let mut entries = open.entries;
         entries.shrink_to_fit();
         let keys = Keys::gather(&[(&open.keys, 0..entries.len())]);
+        let leaf = Leaf { keys, entries };
+        self.leaves_bytes += leaf.node_bytes();
         self.leaves
-            .push((mem::take(&mut self.open_separator), Leaf { keys, entries }));
+            .push((mem::take(&mut self.open_separator), leaf));
     }
 
     pub(crate) fn finish(mut self, batch: &mut Batch) -> Tree {

@@ -56,9 +56,7 @@ impl Node {
     /// Bytes of this node on the heap, its children's not included.
     pub(crate) fn heap_bytes(&self) -> u64 {
         let content = match &self.body {
-            Body::Leaf(leaf) => {
-                leaf.keys.heap_bytes() + leaf.entries.capacity() * size_of::<Entry>()
-            }
+            Body::Leaf(leaf) => return leaf.node_bytes(),
             Body::Inner(inner) => {
                 inner.separators.heap_bytes()
                     + inner.children.capacity() * size_of::<Link>()
@@ -70,6 +68,12 @@ impl Node {
 }
 
 impl Leaf {
+    /// Bytes on the heap of a node that holds this.
+    pub(crate) fn node_bytes(&self) -> u64 {
+        let content = self.keys.heap_bytes() + self.entries.capacity() * size_of::<Entry>();
+        (size_of::<Node>() + content) as u64
+    }
+
     pub(crate) fn insert(&mut self, slot: usize, key: &[u8], entry: Entry) {
         self.keys.insert(slot, key);
         make_room(&mut self.entries);

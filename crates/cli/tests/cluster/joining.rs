@@ -51,6 +51,15 @@ async fn remove(three: &Three, asked: usize, id: u64) {
     panic!("no member could be removed");
 }
 
+/// An end that says that the member was removed.
+fn assert_removed((code, told): (Option<i32>, String)) {
+    assert_eq!(code, Some(1), "{told}");
+    assert!(
+        told.contains("permanently removed from the cluster"),
+        "{told}"
+    );
+}
+
 async fn promote(three: &Three, asked: usize, id: u64) -> Result<(), Status> {
     let mut cluster = ClusterClient::new(three.channel(asked));
     let promoted = cluster.member_promote(MemberPromoteRequest { id }).await;
@@ -168,12 +177,7 @@ async fn a_member_that_was_lost_is_replaced_under_load() {
     three.kill(2);
     std::fs::remove_dir_all(three.directory(2)).unwrap();
     remove(&three, 0, named(&members, "c").id).await;
-    let (code, told) = three.refusal(2);
-    assert_eq!(code, Some(1));
-    assert!(
-        told.contains("permanently removed from the cluster"),
-        "{told}"
-    );
+    assert_removed(three.refusal(2));
     let newcomer = three.prepare("d", &[0, 1]);
     announce(&three, 0, newcomer, false).await;
     three.launch(newcomer);
@@ -209,16 +213,27 @@ async fn a_member_that_is_removed_ends_and_does_not_come_back() {
     let members = three.named_members(0).await;
     remove(&three, 0, named(&members, "c").id).await;
     assert_eq!(three.end(2).await, Some(0));
-    let (code, told) = three.refusal(2);
-    // Its own log says so, and the start is refused; or it has only been told at
-    // another's door, and is told there again.
-    assert!(matches!(code, Some(0 | 1)), "{code:?}: {told}");
-    assert!(
-        told.contains("permanently removed from the cluster"),
-        "{told}"
-    );
+    for _ in 0..2 {
+        assert_removed(three.refusal(2));
+    }
     three.put(0, "k", "2").await;
     assert_eq!(three.get(1, "k").await.as_deref(), Some("2"));
+}
+
+#[tokio::test]
+async fn a_member_that_was_removed_while_it_was_down_is_told_once_and_remembers() {
+    let mut three = Three::start();
+    three.put(2, "k", "1").await;
+    let members = three.named_members(0).await;
+    three.kill(2);
+    remove(&three, 0, named(&members, "c").id).await;
+    // Its log does not say so, but the others do.
+    three.launch(2);
+    assert_eq!(three.end(2).await, Some(0));
+    (0..2).for_each(|number| three.kill(number));
+    for _ in 0..2 {
+        assert_removed(three.refusal(2));
+    }
 }
 
 #[tokio::test]

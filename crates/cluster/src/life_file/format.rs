@@ -54,14 +54,7 @@ fn one_of(word: &str, yes: &str, no: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn life() -> LifeFile {
-        LifeFile {
-            cached: true,
-            whole: false,
-            boot: Some("5f0c-1".into()),
-        }
-    }
+    use crate::life_file::tests::life;
 
     #[test]
     fn every_changed_byte_and_every_missing_end_is_seen() {

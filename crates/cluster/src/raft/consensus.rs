@@ -17,11 +17,12 @@ use std::collections::VecDeque;
 
 use engine::{Appended, Batch, Body, Engine, Entry, HardState, Recovered, Sequence};
 use raft::eraftpb::{self, ConfState, Message, MessageType};
-use raft::{Config, RawNode, ReadOnlyOption, Ready, StateRole};
+use raft::{Config, RawNode, ReadOnlyOption, StateRole};
 
 use super::doubt::Compared;
-use super::entry::{configuration_change, records_of, to_raft};
+use super::entry::{configuration_change, to_raft};
 use super::log_lines;
+use super::room::NotTaken;
 use super::view::View;
 use crate::{Error, Mutant};
 
@@ -92,17 +93,6 @@ struct Unpersisted {
     messages: Vec<Message>,
 }
 
-/// Why entries are not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotTaken {
-    /// The disk has no room for so many bytes of entries.
-    NoRoom { bytes: usize },
-    /// It has none for a snapshot.
-    NoRoomForSnapshot,
-    /// No segment holds one of them.
-    TooLarge,
-}
-
 /// One member's part in the consensus.
 pub(crate) struct Consensus {
     pub(super) node: RawNode<View>,
@@ -112,7 +102,7 @@ pub(crate) struct Consensus {
     pub(super) proposed: Option<(Batch, Body)>,
     unpersisted: VecDeque<Unpersisted>,
     /// As the library has it now, and as it was last written.
-    hard_state: HardState,
+    pub(super) hard_state: HardState,
     pub(super) written: HardState,
     pub(super) appended: Sequence,
     pub(super) durable: Sequence,
@@ -229,67 +219,6 @@ impl Consensus {
             self.note_counted();
         }
         Ok(())
-    }
-
-    /// What the library takes must be written, or this member is lost until it is
-    /// started again. On a full disk it takes no entries: the leader sends them
-    /// again with every heartbeat, until there is room.
-    fn has_room_for(&mut self, message: &Message) -> bool {
-        if message.entries.is_empty() {
-            return true;
-        }
-        let sizes = message.entries.iter().map(|it| records_of(it).len());
-        let largest = sizes.clone().max().unwrap_or(0) as u64;
-        let bytes_max = self.engine.batch_log_bytes_max();
-        if largest > bytes_max {
-            if self.not_taken.replace(NotTaken::TooLarge) != Some(NotTaken::TooLarge) {
-                tracing::error!(
-                    "an entry of {largest} bytes is not taken, and so none behind it: this \
-                     member's log segments hold {bytes_max} at most; start it with the \
-                     --segment-bytes of the others, in a new directory"
-                );
-            }
-            return false;
-        }
-        self.look_for_room(sizes.sum())
-    }
-
-    fn look_for_room(&mut self, bytes: usize) -> bool {
-        let outcome = self.engine.make_room(bytes);
-        let full = matches!(outcome, Err(engine::Error::NoSpace { .. }));
-        let before = std::mem::replace(
-            &mut self.not_taken,
-            full.then_some(NotTaken::NoRoom { bytes }),
-        );
-        if before.is_some() != full {
-            match outcome {
-                Err(error) => tracing::warn!(%error, "no entry is taken until there is room"),
-                Ok(()) => tracing::info!("there is room for entries again"),
-            }
-        }
-        !full
-    }
-
-    /// The last entries that came, or a snapshot, found no room on this disk.
-    pub fn is_full(&self) -> bool {
-        matches!(
-            self.not_taken,
-            Some(NotTaken::NoRoom { .. } | NotTaken::NoRoomForSnapshot)
-        )
-    }
-
-    /// A snapshot found no room.
-    pub fn note_no_room_for_snapshot(&mut self) {
-        self.not_taken = Some(NotTaken::NoRoomForSnapshot);
-    }
-
-    /// The same, and there is no room for them now either.
-    pub fn is_still_full(&mut self) -> bool {
-        match self.not_taken {
-            Some(NotTaken::NoRoom { bytes }) => !self.look_for_room(bytes),
-            Some(NotTaken::NoRoomForSnapshot) => true,
-            _ => false,
-        }
     }
 
     /// What fits is taken; the rest is dropped, as the network might have done.
@@ -463,91 +392,6 @@ impl Consensus {
         })
     }
 
-    /// Whether what was written enters a term, votes, or changes the configuration.
-    fn write(&mut self, ready: &mut Ready) -> Result<bool, Error> {
-        let before = (self.written.term, self.written.vote);
-        if let Some(state) = ready.hs() {
-            self.hard_state = HardState {
-                term: state.term,
-                vote: state.vote,
-                commit: state.commit,
-            };
-        }
-        let must_sync = ready.must_sync();
-        let mut entries = ready.take_entries().into_iter().peekable();
-        if self.mutant == Some(Mutant::ForgetsItsVote) {
-            self.written = self.hard_state;
-        } else if entries.peek().is_none() && must_sync {
-            self.appended = self.engine.append_hard_state(self.hard_state)?;
-            self.written = self.hard_state;
-        }
-        let mut changes_configuration = false;
-        while let Some(entry) = entries.next() {
-            let state = (entries.peek().is_none() && self.hard_state != self.written)
-                .then_some(self.hard_state);
-            changes_configuration |= self.append(&entry, state)?;
-        }
-        Ok(changes_configuration || before != (self.written.term, self.written.vote))
-    }
-
-    /// Whether the entry changes the configuration.
-    fn append(&mut self, entry: &eraftpb::Entry, state: Option<HardState>) -> Result<bool, Error> {
-        self.overrule(entry.index);
-        let (batch, body) = self.read(entry)?;
-        let appended = self.engine.append_entry(&batch, &body, state)?;
-        self.written = state.unwrap_or(self.written);
-        self.appended = appended.sequence;
-        let place = Entry {
-            index: entry.index,
-            term: entry.term,
-            start: appended.start,
-            body_bytes: body.bytes().len() as u64,
-        };
-        let changes_configuration = configuration_change(&body).is_some();
-        self.node.mut_store().append(place, body);
-        self.pending.push_back(Pending {
-            batch,
-            appended,
-            changes_configuration,
-        });
-        Ok(changes_configuration)
-    }
-
-    /// An entry of this index is there already: it and all behind it count no
-    /// more.
-    fn overrule(&mut self, index: u64) {
-        if index > self.node.store().last() {
-            return;
-        }
-        if let Some((first, last)) = self.node.mut_store().truncate(index) {
-            self.engine.overrule(&first, &last);
-        }
-        let kept = self
-            .pending
-            .partition_point(|pending| pending.batch.index < index);
-        self.pending.truncate(kept);
-    }
-
-    /// What an entry changes, and its records.
-    fn read(&mut self, entry: &eraftpb::Entry) -> Result<(Batch, Body), Error> {
-        let proposed = self.proposed.take();
-        let own =
-            proposed.filter(|(batch, _)| (batch.term, batch.index) == (entry.term, entry.index));
-        if let Some((batch, body)) = own {
-            assert_eq!(
-                records_of(entry).len(),
-                body.bytes().len(),
-                "entry {} is what was proposed",
-                entry.index
-            );
-            return Ok((batch, body));
-        }
-        let body = Body::verified_before(records_of(entry).clone());
-        let batch = Batch::decode(entry.term, entry.index, &body)?;
-        revisions::check_records(&batch).map_err(|error| Error::Storage(error.to_string()))?;
-        Ok((batch, body))
-    }
-
     fn take_pending(&mut self, entry: &eraftpb::Entry) -> Pending {
         let pending = self.pending.pop_front();
         let pending = pending.expect("what is committed and stable here is in the log here");
@@ -562,9 +406,6 @@ impl Consensus {
     /// The entry is applied. What it does to the configuration comes true now.
     pub fn applied(&mut self, index: u64, body: Option<&Body>) -> Result<(), Error> {
         if let Some(change) = body.and_then(configuration_change) {
-            if self.is_remembered_at_once(index, &change) {
-                self.remember_commit(index)?;
-            }
             let members = self.node.apply_conf_change(&change).map_err(refused)?;
             self.node.mut_store().set_conf_state(members);
         }

@@ -8,5 +8,7 @@ pub(crate) mod entry;
 mod log_lines;
 mod own_removal;
 pub(crate) mod restore;
+mod room;
 pub(crate) mod view;
 pub(crate) mod wire;
+mod write;

@@ -4,7 +4,8 @@
 use raft::StateRole;
 use raft::eraftpb::{ConfChangeType, ConfChangeV2};
 
-use super::consensus::Consensus;
+use super::consensus::{Consensus, Pending};
+use super::entry::configuration_change;
 use crate::Error;
 
 impl Consensus {
@@ -22,10 +23,27 @@ impl Consensus {
         }
     }
 
+    /// Before an entry is applied, and readers and the peers' door can see what it has
+    /// changed: who hears there that it is removed goes for good, and with it a vote
+    /// that would be needed to find out again.
+    pub fn remember_before_it_shows(&mut self, pending: &Pending) -> Result<(), Error> {
+        if !pending.changes_configuration {
+            return Ok(());
+        }
+        let index = pending.batch.index;
+        let change = configuration_change(&self.body(index)?);
+        match change {
+            Some(change) if self.is_remembered_at_once(index, &change) => {
+                self.remember_commit(index)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Who ends with this change at once must find it on its device at the next start.
     /// Who has counted that it is removed itself stays until others know; should it be
     /// started again before that, it has forgotten, and has a vote to find out with.
-    pub(super) fn is_remembered_at_once(&self, index: u64, change: &ConfChangeV2) -> bool {
+    fn is_remembered_at_once(&self, index: u64, change: &ConfChangeV2) -> bool {
         let own = |it: &raft::eraftpb::ConfChangeSingle| {
             it.get_change_type() == ConfChangeType::RemoveNode && it.node_id == self.node.raft.id
         };

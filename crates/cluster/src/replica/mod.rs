@@ -53,6 +53,7 @@ use revisions::{Command, LeaseAnswer, Machine, Reader};
 use crate::peer_message::PeerMessage;
 use crate::raft::consensus::{Consensus, Elections, Progress, Retention};
 use crate::reads::Reads;
+use crate::removal_file::{RemovalFile, refuse_removed};
 use crate::{Error, Mutant, ReadAsker, ReadLease, ReadMode, Sender};
 
 pub use answer::{Answer, Asker, Told};
@@ -179,6 +180,7 @@ pub struct Replica {
     returning: Option<Returning>,
     /// Of the other members.
     lives: Lives,
+    removal_file: RemovalFile,
     /// This member was removed while it led.
     leaving: Option<Leaving>,
     leaving_patience: Duration,
@@ -223,6 +225,8 @@ impl Replica {
         let engine = reader.engine().clone();
         let members = reader.members();
         let member_id = lead::own_id(options.machine.member_id, &members)?;
+        refuse_removed(&*disk, directory, member_id)?;
+        let removal_file = RemovalFile::new(Arc::clone(&disk), directory);
         let members = lead::configuration(&members);
         let elections = elections(&options, member_id);
         let first_number = first_number(&options, recovered.opening);
@@ -284,6 +288,7 @@ impl Replica {
             life,
             returning,
             lives: Lives::default(),
+            removal_file,
             leaving: None,
             leaving_patience: options.election_timeout * 2,
             output: Output::default(),
@@ -519,6 +524,7 @@ impl Replica {
                 self.send_raft(message);
             }
             for pending in progress.committed {
+                self.consensus.remember_before_it_shows(&pending)?;
                 self.apply(pending)?;
             }
             for (round, index) in progress.reads {

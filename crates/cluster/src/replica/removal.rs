@@ -7,6 +7,10 @@
 //! find out. So the leader goes on until they know, and hands over. Where it has lost
 //! the lead before that, it stays as a follower, until it is refused.
 //!
+//! Whoever tells this member of its removal has on stable storage that it is committed,
+//! so nobody will need this member's vote to find that out. This member notes it beside
+//! its log, which may never say so, and does not start again.
+//!
 //! Who asked this member for its removal is told that it is done, before it ends.
 
 use environment::Instant;
@@ -67,6 +71,12 @@ impl Replica {
 
     /// Another member says that this one was removed.
     pub fn told_of_removal(&mut self) {
+        if self.failed.is_some() {
+            return;
+        }
+        if let Err(error) = self.removal_file.keep(self.member_id) {
+            tracing::warn!(%error, "the removal cannot be noted: the next start will find out anew");
+        }
         self.fail_removed();
     }
 

@@ -19,25 +19,13 @@ use super::*;
 use crate::NodeOptions;
 
 fn options() -> ReplicaOptions {
-    let mut machine = NodeOptions::new("/data").machine;
-    machine.engine.segment_bytes = 64 << 10;
-    machine.engine.batch_bytes_max = 32 << 10;
-    machine.engine.reserve_bytes = 0;
-    machine.engine.worker = Worker::Caller;
-    ReplicaOptions {
-        machine,
-        heartbeat_interval: Duration::from_millis(100),
-        election_timeout: Duration::from_secs(1),
-        strict_reconfiguration: true,
-        entries_kept_max: 5000,
-        bytes_kept_max: 64 << 20,
-        snapshot_piece_bytes: 256 << 10,
-        read_mode: ReadMode::default(),
-        boot: None,
-        accept_lost_tail: false,
-        seed: 1,
-        mutant: None,
-    }
+    let mut options = NodeOptions::new("/data");
+    let engine = &mut options.machine.engine;
+    engine.segment_bytes = 64 << 10;
+    engine.batch_bytes_max = 32 << 10;
+    engine.reserve_bytes = 0;
+    engine.worker = Worker::Caller;
+    options.replica(1)
 }
 
 fn replica(clock: &SimulatedClock) -> (Replica, Reader) {

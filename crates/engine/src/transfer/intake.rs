@@ -118,8 +118,22 @@ impl Intake {
                 what,
             },
         })?;
+        self.check_memory(shared)?;
         self.number += 1;
         Ok(kind == Kind::Foot)
+    }
+
+    /// The new index is judged alone: the old one goes with the installation.
+    fn check_memory(&self, shared: &Shared) -> Result<(), Error> {
+        let index_bytes = self.trees.iter().map(BulkLoad::memory_bytes).sum();
+        let memory_bytes_max = shared.options.memory_bytes_max;
+        if index_bytes <= memory_bytes_max {
+            return Ok(());
+        }
+        Err(Error::SnapshotMemoryLimit {
+            index_bytes,
+            memory_bytes_max,
+        })
     }
 
     fn check_room(&self, shared: &Shared) -> Result<(), Error> {

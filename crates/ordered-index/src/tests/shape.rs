@@ -83,6 +83,27 @@ fn narrow_neighbours_merge() {
 }
 
 #[test]
+fn a_bulk_load_says_beforehand_what_its_leaves_will_take() {
+    let (mut writer, _) = new(1);
+    let empty_bytes = writer.memory_bytes();
+    let mut load = BulkLoad::new();
+    for number in 0..KEYS {
+        load.push(&numbered(number), entry(number)).unwrap();
+    }
+    let said_bytes = load.memory_bytes();
+    writer.install(0, load);
+    let taken_bytes = writer.memory_bytes() - empty_bytes;
+    let (per_key, all) = (taken_bytes / KEYS, 0..taken_bytes);
+    assert!(all.contains(&said_bytes), "{said_bytes} of {taken_bytes}");
+    // The leaf that was not full, and inner nodes.
+    let open_bytes = 128 * (per_key + 1) + taken_bytes / 20;
+    assert!(
+        said_bytes + open_bytes > taken_bytes,
+        "{said_bytes} of {taken_bytes}"
+    );
+}
+
+#[test]
 fn a_bulk_load_of_any_size_equals_inserts() {
     let mut random = Random::from_seed(11);
     let sizes = [0, 1, 2, 3, 7, 8, 49, 50, 51, 343, 344, KEYS / 20];

@@ -1,0 +1,307 @@
+//! Members without threads, moved by hand.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cluster::{Asker, Error, Mutant, NodeOptions, PeerMessage, ReadMode, Replica, ReplicaOptions};
+use engine::{Durability, Worker};
+use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
+use etcd_api::etcdserverpb::{MemberRemoveRequest, PutRequest, RangeRequest};
+use revisions::{Command, Member, Response};
+use tokio::sync::oneshot;
+
+pub const TICK: Duration = Duration::from_millis(100);
+/// So long nobody has anything new to say or to decide.
+pub const LONG_TICKS: usize = 100;
+
+pub type Pending = oneshot::Receiver<Result<Response, Error>>;
+
+pub struct Machine {
+    pub disk: SimulatedDisk,
+    /// Starts of the kernel.
+    boots: u64,
+    pub durability: Durability,
+    pub accepts: bool,
+    pub replica: Option<Replica>,
+}
+
+/// Members 1 to n. The first one leads at the beginning.
+pub struct Cluster {
+    pub machines: Vec<Machine>,
+    pub clock: SimulatedClock,
+    /// From and to: what is said there is lost.
+    pub cut: BTreeSet<(u64, u64)>,
+    /// What member 1 says of entries from this one on being committed is lost.
+    pub kept_from_others: Option<u64>,
+    /// Nobody is told at another's door that it was removed.
+    pub doors_are_shut: bool,
+    /// Its device flushes nothing as long as it leads.
+    pub flushes_late: Option<u64>,
+    mutant: Option<Mutant>,
+}
+
+fn members(count: u64) -> Vec<Member> {
+    let member = |id| Member {
+        id,
+        ..Member::default()
+    };
+    (1..=count).map(member).collect()
+}
+
+impl Cluster {
+    /// Entries are on the device before they are acknowledged.
+    pub fn new(count: u64) -> Cluster {
+        Cluster::with(count, Durability::Durable, None)
+    }
+
+    pub fn with(count: u64, durability: Durability, mutant: Option<Mutant>) -> Cluster {
+        let machine = |id| Machine {
+            disk: SimulatedDisk::new(id),
+            boots: 1,
+            durability,
+            accepts: false,
+            replica: None,
+        };
+        let mut cluster = Cluster {
+            machines: (1..=count).map(machine).collect(),
+            clock: SimulatedClock::stepped(),
+            cut: BTreeSet::new(),
+            kept_from_others: None,
+            doors_are_shut: false,
+            flushes_late: None,
+            mutant,
+        };
+        (1..=count).for_each(|id| cluster.start(id));
+        cluster.until(|cluster| cluster.leader() != 0 && cluster.agrees());
+        cluster.move_lead(1);
+        (1..=count).for_each(|id| cluster.flush(id));
+        cluster
+    }
+
+    fn options(&self, id: u64) -> ReplicaOptions {
+        let at = &self.machines[id as usize - 1];
+        let mut machine = NodeOptions::new("/data").machine;
+        machine.member_id = id;
+        machine.initial_members = members(self.machines.len() as u64);
+        machine.engine.segment_bytes = 64 << 10;
+        machine.engine.batch_bytes_max = 32 << 10;
+        machine.engine.reserve_bytes = 0;
+        machine.engine.worker = Worker::Caller;
+        machine.engine.durability = at.durability;
+        machine.engine.clock = Arc::new(self.clock.clone());
+        ReplicaOptions {
+            machine,
+            heartbeat_interval: TICK,
+            election_timeout: TICK * 10,
+            strict_reconfiguration: true,
+            read_mode: ReadMode::default(),
+            entries_kept_max: 5000,
+            bytes_kept_max: 64 << 20,
+            snapshot_piece_bytes: 256 << 10,
+            boot: Some(at.boots.to_string()),
+            accept_lost_tail: at.accepts,
+            seed: id,
+            mutant: self.mutant,
+        }
+    }
+
+    pub fn move_lead(&mut self, to: u64) {
+        let leader = self.leader();
+        if leader != to {
+            let (answer, _) = oneshot::channel();
+            self.replica(leader).move_lead(to, answer);
+            self.until(|cluster| cluster.leader() == to && cluster.agrees());
+        }
+    }
+
+    pub fn start(&mut self, id: u64) {
+        self.try_start(id).unwrap();
+    }
+
+    pub fn try_start(&mut self, id: u64) -> Result<(), Error> {
+        let (options, clock) = (self.options(id), Arc::new(self.clock.clone()));
+        let machine = &mut self.machines[id as usize - 1];
+        let disk = Arc::new(machine.disk.clone());
+        let replica = Replica::open(disk, Path::new("/data"), options, clock)?;
+        machine.replica = Some(replica);
+        Ok(())
+    }
+
+    /// What was not flushed is gone.
+    pub fn lose_power(&mut self, id: u64) {
+        let machine = &mut self.machines[id as usize - 1];
+        machine.disk.crash();
+        machine.replica = None;
+        machine.disk = machine.disk.restart(Restart::nothing_kept());
+        machine.boots += 1;
+    }
+
+    /// The machine runs on, with all that is in its page cache.
+    pub fn kill(&mut self, id: u64) {
+        let machine = &mut self.machines[id as usize - 1];
+        machine.disk.crash();
+        machine.replica = None;
+        machine.disk = machine.disk.restart(Restart::ProcessCrash);
+    }
+
+    pub fn flush(&mut self, id: u64) {
+        let engine = self.replica(id).reader().engine().clone();
+        engine.work();
+        engine.settle().unwrap();
+    }
+
+    pub fn replica(&mut self, id: u64) -> &mut Replica {
+        self.machines[id as usize - 1].replica.as_mut().unwrap()
+    }
+
+    pub fn returns(&self, id: u64) -> bool {
+        let replica = self.machines[id as usize - 1].replica.as_ref();
+        replica.unwrap().is_returning()
+    }
+
+    /// Those that have not ended.
+    fn running(&self) -> impl Iterator<Item = &Replica> {
+        let replicas = self.machines.iter().filter_map(|it| it.replica.as_ref());
+        replicas.filter(|replica| replica.failure().is_none())
+    }
+
+    /// The one that leads in the newest term; 0: nobody does.
+    pub fn leader(&self) -> u64 {
+        let leads = self.running().filter(|replica| replica.leads());
+        let newest = leads.max_by_key(|replica| replica.term());
+        newest.map_or(0, Replica::member_id)
+    }
+
+    pub fn agrees(&self) -> bool {
+        let last = self.running().map(Replica::index).max();
+        let applied = |replica: &Replica| Some(replica.applied_index()) == last;
+        self.running().all(applied)
+    }
+
+    /// Nobody hears these members, and they hear nobody.
+    pub fn part(&mut self, ids: &[u64]) {
+        for &id in ids {
+            for other in 1..=self.machines.len() as u64 {
+                self.cut.insert((id, other));
+                self.cut.insert((other, id));
+            }
+        }
+    }
+
+    /// Until nobody has anything to say or to write, at this moment.
+    pub fn settle(&mut self) {
+        let mut quiet = 0;
+        while quiet < 3 {
+            quiet += 1;
+            for id in 1..=self.machines.len() as u64 {
+                if self.step(id) {
+                    quiet = 0;
+                }
+            }
+        }
+    }
+
+    /// One member's turn; whether it has said something that was heard.
+    fn step(&mut self, id: u64) -> bool {
+        let is_told = self.is_told_of_its_removal(id);
+        let flushes_late = self.flushes_late == Some(id);
+        let Some(replica) = &mut self.machines[id as usize - 1].replica else {
+            return false;
+        };
+        if is_told {
+            replica.told_of_removal();
+        }
+        if !flushes_late || !replica.holds_the_lead() {
+            let engine = replica.reader().engine().clone();
+            engine.work();
+            replica.persisted(Ok(engine.durable()));
+        }
+        replica.tick();
+        replica.run();
+        let output = replica.take_output();
+        output.answers.into_iter().for_each(cluster::Answer::give);
+        let mut heard = false;
+        let silenced = self.kept_from_others.filter(|_| id == 1);
+        for (to, message) in output.messages {
+            if let Some(receiver) = &mut self.machines[to as usize - 1].replica
+                && !self.cut.contains(&(id, to))
+                && !silenced.is_some_and(|first| tells_commit(&message, first))
+            {
+                receiver.receive(id, message);
+                heard = true;
+            }
+        }
+        heard
+    }
+
+    /// Another member refuses it at its door.
+    fn is_told_of_its_removal(&self, id: u64) -> bool {
+        let refuses = |other: &Replica| {
+            let roads = [(id, other.member_id()), (other.member_id(), id)];
+            let cut = roads.iter().any(|road| self.cut.contains(road));
+            !cut && other.member_id() != id && other.reader().is_removed(id)
+        };
+        !self.doors_are_shut && self.running().any(refuses)
+    }
+
+    pub fn tick(&mut self) {
+        self.clock.advance(TICK);
+        self.settle();
+    }
+
+    pub fn until(&mut self, reached: impl Fn(&Cluster) -> bool) {
+        for _ in 0..LONG_TICKS {
+            self.tick();
+            if reached(self) {
+                return;
+            }
+        }
+        panic!("it is never reached");
+    }
+
+    pub fn long(&mut self) {
+        (0..LONG_TICKS).for_each(|_| self.tick());
+    }
+
+    pub fn put(&mut self, at: u64, key: &str) -> Pending {
+        let command = Command::Put(PutRequest {
+            key: key.to_owned().into(),
+            ..PutRequest::default()
+        });
+        self.ask(at, command)
+    }
+
+    /// Asks a member to remove one.
+    pub fn remove(&mut self, at: u64, id: u64) -> Pending {
+        self.ask(at, Command::MemberRemove(MemberRemoveRequest { id }))
+    }
+
+    fn ask(&mut self, at: u64, command: Command) -> Pending {
+        let (answer, receiver) = oneshot::channel();
+        assert!(self.replica(at).takes(&command));
+        self.replica(at).propose(&command, Asker::Local(answer));
+        self.settle();
+        receiver
+    }
+
+    pub fn has(&mut self, id: u64, key: &str) -> bool {
+        let request = RangeRequest {
+            key: key.to_owned().into(),
+            ..RangeRequest::default()
+        };
+        let found = self.replica(id).reader().range(&request).unwrap();
+        found.count == 1
+    }
+}
+
+fn tells_commit(message: &PeerMessage, first: u64) -> bool {
+    matches!(message, PeerMessage::Raft(message) if message.commit >= first)
+}
+
+pub fn is_done(answer: &mut Pending) -> bool {
+    matches!(answer.try_recv(), Ok(Ok(_)))
+}
