@@ -195,6 +195,7 @@ pub fn run(cell: &Cell, arm: &Arm, pair: u32, spread: f64) -> Run {
         seed: 7,
         started_unix_ms: 1_795_272_900_451,
         outcome: Outcome::Measured,
+        ceiling: None,
         load: load(cell, rate, seconds, (operations, puts), &place, spread),
         steadiness: Steadiness {
             steady: true,

@@ -121,7 +121,7 @@ pub fn run(options: &Options) -> Outcome {
         pairs: 1,
     };
     let (record, folder) = measured(options, table)?;
-    let outcome = finish(&record, &folder);
+    let outcome = finish(&record, &folder, options.how.fail_on);
     println!("\nTime for each put of one producer");
     println!("{}", times(&record));
     outcome

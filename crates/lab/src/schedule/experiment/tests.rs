@@ -74,7 +74,7 @@ fn a_target_that_is_not_here_is_named_with_what_is() {
 fn the_worker_of_another_build_is_called() {
     let experiment = experiment(&[("A", "engine@/old/inkstone-lab")]);
     let worker = experiment.worker(&experiment.arms[0].target).unwrap();
-    assert_eq!(worker, Path::new("/old/inkstone-lab"));
+    assert_eq!(worker.program, Path::new("/old/inkstone-lab"));
 }
 
 /// A worker that answers with the runs in turn, and with the last again and again.
