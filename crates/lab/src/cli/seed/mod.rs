@@ -15,6 +15,8 @@ mod write_ahead_log;
 
 use std::path::{Path, PathBuf};
 
+use comfy_table::{LineStyle, TableStyle};
+
 use super::ab::triple;
 use super::finish::{finish, measure};
 use super::how::{Changes, How};
@@ -25,6 +27,11 @@ use crate::report::number::counted;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 use crate::workload::{Mistake, Workload, parse};
+
+/// A line below the header and one below everything.
+const STYLE: TableStyle = TableStyle::new()
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 #[derive(clap::Args)]
 pub struct Options {

@@ -15,10 +15,10 @@
 //! LevelDB also runs under `handoff run`, whose locks are those of the predecessor
 //! carried on: the same worker, the same library, other mutexes.
 
-use comfy_table::{CellAlignment, Table as Grid, presets};
+use comfy_table::{CellAlignment, Table as Grid};
 
 use super::{
-    Options, Table, existing, measured, median, points, program, sides, targets_or, written,
+    Options, STYLE, Table, existing, measured, median, points, program, sides, targets_or, written,
 };
 use crate::cli::Outcome;
 use crate::cli::finish::finish;
@@ -136,7 +136,7 @@ enum Figure {
 /// A row for each number of threads, a column for each side.
 fn threads(record: &Record, kind: &str, figure: Figure) -> Grid {
     let mut table = Grid::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(STYLE);
     let mut sides = sides(record);
     sides.retain(|side| *side != ARM_NULL);
     let mut header = vec!["threads".to_owned()];
