@@ -7,7 +7,7 @@ use super::noise::noise;
 use super::number::counted;
 use super::quantity::Quantity;
 use super::results::{Results, Row};
-use super::verdicts::{Line, map_verdicts, verdicts};
+use super::verdicts::{Line, map_cells, map_verdicts, verdicts};
 use crate::record::Record;
 use crate::verdict::evidence::taints_of;
 
@@ -50,7 +50,12 @@ pub fn render_within(record: &Record, letters_max: usize) -> String {
     if let Some(map) = map_verdicts(record) {
         let _ = writeln!(text, "\n{}", map.sentence);
     }
-    for cell in verdicts(record) {
+    // A map has its cells in the page: here they would be hundreds of lines.
+    let cells = match map_cells(record).is_empty() {
+        true => verdicts(record),
+        false => Vec::new(),
+    };
+    for cell in cells {
         let _ = writeln!(text, "\n{}: B against A", cell.cell);
         for line in &cell.lines {
             text.push_str(&verdict_line(line));

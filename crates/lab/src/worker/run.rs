@@ -46,6 +46,7 @@ fn with_remedy(because: String, job: &Job) -> String {
         "no space",
         "no room",
         "in reserve",
+        "space exceeded",
     ];
     match is_full.iter().any(|words| because.contains(words)) {
         true => format!(
