@@ -29,7 +29,7 @@ pub fn run(options: &Options) -> super::Outcome {
     let experiment = options.how.experiment(Point::of(&workload), arms, PAIRS);
     let title = format!("{} against {}: {}", options.b, options.a, workload.name);
     let (record, folder) = measure("ab", &title, &options.how, &experiment)?;
-    finish(&record, &folder)
+    finish(&record, &folder, options.how.fail_on)
 }
 
 /// A, its copy, B.

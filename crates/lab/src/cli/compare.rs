@@ -6,6 +6,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use crate::record::Record;
 use crate::report::across::{Across, across};
+use crate::verdict::FailOn;
 
 #[derive(clap::Args)]
 #[command(
@@ -19,13 +20,16 @@ pub struct Options {
     /// Another one
     #[arg(value_name = "NEW")]
     new: PathBuf,
+    /// What ends the process with another code than 0
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    fail_on: FailOn,
 }
 
 pub fn run(options: &Options) -> super::Outcome {
     let load = |path| Record::load(path).map_err(|error| error.to_string());
     let found = across(&load(&options.old)?, &load(&options.new)?)?;
     print!("{}", render(&found));
-    Ok(found.exit)
+    Ok(found.exit.under(options.fail_on))
 }
 
 fn render(found: &Across) -> String {

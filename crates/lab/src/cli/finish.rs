@@ -11,6 +11,7 @@ use crate::record::{FORMAT, Record};
 use crate::report::{files, terminal, verdicts};
 use crate::schedule::ground::capture;
 use crate::schedule::{Experiment, interrupt::Interrupt};
+use crate::verdict::FailOn;
 
 /// Runs it all; the record, and the folder that it is in.
 pub fn measure(
@@ -60,15 +61,18 @@ pub fn measure(
 }
 
 /// Shows a record, writes what lies beside it, and says how the process ends.
-pub fn finish(record: &Record, folder: &Path) -> Outcome {
-    print!("{}", terminal::render(record));
+pub fn finish(record: &Record, folder: &Path, fail_on: FailOn) -> Outcome {
+    print!(
+        "{}",
+        terminal::render_within(record, terminal::line_letters())
+    );
     if let Some(because) = &record.incomplete_because {
         eprintln!("incomplete: {because}; what was measured is kept");
     }
     files::write(record, folder)?;
     println!("record: {}", folder.join("run.json").display());
     println!("page:   {}", folder.join("report.html").display());
-    Ok(verdicts::exit(record))
+    Ok(verdicts::exit(record).under(fail_on))
 }
 
 /// For the names of folders: 2026-11-21-143015.

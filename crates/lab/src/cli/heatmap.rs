@@ -9,6 +9,7 @@ use super::ab::triple;
 use super::finish::{finish, measure};
 use super::how::{Changes, How, What};
 use super::run::side_by_side;
+use crate::report::number::counted;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 use crate::workload::{ValueLength, Workload};
@@ -66,7 +67,7 @@ pub fn run(options: &Options) -> super::Outcome {
     let (arms, title, pairs) = sides(options)?;
     let experiment = options.how.experiment(points, arms, pairs);
     let (record, folder) = measure("heatmap", &title, &options.how, &experiment)?;
-    finish(&record, &folder)
+    finish(&record, &folder, options.how.fail_on)
 }
 
 /// What has an axis cannot be changed for all cells at once.
@@ -141,7 +142,8 @@ fn point(
         .map_err(|what| format!("workload {}: {what}", workload.name))?;
     let mut points = Point::of(&cell);
     for point in &mut points {
-        point.cell.name = format!("R/W {ratio}, {value} B, {connections} connections");
+        let connections = counted(u64::from(connections), "connection");
+        point.cell.name = format!("R/W {ratio}, {value} B, {connections}");
         point.cell.rw_ratio = Some(ratio);
     }
     Ok(points)

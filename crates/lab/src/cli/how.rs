@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::workloads;
 use crate::schedule::{Arm, Experiment, LoopFs, Point};
+use crate::verdict::FailOn;
 use crate::workload::{DurabilityLevel, Span, ValueLength, Warmup, Workload};
 
 /// How to measure.
@@ -42,6 +43,9 @@ pub struct How {
     /// Do not repeat runs that were disturbed
     #[arg(long)]
     pub keep_disturbed: bool,
+    /// What ends the process with another code than 0
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    pub fail_on: FailOn,
 }
 
 /// What to do, and changes to it.

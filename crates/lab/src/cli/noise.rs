@@ -30,5 +30,5 @@ pub fn run(options: &Options) -> super::Outcome {
     let experiment = options.how.experiment(Point::of(&workload), arms, PAIRS);
     let title = format!("{} beside itself: {}", options.target, workload.name);
     let (record, folder) = measure("noise", &title, &options.how, &experiment)?;
-    finish(&record, &folder)
+    finish(&record, &folder, options.how.fail_on)
 }

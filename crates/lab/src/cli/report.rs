@@ -5,13 +5,16 @@ use std::path::PathBuf;
 
 use super::finish::finish;
 use crate::record::Record;
-use crate::verdict::Exit;
+use crate::verdict::{Exit, FailOn};
 
 #[derive(clap::Args)]
 pub struct Options {
     /// Folders with a run.json
     #[arg(required = true, value_name = "FOLDER")]
     folders: Vec<PathBuf>,
+    /// What ends the process with another code than 0
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t)]
+    fail_on: FailOn,
 }
 
 pub fn run(options: &Options) -> super::Outcome {
@@ -27,7 +30,7 @@ pub fn run(options: &Options) -> super::Outcome {
         if options.folders.len() > 1 {
             println!("{}", record.title);
         }
-        exits.push(finish(&record, folder)?);
+        exits.push(finish(&record, folder, options.fail_on)?);
     }
     Ok(Exit::gravest(exits).unwrap_or(Exit::Fine))
 }

@@ -25,7 +25,7 @@ pub fn run(options: &Options) -> super::Outcome {
         description => description.to_owned(),
     };
     let (record, folder) = measure("run", &title, &options.how, &experiment)?;
-    finish(&record, &folder)
+    finish(&record, &folder, options.how.fail_on)
 }
 
 /// An arm for each target, called as the target is.

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::coarse::Coarse;
 use super::{NEVER, Plan};
-use crate::record::{Interval, Kind, KindResult, LoadResult, Tally};
+use crate::record::{Fairness, Interval, Kind, KindResult, LoadResult, Tally};
+use crate::statistics::jain;
 
 const KINDS: [Kind; 3] = [Kind::Get, Kind::Put, Kind::Range];
 const ERRORS_KEPT: usize = 5;
@@ -44,6 +45,8 @@ pub struct Recorder {
     series: Vec<Spell>,
     backlog_max: u64,
     errors: Vec<String>,
+    /// Operations of each client that has ended.
+    by_client: Vec<u64>,
 }
 
 /// One kind of operation of one thread; see [`KindResult`].
@@ -73,6 +76,8 @@ pub struct Recorded {
     series: Vec<Spell>,
     backlog_max: u64,
     errors: Vec<String>,
+    /// Operations of each client that has ended.
+    by_client: Vec<u64>,
 }
 
 impl Recorder {
@@ -85,12 +90,15 @@ impl Recorder {
             series: Vec::new(),
             backlog_max: 0,
             errors: Vec::new(),
+            by_client: Vec::new(),
         }
     }
 
     /// Notes one operation. `due` is when it should have begun; in a closed
     /// loop that is when it did.
-    pub fn note(&mut self, kind: Kind, due: u64, begun: u64, ended: u64, answer: &Answer) {
+    ///
+    /// True if it was answered in the measured part, so that it counts.
+    pub fn note(&mut self, kind: Kind, due: u64, begun: u64, ended: u64, answer: &Answer) -> bool {
         let failed = answer.failure.is_some();
         if let Some(failure) = &answer.failure {
             self.note_error(failure);
@@ -115,13 +123,13 @@ impl Recorder {
         }
         let (from, until) = self.plan.measured();
         if moment < from || moment >= until || from == NEVER {
-            return;
+            return false;
         }
         let is_open = self.plan.arrivals.is_some();
         let result = self.kinds[kind as usize].get_or_insert_default();
         if failed {
             result.failed += 1;
-            return;
+            return false;
         }
         result.operations += 1;
         result.not_found += u64::from(answer.not_found);
@@ -131,6 +139,12 @@ impl Recorder {
         if is_open {
             result.service.record(ended - begun);
         }
+        true
+    }
+
+    /// One of its clients asks no more; so many of its operations count.
+    pub fn client_ended(&mut self, operations: u64) {
+        self.by_client.push(operations);
     }
 
     /// Whose operations it notes.
@@ -174,6 +188,7 @@ impl Recorder {
             series: self.series,
             backlog_max: self.backlog_max,
             errors: self.errors,
+            by_client: self.by_client,
         }
     }
 }
@@ -188,7 +203,9 @@ impl Recorded {
             ..LoadResult::default()
         };
         let mut series: Vec<Spell> = Vec::new();
+        let mut by_client = Vec::new();
         for mut recorded in all {
+            by_client.append(&mut recorded.by_client);
             for (kind, part) in KINDS.iter().zip(&mut recorded.kinds) {
                 if let Some(part) = part.take() {
                     add(&mut result.kinds, *kind, &part);
@@ -208,8 +225,17 @@ impl Recorded {
             }
         }
         result.series = intervals(plan, &series);
+        result.fairness = fairness(&by_client);
         result
     }
+}
+
+fn fairness(by_client: &[u64]) -> Option<Fairness> {
+    Some(Fairness {
+        jain: jain(by_client)?,
+        least: *by_client.iter().min()?,
+        most: *by_client.iter().max()?,
+    })
 }
 
 fn add(kinds: &mut BTreeMap<Kind, KindResult>, kind: Kind, part: &Part) {
@@ -331,6 +357,24 @@ mod tests {
         let series: Vec<f64> = result.series.iter().map(|point| point.at_seconds).collect();
         assert_eq!(series.len(), 3, "{series:?}");
         assert!((series[0] + 0.1).abs() < 1e-9, "the warm-up is negative");
+    }
+
+    #[test]
+    fn clients_that_get_less_show_in_the_fairness() {
+        let plan = plan(false);
+        let threads: [&[u64]; 2] = [&[1, 2, 3], &[2]];
+        let recorded = threads.map(|moments| {
+            let mut recorder = Recorder::new(&plan, Arc::default());
+            let counted = moments
+                .iter()
+                .filter(|at| recorder.note(Kind::Put, **at, **at, **at + MS, &Answer::default()));
+            let counted = counted.count() as u64;
+            recorder.client_ended(counted);
+            recorder.into_recorded()
+        });
+        let fairness = Recorded::merge(&plan, recorded.into()).fairness.unwrap();
+        assert_eq!((fairness.least, fairness.most), (1, 3));
+        assert!((fairness.jain - 0.8).abs() < 1e-12);
     }
 
     #[test]

@@ -206,9 +206,11 @@ async fn drive(
     let mut kv = kv.max_decoding_message_size(MESSAGE_BYTES_MAX);
     let plan = Arc::clone(recorder.borrow().plan());
     let timer = Timer::new().map_err(Failure::of)?;
+    let mut operations = 0;
     loop {
         let due = client.due();
         if due == Due::Over {
+            recorder.borrow_mut().client_ended(operations);
             return Ok(client.acknowledged);
         }
         client.draw();
@@ -227,9 +229,10 @@ async fn drive(
             Due::At(at) => at,
             Due::Now | Due::Over => begun,
         };
-        recorder
+        let counts = recorder
             .borrow_mut()
             .note(client.kind, due, begun, ended, &answer);
+        operations += u64::from(counts);
         if answer.failure.is_some() {
             tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
         }

@@ -75,6 +75,7 @@ fn drive(
     let plan = Arc::clone(recorder.plan());
     let range_limit = plan.workload.mix.range.limit;
     let mut read = Vec::new();
+    let mut operations = 0;
     loop {
         let due = client.due();
         if due == Due::Over {
@@ -95,8 +96,10 @@ fn drive(
             Due::At(at) => at,
             Due::Now | Due::Over => begun,
         };
-        recorder.note(client.kind, due, begun, ended, &answer);
+        let counts = recorder.note(client.kind, due, begun, ended, &answer);
+        operations += u64::from(counts);
     }
+    recorder.client_ended(operations);
     (recorder.into_recorded(), client.acknowledged)
 }
 

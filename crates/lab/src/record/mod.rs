@@ -28,7 +28,7 @@ pub use identity::{Binary, TargetIdentity};
 pub use outcome::{
     DurabilityJudgement, Judged, Outcome, Steadiness, Taint, TaintKind, Verification,
 };
-pub use run::{Cell, Interval, Kind, KindResult, LoadResult, Run, SearchStep};
+pub use run::{Cell, Fairness, Interval, Kind, KindResult, LoadResult, Run, SearchStep};
 
 use serde::{Deserialize, Serialize};
 

@@ -37,6 +37,10 @@ pub struct Run {
     pub outcome: Outcome,
     /// What the clients saw.
     pub load: LoadResult,
+    /// Operations per second of the null target in this cell: the generator's own
+    /// limit. None where servers are asked.
+    #[serde(default)]
+    pub ceiling: Option<f64>,
     /// Whether it had settled before it was measured.
     pub steadiness: Steadiness,
     /// The lab's own process, over the measured part. An embedded target works
@@ -111,6 +115,9 @@ pub struct LoadResult {
     /// The target could not follow the offered rate: there is no latency to
     /// speak of, since it grows as long as one waits.
     pub saturated: bool,
+    /// How evenly the clients were served; none of a single one.
+    #[serde(default)]
+    pub fairness: Option<Fairness>,
     /// Threads of the lab that asked servers; 0 for embedded targets, whose
     /// clients are threads themselves.
     #[serde(default)]
@@ -139,6 +146,17 @@ pub struct KindResult {
     pub response: Histogram,
     /// From the start to the answer, in nanoseconds.
     pub service: Histogram,
+}
+
+/// How evenly several clients were served in the measured part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Fairness {
+    /// Jain's index: 1 where all got as much, 1/n where one of n got everything.
+    pub jain: f64,
+    /// Operations of the client that got the fewest.
+    pub least: u64,
+    /// Of the one that got the most.
+    pub most: u64,
 }
 
 /// One point of the series.
@@ -196,12 +214,22 @@ impl Run {
         self.client.cpu_seconds() * 1e6 / self.load.operations().max(1) as f64
     }
 
-    /// How busy the threads were that asked servers; none for embedded targets,
-    /// whose generator has the null target for a ceiling.
+    /// How near the generator came to its own limit: how busy the threads were that
+    /// asked servers; of embedded targets, the rate as a share of the null target's.
     pub fn generator_share(&self) -> Option<f64> {
         let threads = f64::from(self.load.generator_threads);
         let available = threads * self.load.seconds;
-        (available > 0.0).then(|| self.client.cpu_seconds() / available)
+        match available > 0.0 {
+            true => Some(self.client.cpu_seconds() / available),
+            false => Some(self.operations_per_second() / self.ceiling.filter(|it| *it > 0.0)?),
+        }
+    }
+
+    /// What the client with the fewest operations got, as a share of what the one
+    /// with the most got; none of a single client.
+    pub fn least_over_most(&self) -> Option<f64> {
+        let fairness = self.load.fairness.filter(|it| it.most > 0)?;
+        Some(fairness.least as f64 / fairness.most as f64)
     }
 
     /// Of all server processes, in microseconds.

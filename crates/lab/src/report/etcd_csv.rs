@@ -13,6 +13,7 @@ use crate::record::{
     KindResult, LoadResult, Outcome, Planned, ProcessCosts, Record, Run, Steadiness,
     TargetIdentity, Verification,
 };
+use crate::report::number::counted;
 use crate::report::verdicts::map_cells;
 use crate::workload::{Access, Arrival, Clients, Durability, Load, Mix, RangeSpec, Time};
 use crate::workload::{ValueLength, ValueSpec, Workload};
@@ -91,8 +92,10 @@ fn cell_of(file: &str, row: &RwCell) -> Result<Cell, String> {
     })?;
     Ok(Cell {
         name: format!(
-            "R/W {}, {} B, {connections} connections",
-            row.reads_per_write, row.value_bytes
+            "R/W {}, {} B, {}",
+            row.reads_per_write,
+            row.value_bytes,
+            counted(u64::from(connections), "connection")
         ),
         workload: "rw-heatmap".to_owned(),
         clients: connections,
@@ -135,6 +138,7 @@ fn run_of(map: &RwHeatmap, row: &RwCell, cell: &Cell, it: &Iteration, side: &str
                 because: "the file has 0:0, which its script writes for a run that failed".into(),
             },
         },
+        ceiling: None,
         load: LoadResult {
             seconds: NOMINAL_SECONDS,
             kinds,

@@ -36,6 +36,14 @@ pub fn grouped(value: f64) -> String {
     }
 }
 
+/// `1 client`, `4 clients`: a number of things whose plural ends in s.
+pub fn counted(count: u64, thing: &str) -> String {
+    match count {
+        1 => format!("1 {thing}"),
+        count => format!("{count} {thing}s"),
+    }
+}
+
 /// A time given in microseconds, in the unit that suits it.
 pub fn time(microseconds: f64) -> String {
     match microseconds.abs() {

@@ -1,6 +1,6 @@
 //! Where a number comes from: no number stands without these words.
 
-use super::number::bytes;
+use super::number::{bytes, counted};
 use super::sides::arms;
 use crate::record::{ARM_NULL, Record};
 
@@ -120,8 +120,7 @@ fn repetitions(record: &Record) -> String {
     }
     match (least, most) {
         (usize::MAX, _) => "no run".to_owned(),
-        (1, 1) => "1 run of each side".to_owned(),
-        (least, most) if least == most => format!("{most} runs of each side"),
+        (least, most) if least == most => format!("{} of each side", counted(most as u64, "run")),
         (least, most) => format!("{least} to {most} runs of each side"),
     }
 }

@@ -11,6 +11,8 @@ pub struct Quantity {
     pub key: &'static str,
     /// As a table heads it.
     pub head: &'static str,
+    /// The same on a line that has little room.
+    pub short: &'static str,
     /// What it is, in a sentence.
     pub meaning: &'static str,
     /// Of one run.
@@ -27,10 +29,11 @@ pub struct Quantity {
 pub const THROUGHPUT: &Quantity = &QUANTITIES[0];
 
 /// All of them, in the order of the columns.
-pub const QUANTITIES: [Quantity; 10] = [
+pub const QUANTITIES: [Quantity; 13] = [
     Quantity {
         key: "throughput",
         head: "ops/s",
+        short: "ops/s",
         meaning: "operations answered with success, per second",
         of: |run| Some(run.operations_per_second()),
         show: grouped,
@@ -40,6 +43,7 @@ pub const QUANTITIES: [Quantity; 10] = [
     Quantity {
         key: "p50",
         head: "p50",
+        short: "p50",
         meaning: "median response time, from the intended start",
         of: |run| percentile(run, 50.0),
         show: time,
@@ -49,6 +53,7 @@ pub const QUANTITIES: [Quantity; 10] = [
     Quantity {
         key: "p99",
         head: "p99",
+        short: "p99",
         meaning: "99 of 100 answers came within this",
         of: |run| percentile(run, 99.0),
         show: time,
@@ -58,6 +63,7 @@ pub const QUANTITIES: [Quantity; 10] = [
     Quantity {
         key: "p99.9",
         head: "p99.9",
+        short: "p99.9",
         meaning: "999 of 1,000 answers came within this",
         of: |run| percentile(run, 99.9),
         show: time,
@@ -65,8 +71,39 @@ pub const QUANTITIES: [Quantity; 10] = [
         of_device: false,
     },
     Quantity {
+        key: "fairness",
+        head: "fairness",
+        short: "fairness",
+        meaning: "Jain's index over the clients: 1 where all got as much, 1/n where one of n got everything",
+        of: |run| Some(run.load.fairness?.jain),
+        show: |index| format!("{index:.2}"),
+        metric: "",
+        of_device: false,
+    },
+    Quantity {
+        key: "least-most",
+        head: "least/most",
+        short: "least/most",
+        meaning: "operations of the client with the fewest, over those of the one with the most",
+        of: Run::least_over_most,
+        show: |ratio| format!("{ratio:.2}"),
+        metric: "",
+        of_device: false,
+    },
+    Quantity {
+        key: "generator",
+        head: "generator",
+        short: "generator",
+        meaning: "how near the load generator was to its own limit: the rate as a share of the null target's; of servers, how busy the threads were that asked them. No verdict above 50 %",
+        of: |run| Some(run.generator_share()? * 100.0),
+        show: |percent| format!("{percent:.0} %"),
+        metric: "",
+        of_device: false,
+    },
+    Quantity {
         key: "client-cpu",
         head: "client CPU/op",
+        short: "CPU/op",
         meaning: "processor time of the client's process for each operation; an embedded target works in there, too",
         of: |run| Some(run.client_cpu_us_per_operation()),
         show: time,
@@ -76,6 +113,7 @@ pub const QUANTITIES: [Quantity; 10] = [
     Quantity {
         key: "server-cpu",
         head: "server CPU/op",
+        short: "server/op",
         meaning: "processor time of all server processes for each operation",
         of: Run::server_cpu_us_per_operation,
         show: time,
@@ -85,6 +123,7 @@ pub const QUANTITIES: [Quantity; 10] = [
     Quantity {
         key: "flushes",
         head: "flushes/put",
+        short: "flush/put",
         meaning: "flushes of the device's cache for each acknowledged put",
         of: Run::flushes_per_put,
         show: |count| format!("{count:.3}"),
@@ -94,6 +133,7 @@ pub const QUANTITIES: [Quantity; 10] = [
     Quantity {
         key: "device-bytes",
         head: "device B/user B",
+        short: "dev B/B",
         meaning: "bytes that reached the device for each byte of keys and values written",
         of: Run::device_bytes_per_user_byte,
         show: |ratio| format!("{ratio:.2}"),
@@ -103,6 +143,7 @@ pub const QUANTITIES: [Quantity; 10] = [
     Quantity {
         key: "memory",
         head: "peak memory",
+        short: "memory",
         meaning: "the most memory that the servers ever had; of the client's process, where the target lives in it",
         of: peak_memory,
         show: bytes,
@@ -112,6 +153,7 @@ pub const QUANTITIES: [Quantity; 10] = [
     Quantity {
         key: "disk",
         head: "on disk",
+        short: "on disk",
         meaning: "bytes that the data occupied when the measured part had ended",
         of: |run| run.footprint_bytes.map(|bytes| bytes as f64),
         show: bytes,

@@ -4,7 +4,7 @@ use crate::record::{Outcome, Record, Run};
 use crate::report::results::failure;
 use crate::verdict::evidence::taints_of;
 
-const COLUMNS: [&str; 47] = [
+const COLUMNS: [&str; 51] = [
     "run",
     "cell",
     "workload",
@@ -36,6 +36,10 @@ const COLUMNS: [&str; 47] = [
     "max_us",
     "mean_us",
     "service_p99_us",
+    "fairness_jain",
+    "client_operations_least",
+    "client_operations_most",
+    "generator_share",
     "client_cpu_us_per_operation",
     "server_cpu_us_per_operation",
     "device_shared",
@@ -55,7 +59,7 @@ const COLUMNS: [&str; 47] = [
 ];
 
 /// The columns of what was measured.
-const NUMBERS: std::ops::Range<usize> = 18..41;
+const NUMBERS: std::ops::Range<usize> = 18..45;
 
 /// The text of the file. A run that failed or lost data has no numbers.
 pub fn to_csv(record: &Record) -> Result<String, csv::Error> {
@@ -132,7 +136,12 @@ fn costs(run: &Run) -> Vec<String> {
     let settled = run.device_settled.as_ref();
     let checked = &run.verification;
     let three = |value: Option<f64>| value.map_or(String::new(), |it| format!("{it:.3}"));
+    let fairness = run.load.fairness;
     vec![
+        three(fairness.map(|it| it.jain)),
+        optional(fairness.map(|it| it.least)),
+        optional(fairness.map(|it| it.most)),
+        three(run.generator_share()),
         three(Some(run.client_cpu_us_per_operation())),
         three(run.server_cpu_us_per_operation()),
         device.map_or(String::new(), |device| device.shared.to_string()),

@@ -2,6 +2,7 @@
 
 use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Record, Run};
 use crate::report::svg::series_class;
+use crate::targets::UNDER_HANDOFF;
 use crate::verdict::evidence::product;
 
 /// One side in one cell.
@@ -72,6 +73,7 @@ pub fn label(record: &Record, arm: &str) -> String {
             format!("{arm} {}, {product}", run.target.name)
         }
         ARM_A | ARM_A_AGAIN | ARM_B => format!("{arm} {product}"),
+        _ if arm.ends_with("@handoff") && product.ends_with(UNDER_HANDOFF) => product,
         _ if product.to_lowercase().starts_with(&arm.to_lowercase()) => product,
         _ => format!("{arm}: {product}"),
     }

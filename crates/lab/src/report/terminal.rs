@@ -3,25 +3,45 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{Cell as TableCell, CellAlignment, LineStyle, Table, TableStyle};
-
 use super::noise::noise;
+use super::number::counted;
+use super::quantity::Quantity;
 use super::results::{Results, Row};
-use super::verdicts::{Line, map_verdicts, verdicts};
+use super::verdicts::{Line, map_cells, map_verdicts, verdicts};
 use crate::record::Record;
 use crate::verdict::evidence::taints_of;
 
 /// Letters of the longest bar.
 const BAR_LETTERS: f64 = 8.0;
 
-/// A line below the header and one below everything.
-const STYLE: TableStyle = TableStyle::new()
-    .header_separator(LineStyle::none().fill('─').junction('─'))
-    .bottom_border(LineStyle::none().fill('─').junction('─'));
+/// Letters of a line, where `COLUMNS` says nothing else.
+const LINE_LETTERS: usize = 120;
+const GAP: &str = "  ";
 
-/// The whole text.
+/// What a narrow terminal does without, the least missed first. The page, the
+/// Markdown and the CSV have all columns.
+const MISSED_LEAST: [&str; 11] = [
+    "least-most",
+    "disk",
+    "memory",
+    "p99.9",
+    "generator",
+    "device-bytes",
+    "p50",
+    "fairness",
+    "client-cpu",
+    "flushes",
+    "server-cpu",
+];
+
+/// The whole text, in lines of 120 letters.
 pub fn render(record: &Record) -> String {
-    let mut text = format!("{}\n", table(&Results::of(record)));
+    render_within(record, LINE_LETTERS)
+}
+
+/// The whole text; the table does without columns that do not fit.
+pub fn render_within(record: &Record, letters_max: usize) -> String {
+    let mut text = table(&Results::of(record), letters_max);
     for row in Results::of(record).rows {
         if let Some(failure) = row.failure {
             let _ = writeln!(text, "{}, {}: {failure}", row.cell, row.side);
@@ -30,7 +50,12 @@ pub fn render(record: &Record) -> String {
     if let Some(map) = map_verdicts(record) {
         let _ = writeln!(text, "\n{}", map.sentence);
     }
-    for cell in verdicts(record) {
+    // A map has its cells in the page: here they would be hundreds of lines.
+    let cells = match map_cells(record).is_empty() {
+        true => verdicts(record),
+        false => Vec::new(),
+    };
+    for cell in cells {
         let _ = writeln!(text, "\n{}: B against A", cell.cell);
         for line in &cell.lines {
             text.push_str(&verdict_line(line));
@@ -44,37 +69,117 @@ pub fn render(record: &Record) -> String {
     text
 }
 
-fn table(results: &Results) -> Table {
-    let mut table = Table::new();
-    table.load_style(STYLE);
-    let mut header = vec!["cell", "side", "runs", ""];
-    header.extend(results.columns.iter().map(|column| column.head));
-    header.push("durable");
-    table.set_header(header);
-    let mut cell = "";
-    for row in &results.rows {
-        let is_first = std::mem::replace(&mut cell, &row.cell) != row.cell;
-        let texts = texts(results, row, is_first).into_iter().enumerate();
-        table.add_row(texts.map(|(at, text)| {
-            TableCell::new(text).set_alignment(match at {
-                0 | 1 | 3 => CellAlignment::Left,
-                _ => CellAlignment::Right,
-            })
-        }));
-    }
-    table
+/// Of the terminal, where it says so.
+pub fn line_letters() -> usize {
+    let asked = std::env::var("COLUMNS").ok();
+    let asked = asked.and_then(|letters| letters.parse().ok());
+    asked.unwrap_or(LINE_LETTERS)
 }
 
-fn texts(results: &Results, row: &Row, is_first: bool) -> Vec<String> {
-    let cell = if is_first { row.cell.as_str() } else { "" };
-    let mut texts = vec![
-        cell.to_owned(),
-        row.side.clone(),
-        row.runs.to_string(),
-        bar(row.share.unwrap_or(0.0)),
-    ];
+/// A row of the table; a heading has one text only.
+type Texts = Vec<String>;
+
+/// A block of rows for each cell, below its name.
+fn table(results: &Results, letters_max: usize) -> String {
+    let (columns, left_out) = fitting(results, letters_max);
+    let mut rows: Vec<Texts> = vec![header(&columns)];
+    let mut cell = "";
+    for row in &results.rows {
+        if std::mem::replace(&mut cell, &row.cell) != row.cell {
+            rows.push(vec![row.cell.clone()]);
+        }
+        rows.push(texts(results, &columns, row));
+    }
+    let widths = widths(&rows);
+    let rule = "─".repeat(widths.iter().sum::<usize>() + GAP.len() * widths.len());
+    let mut lines: Vec<String> = rows.iter().map(|texts| line(texts, &widths)).collect();
+    lines.insert(1, rule.clone());
+    lines.push(rule);
+    let mut text = lines.join("\n") + "\n";
+    for (name, what) in explained(results) {
+        let _ = writeln!(text, "{name}: {what}");
+    }
+    if !left_out.is_empty() {
+        let _ = writeln!(text, "also in the page: {}", left_out.join(", "));
+    }
+    text
+}
+
+/// The columns that fit into a line, and the heads of the others.
+fn fitting(results: &Results, letters_max: usize) -> (Vec<&'static Quantity>, Vec<&'static str>) {
+    let mut columns = results.columns.clone();
+    let mut left_out = Vec::new();
+    for key in MISSED_LEAST {
+        let mut rows = vec![header(&columns)];
+        rows.extend(results.rows.iter().map(|row| texts(results, &columns, row)));
+        let letters: usize = widths(&rows).iter().map(|width| GAP.len() + width).sum();
+        if letters <= letters_max {
+            break;
+        }
+        if let Some(at) = columns.iter().position(|column| column.key == key) {
+            left_out.push(columns.remove(at).head);
+        }
+    }
+    (columns, left_out)
+}
+
+fn header(columns: &[&Quantity]) -> Texts {
+    let mut texts: Texts = ["side", "runs", ""].map(str::to_owned).into();
+    texts.extend(columns.iter().map(|column| column.short.to_owned()));
+    texts.push("durable".to_owned());
+    texts
+}
+
+fn widths(rows: &[Texts]) -> Vec<usize> {
+    let mut widths = Vec::new();
+    for texts in rows.iter().filter(|texts| texts.len() > 1) {
+        widths.resize(texts.len().max(widths.len()), 0);
+        for (width, text) in widths.iter_mut().zip(texts) {
+            *width = text.chars().count().max(*width);
+        }
+    }
+    widths
+}
+
+fn line(texts: &Texts, widths: &[usize]) -> String {
+    if let [heading] = texts.as_slice() {
+        return heading.clone();
+    }
+    let padded = texts.iter().zip(widths).enumerate();
+    let padded = padded.map(|(at, (text, width))| match at {
+        0 | 2 => format!("{GAP}{text:width$}"),
+        _ => format!("{GAP}{text:>width$}"),
+    });
+    padded.collect::<String>().trim_end().to_owned()
+}
+
+/// A side that has a name of its own stands in the table by that name alone.
+fn short_side(row: &Row) -> &str {
+    let named = format!("{}: ", row.side_parts.0);
+    match row.side.starts_with(&named) {
+        true => &row.side_parts.0,
+        false => &row.side,
+    }
+}
+
+/// What those names mean.
+fn explained(results: &Results) -> Vec<(&str, &str)> {
+    let mut known: Vec<(&str, &str)> = Vec::new();
+    for row in &results.rows {
+        let entry = (short_side(row), row.side_parts.1.as_str());
+        if entry.0 != row.side && !known.contains(&entry) {
+            known.push(entry);
+        }
+    }
+    known
+}
+
+fn texts(results: &Results, columns: &[&Quantity], row: &Row) -> Texts {
+    let bar = bar(row.share.unwrap_or(0.0));
+    let mut texts = vec![short_side(row).to_owned(), row.runs.to_string(), bar];
     let values = results.columns.iter().zip(&row.values);
-    texts.extend(values.map(|(column, value)| column.text(value.as_ref())));
+    let shown = values.filter(|(column, _)| columns.iter().any(|it| it.key == column.key));
+    texts.extend(shown.map(|(column, value)| column.text(value.as_ref())));
     texts.push(row.durable.clone());
     texts
 }
@@ -111,8 +216,8 @@ fn noise_lines(record: &Record) -> String {
             cell = &line.cell;
             let _ = writeln!(
                 text,
-                "\n{cell}: A' against A, {} pairs; no comparison of as many can be finer",
-                line.pairs
+                "\n{cell}: A' against A, {}; no comparison of as many can be finer",
+                counted(line.pairs as u64, "pair")
             );
         }
         let words = format!(

@@ -9,7 +9,7 @@ use crate::record::{Cell, Record};
 use crate::statistics::log_ratio::{LogRatio, percent};
 use crate::verdict::evidence::{compares, comparison, map_cell};
 use crate::verdict::exit::exit_of_word;
-use crate::verdict::{Better, Exit, FailOn, MapVerdict, Rules, Verdict, Word, judge_map};
+use crate::verdict::{Better, Exit, MapVerdict, Rules, Verdict, Word, judge_map};
 
 /// Up to here "12 % more" and "12 % less" undo each other well enough to be
 /// written as one.
@@ -114,7 +114,7 @@ pub fn verdicts(record: &Record) -> Vec<CellVerdicts> {
 
 fn of_cell(record: &Record, cell: &Cell) -> CellVerdicts {
     let names = names(record);
-    let judgement = comparison(record, cell).judge(&Rules::default(), FailOn::default());
+    let judgement = comparison(record, cell).judge(&Rules::default());
     CellVerdicts {
         cell: cell.name.clone(),
         lines: judgement
@@ -219,7 +219,7 @@ pub fn map_verdicts(record: &Record) -> Option<MapVerdicts> {
     let found: Vec<_> = cells.iter().map(|cell| map_cell(record, cell)).collect();
     let verdict = judge_map(&found, &Rules::default());
     let exits = [
-        exit_of_word(&verdict.word, FailOn::default()),
+        exit_of_word(&verdict.word),
         match verdict.changed[1] {
             0 => Exit::Fine,
             _ => Exit::Regression,

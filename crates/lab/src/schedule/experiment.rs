@@ -16,7 +16,8 @@ use super::progress::Progress;
 use super::{Arm, LoopFs, Plan, Planned, Point};
 use crate::record::{ARM_NULL, Outcome, Record, Run};
 use crate::targets::{Place, TargetSpec};
-use crate::worker::{Ended, Job, Stage, Watcher, call};
+use crate::verdict::evidence::ceiling;
+use crate::worker::{Ended, Job, Stage, Watcher, WorkerProgram, call};
 use crate::workload::{Span, Warmup};
 
 /// Repetitions of one disturbed group.
@@ -189,17 +190,29 @@ impl Experiment {
         }
     }
 
-    fn worker(&self, target: &TargetSpec) -> Result<PathBuf, String> {
+    fn worker(&self, target: &TargetSpec) -> Result<WorkerProgram, String> {
         let own = || std::env::current_exe().map_err(|error| error.to_string());
-        let Place::Embedded { target, worker } = &target.place else {
-            return own();
+        let plain = |program| WorkerProgram {
+            program,
+            handoff: None,
+        };
+        let Place::Embedded {
+            target,
+            worker,
+            handoff,
+        } = &target.place
+        else {
+            return own().map(plain);
         };
         if let Some(worker) = worker {
-            return Ok(worker.clone());
+            return Ok(plain(worker.clone()));
         }
         let offers = crate::targets::offered();
         if offers.iter().any(|offer| offer.name == target.as_str()) {
-            return own();
+            return Ok(WorkerProgram {
+                program: own()?,
+                handoff: handoff.clone(),
+            });
         }
         let names: Vec<&str> = offers.iter().map(|offer| offer.name).collect();
         Err(format!(
@@ -277,6 +290,13 @@ impl Running<'_> {
             environment_bytes: 0,
         };
         self.one(&point, &arm, (0, 0), luck).map(drop)
+    }
+
+    /// Of the cell, once it was measured; the null target has none.
+    fn ceiling_of(&self, job: &Job) -> Option<f64> {
+        let runs = self.record.valid_runs();
+        let here: Vec<&Run> = runs.filter(|run| run.cell.name == job.cell.name).collect();
+        ceiling(&here).filter(|_| job.arm != ARM_NULL)
     }
 
     /// All arms, next to each other; true when something disturbed them.
@@ -363,6 +383,7 @@ impl Running<'_> {
             },
         };
         run.number = self.record.runs.len() as u32;
+        run.ceiling = self.ceiling_of(job);
         Ok(run)
     }
 }

@@ -1,6 +1,7 @@
 //! Where something is measured, and what: cells and sides.
 
 use crate::record::Cell;
+use crate::report::number::counted;
 use crate::targets::TargetSpec;
 use crate::workload::Workload;
 
@@ -31,7 +32,11 @@ impl Point {
             single.clients.clients = vec![*clients];
             let name = match counts.len() {
                 1 => workload.name.clone(),
-                _ => format!("{}, {clients} clients", workload.name),
+                _ => format!(
+                    "{}, {}",
+                    workload.name,
+                    counted(u64::from(*clients), "client")
+                ),
             };
             Point {
                 cell: Cell {

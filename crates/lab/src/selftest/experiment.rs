@@ -4,7 +4,7 @@ use super::machine::{Drift, Machine};
 use crate::schedule::Plan;
 use crate::statistics::log_ratio::percent;
 use crate::verdict::{
-    ArmReport, Better, Comparison, FailOn, Judgement, Measured, Metric, Rules, Unpaired, arm,
+    ArmReport, Better, Comparison, Judgement, Measured, Metric, Rules, Unpaired, arm,
     compare_unpaired,
 };
 
@@ -89,7 +89,7 @@ pub fn interleaved(world: &World, triples: usize, seed: u64) -> Judgement {
         metrics: vec![(metric, runs)],
         repeated: Vec::new(),
     };
-    comparison.judge(&Rules::default(), FailOn::default())
+    comparison.judge(&Rules::default())
 }
 
 /// What a script finds that runs all of A and then all of B, in one directory

@@ -13,6 +13,7 @@
 //!   geometric    many ratios as one
 //!   position     does the place in the order move the result?
 //!   further      how many more pairs until there is an answer
+//!   fairness     did all clients get as much?
 //!   steady       has the warm-up ended?
 //! ```
 //!
@@ -21,6 +22,7 @@
 //! does so in 3 to 6.
 
 pub mod discovery;
+pub mod fairness;
 pub mod further;
 pub mod geometric;
 pub mod log_ratio;
@@ -31,6 +33,7 @@ pub mod student;
 pub mod summary;
 
 pub use discovery::discoveries;
+pub use fairness::jain;
 pub use further::further_pairs;
 pub use geometric::geometric_mean;
 pub use log_ratio::{LogRatio, log_ratio};

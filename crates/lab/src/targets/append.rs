@@ -18,7 +18,7 @@ use crate::workload::DurabilityLevel;
 
 pub const OFFER: Offer = Offer {
     name: "append",
-    version: "1",
+    version: "",
     about: "a pre-written file, written on and on: what a log can be at best",
     promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
     has_ranges: false,

@@ -22,7 +22,7 @@ use crate::workload::DurabilityLevel;
 
 pub const OFFER: Offer = Offer {
     name: "file",
-    version: "1",
+    version: "",
     about: "a pre-written file, one pwrite for each put: the device's own limit",
     promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
     has_ranges: true,

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use environment::real::RealDisk;
 use value_log::{Appended, Durability, Log, Options, Position, Record};
@@ -27,6 +28,8 @@ pub const OFFER: Offer = Offer {
 
 const KIND: u8 = 1;
 const KEY_LENGTH_BYTES: usize = 4;
+const STOCK_TIME_MAX: Duration = Duration::from_secs(10);
+const STOCK_LOOK: Duration = Duration::from_millis(5);
 
 /// Where a value is: its record, and the record's payload.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +62,7 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
     if options.segment_bytes > 0 {
         log_options.segment_bytes = options.segment_bytes;
     }
+    let spare_segments = log_options.spare_segments;
     let (log, _) = Log::open(
         Arc::new(RealDisk),
         directory,
@@ -78,6 +82,7 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
         },
     )
     .map_err(Failure::of)?;
+    wait_for_stock(&log, spare_segments)?;
     Ok(Box::new(ValueLog {
         log,
         index,
@@ -86,6 +91,23 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
         has_unindexed: AtomicBool::new(false),
         letting_go: Mutex::new(()),
     }))
+}
+
+/// The first segments are written with zeros once in the life of a log. They are
+/// no part of what puts cost, and would be most of it in a short run.
+fn wait_for_stock(log: &Log, spare_segments: usize) -> Result<(), Failure> {
+    let begun = Instant::now();
+    loop {
+        let status = log.status();
+        if let Some(failed) = status.failed {
+            return Err(Failure(failed));
+        }
+        // Made late is made all the same: the run goes on and shows it.
+        if status.spare_segments >= spare_segments || begun.elapsed() > STOCK_TIME_MAX {
+            return Ok(());
+        }
+        std::thread::sleep(STOCK_LOOK);
+    }
 }
 
 fn key_of(payload: &[u8]) -> Option<&[u8]> {

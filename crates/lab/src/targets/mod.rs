@@ -24,4 +24,4 @@ pub use embedded::{
     Embedded, Failure, Offer, Open, OpenOptions, Seen, Session, built_in, offer_also, offered,
 };
 pub use server::{Group, Program, dies_with_its_parent};
-pub use spec::{Place, TargetSpec};
+pub use spec::{HANDOFF, Place, TargetSpec, UNDER_HANDOFF};

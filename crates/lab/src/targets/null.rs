@@ -7,7 +7,7 @@ use crate::workload::DurabilityLevel;
 
 pub const OFFER: Offer = Offer {
     name: "null",
-    version: "1",
+    version: "",
     about: "does nothing: the generator's own ceiling",
     promises: &[
         DurabilityLevel::Durable,

@@ -57,13 +57,7 @@ impl Program {
     pub fn version(&self) -> Result<String, Failure> {
         let output = Command::new(&self.binary).arg("--version").output();
         let output = output.map_err(|error| self.cannot_start(&error))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let line = text.lines().next().unwrap_or_default();
-        Ok(line
-            .split_whitespace()
-            .last()
-            .unwrap_or_default()
-            .to_owned())
+        Ok(own_version(&String::from_utf8_lossy(&output.stdout)))
     }
 
     fn cannot_start(&self, error: &std::io::Error) -> Failure {
@@ -107,6 +101,20 @@ impl Program {
         dies_with_its_parent(&mut command);
         command.spawn().map_err(|error| self.cannot_start(&error))
     }
+}
+
+/// A server that names the version of etcd that it stands in for, as etcd does in
+/// its first line, has one of its own as well.
+fn own_version(said: &str) -> String {
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("Inkstone Version:"))
+        .or(said.lines().next())
+        .unwrap_or_default();
+    line.split_whitespace()
+        .last()
+        .unwrap_or_default()
+        .to_owned()
 }
 
 /// Nothing stays behind, whatever happens to the process that starts it.
@@ -307,4 +315,17 @@ async fn leads(seat: &Seat) -> Result<bool, Box<dyn std::error::Error>> {
 fn free_port() -> Result<u16, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(Failure::of)?;
     Ok(listener.local_addr().map_err(Failure::of)?.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_the_servers_own_and_not_that_of_the_api() {
+        let ours = "etcd Version: 3.7.3\nInkstone Version: 0.1.0\nTarget: linux/x86_64\n";
+        assert_eq!(own_version(ours), "0.1.0");
+        assert_eq!(own_version("etcd Version: 3.7.3\nGit SHA: 1\n"), "3.7.3");
+        assert_eq!(own_version(""), "");
+    }
 }

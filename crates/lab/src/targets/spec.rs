@@ -3,6 +3,8 @@
 //! ```text
 //!   engine                     embedded, in the lab's own worker
 //!   engine@old/inkstone-lab    embedded, in the worker of another build
+//!   leveldb@bin/handoff        embedded, in the lab's own worker under handoff's
+//!                              locks; handoff by its file's name
 //!   server:PATH                a server binary, started fresh; etcd by its file's name
 //!   server:PATH,members=3      three of them
 //!   server:PATH,members=3,ask=leader   clients ask only the one that leads
@@ -18,6 +20,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 const MEMBERS_MAX: u32 = 5;
+/// The file that is no worker but starts one under other locks.
+pub const HANDOFF: &str = "handoff";
+/// What the version of a target ends with that ran under it.
+pub const UNDER_HANDOFF: &str = " under handoff";
 
 /// What is to be measured.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +45,8 @@ pub enum Place {
         target: String,
         /// Another build's worker.
         worker: Option<PathBuf>,
+        /// The program `handoff`, which the worker is started under.
+        handoff: Option<PathBuf>,
     },
     /// A server program.
     Server {
@@ -87,14 +95,16 @@ fn place(text: &str) -> Result<Place, String> {
         let endpoints: Vec<String> = rest.split(',').map(endpoint).collect();
         return Ok(Place::Endpoints(endpoints));
     }
-    let (target, worker) = match text.split_once('@') {
-        Some((target, worker)) => (target, Some(PathBuf::from(worker))),
+    let (target, program) = match text.split_once('@') {
+        Some((target, program)) => (target, Some(PathBuf::from(program))),
         None => (text, None),
     };
+    let is_handoff = |program: &PathBuf| file_name(program) == HANDOFF;
     match is_name(target) {
         true => Ok(Place::Embedded {
             target: target.to_owned(),
-            worker,
+            worker: program.clone().filter(|program| !is_handoff(program)),
+            handoff: program.filter(is_handoff),
         }),
         false => Err(
             "write `engine`, `server:PATH`, `server:PATH,members=3` or `endpoints:HOST:PORT`"
@@ -147,8 +157,12 @@ fn endpoint(text: &str) -> String {
 impl Place {
     fn default_name(&self) -> String {
         match self {
-            Place::Embedded { target, worker } => match worker {
-                Some(worker) => format!("{target}@{}", file_name(worker)),
+            Place::Embedded {
+                target,
+                worker,
+                handoff,
+            } => match worker.as_ref().or(handoff.as_ref()) {
+                Some(program) => format!("{target}@{}", file_name(program)),
                 None => target.clone(),
             },
             Place::Server {
@@ -157,7 +171,10 @@ impl Place {
                 1 => file_name(binary),
                 members => format!("{members}x{}", file_name(binary)),
             },
-            Place::Endpoints(endpoints) => format!("{} endpoints", endpoints.len()),
+            Place::Endpoints(endpoints) => match endpoints.len() {
+                1 => "endpoint".to_owned(),
+                count => format!("{count} endpoints"),
+            },
         }
     }
 }
@@ -192,6 +209,18 @@ mod tests {
             panic!("{other:?}");
         };
         assert_eq!(worker.unwrap(), PathBuf::from("/builds/inkstone-lab"));
+    }
+
+    #[test]
+    fn handoff_is_no_worker_but_starts_one() {
+        let under = spec("leveldb@bin/handoff");
+        assert_eq!(under.name, "leveldb@handoff");
+        let expected = Place::Embedded {
+            target: "leveldb".into(),
+            worker: None,
+            handoff: Some("bin/handoff".into()),
+        };
+        assert_eq!(under.place, expected);
     }
 
     #[test]

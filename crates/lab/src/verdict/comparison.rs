@@ -1,6 +1,6 @@
 //! A whole comparison: several metrics of the same triples.
 
-use super::exit::{Exit, FailOn, exit_of};
+use super::exit::{Exit, exit_of};
 use super::judge::{Rules, Verdict, judge};
 use super::metric::Metric;
 use super::word::{Refusal, Word};
@@ -43,7 +43,7 @@ pub struct Judgement {
 
 impl Comparison {
     /// Judges every metric.
-    pub fn judge(&self, rules: &Rules, fail_on: FailOn) -> Judgement {
+    pub fn judge(&self, rules: &Rules) -> Judgement {
         let refusal = self.refusal(rules);
         let verdicts: Vec<Verdict> = self
             .metrics
@@ -57,7 +57,7 @@ impl Comparison {
             })
             .collect();
         Judgement {
-            exit: exit_of(&verdicts, fail_on),
+            exit: exit_of(&verdicts),
             remarks: self.remarks(&verdicts),
             verdicts,
         }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_slower_build_is_a_regression() {
-        let judgement = comparison(0.8).judge(&Rules::default(), FailOn::default());
+        let judgement = comparison(0.8).judge(&Rules::default());
         assert_eq!(judgement.exit, Exit::Regression);
         assert!(judgement.remarks.is_empty());
     }
@@ -168,7 +168,7 @@ mod tests {
     fn whoever_lost_data_gets_no_number() {
         let mut comparison = comparison(1.5);
         comparison.arms[2].lost_writes = 3;
-        let judgement = comparison.judge(&Rules::default(), FailOn::default());
+        let judgement = comparison.judge(&Rules::default());
         assert_eq!(judgement.exit, Exit::Error);
         let verdict = &judgement.verdicts[0];
         assert_eq!((verdict.effect, verdict.medians), (None, [None, None]));
@@ -179,11 +179,11 @@ mod tests {
     fn above_half_of_the_generators_limit_there_is_no_verdict() {
         let mut comparison = comparison(1.5);
         comparison.arms[2].ceiling_share = Some(0.51);
-        let judgement = comparison.judge(&Rules::default(), FailOn::default());
+        let judgement = comparison.judge(&Rules::default());
         assert_eq!(judgement.exit, Exit::Inconclusive);
         assert!(judgement.verdicts[0].effect.is_some());
         comparison.arms[2].ceiling_share = Some(0.49);
-        let judgement = comparison.judge(&Rules::default(), FailOn::default());
+        let judgement = comparison.judge(&Rules::default());
         assert_eq!(judgement.exit, Exit::Fine);
     }
 
@@ -191,7 +191,7 @@ mod tests {
     fn repeated_triples_are_counted_aloud() {
         let mut comparison = comparison(1.0);
         comparison.repeated = vec!["triple 3: steal 4 %".to_owned()];
-        let judgement = comparison.judge(&Rules::default(), FailOn::default());
+        let judgement = comparison.judge(&Rules::default());
         assert_eq!(
             judgement.remarks,
             ["1 disturbed triple was run again: triple 3: steal 4 %."]

@@ -42,7 +42,7 @@ pub fn durability(run: &Run, device: Option<&BlockDevice>) -> DurabilityJudgemen
     let clients = run.workload.clients.clients[0];
     let needed = (puts as f64 / f64::from(clients) * TOLERANCE).floor();
     let counted = format!(
-        "{} device flushes for {puts} acknowledged puts of {clients} clients at once",
+        "{} device flushes for {puts} acknowledged puts, of which {clients} may share one",
         work.flushes
     );
     if (work.flushes as f64) < needed || work.flushes == 0 {

@@ -22,6 +22,15 @@ impl Exit {
         self as u8
     }
 
+    /// What is left of it for a caller who does not want to fail on everything.
+    pub fn under(self, fail_on: FailOn) -> Exit {
+        match (self, fail_on) {
+            (Exit::Inconclusive, FailOn::Regression | FailOn::Never) => Exit::Fine,
+            (Exit::Regression, FailOn::Never) => Exit::Fine,
+            (exit, _) => exit,
+        }
+    }
+
     /// Which of several codes the process ends with: the gravest.
     pub fn gravest(codes: impl IntoIterator<Item = Exit>) -> Option<Exit> {
         codes.into_iter().max_by_key(|exit| match exit {
@@ -33,45 +42,35 @@ impl Exit {
     }
 }
 
-/// What the caller wants to fail on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FailOn {
-    /// Code 3 for something that got worse.
-    pub regression: bool,
-    /// Code 4 when it cannot be told.
-    pub inconclusive: bool,
-}
-
-impl Default for FailOn {
-    fn default() -> FailOn {
-        FailOn {
-            regression: true,
-            inconclusive: true,
-        }
-    }
+/// What the caller wants to fail on. Errors and lost data always fail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum FailOn {
+    /// Something that got worse (3), and what cannot be told (4)
+    #[default]
+    Inconclusive,
+    /// Something that got worse (3) only
+    Regression,
+    /// Errors and lost data (1) only
+    Never,
 }
 
 /// The code of a set of verdicts: the gravest of those that decide, or of all if
 /// none does.
-pub fn exit_of(verdicts: &[Verdict], fail_on: FailOn) -> Exit {
+pub fn exit_of(verdicts: &[Verdict]) -> Exit {
     let any_decides = verdicts.iter().any(|verdict| verdict.metric.decides);
     let codes = verdicts
         .iter()
         .filter(|verdict| verdict.metric.decides || !any_decides)
-        .map(|verdict| exit_of_word(&verdict.word, fail_on));
-    Exit::gravest(codes).unwrap_or(if fail_on.inconclusive {
-        Exit::Inconclusive
-    } else {
-        Exit::Fine
-    })
+        .map(|verdict| exit_of_word(&verdict.word));
+    Exit::gravest(codes).unwrap_or(Exit::Inconclusive)
 }
 
 /// The code of one word.
-pub fn exit_of_word(word: &Word, fail_on: FailOn) -> Exit {
+pub fn exit_of_word(word: &Word) -> Exit {
     match word {
         Word::Refused(Refusal::DataLost { .. }) => Exit::Error,
-        Word::Worse if fail_on.regression => Exit::Regression,
-        Word::Inconclusive { .. } | Word::Refused(_) if fail_on.inconclusive => Exit::Inconclusive,
+        Word::Worse => Exit::Regression,
+        Word::Inconclusive { .. } | Word::Refused(_) => Exit::Inconclusive,
         _ => Exit::Fine,
     }
 }
@@ -112,17 +111,21 @@ mod tests {
 
     #[test]
     fn what_is_not_to_fail_does_not() {
-        let lenient = FailOn {
-            regression: true,
-            inconclusive: false,
+        let open = exit_of_word(&Word::Inconclusive { further: None });
+        let worse = exit_of_word(&Word::Worse);
+        let left = |exit: Exit| {
+            [FailOn::Inconclusive, FailOn::Regression, FailOn::Never].map(|it| exit.under(it))
         };
-        let open = Word::Inconclusive { further: None };
-        assert_eq!(exit_of_word(&open, lenient), Exit::Fine);
-        assert_eq!(exit_of_word(&Word::Worse, lenient), Exit::Regression);
+        assert_eq!(left(open), [Exit::Inconclusive, Exit::Fine, Exit::Fine]);
+        assert_eq!(
+            left(worse),
+            [Exit::Regression, Exit::Regression, Exit::Fine]
+        );
+        assert_eq!(left(Exit::Error), [Exit::Error; 3]);
     }
 
     #[test]
     fn no_verdict_at_all_is_no_success() {
-        assert_eq!(exit_of(&[], FailOn::default()), Exit::Inconclusive);
+        assert_eq!(exit_of(&[]), Exit::Inconclusive);
     }
 }

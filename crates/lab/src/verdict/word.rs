@@ -67,6 +67,9 @@ impl Word {
     /// What to do next, where the short word leaves that open.
     pub fn remark(&self) -> Option<String> {
         match self {
+            Word::Inconclusive { further: Some(1) } => {
+                Some("about one more pair needed".to_owned())
+            }
             Word::Inconclusive {
                 further: Some(pairs),
             } => Some(format!("about {pairs} more pairs needed")),

@@ -2,10 +2,14 @@
 
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::os::unix::process::CommandExt;
+#[cfg(test)]
 use std::path::Path;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{Job, Line, Stage};
 use crate::record::Run;
@@ -34,14 +38,43 @@ pub enum Ended {
     Died(String),
 }
 
-/// Runs a job in the worker program at `worker`.
-pub fn call(worker: &Path, job: &Job, watcher: &mut dyn Watcher) -> Ended {
+/// A program that does jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerProgram {
+    /// The file.
+    pub program: PathBuf,
+    /// The program `handoff`, which it is started under.
+    pub handoff: Option<PathBuf>,
+}
+
+impl WorkerProgram {
+    fn command(&self) -> Command {
+        match &self.handoff {
+            None => Command::new(&self.program),
+            Some(handoff) => {
+                let mut command = Command::new(handoff);
+                command.args(["run", "--"]).arg(&self.program);
+                command
+            }
+        }
+    }
+}
+
+/// Runs a job in a worker.
+pub fn call(worker: &WorkerProgram, job: &Job, watcher: &mut dyn Watcher) -> Ended {
     match start(worker, job) {
         Ok(child) => listen(child, watcher),
-        Err(error) => Ended::Died(format!(
-            "cannot start the worker {}: {error}",
-            worker.display()
-        )),
+        Err(error) => Ended::Died(match &worker.handoff {
+            None => format!(
+                "cannot start the worker {}: {error}",
+                worker.program.display()
+            ),
+            Some(handoff) => format!(
+                "cannot start {}: {error}; `cargo build --release -p handoff-preload -p \
+                 handoff-run` makes it",
+                handoff.display()
+            ),
+        }),
     }
 }
 
@@ -50,14 +83,21 @@ struct Worker(Child);
 
 impl Drop for Worker {
     fn drop(&mut self) {
+        // It leads a group: whatever it has started goes with it. Of one that has
+        // ended the number may be somebody else's.
+        if let Ok(None) = self.0.try_wait()
+            && let Some(group) = Pid::from_raw(self.0.id().cast_signed())
+        {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         // Already gone is fine.
         drop(self.0.kill());
         drop(self.0.wait());
     }
 }
 
-fn start(worker: &Path, job: &Job) -> std::io::Result<Worker> {
-    let mut command = Command::new(worker);
+fn start(worker: &WorkerProgram, job: &Job) -> std::io::Result<Worker> {
+    let mut command = worker.command();
     command
         .arg("worker")
         .stdin(Stdio::piped())
@@ -153,11 +193,18 @@ mod tests {
         }
     }
 
-    fn script(text: &str) -> (tempfile::TempDir, std::path::PathBuf) {
+    fn script(text: &str) -> (tempfile::TempDir, WorkerProgram) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("worker");
         worker_script(&path, text);
-        (folder, path)
+        (folder, plain(&path))
+    }
+
+    fn plain(path: &Path) -> WorkerProgram {
+        WorkerProgram {
+            program: path.to_owned(),
+            handoff: None,
+        }
     }
 
     fn job() -> Job {
@@ -178,7 +225,8 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_not_there_is_named() {
-        let Ended::Died(words) = call(Path::new("/nowhere/worker"), &job(), &mut Nobody) else {
+        let Ended::Died(words) = call(&plain(Path::new("/nowhere/worker")), &job(), &mut Nobody)
+        else {
             panic!("there is none");
         };
         assert!(words.contains("/nowhere/worker"), "{words}");

@@ -107,6 +107,7 @@ impl Run {
             started_unix_ms: unix_ms(),
             outcome: Outcome::Interrupted,
             load: LoadResult::default(),
+            ceiling: None,
             steadiness: Steadiness::default(),
             client: ProcessCosts::default(),
             server: None,

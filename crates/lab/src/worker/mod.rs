@@ -15,7 +15,7 @@ mod run;
 
 #[cfg(test)]
 pub(crate) use child::worker_script;
-pub use child::{Ended, Watcher, call};
+pub use child::{Ended, Watcher, WorkerProgram, call};
 pub use job::{Job, Line, Stage, unix_ms};
 
 use std::io::{BufRead, Write as _};

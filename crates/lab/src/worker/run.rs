@@ -11,7 +11,7 @@ use crate::load::{
     read_back_embedded, read_back_remote, run_embedded,
 };
 use crate::record::{Kind, LoadResult, Outcome, Run, Steadiness, Taint, TaintKind, Verification};
-use crate::targets::{Embedded, Failure, Group, Offer, OpenOptions, Place, Program};
+use crate::targets::{Embedded, Failure, Group, Offer, OpenOptions, Place, Program, UNDER_HANDOFF};
 use crate::verdict::durability;
 use crate::verify::{Acknowledged, Ledger};
 use crate::workload::{Arrival, DurabilityLevel, Warmup, Workload};
@@ -46,6 +46,7 @@ fn with_remedy(because: String, job: &Job) -> String {
         "no space",
         "no room",
         "in reserve",
+        "space exceeded",
     ];
     match is_full.iter().any(|words| because.contains(words)) {
         true => format!(
@@ -112,13 +113,18 @@ fn settle(job: &Job) {
 
 fn open(job: &Job, offers: &[Offer], run: &mut Run) -> Result<Opened, Failure> {
     match &job.target.place {
-        Place::Embedded { target, .. } => {
+        Place::Embedded {
+            target, handoff, ..
+        } => {
             let offer = *find(offers, target)?;
             check_offer(&offer, &job.workload)?;
             run.target.version = offer.version.to_owned();
             let target = (offer.open)(&job.directory, &open_options(&job.workload))?;
             if let Some(version) = target.version() {
                 run.target.version = version;
+            }
+            if handoff.is_some() {
+                run.target.version.push_str(UNDER_HANDOFF);
             }
             Ok(Opened::Embedded(offer, target))
         }

@@ -9,6 +9,7 @@ use lab::record::{
     LoadResult, Outcome, ProcessCosts, Record, Run, SearchStep, Steadiness, Taint, TaintKind,
     TargetIdentity, Verification,
 };
+use lab::report::number::counted;
 use lab::workload::{Workload, parse};
 
 /// One side of a made-up experiment.
@@ -195,6 +196,7 @@ pub fn run(cell: &Cell, arm: &Arm, pair: u32, spread: f64) -> Run {
         seed: 7,
         started_unix_ms: 1_795_272_900_451,
         outcome: Outcome::Measured,
+        ceiling: None,
         load: load(cell, rate, seconds, (operations, puts), &place, spread),
         steadiness: Steadiness {
             steady: true,
@@ -302,7 +304,7 @@ fn load(
 /// B is faster at three numbers of clients.
 pub fn comparison() -> Record {
     let cells = [1, 16, 100].map(|clients| {
-        let name = format!("durable put, {clients} clients");
+        let name = format!("durable put, {}", counted(clients.into(), "client"));
         cell(&name, clients, 256.0, None)
     });
     record(
@@ -399,7 +401,7 @@ pub fn side_by_side() -> Record {
         arm("sled", "sled", "0.34.7", (30_000.0, 160_000.0)),
     ];
     let cells = [1, 4, 16, 64, 256].map(|clients| {
-        let name = format!("fillrandom, {clients} clients");
+        let name = format!("fillrandom, {}", counted(clients.into(), "client"));
         cell(&name, clients, 100.0, None)
     });
     let mut record = record(

@@ -91,6 +91,24 @@ fn engines_side_by_side_in_markdown() {
 }
 
 #[test]
+fn the_table_on_the_terminal_is_as_wide_as_it_may_be() {
+    for letters_max in [90, 120, 400] {
+        for (name, record) in fixture::all() {
+            let text = terminal::render_within(&record, letters_max);
+            let rule = text.lines().find(|line| line.starts_with('─')).unwrap();
+            let letters = rule.chars().count();
+            assert!(letters <= letters_max, "{name}: {letters}");
+            let is_whole = !text.contains("also in the page: ");
+            assert_eq!(
+                is_whole,
+                letters_max == 400,
+                "{name} in {letters_max}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
 fn noise_on_the_terminal() {
     golden("noise.txt", &terminal::render(&fixture::noise_record()));
 }

@@ -15,15 +15,23 @@ mod write_ahead_log;
 
 use std::path::{Path, PathBuf};
 
+use comfy_table::{LineStyle, TableStyle};
+
 use super::ab::triple;
 use super::finish::{finish, measure};
 use super::how::{Changes, How};
 use super::run::side_by_side;
 use super::scale::Scale;
 use crate::record::Record;
+use crate::report::number::counted;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 use crate::workload::{Mistake, Workload, parse};
+
+/// A line below the header and one below everything.
+const STYLE: TableStyle = TableStyle::new()
+    .header_separator(LineStyle::none().fill('─').junction('─'))
+    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -39,7 +47,7 @@ pub struct Options {
     /// In minutes on two cores, or all of it
     #[arg(long, value_enum, default_value_t)]
     scale: Scale,
-    /// 000, 001: our server [default: `inkstone` beside the lab's own program]
+    /// 000, 001: our server [default: `inkstone` beside the lab's own program, or in target/release]
     #[arg(long, value_name = "PATH")]
     ours: Option<PathBuf>,
     /// 000, 001: etcd [default: target/etcd/bin/etcd, which `cargo xtask etcd` builds]
@@ -74,7 +82,7 @@ pub fn run(options: &Options) -> super::Outcome {
         _ => table_004(options)?,
     };
     let (record, folder) = measured(options, table)?;
-    finish(&record, &folder)
+    finish(&record, &folder, options.how.fail_on)
 }
 
 fn measured(options: &Options, table: Table) -> Result<(Record, PathBuf), String> {
@@ -107,8 +115,8 @@ fn servers(options: &Options, more: &str) -> Result<(TargetSpec, TargetSpec), St
     };
     let ours = existing(
         "ours",
-        options.ours.clone().unwrap_or_else(beside_the_lab),
-        "cargo build --release --bin inkstone",
+        options.ours.clone().unwrap_or_else(|| program("inkstone")),
+        "cargo build --release -p cli",
     )?;
     let etcd = existing(
         "etcd",
@@ -160,7 +168,10 @@ fn table_001(options: &Options) -> Result<Table, String> {
         .collect::<Result<_, _>>()
         .map_err(|mistake| mistake.to_string())?;
     Ok(Table {
-        title: format!("{} members: put and read beside etcd", options.members),
+        title: format!(
+            "{}: put and read beside etcd",
+            counted(u64::from(options.members), "member")
+        ),
         points: points(options, rows)?,
         arms: triple(&etcd, &ours),
         pairs: 3,
@@ -209,16 +220,22 @@ fn written(name: &str, parts: &[&str]) -> Result<Workload, Mistake> {
     parse(name, &format!("name = \"{name}\"\n{}", parts.concat()))
 }
 
-fn beside_the_lab() -> PathBuf {
+/// A program of this repository: beside the lab's own, or where cargo puts it.
+fn program(name: &str) -> PathBuf {
     let lab = std::env::current_exe().unwrap_or_default();
-    lab.with_file_name("inkstone")
+    let beside = lab.with_file_name(name);
+    let built = Path::new("target/release").join(name);
+    match !beside.exists() && built.exists() {
+        true => built,
+        false => beside,
+    }
 }
 
 fn existing(option: &str, path: PathBuf, remedy: &str) -> Result<PathBuf, String> {
     match path.exists() {
         true => Ok(path),
         false => Err(format!(
-            "there is no server at {}: `{remedy}` makes one, or use --{option} PATH",
+            "there is no program at {}: `{remedy}` makes it, or use --{option}",
             path.display()
         )),
     }

@@ -12,18 +12,20 @@
 //! early), and neither a write nor a read is flushed. The published database of
 //! 1,000,000 keys was read in its first 100,000 only.
 //!
-//! LevelDB under another scheduler or lock is one more target: a program that
-//! starts this one under it is a worker, as in `shim=leveldb@PATH`.
+//! LevelDB also runs under `handoff run`, whose locks are those of the predecessor
+//! carried on: the same worker, the same library, other mutexes.
 
-use comfy_table::{CellAlignment, Table as Grid, presets};
+use comfy_table::{CellAlignment, Table as Grid};
 
-use super::{Options, Table, measured, median, points, sides, targets_or, written};
+use super::{
+    Options, STYLE, Table, existing, measured, median, points, program, sides, targets_or, written,
+};
 use crate::cli::Outcome;
 use crate::cli::finish::finish;
 use crate::cli::run::side_by_side;
 use crate::record::{ARM_NULL, Record, Run};
-use crate::report::number::short;
-use crate::targets::{TargetSpec, offered};
+use crate::report::number::grouped;
+use crate::targets::{HANDOFF, TargetSpec, offered};
 use crate::workload::Workload;
 
 const FILL: &str = "fillrandom";
@@ -54,10 +56,12 @@ pub fn run(options: &Options) -> Outcome {
         pairs: 1,
     };
     let (record, folder) = measured(options, table)?;
-    let outcome = finish(&record, &folder);
+    let outcome = finish(&record, &folder, options.how.fail_on);
     for kind in [FILL, READ] {
-        println!("\n{kind}, operations per second");
-        println!("{}", threads(&record, kind));
+        println!("\n{kind} per second, all threads together");
+        println!("{}", threads(&record, kind, Figure::All));
+        println!("\n{kind} per second, one thread; in brackets Jain's fairness");
+        println!("{}", threads(&record, kind, Figure::One));
     }
     println!("published: LevelDB 1.23 on 96 cores, no measure of this machine");
     outcome
@@ -68,7 +72,7 @@ fn targets(options: &Options) -> Result<Vec<TargetSpec>, String> {
         true => ["engine", "leveldb-defaults", "rocksdb-defaults"],
         false => ["engine", "leveldb", "rocksdb"],
     };
-    let targets = targets_or(options, &names)?;
+    let mut targets = targets_or(options, &names)?;
     let offers = offered();
     let is_absent = |name: &&str| !offers.iter().any(|offer| offer.name == *name);
     match names.iter().find(|name| is_absent(name)) {
@@ -77,7 +81,19 @@ fn targets(options: &Options) -> Result<Vec<TargetSpec>, String> {
              --release --manifest-path crates/lab-peers/Cargo.toml` makes inkstone-lab-peers, \
              which has it; or name what shall run with --targets"
         )),
-        _ => Ok(targets),
+        Some(_) => Ok(targets),
+        None => {
+            if options.targets.is_empty() {
+                let handoff = existing(
+                    "targets",
+                    program(HANDOFF),
+                    "cargo build --release -p handoff-preload -p handoff-run",
+                )?;
+                let under = format!("{}@{}", names[1], handoff.display());
+                targets.insert(2, under.parse()?);
+            }
+            Ok(targets)
+        }
     }
 }
 
@@ -110,29 +126,35 @@ fn workloads(options: &Options) -> Result<Vec<Workload>, String> {
         .map_err(|mistake| mistake.to_string())
 }
 
-/// A row for each number of threads, two columns for each side.
-fn threads(record: &Record, kind: &str) -> Grid {
+/// What a table shows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Figure {
+    All,
+    One,
+}
+
+/// A row for each number of threads, a column for each side.
+fn threads(record: &Record, kind: &str, figure: Figure) -> Grid {
     let mut table = Grid::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(STYLE);
     let mut sides = sides(record);
     sides.retain(|side| *side != ARM_NULL);
     let mut header = vec!["threads".to_owned()];
-    for side in &sides {
-        header.push(format!("{side}: one thread"));
-        header.push("all".to_owned());
-    }
-    header.push("published: one thread".to_owned());
-    header.push("all".to_owned());
+    header.extend(sides.iter().map(|side| (*side).to_owned()));
+    header.push("published".to_owned());
     table.set_header(header);
     for clients in counts(record, kind) {
         let mut row = vec![clients.to_string()];
         for side in &sides {
-            row.extend(one_and_all(rate(record, kind, clients, side), clients));
+            let runs = runs(record, kind, clients, side);
+            let all = median(runs.iter().map(|run| run.operations_per_second()).collect());
+            let jain = runs.iter().filter_map(|run| Some(run.load.fairness?.jain));
+            row.push(cell(all, clients, figure, median(jain.collect())));
         }
         let published = PUBLISHED.iter().find(|(threads, ..)| *threads == clients);
         let published = published.map(|(_, fill, read)| if kind == FILL { fill } else { read });
         let all = published.map(|one| one * f64::from(clients));
-        row.extend(one_and_all(all, clients));
+        row.push(cell(all, clients, figure, None));
         table.add_row(row);
     }
     for column in table.column_iter_mut() {
@@ -152,18 +174,20 @@ fn counts(record: &Record, kind: &str) -> Vec<u32> {
     counts
 }
 
-/// The median of all threads together.
-fn rate(record: &Record, kind: &str, clients: u32, side: &str) -> Option<f64> {
+fn runs<'a>(record: &'a Record, kind: &str, clients: u32, side: &str) -> Vec<&'a Run> {
     let wanted =
         |run: &&Run| run.cell.workload == kind && run.cell.clients == clients && run.arm == side;
-    let runs = record.valid_runs().filter(wanted);
-    median(runs.map(Run::operations_per_second).collect())
+    record.valid_runs().filter(wanted).collect()
 }
 
-fn one_and_all(all: Option<f64>, clients: u32) -> [String; 2] {
-    match all {
-        Some(all) => [short(all / f64::from(clients)), short(all)],
-        None => ["–".to_owned(), "–".to_owned()],
+fn cell(all: Option<f64>, clients: u32, figure: Figure, jain: Option<f64>) -> String {
+    match (all, figure, jain) {
+        (None, ..) => "–".to_owned(),
+        (Some(all), Figure::All, _) => grouped(all),
+        (Some(all), Figure::One, None) => grouped(all / f64::from(clients)),
+        (Some(all), Figure::One, Some(jain)) => {
+            format!("{} ({jain:.2})", grouped(all / f64::from(clients)))
+        }
     }
 }
 
@@ -183,8 +207,10 @@ mod tests {
 
     #[test]
     fn one_thread_gets_its_part_of_all() {
-        assert_eq!(one_and_all(Some(1000.0), 4), [short(250.0), short(1000.0)]);
-        assert_eq!(one_and_all(None, 4), ["–", "–"]);
+        let text = |figure| cell(Some(4000.0), 4, figure, Some(0.5));
+        assert_eq!(text(Figure::All), "4,000");
+        assert_eq!(text(Figure::One), format!("{} (0.50)", grouped(1000.0)));
+        assert_eq!(cell(None, 4, Figure::All, None), "–");
     }
 
     #[test]

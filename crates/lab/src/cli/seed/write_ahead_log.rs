@@ -16,9 +16,9 @@
 //! where `Sync` is F_FULLFSYNC. They are beside ours to be read, not to be
 //! compared: no ratio is printed.
 
-use comfy_table::{CellAlignment, Table as Grid, presets};
+use comfy_table::{CellAlignment, Table as Grid};
 
-use super::{Options, Table, measured, median, points, sides, targets_or, written};
+use super::{Options, STYLE, Table, measured, median, points, sides, targets_or, written};
 use crate::cli::Outcome;
 use crate::cli::finish::finish;
 use crate::cli::run::side_by_side;
@@ -121,9 +121,13 @@ pub fn run(options: &Options) -> Outcome {
         pairs: 1,
     };
     let (record, folder) = measured(options, table)?;
-    let outcome = finish(&record, &folder);
+    let outcome = finish(&record, &folder, options.how.fail_on);
     println!("\nTime for each put of one producer");
     println!("{}", times(&record));
+    println!(
+        "log writes each new segment with zeros before it uses it: where nothing is let go, they are \
+         up to half of its bytes on the device"
+    );
     outcome
 }
 
@@ -172,7 +176,7 @@ fn kept(producers: u32, level: &str) -> Result<Workload, Mistake> {
 /// What a put takes of its producer's time, beside what is published.
 fn times(record: &Record) -> Grid {
     let mut table = Grid::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table.load_style(STYLE);
     let sides = sides(record);
     let mut header = vec!["row".to_owned()];
     header.extend(sides.iter().map(|side| match *side {

@@ -4,7 +4,7 @@
 
 use super::{Picture, axis};
 use crate::record::{Cell, Record, Run};
-use crate::report::number::{short, time};
+use crate::report::number::{counted, short, time};
 use crate::report::sides::{arms, class, label};
 use crate::report::svg::axis::Axis;
 use crate::report::svg::line_chart::{LineChart, Point, Series};
@@ -135,8 +135,11 @@ fn points(record: &Record, arm: &str, cells: &[&Cell], curve: &Curve) -> Vec<Poi
                 y: middle,
                 range: Some(ends),
                 title: format!(
-                    "{name}, {} clients: {} ({} to {})",
-                    cell.clients, shown[0], shown[1], shown[2]
+                    "{name}, {}: {} ({} to {})",
+                    counted(u64::from(cell.clients), "client"),
+                    shown[0],
+                    shown[1],
+                    shown[2]
                 ),
             })
         })

@@ -34,7 +34,7 @@ fn a_curve_has_a_point_for_each_number_of_clients() {
         .iter()
         .map(|point| point.cell.name.as_str())
         .collect();
-    assert_eq!(names, ["w, 1 clients", "w, 2 clients"]);
+    assert_eq!(names, ["w, 1 client", "w, 2 clients"]);
     assert_eq!(points[1].workload.clients.clients, [2]);
 }
 
@@ -44,7 +44,7 @@ fn the_schedule_shows_every_run_and_the_ceilings_first() {
     let schedule = experiment.schedule(&experiment.plan());
     assert_eq!(schedule.len(), 2 + 2 * 3 * 3);
     assert!(schedule[..2].iter().all(|planned| planned.arm == ARM_NULL));
-    let of_cell = |planned: &&crate::record::Planned| planned.cell == "w, 1 clients";
+    let of_cell = |planned: &&crate::record::Planned| planned.cell == "w, 1 client";
     let arms = schedule[2..]
         .iter()
         .filter(of_cell)
@@ -74,7 +74,7 @@ fn a_target_that_is_not_here_is_named_with_what_is() {
 fn the_worker_of_another_build_is_called() {
     let experiment = experiment(&[("A", "engine@/old/inkstone-lab")]);
     let worker = experiment.worker(&experiment.arms[0].target).unwrap();
-    assert_eq!(worker, Path::new("/old/inkstone-lab"));
+    assert_eq!(worker.program, Path::new("/old/inkstone-lab"));
 }
 
 /// A worker that answers with the runs in turn, and with the last again and again.
