@@ -49,6 +49,7 @@ mod lock;
 mod mutex;
 mod process;
 mod rw_lock;
+mod slices;
 mod spinning;
 mod sync;
 mod waiters;
