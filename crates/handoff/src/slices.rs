@@ -67,10 +67,10 @@ pub(crate) fn may_step_back(lock: &Lock) -> bool {
 
 /// Whether the thread should step back.
 pub(crate) fn is_over(lock: &Lock) -> bool {
-    if !may_step_back(lock) {
-        return false;
-    }
-    let now = clock::micros();
+    may_step_back(lock) && is_over_at(lock, clock::micros())
+}
+
+fn is_over_at(lock: &Lock, now: u32) -> bool {
     let used = slice_at(lock).map(|slice| now.wrapping_sub(slice.began));
     match used {
         Some(used) if used < FORGOTTEN_MICROS => used >= SLICE_MICROS,
@@ -109,4 +109,50 @@ fn change(lock: &Lock, change: impl FnOnce(&mut Slice)) {
 fn place_of(lock: &Lock) -> usize {
     // Locks are 8 bytes aligned and 40 long.
     (std::ptr::from_ref(lock).addr() >> 4) % PLACES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slice_ends_and_begins_anew() {
+        let lock = Lock::new();
+        let begin = u32::MAX - 100;
+        let after = |micros: u32| is_over_at(&lock, begin.wrapping_add(micros));
+        assert!(!after(0), "the first look begins it");
+        assert!(!after(SLICE_MICROS - 1));
+        assert!(after(SLICE_MICROS) && after(FORGOTTEN_MICROS - 1));
+        begin_at(&lock, begin.wrapping_add(SLICE_MICROS));
+        assert!(!after(FORGOTTEN_MICROS - 1), "chosen again");
+        assert!(after(2 * SLICE_MICROS));
+    }
+
+    #[test]
+    fn whoever_was_away_begins_anew() {
+        let lock = Lock::new();
+        begin_at(&lock, 0);
+        assert!(!is_over_at(&lock, FORGOTTEN_MICROS));
+        assert!(is_over_at(&lock, FORGOTTEN_MICROS + SLICE_MICROS));
+    }
+
+    #[test]
+    fn nobody_steps_back_on_whom_others_may_depend() {
+        let (outer, inner) = (Lock::new(), Lock::new());
+        assert!(may_step_back(&inner));
+        outer.lock();
+        assert!(!may_step_back(&inner), "inside another lock");
+        // SAFETY: just entered.
+        unsafe { outer.unlock() };
+        assert!(may_step_back(&inner));
+        uses_condition(&inner);
+        assert!(!may_step_back(&inner), "a group's leader, perhaps");
+    }
+
+    #[test]
+    fn a_lock_left_by_another_thread_leaves_the_depth_alone() {
+        let lock = Lock::new();
+        left();
+        assert!(may_step_back(&lock));
+    }
 }

@@ -62,12 +62,11 @@ fn fair_and_plain_unlocks_mix() {
 #[test]
 fn a_fair_unlock_serves_the_oldest() {
     let order = Mutex::new(Vec::new());
+    let all_wait = [const { AtomicBool::new(false) }; 4];
     thread::scope(|scope| {
         let guard = order.lock();
-        for name in 0..4 {
+        for (name, waits) in all_wait.iter().enumerate() {
             let order = &order;
-            let waits = AtomicBool::new(false);
-            let waits = &*Box::leak(Box::new(waits));
             scope.spawn(move || {
                 waits.store(true, Ordering::Release);
                 let mut order = order.lock();
