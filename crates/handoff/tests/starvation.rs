@@ -99,11 +99,9 @@ fn every_waiter_of_a_condition_variable_gets_its_share() {
     });
 }
 
-/// The number. What a second gives depends on what else the machine does,
-/// so this is measured by hand: `cargo test -p handoff --release --test starvation --
-/// --ignored --nocapture`.
+/// What a second gives depends on what else the machine does, so this is measured by hand.
 #[test]
-#[ignore = "a measurement: wants a machine that does nothing else"]
+#[ignore = "a measurement: cargo test -p handoff --release --test starvation -- --ignored --nocapture"]
 fn jains_index_over_one_second_is_above_0_8() {
     let counts = contend(|_| {
         #[expect(clippy::disallowed_methods, reason = "the second that is measured")]
