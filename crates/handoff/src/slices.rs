@@ -42,78 +42,112 @@ const NO_SLICE: Slice = Slice {
     uses_conditions: false,
 };
 
+/// What a thread knows of itself; together, because finding it costs a call in a library.
+struct Thread {
+    /// Locks that it is inside of.
+    depth: Cell<u32>,
+    slices: [Cell<Slice>; PLACES],
+}
+
 thread_local! {
-    static SLICES: [Cell<Slice>; PLACES] = const { [const { Cell::new(NO_SLICE) }; PLACES] };
-    /// Locks that the thread is inside of.
-    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static THREAD: Thread = const {
+        Thread {
+            depth: Cell::new(0),
+            slices: [const { Cell::new(NO_SLICE) }; PLACES],
+        }
+    };
+}
+
+impl Thread {
+    fn place_of(&self, lock: &Lock) -> &Cell<Slice> {
+        // Locks are 40 bytes long.
+        &self.slices[(std::ptr::from_ref(lock).addr() >> 4) % PLACES]
+    }
+
+    fn slice_at(&self, lock: &Lock) -> Option<Slice> {
+        let slice = self.place_of(lock).get();
+        std::ptr::eq(slice.lock, lock).then_some(slice)
+    }
+
+    fn begin(&self, lock: &Lock, now: u32) {
+        let slice = self.slice_at(lock).unwrap_or(NO_SLICE);
+        self.place_of(lock).set(Slice {
+            lock,
+            began: now,
+            ..slice
+        });
+    }
+
+    fn may_step_back(&self, slice: Option<Slice>) -> bool {
+        self.depth.get() == 0 && !slice.is_some_and(|slice| slice.uses_conditions)
+    }
+
+    fn is_over(&self, lock: &Lock, slice: Option<Slice>, now: u32) -> bool {
+        match slice.map(|slice| now.wrapping_sub(slice.began)) {
+            Some(used) if used < FORGOTTEN_MICROS => used >= SLICE_MICROS,
+            _ => {
+                self.begin(lock, now);
+                false
+            }
+        }
+    }
 }
 
 /// The thread has entered a lock, or begun something else that others may wait for.
 #[inline(always)]
 pub(crate) fn entered() {
-    DEPTH.set(DEPTH.get().wrapping_add(1));
+    THREAD.with(|thread| thread.depth.set(thread.depth.get().wrapping_add(1)));
 }
 
 /// The thread is about to leave a lock; it need not be the one that entered.
 #[inline(always)]
 pub(crate) fn left() {
-    DEPTH.set(DEPTH.get().saturating_sub(1));
+    THREAD.with(|thread| thread.depth.set(thread.depth.get().saturating_sub(1)));
 }
 
 /// Whether nobody can depend on the thread when it wants into this lock.
 pub(crate) fn may_step_back(lock: &Lock) -> bool {
-    DEPTH.get() == 0 && !slice_at(lock).is_some_and(|slice| slice.uses_conditions)
+    THREAD.with(|thread| thread.may_step_back(thread.slice_at(lock)))
 }
 
 /// Whether the thread should step back.
 pub(crate) fn is_over(lock: &Lock) -> bool {
-    may_step_back(lock) && is_over_at(lock, clock::micros())
-}
-
-fn is_over_at(lock: &Lock, now: u32) -> bool {
-    let used = slice_at(lock).map(|slice| now.wrapping_sub(slice.began));
-    match used {
-        Some(used) if used < FORGOTTEN_MICROS => used >= SLICE_MICROS,
-        _ => {
-            begin_at(lock, now);
-            false
-        }
-    }
+    THREAD.with(|thread| {
+        let slice = thread.slice_at(lock);
+        thread.may_step_back(slice) && thread.is_over(lock, slice, clock::micros())
+    })
 }
 
 /// The thread has been chosen as the oldest.
 pub(crate) fn begin(lock: &Lock) {
-    begin_at(lock, clock::micros());
+    THREAD.with(|thread| thread.begin(lock, clock::micros()));
 }
 
 /// The thread waits for a condition, or notifies another, that will need this lock.
 pub(crate) fn uses_condition(lock: &Lock) {
-    change(lock, |slice| slice.uses_conditions = true);
-}
-
-fn begin_at(lock: &Lock, now: u32) {
-    change(lock, |slice| slice.began = now);
-}
-
-fn slice_at(lock: &Lock) -> Option<Slice> {
-    let slice = SLICES.with(|slices| slices[place_of(lock)].get());
-    std::ptr::eq(slice.lock, lock).then_some(slice)
-}
-
-fn change(lock: &Lock, change: impl FnOnce(&mut Slice)) {
-    let mut slice = slice_at(lock).unwrap_or(Slice { lock, ..NO_SLICE });
-    change(&mut slice);
-    SLICES.with(|slices| slices[place_of(lock)].set(slice));
-}
-
-fn place_of(lock: &Lock) -> usize {
-    // Locks are 8 bytes aligned and 40 long.
-    (std::ptr::from_ref(lock).addr() >> 4) % PLACES
+    THREAD.with(|thread| {
+        let slice = thread.slice_at(lock);
+        if !slice.is_some_and(|slice| slice.uses_conditions) {
+            thread.place_of(lock).set(Slice {
+                lock,
+                uses_conditions: true,
+                ..slice.unwrap_or(NO_SLICE)
+            });
+        }
+    });
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_over_at(lock: &Lock, now: u32) -> bool {
+        THREAD.with(|thread| thread.is_over(lock, thread.slice_at(lock), now))
+    }
+
+    fn begin_at(lock: &Lock, now: u32) {
+        THREAD.with(|thread| thread.begin(lock, now));
+    }
 
     #[test]
     fn a_slice_ends_and_begins_anew() {
