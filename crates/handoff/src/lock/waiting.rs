@@ -13,13 +13,14 @@ impl Lock {
     /// Waits until inside; false when the deadline came first.
     #[cold]
     pub(super) fn acquire(&self, mut role: Role, deadline: Option<&Deadline>) -> bool {
-        if self.state.load(Ordering::Relaxed) & PARKED != 0 && slices::is_over(self) {
+        // A timed wait must not end in vain while the lock is free.
+        let may_step_back = deadline.is_none() && self.state.load(Ordering::Relaxed) & PARKED != 0;
+        if may_step_back && slices::is_over(self) {
             let waiter = Waiter::stepping_back(self);
-            if self.step_back(&waiter) {
-                match self.sleep(&waiter, role, deadline) {
-                    Some(told) => role = told,
-                    None => return false,
-                }
+            if self.step_back(&waiter)
+                && let Some(told) = self.sleep(&waiter, role, None)
+            {
+                role = told;
                 slices::begin(self);
             }
         }
