@@ -6,6 +6,7 @@
 //!   fetches etcd itself       etcd
 //!   to try things on          cluster
 //!   looks for bad input       fuzz
+//!   looks into the locks      locks
 //! ```
 //!
 //! Nothing has to be installed: verbs that need more than Rust's toolchain
@@ -30,6 +31,7 @@ mod group;
 mod house;
 mod layers;
 mod live_line;
+mod locks;
 mod machine;
 mod member_command;
 mod power_cut;
@@ -74,6 +76,8 @@ enum Verb {
     Soak(soak::Options),
     /// Feed damaged input to every decoder (needs nightly and cargo-fuzz)
     Fuzz(fuzz::Options),
+    /// Models of the hand-off locks, Miri and the thread sanitizer (needs nightly)
+    Locks(locks::Options),
     /// Build etcd, etcdctl, etcdutl, its benchmark and its tests (needs Go)
     Etcd,
     /// Run etcd's own tests/common against our server
@@ -98,6 +102,7 @@ fn main() -> process::Outcome {
         Verb::PowerCut(options) => power_cut::run(&options),
         Verb::Soak(options) => soak::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
+        Verb::Locks(options) => locks::run(&options),
         Verb::Etcd => etcd::build(),
         Verb::EtcdTests(options) => etcd_tests::run(&options),
         Verb::DeviceWork(options) => device_work::run(&options),

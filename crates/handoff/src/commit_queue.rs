@@ -21,6 +21,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use crate::futex;
+use crate::slices;
 use crate::spinning::{self, Spin};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell, const_fn};
 
@@ -258,6 +259,8 @@ impl<'a, Op, Out> Led<'a, Op, Out> {
             place = older;
             length += 1;
         }
+        // The group waits for us as for the holder of a lock.
+        slices::entered();
         Led {
             queue,
             first,
@@ -276,6 +279,7 @@ impl<'a, Op, Out> Led<'a, Op, Out> {
 
 impl<Op, Out> Drop for Led<'_, Op, Out> {
     fn drop(&mut self) {
+        slices::left();
         self.queue.pass_on();
         // SAFETY: all of the group wait for us; we are among them, and in no
         // danger of being told twice: see `tell_all`.

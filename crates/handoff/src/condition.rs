@@ -29,6 +29,7 @@
 use crate::futex::Deadline;
 use crate::guard::{Found, Guard};
 use crate::lock::{Lock, Role};
+use crate::slices;
 use crate::spinning::Spin;
 use crate::sync::{AtomicU32, Ordering, const_fn, yield_now};
 use crate::waiters::{
@@ -117,6 +118,7 @@ impl Condition {
         is_interrupted: impl Fn(*const AtomicU32) -> bool,
     ) -> Wake {
         let ticket = Ticket::new(self, lock);
+        slices::uses_condition(lock);
         ticket.enlist();
         // SAFETY: the caller's promise.
         unsafe { lock.unlock() };
@@ -214,11 +216,15 @@ impl Inside<'_> {
 unsafe fn tell(waiter: *const Waiter) {
     // SAFETY: a claimed waiter waits until it is told, and keeps its lock alive.
     unsafe {
+        let lock = (*waiter).lock.as_ref();
+        if let Some(lock) = lock {
+            slices::uses_condition(lock);
+        }
         // It goes to the lock by itself: nobody has to wake it.
         if (*waiter).step(CLAIMED_WATCHING, NOTIFIED) {
             return;
         }
-        match (*waiter).lock.as_ref() {
+        match lock {
             Some(lock) => lock.adopt(waiter),
             None => Waiter::wake(waiter, NOTIFIED),
         }

@@ -24,6 +24,8 @@
 //! * the newest waiter goes first, because it is warm; but the oldest every 500 µs,
 //!   and once it runs nobody overtakes it: with n waiters each is chosen after n
 //!   turns at most;
+//! * whoever has been at a lock for 500 µs steps back behind the others, unless somebody
+//!   may depend on it;
 //! * nobody spins unless a core is free, and nobody is woken under a lock;
 //! * no allocation: waiters are linked through their own stacks.
 //!
@@ -49,9 +51,14 @@ mod lock;
 mod mutex;
 mod process;
 mod rw_lock;
+mod slices;
 mod spinning;
 mod sync;
 mod waiters;
+// Not inside: the models compile that file against other atomics.
+#[cfg(test)]
+#[path = "waiters/tests.rs"]
+mod waiters_tests;
 
 pub use commit_queue::{CommitQueue, Group, Member, Unanswered};
 pub use condvar::{Condvar, WaitTimeoutResult};

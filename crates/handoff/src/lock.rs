@@ -31,7 +31,7 @@
 //! * **Barging.** An unlocked lock belongs to whoever takes it. Handing it to a
 //!   sleeping thread would leave it idle for the time of a wake-up.
 //! * **Last in, first out.** The newest waiter is the one whose stack and data
-//!   are still in the caches.
+//!   are still in the caches; those that have stepped back do not count as new.
 //! * **Fairness by time.** The waiter that has become the oldest is chosen
 //!   instead once [`TURN_MICROS`] have passed, and reserves the lock as soon as it
 //!   *runs*. With n waiters each is chosen after n turns at most. If the holder stays
@@ -39,6 +39,8 @@
 //!   next unlock wakes that heir: idle for a wake-up once in a turn, at worst.
 //!   The newest is woken along with it, as a newcomer: it may have been notified to do
 //!   what all the others wait for.
+//! * **Whoever has had its slice steps back.** It parks so that nobody prefers it for
+//!   being new, and where only such are parked the oldest is chosen: see `slices`.
 //! * **Whoever leaves makes room.** While the heir waits for a core there are no turns.
 //!   Once a turn is long overdue those who leave the lock yield theirs, now and then.
 //! * **Nobody is woken under the lock**, and the store that unlocks is the last
@@ -47,19 +49,24 @@
 //! # No wake-up is lost
 //!
 //! A waiter parks only by an atomic step that sees `LOCKED` (or another's
-//! `RESERVED`) and sets `PARKED`; the same step gives up its being heir. An
+//! `RESERVED`) and sets `PARKED`; the same step gives up its being heir. (One that
+//! steps back from a free lock is the holder when it parks, and then an unlocker.) An
 //! unlocker clears `LOCKED` only by a step that sees either nobody parked, or an
 //! heir. So at every moment with waiters there is a holder who will see them, or
 //! an heir that will become a holder or park seeing one.
+
+#[path = "lock/waiting.rs"]
+mod waiting;
 
 use crate::clock;
 use crate::counts;
 use crate::futex::Deadline;
 use crate::guard::{Found, Guard};
 use crate::hints;
-use crate::spinning::{self, Spin};
+use crate::slices;
+use crate::spinning;
 use crate::sync::{AtomicU32, Ordering, const_fn};
-use crate::waiters::{ASLEEP, DUE, HEIR, NOTIFIED, OWNER, Waiter, Waiters};
+use crate::waiters::{DUE, HEIR, NOTIFIED, OWNER, Waiter, Waiters};
 
 const LOCKED: u32 = 1;
 const HEIR_EXISTS: u32 = 2;
@@ -184,7 +191,7 @@ impl Lock {
         if !self.step(0, LOCKED, Ordering::Acquire) {
             self.acquire(Role::Newcomer, None);
         }
-        hints::entered(&self.holder);
+        self.entered();
     }
 
     /// Enters before the deadline, or returns false.
@@ -193,7 +200,7 @@ impl Lock {
         let entered =
             self.step(0, LOCKED, Ordering::Acquire) || self.acquire(Role::Newcomer, Some(deadline));
         if entered {
-            hints::entered(&self.holder);
+            self.entered();
         }
         entered
     }
@@ -204,7 +211,7 @@ impl Lock {
         let mut state = self.state.load(Ordering::Relaxed);
         while state & (LOCKED | RESERVED) == 0 {
             if self.step(state, state | LOCKED, Ordering::Acquire) {
-                hints::entered(&self.holder);
+                self.entered();
                 return true;
             }
             state = self.state.load(Ordering::Relaxed);
@@ -227,7 +234,7 @@ impl Lock {
     /// The caller is inside.
     #[inline]
     pub unsafe fn unlock(&self) {
-        hints::left(&self.holder);
+        self.leaves();
         if !self.step(LOCKED, 0, Ordering::Release) {
             self.unlock_slowly();
         }
@@ -240,7 +247,7 @@ impl Lock {
     /// # Safety
     /// The caller is inside.
     pub unsafe fn unlock_fair(&self) {
-        hints::left(&self.holder);
+        self.leaves();
         match self.take_oldest() {
             // SAFETY: it was unlinked by us alone and waits to be told.
             Some(waiter) => unsafe { Waiter::wake(waiter, OWNER) },
@@ -248,136 +255,23 @@ impl Lock {
         }
     }
 
+    #[inline(always)]
+    fn entered(&self) {
+        slices::entered();
+        hints::entered(&self.holder);
+    }
+
+    #[inline(always)]
+    fn leaves(&self) {
+        slices::left();
+        hints::left(&self.holder);
+    }
+
     #[inline]
     fn step(&self, from: u32, to: u32, success: Ordering) -> bool {
         self.state
             .compare_exchange(from, to, success, Ordering::Relaxed)
             .is_ok()
-    }
-
-    /// Waits until inside; false when the deadline came first.
-    #[cold]
-    pub(crate) fn acquire(&self, mut role: Role, deadline: Option<&Deadline>) -> bool {
-        loop {
-            if role == Role::Owner || self.compete(&mut role) {
-                return true;
-            }
-            let waiter = Waiter::new(self);
-            if !self.park(&waiter, role) {
-                continue;
-            }
-            match self.sleep(&waiter, role, deadline) {
-                Some(told) => role = told,
-                None => return false,
-            }
-        }
-    }
-
-    /// Takes a free lock, looking at it for as long as spinning makes sense.
-    fn compete(&self, role: &mut Role) -> bool {
-        let mut spin: Option<Spin> = None;
-        loop {
-            let state = self.state.load(Ordering::Relaxed);
-            let overtaken = state & RESERVED & !role.bits() != 0;
-            if state & LOCKED == 0 && !overtaken {
-                let taken = (state | LOCKED) & !role.bits();
-                if self.step(state, taken, Ordering::Acquire) {
-                    return true;
-                }
-                continue;
-            }
-            if *role == Role::DueHeir && state & RESERVED == 0 {
-                self.step(state, state | RESERVED, Ordering::Relaxed);
-                continue;
-            }
-            if overtaken || hints::holder_is_preempted(&self.holder) {
-                return false;
-            }
-            if spin.is_none() {
-                spin = Spin::begin(*role != Role::Newcomer);
-            }
-            let Some(spin) = &mut spin else { return false };
-            if *role == Role::Newcomer && self.may_become_heir(state) {
-                if self.step(state, state | HEIR_EXISTS, Ordering::Relaxed) {
-                    *role = Role::Heir;
-                    spin.extend();
-                }
-                continue;
-            }
-            if !spin.again() {
-                return false;
-            }
-        }
-    }
-
-    /// A spinner spares the unlocker a wake-up, but must not take the turn of the
-    /// oldest waiter: while an heir exists, nobody else is chosen.
-    fn may_become_heir(&self, state: u32) -> bool {
-        state & HEIR_EXISTS == 0
-            && (state & PARKED == 0
-                || !clock::has_come(self.turn.load(Ordering::Relaxed), clock::micros()))
-    }
-
-    /// Links the waiter and gives up being heir, unless the lock is to be had.
-    fn park(&self, waiter: &Waiter, role: Role) -> bool {
-        let inside = self.enter();
-        let mut state = self.state.load(Ordering::Relaxed);
-        loop {
-            let overtaken = state & RESERVED & !role.bits() != 0;
-            if state & LOCKED == 0 && !overtaken {
-                return false;
-            }
-            // A due heir keeps its reservation.
-            let parked = (state | PARKED) & !(role.bits() & HEIR_EXISTS);
-            if self.step(state, parked, Ordering::Relaxed) {
-                break;
-            }
-            state = self.state.load(Ordering::Relaxed);
-        }
-        inside.link(waiter, role == Role::DueHeir);
-        true
-    }
-
-    /// Enters after a condition variable's call.
-    pub(crate) fn reenter(&self, role: Role) {
-        self.acquire(role, None);
-        hints::entered(&self.holder);
-    }
-
-    /// Waits for the lock's call; none when the deadline came first.
-    fn sleep(&self, waiter: &Waiter, role: Role, deadline: Option<&Deadline>) -> Option<Role> {
-        let mut deadline = deadline;
-        hints::waits(self);
-        let told = loop {
-            if let Some(told) = Role::of_word(waiter.word()) {
-                break Some(told);
-            }
-            if !waiter.sleep(ASLEEP, deadline) {
-                if self.give_up(waiter, role) {
-                    break None;
-                }
-                // It has been chosen: the call is on its way.
-                deadline = None;
-            }
-        };
-        hints::waits_no_more();
-        told
-    }
-
-    /// Unlinks a waiter whose time is up; false if it was chosen before.
-    fn give_up(&self, waiter: &Waiter, role: Role) -> bool {
-        let inside = self.enter();
-        // SAFETY: inside, and a parked waiter is in no other list.
-        if !unsafe { self.waiters.unlink(waiter) } {
-            return false;
-        }
-        if role == Role::DueHeir {
-            // A due heir parks only while the lock is held, and whoever holds
-            // it leaves by way of the list, which is ours now.
-            self.state.fetch_and(!RESERVED, Ordering::Relaxed);
-        }
-        inside.note_if_empty();
-        true
     }
 
     #[cold]
@@ -389,7 +283,8 @@ impl Lock {
                 "unlocked a lock that nobody had locked"
             );
             if state & (PARKED | HEIR_EXISTS) != PARKED {
-                let is_overdue = state & PARKED != 0 && self.is_overdue();
+                let is_overdue =
+                    state & PARKED != 0 && !slices::may_step_back(self) && self.is_overdue();
                 if self.step(state, state & !LOCKED, Ordering::Release) {
                     if is_overdue {
                         spinning::give_way();
@@ -415,25 +310,29 @@ impl Lock {
         clock::has_come(turn.wrapping_add(OVERDUE_MICROS), clock::micros())
     }
 
-    /// Unlinks those that are to be woken: the newest, or in its turn the oldest. The
-    /// newest comes along then, as a newcomer, because often nobody gets on without it:
-    /// it may have been notified to do what all others wait for.
+    /// Unlinks those that are to be woken: the newest, or the oldest in its turn or if all
+    /// have stepped back. The newest comes along with the oldest, as a newcomer, because
+    /// often nobody gets on without it: it may have been notified to do what all others
+    /// wait for.
     fn choose(&self) -> Option<Chosen> {
         let inside = self.enter();
         let now = clock::micros();
         let reserved = self.state.load(Ordering::Relaxed) & RESERVED != 0;
         let due = reserved || clock::has_come(self.turn.load(Ordering::Relaxed), now);
         // SAFETY: inside.
-        let (oldest, newest) = unsafe {
-            if due {
-                self.turn
-                    .store(now.wrapping_add(TURN_MICROS), Ordering::Relaxed);
-            }
+        let chosen = unsafe {
             let oldest = due.then(|| self.waiters.pop_back()).flatten();
-            (oldest, self.waiters.pop_front())
+            let newest = self.waiters.pop_newest();
+            let nobody = oldest.is_none() && newest.is_none();
+            let oldest = oldest.or_else(|| nobody.then(|| self.waiters.pop_back()).flatten());
+            Chosen { oldest, newest }
         };
+        if chosen.oldest.is_some() {
+            self.turn
+                .store(now.wrapping_add(TURN_MICROS), Ordering::Relaxed);
+        }
         inside.note_if_empty();
-        (oldest.is_some() || newest.is_some()).then_some(Chosen { oldest, newest })
+        (chosen.oldest.is_some() || chosen.newest.is_some()).then_some(chosen)
     }
 
     fn take_oldest(&self) -> Option<*const Waiter> {

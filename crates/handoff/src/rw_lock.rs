@@ -19,6 +19,7 @@ use lock_api::GuardNoSend;
 use crate::futex::{self, Deadline};
 use crate::lock::Lock;
 use crate::mutex::until;
+use crate::slices;
 use crate::spinning::Spin;
 use crate::sync::{AtomicU32, Ordering};
 
@@ -77,6 +78,7 @@ impl RawRwLock {
         }
         let before = self.readers.fetch_add(1, Ordering::Acquire);
         assert!(before < READERS_MAX, "more readers than threads can exist");
+        slices::entered();
         // SAFETY: we have just entered.
         unsafe { self.gate.unlock() };
         true
@@ -104,7 +106,10 @@ impl RawRwLock {
                 Ordering::Acquire,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return true,
+                Ok(_) => {
+                    slices::entered();
+                    return true;
+                }
                 Err(now) => readers = now,
             }
         }
@@ -136,6 +141,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     unsafe fn unlock_shared(&self) {
+        slices::left();
         let before = self.readers.fetch_sub(1, Ordering::Release);
         if before == WRITER | 1 {
             futex::wake_one(&raw const self.readers);
@@ -198,6 +204,7 @@ unsafe impl lock_api::RawRwLockFair for RawRwLock {
 // SAFETY: the writer becomes the one counted reader before the gate opens.
 unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     unsafe fn downgrade(&self) {
+        slices::entered();
         self.readers.store(1, Ordering::Release);
         // SAFETY: a writer is inside the gate.
         unsafe { self.gate.unlock() };

@@ -47,6 +47,10 @@ pub(crate) const WATCHING: u32 = 7;
 /// A condition variable has notified it while it looked.
 pub(crate) const CLAIMED_WATCHING: u32 = 8;
 
+/// Waiters at the front that are looked at for one that has not stepped back. Those
+/// behind have been overtaken so often that they are as good as old.
+const LOOKS_FROM_FRONT: usize = 4;
+
 /// A link of the list.
 type Link = UnsafeCell<*const Waiter>;
 
@@ -60,6 +64,8 @@ pub(crate) struct Waiter {
     /// The lock that a waiter of a condition variable will need; null when
     /// it belongs to somebody else and notifying means waking.
     pub(crate) lock: *const crate::lock::Lock,
+    /// Nobody prefers it for being new.
+    has_stepped_back: bool,
     word: AtomicU32,
 }
 
@@ -70,7 +76,16 @@ impl Waiter {
             previous: UnsafeCell::new(std::ptr::null()),
             linked: UnsafeCell::new(false),
             lock,
+            has_stepped_back: false,
             word: AtomicU32::new(ASLEEP),
+        }
+    }
+
+    /// One that has had its slice.
+    pub(crate) fn stepping_back(lock: *const crate::lock::Lock) -> Waiter {
+        Waiter {
+            has_stepped_back: true,
+            ..Waiter::new(lock)
         }
     }
 
@@ -204,13 +219,22 @@ impl Waiters {
         set(&self.back, waiter);
     }
 
-    /// The newest, unlinked.
+    /// The newest that has not stepped back, unlinked, if one is near the front.
     ///
     /// # Safety
     /// Inside the guard.
-    pub(crate) unsafe fn pop_front(&self) -> Option<*const Waiter> {
-        // SAFETY: the caller is inside, and what is linked is alive.
-        unsafe { self.pop(get(&self.front)) }
+    pub(crate) unsafe fn pop_newest(&self) -> Option<*const Waiter> {
+        let mut waiter = get(&self.front);
+        for _ in 0..LOOKS_FROM_FRONT {
+            // SAFETY: linked waiters are alive.
+            let candidate = unsafe { waiter.as_ref() }?;
+            if !candidate.has_stepped_back {
+                // SAFETY: the caller is inside, and what is linked is alive.
+                return unsafe { self.pop(waiter) };
+            }
+            waiter = get(&candidate.next);
+        }
+        None
     }
 
     /// The oldest, unlinked.

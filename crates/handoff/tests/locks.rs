@@ -9,6 +9,8 @@ use handoff::{Condvar, Mutex, RwLock};
 /// Longer than any test takes on a loaded machine; ends a test that hangs.
 const GENEROUS: Duration = Duration::from_secs(120);
 const A_MOMENT: Duration = Duration::from_millis(1);
+/// One round of so many is done: Miri is that much slower.
+const FEWER: u64 = if cfg!(miri) { 100 } else { 1 };
 
 fn poll(until: impl Fn() -> bool) {
     let mut rounds = 0_u64;
@@ -21,18 +23,19 @@ fn poll(until: impl Fn() -> bool) {
 
 #[test]
 fn a_count_under_a_mutex_is_exact() {
+    const ROUNDS: u64 = 40_000 / FEWER;
     for threads in [2, 8, 64] {
         let count = Mutex::new(0_u64);
         thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
-                    for _ in 0..40_000 / threads {
+                    for _ in 0..ROUNDS / threads {
                         *count.lock() += 1;
                     }
                 });
             }
         });
-        assert_eq!(count.into_inner(), 40_000 / threads * threads);
+        assert_eq!(count.into_inner(), ROUNDS / threads * threads);
     }
 }
 
@@ -43,7 +46,7 @@ fn fair_and_plain_unlocks_mix() {
         for thread in 0..8_u64 {
             let count = &count;
             scope.spawn(move || {
-                for round in 0..2_000 {
+                for round in 0..2_000 / FEWER {
                     let mut guard = count.lock();
                     *guard += 1;
                     if (round + thread) % 3 == 0 {
@@ -53,18 +56,17 @@ fn fair_and_plain_unlocks_mix() {
             });
         }
     });
-    assert_eq!(count.into_inner(), 16_000);
+    assert_eq!(count.into_inner(), 16_000 / FEWER);
 }
 
 #[test]
 fn a_fair_unlock_serves_the_oldest() {
     let order = Mutex::new(Vec::new());
+    let all_wait = [const { AtomicBool::new(false) }; 4];
     thread::scope(|scope| {
         let guard = order.lock();
-        for name in 0..4 {
+        for (name, waits) in all_wait.iter().enumerate() {
             let order = &order;
-            let waits = AtomicBool::new(false);
-            let waits = &*Box::leak(Box::new(waits));
             scope.spawn(move || {
                 waits.store(true, Ordering::Release);
                 let mut order = order.lock();
@@ -123,7 +125,7 @@ fn many_time_outs_lose_no_wake_up() {
         for thread in 0..16_u64 {
             let mutex = &mutex;
             scope.spawn(move || {
-                for round in 0..500 {
+                for round in 0..500 / FEWER {
                     let patience = Duration::from_micros((thread * 7 + round) % 90);
                     if let Some(mut guard) = mutex.try_lock_for(patience) {
                         *guard += 1;
@@ -196,7 +198,7 @@ fn a_wait_ends_with_its_time() {
 #[test]
 fn a_bounded_queue_loses_and_repeats_nothing() {
     const ROOM: usize = 4;
-    const ITEMS: u64 = 4_000;
+    const ITEMS: u64 = 8 * (500 / FEWER);
     let queue = Mutex::new(std::collections::VecDeque::new());
     let (not_full, not_empty) = (Condvar::new(), Condvar::new());
     let sum = Mutex::new(0);
@@ -229,6 +231,7 @@ fn a_bounded_queue_loses_and_repeats_nothing() {
 
 #[test]
 fn notifications_and_time_outs_together_lose_nothing() {
+    const EACH: u64 = 200 / FEWER;
     let tokens = Mutex::new(0_u64);
     let changed = Condvar::new();
     let taken = AtomicUsize::new(0);
@@ -237,7 +240,7 @@ fn notifications_and_time_outs_together_lose_nothing() {
             let (tokens, changed, taken) = (&tokens, &changed, &taken);
             scope.spawn(move || {
                 let mut mine = 0;
-                while mine < 200 {
+                while mine < EACH {
                     let mut tokens = tokens.lock();
                     let patience = Duration::from_micros(thread * 11);
                     changed.wait_while_for(&mut tokens, |tokens| *tokens == 0, patience);
@@ -249,12 +252,12 @@ fn notifications_and_time_outs_together_lose_nothing() {
                 }
             });
         }
-        for _ in 0..12 * 200 {
+        for _ in 0..12 * EACH {
             *tokens.lock() += 1;
             changed.notify_one();
         }
     });
-    assert_eq!(taken.into_inner(), 12 * 200);
+    assert_eq!(taken.into_inner() as u64, 12 * EACH);
     assert_eq!(changed.notify_all(), 0);
 }
 
@@ -264,21 +267,21 @@ fn readers_share_and_writers_do_not() {
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                for _ in 0..2_000 {
+                for _ in 0..2_000 / FEWER {
                     let mut value = value.write();
                     value.0 += 1;
                     value.1 += 1;
                 }
             });
             scope.spawn(|| {
-                for _ in 0..2_000 {
+                for _ in 0..2_000 / FEWER {
                     let value = value.read();
                     assert_eq!(value.0, value.1, "half of a write was seen");
                 }
             });
         }
     });
-    assert_eq!(value.into_inner(), (8_000, 8_000));
+    assert_eq!(value.into_inner(), (8_000 / FEWER, 8_000 / FEWER));
 }
 
 #[test]
@@ -324,7 +327,7 @@ fn timed_readers_and_writers_mix() {
         for thread in 0..12_u64 {
             let value = &value;
             scope.spawn(move || {
-                for round in 0..300 {
+                for round in 0..300 / FEWER {
                     let patience = Duration::from_micros((thread * 13 + round) % 60);
                     if thread % 3 == 0 {
                         if let Some(mut value) = value.try_write_for(patience) {

@@ -19,99 +19,63 @@ mod model;
 #[path = "../src/waiters.rs"]
 mod waiters;
 
-use model::{clock, counts, hints, process};
+use model::{clock, counts, futex, hints, process, slices, spinning, sync};
 
-mod sync {
-    pub(crate) use loom::cell::UnsafeCell;
-    pub(crate) use loom::hint::spin_loop;
-    pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-    pub(crate) use loom::thread::yield_now;
+mod checker {
+    use std::cell::Cell;
 
-    macro_rules! const_fn {
-        ($(#[$attribute:meta])* $visible:vis fn $($rest:tt)*) => {
-            $(#[$attribute])* $visible fn $($rest)*
-        };
-    }
-    pub(crate) use const_fn;
-}
+    pub use loom::{cell, hint, lazy_static, sync, thread};
 
-mod futex {
-    use loom::sync::{Condvar, Mutex};
+    /// One look: more are only more of the same.
+    pub const LOOKS: u32 = 1;
+    pub const CORES: u32 = 1;
 
-    use crate::sync::{AtomicU32, Ordering};
-
-    pub struct Deadline;
-
-    loom::lazy_static! {
-        static ref ROOM: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+    /// What is always so in a model, or never.
+    #[derive(Clone, Copy, Default)]
+    pub struct Always {
+        pub a_turn_has_come: bool,
+        pub a_slice_is_over: bool,
+        pub a_core_is_free: bool,
     }
 
-    pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> bool {
-        if deadline.is_some() {
-            return false;
-        }
-        let guard = ROOM.0.lock().unwrap();
-        if word.load(Ordering::Relaxed) == expected {
-            drop(ROOM.1.wait(guard).unwrap());
-        }
+    thread_local! {
+        /// Models of one test run on one thread of the system, one after the other.
+        static ALWAYS: Cell<Always> = Cell::default();
+    }
+
+    pub fn set(always: Always) {
+        ALWAYS.set(always);
+    }
+
+    pub fn a_turn_has_come() -> bool {
+        ALWAYS.get().a_turn_has_come
+    }
+
+    pub fn a_slice_is_over() -> bool {
+        ALWAYS.get().a_slice_is_over
+    }
+
+    pub fn a_core_is_free() -> bool {
+        ALWAYS.get().a_core_is_free
+    }
+
+    pub fn time_is_up() -> bool {
         true
     }
 
-    pub fn wake_one(_word: *const AtomicU32) {
-        let _guard = ROOM.0.lock().unwrap();
-        ROOM.1.notify_all();
-    }
-}
-
-mod spinning {
-    use std::cell::Cell;
-
-    thread_local! {
-        static ALLOWED: Cell<bool> = const { Cell::new(false) };
-    }
-
-    /// Whether there is always a free core, or never.
-    pub fn allow(allowed: bool) {
-        ALLOWED.set(allowed);
-    }
-
-    /// One look: more are only more of the same.
-    pub struct Spin;
-
-    impl Spin {
-        pub fn begin(_is_heir: bool) -> Option<Spin> {
-            ALLOWED.get().then_some(Spin)
-        }
-
-        /// What is watched is one look, too.
-        pub fn for_a_notification() -> Option<Spin> {
-            Spin::begin(false)
-        }
-
-        pub fn was_worth_it(_worth: bool) {}
-
-        pub fn extend(&mut self) {}
-
-        pub fn again(&mut self) -> bool {
-            false
-        }
-    }
-
-    pub fn give_way() {}
-
-    pub fn cores() -> u32 {
-        1
-    }
+    /// Loom tries every step of the others anyway.
+    pub fn pause() {}
 }
 
 use std::sync::Arc;
 
-use commit_queue::CommitQueue;
+use checker::Always;
 use condition::{Condition, Wake};
 use futex::Deadline;
 use lock::Lock;
 use loom::cell::UnsafeCell;
 use loom::thread;
+use model::committed::Committed;
 
 /// A lock with a number that nobody may touch without it.
 struct Guarded {
@@ -209,14 +173,23 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// With and without turns, with and without spinners.
+/// With and without turns and spinners, and with slices that end in the plainest and the
+/// busiest of these worlds.
 fn check_all_ways(preemptions: usize, model: impl Fn() + Sync + Send + Clone + 'static) {
-    for due in [false, true] {
-        for spins in [false, true] {
-            clock::set_always_due(due);
-            spinning::allow(spins);
-            check(preemptions, model.clone());
-        }
+    for (a_turn_has_come, a_core_is_free, a_slice_is_over) in [
+        (false, false, false),
+        (false, true, false),
+        (true, false, false),
+        (true, true, false),
+        (false, false, true),
+        (true, true, true),
+    ] {
+        checker::set(Always {
+            a_turn_has_come,
+            a_slice_is_over,
+            a_core_is_free,
+        });
+        check(preemptions, model.clone());
     }
 }
 
@@ -396,55 +369,31 @@ fn a_notification_is_not_spent_on_somebody_who_is_leaving() {
     });
 }
 
-fn commit(queue: &CommitQueue<u32, u32>, log: &UnsafeCell<Vec<u32>>, operation: u32) {
-    let answer = queue.commit(operation, |group| {
-        for member in group {
-            let operation = member.take_operation();
-            // SAFETY: one leader at a time, or loom tells.
-            log.with_mut(|log| unsafe { (*log).push(operation) });
-            member.answer(operation + 100);
-        }
-    });
-    assert_eq!(answer, Ok(operation + 100));
-}
-
-struct Committed {
-    queue: CommitQueue<u32, u32>,
-    log: UnsafeCell<Vec<u32>>,
-}
-
-// SAFETY: the log is the leader's.
-unsafe impl Sync for Committed {}
-// SAFETY: as above.
-unsafe impl Send for Committed {}
-
 fn check_commits(preemptions: usize, threads: u32, each: u32) {
-    check_all_ways(preemptions, move || {
-        let shared = Arc::new(Committed {
-            queue: CommitQueue::new(),
-            log: UnsafeCell::new(Vec::new()),
-        });
+    let model = move || {
+        let shared = Committed::new();
         let others: Vec<_> = (1..threads)
             .map(|thread| {
                 let shared = shared.clone();
                 thread::spawn(move || {
-                    for number in 0..each {
-                        commit(&shared.queue, &shared.log, thread * each + number);
-                    }
+                    (0..each).for_each(|number| shared.commit(thread * each + number));
                 })
             })
             .collect();
-        for number in 0..each {
-            commit(&shared.queue, &shared.log, number);
-        }
+        (0..each).for_each(|number| shared.commit(number));
         for other in others {
             other.join().unwrap();
         }
-        // SAFETY: everybody has gone.
-        let mut log = shared.log.with(|log| unsafe { (*log).clone() });
-        log.sort_unstable();
-        assert!(log.into_iter().eq(0..threads * each));
-    });
+        shared.assert_complete(threads * each);
+    };
+    // It has no turns and no slices.
+    for a_core_is_free in [false, true] {
+        checker::set(Always {
+            a_core_is_free,
+            ..Always::default()
+        });
+        check(preemptions, model);
+    }
 }
 
 #[test]

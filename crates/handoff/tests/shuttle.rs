@@ -17,123 +17,68 @@ mod model;
 #[path = "../src/waiters.rs"]
 mod waiters;
 
-use model::{counts, hints, process};
+use model::{clock, counts, futex, hints, process, slices, spinning, sync};
 
-mod clock {
+mod checker {
     use shuttle::rand::Rng;
 
-    pub fn micros() -> u32 {
-        0
-    }
+    pub use shuttle::{hint, lazy_static, sync, thread};
 
-    /// The oldest is due now and then.
-    pub fn has_come(_moment: u32, _now: u32) -> bool {
-        shuttle::rand::thread_rng().gen_bool(0.2)
-    }
-}
+    pub const LOOKS: u32 = 3;
+    pub const CORES: u32 = 2;
 
-mod sync {
-    pub(crate) use shuttle::hint::spin_loop;
-    pub(crate) use shuttle::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-    pub(crate) use shuttle::thread::yield_now;
+    pub mod cell {
+        /// Shuttle does not watch cells.
+        pub struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
-    macro_rules! const_fn {
-        ($(#[$attribute:meta])* $visible:vis fn $($rest:tt)*) => {
-            $(#[$attribute])* $visible fn $($rest)*
-        };
-    }
-    pub(crate) use const_fn;
+        impl<T> UnsafeCell<T> {
+            pub fn new(value: T) -> UnsafeCell<T> {
+                UnsafeCell(std::cell::UnsafeCell::new(value))
+            }
 
-    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+            pub fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+                read(self.0.get())
+            }
 
-    impl<T> UnsafeCell<T> {
-        pub(crate) fn new(value: T) -> UnsafeCell<T> {
-            UnsafeCell(std::cell::UnsafeCell::new(value))
-        }
-
-        pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
-            read(self.0.get())
-        }
-
-        pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
-            write(self.0.get())
-        }
-    }
-}
-
-mod futex {
-    use shuttle::rand::Rng;
-    use shuttle::sync::{Condvar, Mutex};
-
-    use crate::sync::{AtomicU32, Ordering};
-
-    pub struct Deadline;
-
-    shuttle::lazy_static! {
-        static ref ROOM: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
-    }
-
-    pub fn wait(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> bool {
-        if deadline.is_some() {
-            shuttle::thread::yield_now();
-            return shuttle::rand::thread_rng().gen_bool(0.7);
-        }
-        let guard = ROOM.0.lock().unwrap();
-        if word.load(Ordering::Relaxed) == expected {
-            drop(ROOM.1.wait(guard).unwrap());
-        }
-        true
-    }
-
-    pub fn wake_one(_word: *const AtomicU32) {
-        let _guard = ROOM.0.lock().unwrap();
-        ROOM.1.notify_all();
-    }
-}
-
-mod spinning {
-    use shuttle::rand::Rng;
-
-    pub struct Spin(u32);
-
-    impl Spin {
-        pub fn begin(_is_heir: bool) -> Option<Spin> {
-            shuttle::rand::thread_rng().gen_bool(0.5).then_some(Spin(2))
-        }
-
-        pub fn for_a_notification() -> Option<Spin> {
-            Spin::begin(false)
-        }
-
-        pub fn was_worth_it(_worth: bool) {}
-
-        pub fn extend(&mut self) {
-            self.0 = 3;
-        }
-
-        pub fn again(&mut self) -> bool {
-            shuttle::hint::spin_loop();
-            self.0 = self.0.saturating_sub(1);
-            self.0 > 0
+            pub fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+                write(self.0.get())
+            }
         }
     }
 
-    pub fn give_way() {
-        shuttle::thread::yield_now();
+    fn chance(of_one: f64) -> bool {
+        shuttle::rand::thread_rng().gen_bool(of_one)
     }
 
-    pub fn cores() -> u32 {
-        2
+    pub fn a_turn_has_come() -> bool {
+        chance(0.2)
+    }
+
+    pub fn a_slice_is_over() -> bool {
+        chance(0.3)
+    }
+
+    pub fn a_core_is_free() -> bool {
+        chance(0.5)
+    }
+
+    pub fn time_is_up() -> bool {
+        pause();
+        chance(0.3)
+    }
+
+    pub fn pause() {
+        thread::yield_now();
     }
 }
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
 
-use commit_queue::CommitQueue;
 use condition::{Condition, Wake};
 use futex::Deadline;
 use lock::Lock;
+use model::committed::Committed;
 use shuttle::rand::Rng;
 use shuttle::thread;
 
@@ -296,53 +241,21 @@ fn everybody_at_the_barrier_goes_on() {
     });
 }
 
-struct Committed {
-    queue: CommitQueue<u32, u32>,
-    log: UnsafeCell<Vec<u32>>,
-}
-
-// SAFETY: the log is the leader's.
-unsafe impl Sync for Committed {}
-// SAFETY: as above.
-unsafe impl Send for Committed {}
-
 #[test]
 fn ten_threads_commit_everything_once() {
     check(400, || {
-        let shared = Arc::new(Committed {
-            queue: CommitQueue::new(),
-            log: UnsafeCell::new(Vec::new()),
-        });
+        let shared = Committed::new();
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
                 let shared = shared.clone();
                 thread::spawn(move || {
-                    for number in 0..3 {
-                        let operation = 3 * thread + number;
-                        let answer = shared.queue.commit(operation, |group| {
-                            for member in group {
-                                let operation = member.take_operation();
-                                // SAFETY: one leader at a time.
-                                let length = unsafe { (*shared.log.get()).len() };
-                                thread::yield_now();
-                                // SAFETY: as above.
-                                let log = unsafe { &mut *shared.log.get() };
-                                assert_eq!(log.len(), length, "two leaders");
-                                log.push(operation);
-                                member.answer(operation + 100);
-                            }
-                        });
-                        assert_eq!(answer, Ok(operation + 100));
-                    }
+                    (0..3).for_each(|number| shared.commit(3 * thread + number));
                 })
             })
             .collect();
         for thread in threads {
             thread.join().unwrap();
         }
-        // SAFETY: everybody has gone.
-        let log = unsafe { &mut *shared.log.get() };
-        log.sort_unstable();
-        assert!(log.iter().copied().eq(0..3 * THREADS));
+        shared.assert_complete(3 * THREADS);
     });
 }

@@ -99,18 +99,31 @@ fn every_waiter_of_a_condition_variable_gets_its_share() {
     });
 }
 
-/// The issue's number. What a second gives depends on what else the machine does,
-/// so this is measured by hand: `cargo test -p handoff --release --test starvation --
-/// --ignored --nocapture`.
+/// Two times the bound on the time until each of so many waiters is chosen: a chosen one
+/// still needs a core.
+const TWICE_THE_BOUND: Duration =
+    Duration::from_micros(2 * THREADS as u64 * handoff::raw::TURN_MICROS as u64);
+
+/// What a second gives depends on what else the machine does, so this is measured by hand.
 #[test]
-#[ignore = "a measurement: wants a machine that does nothing else"]
+#[ignore = "a measurement: cargo test -p handoff --release --test starvation -- --ignored --nocapture"]
 fn jains_index_over_one_second_is_above_0_8() {
-    let counts = contend(|_| {
-        #[expect(clippy::disallowed_methods, reason = "the second that is measured")]
-        thread::sleep(Duration::from_secs(1));
+    let mut stalls = 0;
+    let counts = contend(|counts| {
+        let look = || counts.iter().map(|count| count.load(Ordering::Relaxed));
+        for _ in 0..4 {
+            let before: Vec<u64> = look().collect();
+            #[expect(clippy::disallowed_methods, reason = "the second that is measured")]
+            thread::sleep(TWICE_THE_BOUND);
+            stalls += look().zip(before).filter(|(now, then)| now == then).count();
+        }
     });
     let (fairness, total) = (fairness(&counts), counts.iter().sum::<u64>());
     let (least, most) = (counts.iter().min(), counts.iter().max());
-    println!("Jain's index {fairness:.3}, inside {total} times, each {least:?} to {most:?}");
+    println!(
+        "Jain's index {fairness:.3}, inside {total} times, each {least:?} to {most:?}; \
+         {stalls} times a thread did not come in for {TWICE_THE_BOUND:?}"
+    );
     assert!(fairness > 0.8, "Jain's index {fairness:.3}");
+    assert_eq!(stalls, 0, "not chosen within {TWICE_THE_BOUND:?}");
 }
