@@ -58,7 +58,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[expect(clippy::host_endian_bytes, reason = "as the kernel keeps them")]
     fn counts_of_several_programs_add_up() {
         let value: Vec<u8> = [3_u64, 4, 5].iter().flat_map(|n| n.to_ne_bytes()).collect();
         let twice = Counts::default().plus(&value).plus(&value);

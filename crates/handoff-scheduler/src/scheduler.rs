@@ -75,6 +75,7 @@ impl Scheduler {
     }
 
     /// Gives the threads back to the kernel. Fails if the kernel had taken them before.
+    #[expect(clippy::disallowed_methods, reason = "this crate stands alone")]
     pub fn unload(self) -> Result<(), Refusal> {
         self.check_in_use("has thrown the scheduler out meanwhile")?;
         drop(self.loaded);

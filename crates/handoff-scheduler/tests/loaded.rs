@@ -1,6 +1,10 @@
 //! The programs in a real kernel. Where that is not allowed the tests say so.
 
-#![expect(clippy::disallowed_methods, reason = "tests on the real system")]
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    reason = "tests on the real system"
+)]
 
 use std::ffi::CString;
 use std::io::{BufRead, BufReader, Read};
