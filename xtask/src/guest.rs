@@ -29,7 +29,12 @@ use machine::Machine;
 use table::{Place, Table};
 
 const SUITES: &str = "trixie trixie-backports";
-const KERNEL: &str = "linux-image-6.16.12+deb13-cloud-amd64";
+/// With sched_ext; mirrors drop old ones. The first that is there is taken.
+const KERNELS: [&str; 3] = [
+    "linux-image-6.16.12+deb13-cloud-amd64",
+    "linux-image-6.17.13+deb13-cloud-amd64",
+    "linux-image-6.18.15+deb13-cloud-amd64",
+];
 const LEVELDB: &str = "libleveldb.so.1d";
 const LEVELDB_PACKAGE: &str = "libleveldb1d";
 const INIT: &str = include_str!("guest/init.sh");
@@ -89,13 +94,15 @@ pub fn run(options: &Options) -> Outcome {
     let folder = root().join("target/guest");
     let qemu = packages::unpacked(&folder.join("qemu"), &Source::System, &["qemu-system-x86"])?;
     let suites = Source::Suites(SUITES);
-    let foreign = packages::unpacked(&folder.join("kernel"), &suites, &[KERNEL, "busybox-static"])?;
+    let busybox = packages::unpacked(&folder.join("busybox"), &suites, &["busybox-static"])?;
+    let busybox = busybox.join("usr/bin/busybox");
+    let kernel = kernel(&folder, &suites)?;
     let image = folder.join("image");
-    fs::write(&image, put_together(options, &folder, &foreign)?)?;
+    fs::write(&image, put_together(options, &folder, &busybox)?)?;
     let limit = Duration::from_secs(60 * options.minutes);
-    let mut machine = Machine::boot(&qemu, &kernel(&foreign)?, &image, limit)?;
-    let table = listen(&mut machine, options.console)?;
+    let mut machine = Machine::boot(&qemu, &kernel, &image, limit)?;
     let expected = cells(options).len();
+    let table = listen(&mut machine, options.console, expected)?;
     if table.runs() != expected {
         return Err(format!("{} runs of {expected} have figures", table.runs()).into());
     }
@@ -105,17 +112,21 @@ pub fn run(options: &Options) -> Outcome {
     Ok(())
 }
 
-fn kernel(foreign: &Path) -> Outcome<PathBuf> {
-    let version = KERNEL.strip_prefix("linux-image-").unwrap_or(KERNEL);
-    let path = foreign.join("boot").join(format!("vmlinuz-{version}"));
-    if !path.exists() {
-        return Err(format!("{} is not in its package", path.display()).into());
+/// The first kernel that can be had.
+fn kernel(folder: &Path, suites: &Source) -> Outcome<PathBuf> {
+    let mut why = String::new();
+    for name in KERNELS {
+        let version = name.strip_prefix("linux-image-").unwrap_or(name);
+        match packages::unpacked(&folder.join(version), suites, &[name]) {
+            Ok(root) => return Ok(root.join("boot").join(format!("vmlinuz-{version}"))),
+            Err(error) => why = error.to_string(),
+        }
     }
-    Ok(path)
+    Err(why.into())
 }
 
 /// Builds what the guest needs and puts it into one archive.
-fn put_together(options: &Options, folder: &Path, foreign: &Path) -> Outcome<Vec<u8>> {
+fn put_together(options: &Options, folder: &Path, busybox: &Path) -> Outcome<Vec<u8>> {
     run_command(&mut cargo(&[
         "build",
         "--release",
@@ -138,7 +149,7 @@ fn put_together(options: &Options, folder: &Path, foreign: &Path) -> Outcome<Vec
         image.folder(name);
     }
     image.file("init", script(options).as_bytes());
-    image.file("bin/busybox", &fs::read(foreign.join("usr/bin/busybox"))?);
+    image.file("bin/busybox", &fs::read(busybox)?);
     for name in [
         "handoff",
         "handoff-scheduler",
@@ -168,8 +179,10 @@ fn script(options: &Options) -> String {
     let mut script = INIT.to_owned();
     let bench = "leveldb-bench run --keys 100000 --directory /tmp";
     let operations = options.operations;
-    if !options.no_table {
+    if !options.no_table && !options.no_reads {
         script.push_str("leveldb-bench prepare --keys 100000 --database /tmp/prepared\n");
+    }
+    if !options.no_table {
         // The first run after the boot is slower than the others.
         script.push_str(&format!(
             "{bench} --benchmark fillrandom --threads 8 --operations {operations} >/dev/null\n"
@@ -220,7 +233,7 @@ fn cells(options: &Options) -> Vec<Place> {
 }
 
 /// Reads the console until the guest says that it is done.
-fn listen(machine: &mut Machine, shows_console: bool) -> Outcome<Table> {
+fn listen(machine: &mut Machine, shows_console: bool, expected: usize) -> Outcome<Table> {
     let mut table = Table::default();
     while let Some(line) = machine.line()? {
         if let Some(why) = line.strip_prefix("guest: failed: ") {
@@ -237,6 +250,7 @@ fn listen(machine: &mut Machine, shows_console: bool) -> Outcome<Table> {
             if !added {
                 return Err(format!("a run in the guest has no figures: {cell}").into());
             }
+            println!("run {} of {expected} has ended", table.runs());
         }
     }
     Err("the guest has ended before it was done; --console shows what it said".into())

@@ -3,14 +3,14 @@
  *
  *   fifo   one queue for all cores, long slices, and nobody preempts when it wakes
  *   hint   the same, but whoever holds a lock goes first and gets, once each time it
- *          is on a core, a little longer
+ *          is on a core, a little longer; then it waits like everybody
  *
  *   wakes ──► idle core? ──yes──► that core's own queue
  *               │ no
  *               ▼
  *            holds a lock? ──yes──► HOLDERS ─┐
- *               │ no                         ├──► the next core without work
- *               └─────────────────► ALL ─────┘     takes from HOLDERS first
+ *               │ no                         ├──► the next core without work takes
+ *               └─────────────────► ALL ─────┘     from HOLDERS first, seven times of eight
  */
 #include "page.h"
 
@@ -21,6 +21,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define SLICE_NANOS 5000000ULL
 /* More than any critical section that is worth waiting for. */
 #define EXTENSION_NANOS 1000000ULL
+/* One thread in so many comes from the queue of all, however many holders wait. */
+#define TURN_OF_ALL 8
 /* The kernel throws us out if a thread that could run has not for so long. */
 #define STALLED_MILLIS 20000
 #define ANY_NODE -1
@@ -59,6 +61,9 @@ struct {
 	__type(key, int);
 	__type(value, __u32);
 } extended SEC(".maps");
+
+/* Cores that have asked for work; some may be lost. */
+static volatile __u32 asked;
 
 static __always_inline bool holds(struct task_struct *task)
 {
@@ -100,10 +105,18 @@ void BPF_PROG(fifo_dispatch, __s32 core, struct task_struct *before)
 	scx_bpf_dsq_move_to_local(ALL);
 }
 
+/* Whoever has used up its extension waits like everybody, lock or no lock. */
+static __always_inline bool goes_first(struct task_struct *task)
+{
+	__u32 *given = bpf_task_storage_get(&extended, task, 0, 0);
+
+	return holds(task) && !(given && *given);
+}
+
 SEC("struct_ops/hint_enqueue")
 void BPF_PROG(hint_enqueue, struct task_struct *task, __u64 flags)
 {
-	scx_bpf_dsq_insert(task, holds(task) ? HOLDERS : ALL, SLICE_NANOS, flags);
+	scx_bpf_dsq_insert(task, goes_first(task) ? HOLDERS : ALL, SLICE_NANOS, flags);
 	wake_a_core(task);
 }
 
@@ -127,6 +140,8 @@ SEC("struct_ops/hint_dispatch")
 void BPF_PROG(hint_dispatch, __s32 core, struct task_struct *before)
 {
 	if (before && (before->scx.flags & ENUM(scx_ent_flags, SCX_TASK_QUEUED)) && extend(before))
+		return;
+	if (asked++ % TURN_OF_ALL == 0 && scx_bpf_dsq_move_to_local(ALL))
 		return;
 	if (!scx_bpf_dsq_move_to_local(HOLDERS))
 		scx_bpf_dsq_move_to_local(ALL);
