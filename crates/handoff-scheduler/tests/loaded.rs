@@ -9,6 +9,7 @@
 use std::ffi::CString;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -108,6 +109,27 @@ fn holders_without_a_core_are_marked() {
     let rest = line.strip_prefix("ended holders preempted ").unwrap();
     let preempted: u64 = rest.split(' ').next().unwrap().parse().unwrap();
     assert!(preempted > 0, "{line}");
+}
+
+/// Threads write the numbers by which they know themselves.
+#[test]
+fn threads_in_a_namespace_of_their_own_are_found() {
+    let unshared = |program: &Path, words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount-proc"]);
+        command.arg(program).args(words).output()
+    };
+    let can = unshared(Path::new("true"), &[]).is_ok_and(|output| output.status.success());
+    if !can {
+        eprintln!("SKIPPED: no namespaces without rights, or no unshare");
+        return;
+    }
+    let test = std::env::current_exe().unwrap();
+    let words = ["--exact", "holders_without_a_core_are_marked"];
+    let output = unshared(&test, &words).unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("1 passed"), "{said}");
 }
 
 #[test]
