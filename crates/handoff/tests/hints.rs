@@ -133,15 +133,27 @@ fn slots_of_the_dead_are_taken(file: &OwnedFd, reader: &Page) {
             assert!(living.any(|thread| thread.slot != own && thread.depth == 1));
         });
     });
+    // It gives its slot back after its last word.
+    while reader
+        .threads()
+        .any(|thread| thread.thread != NOBODY && thread.slot != own)
+    {
+        thread::yield_now();
+    }
     for slot in (1..=8).filter(|slot| *slot != own) {
         file.write_all_at(&[0; 8], thread_at(slot)).unwrap();
     }
 }
 
+/// The slot of this thread, once all others have given theirs back.
 fn only_thread(reader: &Page) -> u32 {
-    let threads: Vec<_> = reader.threads().collect();
-    assert_eq!(threads.len(), 1, "{threads:?}");
-    threads[0].slot
+    loop {
+        let threads: Vec<_> = reader.threads().collect();
+        if let [only] = threads[..] {
+            return only.slot;
+        }
+        thread::yield_now();
+    }
 }
 
 fn more_threads_than_slots_go_without(reader: &Page) {
