@@ -250,7 +250,7 @@ fn listen(machine: &mut Machine, shows_console: bool, expected: usize) -> Outcom
             if !added {
                 return Err(format!("a run in the guest has no figures: {cell}").into());
             }
-            println!("run {} of {expected} has ended", table.runs());
+            println!("run {} of {expected}: {cell}", table.runs());
         }
     }
     Err("the guest has ended before it was done; --console shows what it said".into())
