@@ -65,8 +65,8 @@ pub struct Options {
     /// Numbers of threads
     #[arg(long, value_delimiter = ',', default_value = "8,64,256")]
     threads: Vec<u64>,
-    /// Operations of a run, by all threads together
-    #[arg(long, default_value_t = 100_000)]
+    /// Operations of a run, by all threads together; few of them measure how threads start
+    #[arg(long, default_value_t = 150_000)]
     operations: u64,
     /// Runs of each combination; the table has the median
     #[arg(long, default_value_t = 3)]
