@@ -4,6 +4,7 @@
 //!   on each change   check  fix  test
 //!   against the real server   crash  faults  power-cut  soak  device-work  etcd-tests  figures
 //!   fetches etcd itself       etcd
+//!   below handoff             scheduler  guest
 //!   to try things on          cluster
 //!   looks for bad input       fuzz
 //!   looks into the locks      locks
@@ -28,15 +29,18 @@ mod faults;
 mod figures;
 mod fuzz;
 mod group;
+mod guest;
 mod house;
 mod layers;
 mod live_line;
 mod locks;
 mod machine;
 mod member_command;
+mod packages;
 mod power_cut;
 mod process;
 mod puts;
+mod scheduler;
 mod server_process;
 mod soak;
 mod tidy;
@@ -84,10 +88,21 @@ enum Verb {
     EtcdTests(etcd_tests::Options),
     /// Flushes and bytes that one put costs the device (needs root)
     DeviceWork(device_work::Options),
+    /// Build what `handoff run --monitor` and `--sched fifo|hint` load into the kernel
+    Scheduler(SchedulerOptions),
+    /// Boot a kernel with sched_ext in qemu: the schedulers loaded, crashed, measured
+    Guest(guest::Options),
     /// Our server and etcd in alternating runs of etcd's benchmark
     Figures(figures::Options),
     /// Measures of the sources: file and function lengths, assertions
     House,
+}
+
+#[derive(clap::Args)]
+struct SchedulerOptions {
+    /// Test it instead, in this machine's kernel (needs root)
+    #[arg(long)]
+    test: bool,
 }
 
 fn main() -> process::Outcome {
@@ -106,6 +121,9 @@ fn main() -> process::Outcome {
         Verb::Etcd => etcd::build(),
         Verb::EtcdTests(options) => etcd_tests::run(&options),
         Verb::DeviceWork(options) => device_work::run(&options),
+        Verb::Scheduler(options) if options.test => scheduler::test(),
+        Verb::Scheduler(_) => scheduler::build().map(drop),
+        Verb::Guest(options) => guest::run(&options),
         Verb::Figures(options) => figures::run(&options),
         Verb::House => house::print(),
     }

@@ -6,9 +6,9 @@
 
 use std::ffi::CStr;
 use std::fmt::Write;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 
-use handoff::hints::Page;
+use handoff::hints::{Page, open_file};
 use handoff::raw::counts;
 
 use crate::message::Line;
@@ -45,13 +45,7 @@ fn variable(name: &CStr) -> Option<&'static CStr> {
 /// A page that is gone is none of ours: whoever made it may have ended long before
 /// this process, which inherited the variable.
 fn greet(path: &CStr, is_in_use: bool) {
-    // SAFETY: a string with its zero.
-    let file = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-    if file < 0 {
-        return;
-    }
-    // SAFETY: we have just opened it.
-    let file = unsafe { OwnedFd::from_raw_fd(file) };
+    let Ok(file) = open_file(path) else { return };
     match Page::open(file.as_fd()) {
         Ok(page) => {
             page.greet(is_in_use);

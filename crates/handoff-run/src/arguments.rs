@@ -33,6 +33,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Sched::None)]
     pub(crate) sched: Sched,
 
+    /// Watch the kernel switch threads: who waits for a thread without a core, parks at
+    /// once (needs root)
+    #[arg(long, conflicts_with = "no_preload")]
+    pub(crate) monitor: bool,
+
     /// Leave the program its own locks: the other half of a comparison
     #[arg(long)]
     pub(crate) no_preload: bool,
@@ -50,6 +55,13 @@ pub(crate) struct Arguments {
     pub(crate) command: Vec<OsString>,
 }
 
+impl Arguments {
+    /// Whether somebody reads what the threads say about themselves.
+    pub(crate) fn wants_hints(&self) -> bool {
+        self.monitor || self.sched == Sched::Hint
+    }
+}
+
 /// Rules for sharing the cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sched {
@@ -57,6 +69,10 @@ pub(crate) enum Sched {
     None,
     /// SCHED_BATCH with slices of 20 ms; needs no rights, but Linux 6.12
     Batch,
+    /// One queue, and nobody preempts; for the whole machine. Needs root and sched_ext
+    Fifo,
+    /// The same, but whoever holds a lock goes first
+    Hint,
 }
 
 const AFTER_HELP: &str = "\
@@ -64,10 +80,12 @@ Examples:
   handoff run -- db_bench --threads=256           with handoff's locks
   handoff run --stat -- db_bench --threads=256    and with counts on standard error
   handoff run --sched batch -- db_bench           and with long slices
+  handoff run --monitor -- db_bench               and with a look into the kernel
   handoff run --no-preload -- db_bench            without, to compare
 
 The exit code is the program's, 128 and the signal's number if one killed it, or:
-  124  the program has run, but nobody proved to have the locks
+  124  the program has run, but nobody proved to have the locks, or the kernel has
+       thrown the scheduler out
   125  nothing was started: wrong use, no library or one that does not work, or a
        program that loads none (static, setuid, of another architecture)
   126  the program cannot be executed

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io::Write;
 
-/// The program has run, without our locks.
+/// The program has run, but not under all that was asked for.
 pub(crate) const UNPROVEN: u8 = 124;
 /// Nothing was started.
 pub(crate) const NOT_STARTED: u8 = 125;
@@ -33,6 +33,11 @@ impl Failure {
     /// Nothing was started.
     pub(crate) fn not_started(what: impl fmt::Display, remedy: impl fmt::Display) -> Failure {
         Failure::new(NOT_STARTED, what, remedy)
+    }
+
+    /// The same, but something has been started.
+    pub(crate) fn with_exit(self, exit: u8) -> Failure {
+        Failure { exit, ..self }
     }
 
     /// Tells the failure; the exit code.

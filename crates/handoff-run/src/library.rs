@@ -1,7 +1,6 @@
 //! The preload library: where it is, whether it works, how a program gets it.
 
 use std::ffi::OsString;
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +8,6 @@ use std::process::{Command, Stdio};
 use handoff::hints::Page;
 
 use crate::failure::Failure;
-use crate::run::new_page;
 
 const NAME: &str = "libhandoff_preload.so";
 
@@ -67,15 +65,14 @@ impl Library {
 
     /// Loads the library into a copy of this program that only prints its help: if it
     /// does not greet from there, it is not the fault of the program to be run.
-    pub(crate) fn try_out(&self) -> Result<(), Failure> {
-        let (page, file) = new_page()?;
-        self.try_out_with(&own_executable()?, &page, &file)
+    pub(crate) fn try_out(&self, page: &Page, place: &str) -> Result<(), Failure> {
+        self.try_out_with(&own_executable()?, page, place)
     }
 
-    fn try_out_with(&self, program: &Path, page: &Page, file: &OwnedFd) -> Result<(), Failure> {
+    fn try_out_with(&self, program: &Path, page: &Page, place: &str) -> Result<(), Failure> {
         let mut command = Command::new(program);
         command.arg("--help").env_clear().stdin(Stdio::null());
-        self.put_under(&mut command, file, None);
+        self.put_under(&mut command, place, None);
         let output = command.output().map_err(|error| {
             Failure::not_started(
                 format_args!("{} cannot be started: {error}", program.display()),
@@ -97,18 +94,12 @@ impl Library {
     }
 
     /// Gives a command the library, before those it preloads already, and the page.
-    pub(crate) fn put_under(
-        &self,
-        command: &mut Command,
-        page: &OwnedFd,
-        others: Option<OsString>,
-    ) {
+    pub(crate) fn put_under(&self, command: &mut Command, page: &str, others: Option<OsString>) {
         let mut list = self.path.clone().into_os_string();
         if let Some(others) = others.filter(|others| !others.is_empty()) {
             list.push(":");
             list.push(others);
         }
-        let page = format!("/proc/{}/fd/{}", std::process::id(), page.as_raw_fd());
         command.env("LD_PRELOAD", list).env("HANDOFF_PAGE", page);
     }
 }
@@ -119,7 +110,8 @@ fn why(said: &[u8]) -> String {
     let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {
         return "Either it is another library, or it cannot open /proc/PROCESS/fd/NUMBER:\n\
-                look whether /proc is mounted."
+                look whether /proc is mounted, and for --monitor and --sched hint whether a\n\
+                sandbox forbids pidfd_getfd."
             .to_owned();
     }
     format!(
@@ -128,7 +120,7 @@ fn why(said: &[u8]) -> String {
     )
 }
 
-fn own_executable() -> Result<PathBuf, Failure> {
+pub(crate) fn own_executable() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(|error| {
         Failure::not_started(
             format_args!("cannot tell where this program is: {error}"),
@@ -149,6 +141,7 @@ fn open(path: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::fs::FileExt;
 
     /// Byte of the page at which its version stands.
@@ -159,10 +152,11 @@ mod tests {
         Library::find(Some(&test.with_file_name(NAME))).unwrap()
     }
 
-    fn tried(file_of: impl FnOnce(&OwnedFd)) -> Result<(), Failure> {
-        let (page, file) = new_page().unwrap();
-        file_of(&file);
-        built().try_out_with(&std::env::current_exe().unwrap(), &page, &file)
+    fn tried(change: impl FnOnce(&OwnedFd)) -> Result<(), Failure> {
+        let (page, file) = Page::create(0).unwrap();
+        change(&file);
+        let place = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        built().try_out_with(&std::env::current_exe().unwrap(), &page, &place)
     }
 
     #[test]

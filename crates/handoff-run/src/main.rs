@@ -20,6 +20,8 @@ mod elf;
 #[cfg(target_os = "linux")]
 mod failure;
 #[cfg(target_os = "linux")]
+mod kernel;
+#[cfg(target_os = "linux")]
 mod library;
 #[cfg(target_os = "linux")]
 mod program;

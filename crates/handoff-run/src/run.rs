@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
@@ -11,6 +11,7 @@ use handoff::hints::Page;
 
 use crate::arguments::{Arguments, Sched};
 use crate::failure::{Failure, NOT_EXECUTABLE, UNPROVEN};
+use crate::kernel::InKernel;
 use crate::library::{self, Library};
 use crate::{child, program, scheduling};
 
@@ -24,35 +25,86 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let mut command = Command::new(&found);
     command.arg0(name).args(rest);
     if arguments.no_preload {
-        start_by(arguments.sched)?;
-        return Ok(child::exit_code(start(&mut command, &found)?));
+        return run_natively(arguments, &mut command, &found);
     }
     let library = Library::find(arguments.library.as_deref())?;
-    library.try_out()?;
     program::check(&found)?;
-    let (page, file) = new_page()?;
-    library.put_under(&mut command, &file, std::env::var_os("LD_PRELOAD"));
+    let in_kernel = InKernel::load(arguments)?;
+    // Nobody else reads hints, so nobody shall write them.
+    let hinted = in_kernel.as_ref().filter(|_| arguments.wants_hints());
+    let greeted = match hinted {
+        Some(in_kernel) => in_kernel.page()?,
+        None => own_page()?,
+    };
+    let (page, place) = (&greeted.page, &greeted.place);
+    library.try_out(page, place)?;
+    library.put_under(&mut command, place, std::env::var_os("LD_PRELOAD"));
     if arguments.stat {
         command.env("HANDOFF_STAT", "1");
     }
+    let before = page.greetings();
     start_by(arguments.sched)?;
     let status = start(&mut command, &found)?;
-    judge(name, status, page.greetings(), arguments.stat)
+    unload(in_kernel, arguments.stat)?;
+    let now = page.greetings();
+    judge(
+        name,
+        status,
+        (now.0 - before.0, now.1 - before.1),
+        arguments.stat,
+    )
 }
 
-/// A page without slots: nobody reads hints here, so nobody shall write them.
-pub(crate) fn new_page() -> Result<(Page, OwnedFd), Failure> {
-    Page::create(0).map_err(|error| {
+/// Without the library there are no hints, and nothing to prove but that the scheduler
+/// stayed.
+fn run_natively(arguments: &Arguments, command: &mut Command, found: &Path) -> Result<u8, Failure> {
+    let in_kernel = InKernel::load(arguments)?;
+    start_by(arguments.sched)?;
+    let status = start(command, found)?;
+    unload(in_kernel, arguments.stat)?;
+    Ok(child::exit_code(status))
+}
+
+/// Unloads what is in the kernel, and says what it has seen if that was asked for.
+fn unload(in_kernel: Option<InKernel>, stat: bool) -> Result<(), Failure> {
+    let Some(in_kernel) = in_kernel else {
+        return Ok(());
+    };
+    let counts = in_kernel.unload()?;
+    if stat {
+        // Nobody may be there to read it.
+        let _ = writeln!(std::io::stderr(), "handoff: {counts}");
+    }
+    Ok(())
+}
+
+/// The page in which the library greets.
+pub(crate) struct Greeted {
+    pub(crate) page: Page,
+    /// Its path for other processes.
+    pub(crate) place: String,
+    /// Keeps the place, if it is ours.
+    pub(crate) _file: Option<OwnedFd>,
+}
+
+/// A page without slots, for the greeting alone.
+fn own_page() -> Result<Greeted, Failure> {
+    let (page, file) = Page::create(0).map_err(|error| {
         Failure::not_started(
             format_args!("cannot make the page for the handshake: {error}"),
             "It takes memfd_create and a shared mapping; a sandbox may forbid them.",
         )
+    })?;
+    Ok(Greeted {
+        page,
+        place: format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()),
+        _file: Some(file),
     })
 }
 
 fn start_by(sched: Sched) -> Result<(), Failure> {
     match sched {
-        Sched::None => Ok(()),
+        Sched::None | Sched::Fifo | Sched::Hint => Ok(()),
         Sched::Batch => scheduling::batch(),
     }
 }

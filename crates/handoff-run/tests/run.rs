@@ -5,6 +5,8 @@
 
 #[path = "run/called.rs"]
 mod called;
+#[path = "run/kernel.rs"]
+mod kernel;
 #[path = "run/passed_on.rs"]
 mod passed_on;
 #[path = "run/refused.rs"]

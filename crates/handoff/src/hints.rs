@@ -8,7 +8,9 @@
 //! ```
 //!
 //! A thread gets a slot when it first touches a lock and gives it back when it
-//! ends; with more threads than slots the rest go without. It alone writes
+//! ends. It takes one of [`PLACES`], beginning with the slot `1 + thread % slots`, so
+//! that the kernel finds it by the thread's number; if all are taken it goes without.
+//! A thread whose process was killed loses its slot to whoever needs it. It alone writes
 //! `depth` and `waiting`: two plain stores for a lock and its unlock, no clock, no
 //! system call. `preempted` is written by whoever watches the scheduler; while it is
 //! set for the holder of a lock, waiters park at once instead of spinning.
@@ -20,12 +22,18 @@
 //! schedulers and watchers, never for deciding who is inside.
 
 #[cfg(target_os = "linux")]
+mod file;
+#[cfg(target_os = "linux")]
 mod page;
 #[cfg(target_os = "linux")]
 mod slots;
 
 #[cfg(target_os = "linux")]
-pub use page::{AlreadyInstalled, MAGIC, Page, Refused, SLOT_BYTES, ThreadHints, VERSION};
+pub use file::open_file;
+#[cfg(target_os = "linux")]
+pub use page::{
+    AlreadyInstalled, MAGIC, PLACES, Page, Refused, SLOT_BYTES, ThreadHints, VERSION, bytes_of,
+};
 #[cfg(target_os = "linux")]
 pub(crate) use slots::{entered, forked, holder_is_preempted, left, waits, waits_no_more};
 

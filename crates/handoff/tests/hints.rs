@@ -7,7 +7,8 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::sync::Barrier;
 use std::thread;
 
@@ -91,6 +92,7 @@ fn holders_and_waiters_are_seen_from_outside() {
     assert!(reader.threads().all(|thread| thread.depth == 0));
 
     waiting_for_a_condition_is_not_holding(&reader);
+    slots_of_the_dead_are_taken(&file, &reader);
     more_threads_than_slots_go_without(&reader);
 }
 
@@ -109,6 +111,49 @@ fn waiting_for_a_condition_is_not_holding(reader: &Page) {
         assert!(reader.threads().all(|thread| thread.depth == 0));
         changed.notify_one();
     });
+}
+
+/// Fills the page with a thread that cannot exist, as killed processes leave them.
+fn slots_of_the_dead_are_taken(file: &OwnedFd, reader: &Page) {
+    const NOBODY: u32 = 1 << 30;
+    let file = File::from(file.try_clone().unwrap());
+    let own = only_thread(reader);
+    let thread_at = |slot: u32| u64::from(slot) * SLOT_BYTES as u64;
+    for slot in (1..=8).filter(|slot| *slot != own) {
+        file.write_all_at(&NOBODY.to_le_bytes(), thread_at(slot))
+            .unwrap();
+        file.write_all_at(&5_u32.to_le_bytes(), thread_at(slot) + 4)
+            .unwrap();
+    }
+    let mutex = Mutex::new(());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _held = mutex.lock();
+            let mut living = reader.threads().filter(|thread| thread.thread != NOBODY);
+            assert!(living.any(|thread| thread.slot != own && thread.depth == 1));
+        });
+    });
+    // It gives its slot back after its last word.
+    while reader
+        .threads()
+        .any(|thread| thread.thread != NOBODY && thread.slot != own)
+    {
+        thread::yield_now();
+    }
+    for slot in (1..=8).filter(|slot| *slot != own) {
+        file.write_all_at(&[0; 8], thread_at(slot)).unwrap();
+    }
+}
+
+/// The slot of this thread, once all others have given theirs back.
+fn only_thread(reader: &Page) -> u32 {
+    loop {
+        let threads: Vec<_> = reader.threads().collect();
+        if let [only] = threads[..] {
+            return only.slot;
+        }
+        thread::yield_now();
+    }
 }
 
 fn more_threads_than_slots_go_without(reader: &Page) {

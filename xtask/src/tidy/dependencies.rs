@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 use super::Source;
 
 const PAGE: &str = "docs/decisions/dependencies.md";
-/// A workspace of its own, whose crates are foreign all the same.
-const PEERS: &str = "crates/lab-peers/Cargo.toml";
+/// Workspaces of their own, whose crates are foreign all the same.
+const APART: [&str; 2] = [
+    "crates/lab-peers/Cargo.toml",
+    "crates/handoff-scheduler/Cargo.toml",
+];
 
 /// Workspace dependencies without a row, and rows without a dependency.
 pub fn faults(sources: &[Source]) -> Vec<String> {
@@ -15,7 +18,9 @@ pub fn faults(sources: &[Source]) -> Vec<String> {
         source.map_or("", |source| source.text.as_str())
     };
     let mut used = foreign_crates(text("Cargo.toml"), "[workspace.dependencies]");
-    used.extend(foreign_crates(text(PEERS), "[dependencies]"));
+    for manifest in APART {
+        used.extend(foreign_crates(text(manifest), "[dependencies]"));
+    }
     let explained = rows(text(PAGE));
     let silent = used
         .difference(&explained)

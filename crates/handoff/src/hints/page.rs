@@ -9,11 +9,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// First eight bytes of a page: "handoff" and a zero, read as little-endian.
 pub const MAGIC: u64 = 0x0066_666f_646e_6168;
 /// Layout of this page. A page of another version is refused.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes of the header, and of each slot.
 pub const SLOT_BYTES: usize = 64;
 /// 4 MiB; more threads than that go without hints.
 const SLOTS_MAX: u32 = 65_535;
+/// Slots in which a thread may be, so that whoever knows its number finds it without
+/// looking at all of them.
+pub const PLACES: u32 = 8;
 
 #[repr(C, align(64))]
 pub(super) struct Header {
@@ -39,6 +42,15 @@ pub(super) struct Slot {
     pub(super) waiting: AtomicU64,
     /// Not 0: the thread lost its core while it held a lock.
     pub(super) preempted: AtomicU32,
+}
+
+impl Slot {
+    /// Forgets whatever its thread did.
+    pub(super) fn clear(&self) {
+        self.depth.store(0, Ordering::Relaxed);
+        self.waiting.store(0, Ordering::Relaxed);
+        self.preempted.store(0, Ordering::Relaxed);
+    }
 }
 
 const _: () = assert!(size_of::<Header>() == SLOT_BYTES && size_of::<Slot>() == SLOT_BYTES);
@@ -145,18 +157,28 @@ impl Page {
         if unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        let page = Page::map(file.as_fd(), slots)?;
+        let page = Page::create_in(file.as_fd(), slots)?;
+        Ok((page, file))
+    }
+
+    /// A new page in a file that has [`bytes_of`] so many slots, all zeros: a map of
+    /// the kernel's, for instance.
+    pub fn create_in(file: BorrowedFd<'_>, slots: u32) -> io::Result<Page> {
+        let page = Page::map(file, slots)?;
         let header = page.header();
         header.version.store(VERSION, Ordering::Relaxed);
         header.slots.store(slots, Ordering::Relaxed);
         // Last: whoever sees it sees the rest.
         header.magic.store(MAGIC, Ordering::Release);
-        Ok((page, file))
+        Ok(page)
     }
 
     /// Maps a page that somebody else has made.
     pub fn open(file: BorrowedFd<'_>) -> Result<Page, Refused> {
-        let bytes = length(file).map_err(Refused::Unreadable)?;
+        let length = length(file).map_err(Refused::Unreadable)?;
+        // What is no file of bytes, such as a map of the kernel's, cannot be mapped
+        // beyond its end.
+        let bytes = length.unwrap_or(u64::MAX);
         if bytes < bytes_of(0) as u64 {
             return Err(Refused::TooShort { bytes });
         }
@@ -287,16 +309,24 @@ pub(super) unsafe fn slot_at(start: NonNull<Header>, number: u32) -> NonNull<Slo
     unsafe { start.cast::<Slot>().add(number as usize) }
 }
 
-fn bytes_of(slots: u32) -> usize {
+/// The number of one of the [`PLACES`] of a thread, from 0, on a page with slots.
+pub(super) fn place_of(thread: u32, place: u32, slots: u32) -> u32 {
+    1 + thread.wrapping_add(place) % slots
+}
+
+/// Bytes of a page with so many slots.
+pub fn bytes_of(slots: u32) -> usize {
     SLOT_BYTES * (slots as usize + 1)
 }
 
-fn length(file: BorrowedFd<'_>) -> io::Result<u64> {
+/// None if it is no file of bytes.
+fn length(file: BorrowedFd<'_>) -> io::Result<Option<u64>> {
     // SAFETY: all zeros are a valid `stat`.
     let mut about: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: an open file, and a place for the answer.
     if unsafe { libc::fstat(file.as_raw_fd(), &raw mut about) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(about.st_size.cast_unsigned())
+    let is_of_bytes = about.st_mode & libc::S_IFMT == libc::S_IFREG;
+    Ok(is_of_bytes.then(|| about.st_size.cast_unsigned()))
 }

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use super::page::{AlreadyInstalled, Header, Slot, slot_at};
+use super::page::{AlreadyInstalled, Header, PLACES, Slot, place_of, slot_at};
 use crate::lock::Lock;
 
 static PAGE: AtomicPtr<Header> = AtomicPtr::new(null_mut());
@@ -91,6 +91,10 @@ fn note_entered(holder: &AtomicU32) {
     if let Some(slot) = slot(number) {
         let depth = slot.depth.load(Ordering::Relaxed);
         slot.depth.store(depth.saturating_add(1), Ordering::Relaxed);
+        if slot.preempted.load(Ordering::Relaxed) != 0 {
+            // Its watcher has left: whoever enters has a core.
+            slot.preempted.store(0, Ordering::Relaxed);
+        }
         holder.store(number, Ordering::Relaxed);
     } else {
         holder.store(0, Ordering::Relaxed);
@@ -131,22 +135,57 @@ fn own_number() -> u32 {
     }
 }
 
-/// Takes the first free slot.
+/// Takes one of this thread's places: the one that a program before this one left to the
+/// same thread, or a free one, or that of a thread which has ended without giving it back.
 fn find_slot() -> Option<u32> {
     let key = KEY.load(Ordering::Relaxed).checked_sub(1)? as libc::pthread_key_t;
     // SAFETY: asks for a number.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-    let number = (1..=SLOTS.load(Ordering::Relaxed)).find(|number| {
-        slot(*number).is_some_and(|slot| {
-            slot.thread
-                .compare_exchange(0, thread, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-        })
-    })?;
+    let slots = SLOTS.load(Ordering::Relaxed);
+    if slots == 0 {
+        return None;
+    }
+    let places = || (0..PLACES).map(|place| place_of(thread, place, slots));
+    let number = places()
+        .find(|number| take_from(*number, thread, |before| before == thread))
+        .or_else(|| places().find(|number| take_from(*number, thread, |before| before == 0)))
+        .or_else(|| places().find(|number| take_from(*number, thread, has_ended)))?;
     // SAFETY: our key; its destructor takes a number for a pointer.
     unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(number as usize)) };
     count_change();
     Some(number)
+}
+
+/// Takes the slot if whoever has it may lose it.
+fn take_from(number: u32, thread: u32, may_lose: impl Fn(u32) -> bool) -> bool {
+    let Some(slot) = slot(number) else {
+        return false;
+    };
+    let before = slot.thread.load(Ordering::Relaxed);
+    let taken = may_lose(before)
+        && slot
+            .thread
+            .compare_exchange(before, thread, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+    if taken {
+        slot.clear();
+    }
+    taken
+}
+
+/// Whether no thread has this number any more: processes end without their threads
+/// giving anything back.
+fn has_ended(thread: u32) -> bool {
+    // SAFETY: the thread's own error number, which a lock must not change; and asking
+    // whether somebody could be signalled signals nobody.
+    unsafe {
+        let error = libc::__errno_location();
+        let before = *error;
+        let outcome = libc::kill(thread.cast_signed(), 0);
+        let has_ended = outcome != 0 && *error == libc::ESRCH;
+        *error = before;
+        has_ended
+    }
 }
 
 unsafe extern "C" fn thread_ends(number: *mut c_void) {
@@ -154,9 +193,7 @@ unsafe extern "C" fn thread_ends(number: *mut c_void) {
     // Destructors that run later still use locks.
     SLOT.set(NONE);
     if let Some(slot) = slot(number) {
-        slot.depth.store(0, Ordering::Relaxed);
-        slot.waiting.store(0, Ordering::Relaxed);
-        slot.preempted.store(0, Ordering::Relaxed);
+        slot.clear();
         slot.thread.store(0, Ordering::Release);
         count_change();
     }
