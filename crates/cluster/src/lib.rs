@@ -20,6 +20,7 @@
 //! one is evaluated behind it, so a burst of `n` commands costs about two
 //! flushes, whatever `n` is, and a lone command costs one.
 
+mod awaited;
 mod error;
 mod flushing;
 mod inbox;

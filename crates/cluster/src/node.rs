@@ -432,7 +432,7 @@ impl Drop for LastWord {
             self.inbox.close(Error::Storage(what.into()));
             self.inbox.stop();
             // Nobody will: their senders go, and with them their patience.
-            drop(self.inbox.take(Duration::ZERO));
+            drop(self.inbox.take(Duration::ZERO, None));
         }
     }
 }

@@ -124,7 +124,7 @@ impl Pump {
             if self.replica.leads() {
                 break;
             }
-            let arrived = self.inbox.take(self.tick);
+            let arrived = self.inbox.take(self.tick, None);
             self.step(arrived);
         }
         self.publish();
@@ -133,7 +133,7 @@ impl Pump {
     /// Until it is told to stop, and to the end of what was taken by then.
     pub(crate) fn run(&mut self) {
         loop {
-            let arrived = self.inbox.take(self.idle_for());
+            let arrived = self.inbox.take(self.idle_for(), self.replica.awaited());
             let stop = arrived.stop;
             self.step(arrived);
             if stop {
@@ -356,7 +356,7 @@ impl Pump {
             if self.may_go(led) {
                 break;
             }
-            arrived = self.inbox.take(self.tick.min(FAREWELL));
+            arrived = self.inbox.take(self.tick.min(FAREWELL), None);
         }
         self.replica.release_never_swept();
         self.replica.fail(Error::Stopped);

@@ -1,7 +1,10 @@
 //! What a node does where there is no room, with leases that hold very many
 //! keys, and for those who are left when it ends.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-#![expect(clippy::disallowed_methods, reason = "a test waits for a node's thread")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test waits for a node's thread"
+)]
 
 use std::future::Future;
 use std::pin::pin;
