@@ -13,7 +13,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::yield_now;
+use tokio::time::{Instant, Sleep, sleep};
 use value_log::Sequence;
 
 use crate::awaited::Awaited;
@@ -84,6 +86,14 @@ pub(crate) struct Arrived {
     pub stop: bool,
 }
 
+/// Where the replica waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bed {
+    Thread,
+    /// As a task of a runtime.
+    Task,
+}
+
 #[derive(Debug, Default)]
 struct State {
     arrived: Arrived,
@@ -92,8 +102,8 @@ struct State {
     waiting_bytes: usize,
     /// How many those are.
     waiting: usize,
-    /// The replica waits on the condition variable and wants a wake-up.
-    asleep: bool,
+    /// The replica waits there and wants a wake-up.
+    asleep: Option<Bed>,
     /// What it sleeps on at, meanwhile.
     awaited: Option<Awaited>,
     /// Set once; proposals are refused from then on.
@@ -113,6 +123,8 @@ pub(crate) struct Inbox {
 struct Post {
     state: Mutex<State>,
     arrival: Condvar,
+    /// The same for a task.
+    bell: Notify,
 }
 
 impl Post {
@@ -126,10 +138,15 @@ impl Sleeper for Post {
         let mut state = self.lock();
         // What was left may have been taken meanwhile: whoever sleeps again waits
         // for something else, and is still asleep.
-        let wake = !state.arrived.is_empty() && std::mem::take(&mut state.asleep);
+        if state.arrived.is_empty() {
+            return;
+        }
+        let bed = state.asleep.take();
         drop(state);
-        if wake {
-            self.arrival.notify_one();
+        match bed {
+            Some(Bed::Thread) => self.arrival.notify_one(),
+            Some(Bed::Task) => self.bell.notify_one(),
+            None => {}
         }
     }
 }
@@ -161,7 +178,7 @@ impl Inbox {
         let matters = change(&mut state);
         let asleep = state.asleep;
         drop(state);
-        if matters && asleep {
+        if matters && asleep.is_some() {
             rouse_after_turn(&self.post);
         }
     }
@@ -308,18 +325,75 @@ impl Inbox {
     pub fn take(&self, patience: Duration, awaited: Option<Awaited>) -> Arrived {
         let mut state = self.lock();
         if state.arrived.is_empty() {
-            state.asleep = true;
+            state.asleep = Some(Bed::Thread);
             state.awaited = awaited;
             state = self
                 .post
                 .arrival
-                .wait_timeout_while(state, patience, |state| state.asleep)
+                .wait_timeout_while(state, patience, |state| state.asleep.is_some())
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
-            state.asleep = false;
+            state.asleep = None;
             state.awaited = None;
         }
         std::mem::take(&mut state.arrived)
+    }
+
+    /// [`Inbox::take`] for a task. Others get their turn first, however much is here.
+    pub async fn taken(
+        &self,
+        patience: Duration,
+        awaited: Option<Awaited>,
+        alarm: &mut Alarm,
+    ) -> Arrived {
+        let until = Instant::now() + patience;
+        if patience.is_zero() || !self.lock().arrived.is_empty() {
+            yield_now().await;
+        } else {
+            self.lie_down(awaited);
+            while !self.is_roused() && Instant::now() < until {
+                alarm.be_set(until);
+                tokio::select! {
+                    () = self.post.bell.notified() => {}
+                    () = alarm.0.as_mut() => {}
+                }
+            }
+        }
+        let mut state = self.lock();
+        state.asleep = None;
+        state.awaited = None;
+        std::mem::take(&mut state.arrived)
+    }
+
+    fn lie_down(&self, awaited: Option<Awaited>) {
+        let mut state = self.lock();
+        if state.arrived.is_empty() {
+            state.asleep = Some(Bed::Task);
+            state.awaited = awaited;
+        }
+    }
+
+    fn is_roused(&self) -> bool {
+        self.lock().asleep.is_none()
+    }
+}
+
+/// Ends a task's sleep. Kept from one sleep to the next, and never put off: setting a
+/// timer costs more than waking for nothing now and then.
+#[derive(Debug)]
+pub(crate) struct Alarm(Pin<Box<Sleep>>);
+
+impl Alarm {
+    /// Within a runtime.
+    pub fn new() -> Alarm {
+        Alarm(Box::pin(sleep(Duration::ZERO)))
+    }
+
+    /// It goes off at `until` at the latest.
+    fn be_set(&mut self, until: Instant) {
+        if self.0.is_elapsed() || self.0.deadline() > until {
+            self.0.as_mut().reset(until);
+        }
     }
 }
 
@@ -375,7 +449,7 @@ mod tests {
             let generous = Duration::from_secs(600);
             sleeping.take(generous, None).woken
         });
-        while !inbox.lock().asleep {
+        while inbox.lock().asleep.is_none() {
             std::thread::yield_now();
         }
         inbox.post.rouse();

@@ -153,9 +153,10 @@ impl Node {
             inbox: Arc::clone(&inbox),
             watches: Arc::clone(reader.watch_hub()),
         };
+        let connections = transport.clone();
         let run = move || {
             let _latch = latch;
-            pump.run();
+            pump.run(connections.as_deref());
         };
         let thread = threads::spawn("replica", run)
             .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
