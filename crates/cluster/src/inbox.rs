@@ -3,7 +3,8 @@
 //! One mutex held for a push or a swap, never while anyone works or waits;
 //! one wake-up, after the unlock, and only when the replica sleeps; of all requests
 //! that a runtime has read in a turn, one (`relay.rs`). The replica takes
-//! everything at once: that is what makes the next batch.
+//! everything at once: that is what makes the next batch. What it need not be woken for
+//! (`awaited.rs`) lies here until something else comes.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,9 +13,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::yield_now;
+use tokio::time::{Instant, Sleep, sleep};
 use value_log::Sequence;
 
+use crate::awaited::Awaited;
 use crate::relay::{Reply, Sleeper, rouse_after_turn};
 use crate::{Error, PeerMessage};
 
@@ -82,6 +86,14 @@ pub(crate) struct Arrived {
     pub stop: bool,
 }
 
+/// Where the replica waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bed {
+    Thread,
+    /// As a task of a runtime.
+    Task,
+}
+
 #[derive(Debug, Default)]
 struct State {
     arrived: Arrived,
@@ -90,8 +102,10 @@ struct State {
     waiting_bytes: usize,
     /// How many those are.
     waiting: usize,
-    /// The replica waits on the condition variable and wants a wake-up.
-    asleep: bool,
+    /// The replica waits there and wants a wake-up.
+    asleep: Option<Bed>,
+    /// What it sleeps on at, meanwhile.
+    awaited: Option<Awaited>,
     /// Set once; proposals are refused from then on.
     closed: Option<Error>,
     /// Set once; soon nobody looks into the box any more.
@@ -109,6 +123,8 @@ pub(crate) struct Inbox {
 struct Post {
     state: Mutex<State>,
     arrival: Condvar,
+    /// The same for a task.
+    bell: Notify,
 }
 
 impl Post {
@@ -122,10 +138,15 @@ impl Sleeper for Post {
         let mut state = self.lock();
         // What was left may have been taken meanwhile: whoever sleeps again waits
         // for something else, and is still asleep.
-        let wake = !state.arrived.is_empty() && std::mem::take(&mut state.asleep);
+        if state.arrived.is_empty() {
+            return;
+        }
+        let bed = state.asleep.take();
         drop(state);
-        if wake {
-            self.arrival.notify_one();
+        match bed {
+            Some(Bed::Thread) => self.arrival.notify_one(),
+            Some(Bed::Task) => self.bell.notify_one(),
+            None => {}
         }
     }
 }
@@ -145,11 +166,19 @@ impl Inbox {
 
     /// Puts `change` in and wakes the replica if it sleeps.
     fn leave(&self, change: impl FnOnce(&mut State)) {
+        self.leave_and_say(|state| {
+            change(state);
+            true
+        });
+    }
+
+    /// The same, if `change` says so.
+    fn leave_and_say(&self, change: impl FnOnce(&mut State) -> bool) {
         let mut state = self.lock();
-        change(&mut state);
+        let matters = change(&mut state);
         let asleep = state.asleep;
         drop(state);
-        if asleep {
+        if matters && asleep.is_some() {
             rouse_after_turn(&self.post);
         }
     }
@@ -179,19 +208,29 @@ impl Inbox {
     /// The flush thread's word: everything up to a sequence is stable, or the
     /// log has failed.
     pub fn persisted(&self, outcome: Result<Sequence, String>) {
-        self.leave(|state| state.arrived.persisted = Some(outcome));
+        self.leave_and_say(|state| {
+            let can_wait = match (&outcome, &mut state.awaited) {
+                (Ok(sequence), Some(awaited)) => awaited.persisted(*sequence),
+                _ => false,
+            };
+            state.arrived.persisted = Some(outcome);
+            !can_wait
+        });
     }
 
     /// Another member's word, so many bytes long. Where too much waits already it
     /// is dropped: it will be said again.
     pub fn receive(&self, from: u64, message: PeerMessage, bytes: usize) {
-        self.leave(|state| {
+        self.leave_and_say(|state| {
+            let awaited = state.awaited.as_mut();
+            let can_wait = awaited.is_some_and(|it| it.hears(from, &message));
             let arrived = &mut state.arrived;
             let room = arrived.messages_bytes < MESSAGES_BYTES_MAX;
             if room && arrived.messages.len() < MESSAGES_MAX {
                 arrived.messages.push((from, message));
                 arrived.messages_bytes += bytes;
             }
+            !can_wait
         });
     }
 
@@ -281,20 +320,80 @@ impl Inbox {
         state.waiting_bytes -= bytes;
     }
 
-    /// Takes everything, waiting up to `patience` while there is nothing.
-    pub fn take(&self, patience: Duration) -> Arrived {
+    /// Takes everything, waiting up to `patience` while there is nothing but what
+    /// `awaited` says can wait.
+    pub fn take(&self, patience: Duration, awaited: Option<Awaited>) -> Arrived {
         let mut state = self.lock();
         if state.arrived.is_empty() {
-            state.asleep = true;
+            state.asleep = Some(Bed::Thread);
+            state.awaited = awaited;
             state = self
                 .post
                 .arrival
-                .wait_timeout_while(state, patience, |state| state.arrived.is_empty())
+                .wait_timeout_while(state, patience, |state| state.asleep.is_some())
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
-            state.asleep = false;
+            state.asleep = None;
+            state.awaited = None;
         }
         std::mem::take(&mut state.arrived)
+    }
+
+    /// [`Inbox::take`] for a task. Others get their turn first, however much is here.
+    pub async fn taken(
+        &self,
+        patience: Duration,
+        awaited: Option<Awaited>,
+        alarm: &mut Alarm,
+    ) -> Arrived {
+        let until = Instant::now() + patience;
+        if patience.is_zero() || !self.lock().arrived.is_empty() {
+            yield_now().await;
+        } else {
+            self.lie_down(awaited);
+            while !self.is_roused() && Instant::now() < until {
+                alarm.be_set(until);
+                tokio::select! {
+                    () = self.post.bell.notified() => {}
+                    () = alarm.0.as_mut() => {}
+                }
+            }
+        }
+        let mut state = self.lock();
+        state.asleep = None;
+        state.awaited = None;
+        std::mem::take(&mut state.arrived)
+    }
+
+    fn lie_down(&self, awaited: Option<Awaited>) {
+        let mut state = self.lock();
+        if state.arrived.is_empty() {
+            state.asleep = Some(Bed::Task);
+            state.awaited = awaited;
+        }
+    }
+
+    fn is_roused(&self) -> bool {
+        self.lock().asleep.is_none()
+    }
+}
+
+/// Ends a task's sleep. Kept from one sleep to the next, and never put off: setting a
+/// timer costs more than waking for nothing now and then.
+#[derive(Debug)]
+pub(crate) struct Alarm(Pin<Box<Sleep>>);
+
+impl Alarm {
+    /// Within a runtime.
+    pub fn new() -> Alarm {
+        Alarm(Box::pin(sleep(Duration::ZERO)))
+    }
+
+    /// It goes off at `until` at the latest.
+    fn be_set(&mut self, until: Instant) {
+        if self.0.is_elapsed() || self.0.deadline() > until {
+            self.0.as_mut().reset(until);
+        }
     }
 }
 
@@ -333,7 +432,7 @@ mod tests {
         let mut pending = Vec::new();
         for _ in 0..100 {
             pending.extend(inbox.propose(put()).ok());
-            backlog.extend(inbox.take(Duration::ZERO).proposals);
+            backlog.extend(inbox.take(Duration::ZERO, None).proposals);
         }
         assert_eq!((backlog.len(), inbox.waiting()), (3, 3));
         let bytes = backlog.iter().map(|it| it.command.size_bytes()).sum();
@@ -348,9 +447,9 @@ mod tests {
         let sleeping = Arc::clone(&inbox);
         let replica = environment::threads::spawn("replica", move || {
             let generous = Duration::from_secs(600);
-            sleeping.take(generous).woken
+            sleeping.take(generous, None).woken
         });
-        while !inbox.lock().asleep {
+        while inbox.lock().asleep.is_none() {
             std::thread::yield_now();
         }
         inbox.post.rouse();
@@ -365,12 +464,12 @@ mod tests {
         for round in 0..5 {
             inbox.receive(2, PeerMessage::ReadIndex { round }, half);
         }
-        assert_eq!(inbox.take(Duration::ZERO).messages.len(), 2);
+        assert_eq!(inbox.take(Duration::ZERO, None).messages.len(), 2);
         inbox.receive(
             2,
             PeerMessage::ReadIndex { round: 5 },
             2 * MESSAGES_BYTES_MAX,
         );
-        assert_eq!(inbox.take(Duration::ZERO).messages.len(), 1);
+        assert_eq!(inbox.take(Duration::ZERO, None).messages.len(), 1);
     }
 }

@@ -21,6 +21,7 @@
 //! flushes, whatever `n` is, and a lone command costs one.
 
 mod acquaintances;
+mod awaited;
 mod error;
 mod flushing;
 mod inbox;

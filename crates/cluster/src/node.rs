@@ -165,9 +165,10 @@ impl Node {
             inbox: Arc::clone(&inbox),
             watches: Arc::clone(reader.watch_hub()),
         };
+        let connections = transport.clone();
         let run = move || {
             let _latch = latch;
-            pump.run();
+            pump.run(connections.as_deref());
         };
         let thread = threads::spawn("replica", run)
             .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
@@ -455,7 +456,7 @@ impl Drop for LastWord {
             self.inbox.close(Error::Storage(what.into()));
             self.inbox.stop();
             // Nobody will: their senders go, and with them their patience.
-            drop(self.inbox.take(Duration::ZERO));
+            drop(self.inbox.take(Duration::ZERO, None));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The replica's thread: takes what the inbox holds, lets the replica work, and
 //! hands messages to the peers and answers to those who wait.
 //!
-//! It waits for its inbox and for nothing else.
+//! It waits for its inbox and for nothing else. Where little is to be done it works on the
+//! network thread (`pump/beside.rs`).
 
 mod defragmenting;
 
@@ -20,6 +21,7 @@ use crate::inbox::{Arrived, Inbox, Proposal};
 use crate::observer::Observing;
 use crate::relay::together;
 use crate::replica::Output;
+use crate::transport::Transport;
 use crate::{
     Answer, Asker, Error, Leadership, LeaseAsker, NodeOptions, Outbox, ReadAsker, Replica,
 };
@@ -79,6 +81,10 @@ pub(crate) struct Pump {
     closed: bool,
     /// Whom the outbox knows.
     members: Arc<Members>,
+    /// Until then there is much to do.
+    busy_until: Instant,
+    /// Taken where there was little to do, to be looked at where there is much.
+    carried: Option<Arrived>,
 }
 
 impl Pump {
@@ -109,6 +115,8 @@ impl Pump {
             defragmenting: Defragmenting::default(),
             closed: false,
             members: Arc::default(),
+            busy_until: Instant::default(),
+            carried: None,
         }
     }
 
@@ -135,20 +143,28 @@ impl Pump {
             if self.replica.leads() {
                 break;
             }
-            let arrived = self.inbox.take(self.tick);
+            let arrived = self.inbox.take(self.tick, None);
             self.step(arrived);
         }
         self.publish();
     }
 
     /// Until it is told to stop, and to the end of what was taken by then.
-    pub(crate) fn run(&mut self) {
+    pub(crate) fn run(mut self, connections: Option<&Transport>) {
         loop {
-            let arrived = self.inbox.take(self.idle_for());
+            let carried = self.carried.take();
+            let arrived =
+                carried.unwrap_or_else(|| self.inbox.take(self.idle_for(), self.replica.awaited()));
             let stop = arrived.stop;
+            self.note_load(&arrived);
             self.step(arrived);
             if stop {
                 break;
+            }
+            if let Some(connections) = connections
+                && self.may_be_lent()
+            {
+                self = self.lend(connections);
             }
         }
         self.finish();
@@ -377,7 +393,7 @@ impl Pump {
             if self.may_go(led) {
                 break;
             }
-            arrived = self.inbox.take(self.tick.min(FAREWELL));
+            arrived = self.inbox.take(self.tick.min(FAREWELL), None);
         }
         self.replica.release_never_swept();
         self.replica.fail(Error::Stopped);
@@ -390,5 +406,6 @@ impl Pump {
     }
 }
 
+mod beside;
 #[cfg(test)]
 mod tests;

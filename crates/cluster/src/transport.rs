@@ -115,6 +115,11 @@ impl Transport {
         })
     }
 
+    /// Runs `guest` on the thread of the connections.
+    pub fn run_beside(&self, guest: impl Future<Output = ()> + Send + 'static) {
+        self.peers.run_beside(guest);
+    }
+
     /// Ends the connections.
     pub fn stop(&self) {
         self.peers.stop();

@@ -110,7 +110,7 @@ fn a_physical_compaction_is_answered_when_history_has_gone_and_no_one_else_waits
         let hash = || node.reader().hash_kv(compact.revision).unwrap().hash;
         let before = hash();
         assert!(versions() >= 3000);
-        let compacted = node.propose(Command::Compact(compact.clone())).unwrap();
+        let compacted = node.propose(Command::Compact(compact)).unwrap();
         let other = node.propose(put("other", "v")).unwrap();
         compacted.wait().unwrap();
         assert!(!physical || versions() <= 3, "{} left", versions());

@@ -73,7 +73,7 @@ impl Peers {
         }
         let thread = {
             let shared = Arc::clone(&shared);
-            threads::spawn(THREAD, move || run(runtime, &shared))?
+            threads::spawn(THREAD, move || run(runtime, shared))?
         };
         let thread_id = thread.thread().id();
         Ok(Peers {
@@ -230,6 +230,13 @@ impl Peers {
         }
     }
 
+    /// Runs `guest` on the network thread, where what comes in wakes nobody else and
+    /// what it sends needs no wake-up to get out. While it works nothing else does there.
+    /// It is dropped when the connections are stopped.
+    pub fn run_beside(&self, guest: impl Future<Output = ()> + Send + 'static) {
+        self.owner.shared.runtime.spawn(guest);
+    }
+
     /// Closes all connections and ends the thread. Calls and streams end with
     /// an error. On the network thread itself, it ends soon after.
     pub fn stop(&self) {
@@ -278,21 +285,20 @@ impl Drop for Owner {
 }
 
 /// The network thread.
-fn run(runtime: Runtime, shared: &Shared) {
-    runtime.block_on(async {
-        let mut stopping = shared.stopping.subscribe();
-        tokio::select! {
-            _ = stopping.wait_for(|stopping| *stopping) => {}
-            () = answer_the_door(shared) => {}
-        }
-    });
+fn run(runtime: Runtime, shared: Arc<Shared>) {
+    let mut stopping = shared.stopping.subscribe();
+    // A task: waking what a runtime is blocked on costs a system call, even on its
+    // own thread.
+    runtime.spawn(answer_the_door(shared));
+    // An error is the end of whoever could stop it.
+    let _ = runtime.block_on(stopping.wait_for(|stopping| *stopping));
     // Drops all tasks and with them their sockets; does not wait for names
     // that are being looked up.
     runtime.shutdown_background();
 }
 
 /// Wakes the lanes that were rung, for ever.
-async fn answer_the_door(shared: &Shared) {
+async fn answer_the_door(shared: Arc<Shared>) {
     loop {
         shared.doorbell.rung().await;
         let table = shared.read_table();

@@ -41,7 +41,7 @@ fn a_pump() -> Pump {
 
 /// What has come, and what the log's threads would do.
 fn step(pump: &mut Pump) {
-    let arrived = pump.inbox.take(Duration::ZERO);
+    let arrived = pump.inbox.take(Duration::ZERO, None);
     pump.step(arrived);
     pump.replica.reader().engine().work();
 }

@@ -24,6 +24,7 @@ use super::entry::{configuration_change, to_raft};
 use super::log_lines;
 use super::room::NotTaken;
 use super::view::View;
+use crate::awaited::Awaited;
 use crate::{Error, Mutant};
 
 /// Largest append to a peer, in bytes; a single entry may be larger.
@@ -256,6 +257,41 @@ impl Consensus {
             Err(_) => self.proposed = None,
         }
         outcome
+    }
+
+    /// What a leader's last entry needs before it can be applied, or that it needs
+    /// nothing any more; `None` where there may be more to do than that.
+    pub fn awaited(&self) -> Option<Awaited> {
+        let raft = &self.node.raft;
+        let (term, index) = (raft.term, raft.raft_log.last_index());
+        let speaks = self.unpersisted.iter().any(|it| !it.messages.is_empty());
+        if raft.state != StateRole::Leader || raft.prs().is_singleton() || speaks {
+            return None;
+        }
+        let mut awaited = Awaited {
+            term,
+            index,
+            own: None,
+            others: 0,
+            silent: Vec::new(),
+        };
+        if raft.raft_log.applied() >= index {
+            return Some(awaited);
+        }
+        let members = raft.prs().conf().to_conf_state();
+        if !members.voters_outgoing.is_empty() || !members.voters.contains(&raft.id) {
+            return None;
+        }
+        let majority = members.voters.len() / 2 + 1;
+        let confirmed = |id: &u64| raft.prs().get(*id).is_some_and(|it| it.matched >= index);
+        awaited.own = (self.durable < self.appended).then_some(self.appended);
+        awaited.silent = members.voters;
+        awaited.silent.retain(|id| *id != raft.id);
+        let voters_beside = awaited.silent.len();
+        awaited.silent.retain(|id| !confirmed(id));
+        let confirmed_beside = voters_beside - awaited.silent.len();
+        awaited.others = (majority - 1).saturating_sub(confirmed_beside);
+        (awaited.own.is_some() || awaited.others > 0).then_some(awaited)
     }
 
     /// The leader knows of entries to be committed what the others have not been

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use environment::Instant;
 
-use super::Replica;
+use super::{Lead, Replica};
+use crate::awaited::Awaited;
 
 /// So long nobody is told who does not wait for it.
 const DELAY: Duration = Duration::from_millis(1);
@@ -41,6 +42,15 @@ impl Replica {
             self.consensus.tell_commit();
             self.commit.due = None;
         }
+    }
+
+    /// What a leader need not be woken for.
+    pub(crate) fn awaited(&self) -> Option<Awaited> {
+        let calm = self.failed.is_none() && self.lead == Lead::Ready && self.leaving.is_none();
+        if !calm || self.is_transferring() {
+            return None;
+        }
+        self.consensus.awaited()
     }
 
     /// When [`Replica::run`] has something to do even if nothing comes.
