@@ -7,7 +7,7 @@
 //!
 //! With little to do, waking threads is most of what a command costs: then what comes
 //! in, what becomes of it and what is sent stay on one thread. With much to do, two
-//! share the work.
+//! share the work (docs/decisions/0012-replica-beside-the-connections.md).
 
 use std::time::Duration;
 
