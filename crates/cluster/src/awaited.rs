@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Each confirmation of an entry comes by itself, and only the one that lets it be
-//! applied has anything to do. The others are left in the inbox. This decides when
+//! applied has anything to do; and, where the own disk is slow, the one that makes a
+//! majority without it. The others are left in the inbox. This decides when
 //! they are looked at and not what they mean: without anything else, the next tick
 //! takes them out.
 
@@ -25,6 +26,8 @@ pub(crate) struct Awaited {
     pub own: Option<Sequence>,
     /// So many of the members below make a majority with this one.
     pub others: usize,
+    /// So many of them make one without it: the others can be told.
+    pub others_alone: usize,
     /// Other voters that have not confirmed it.
     pub silent: Vec<u64>,
 }
@@ -53,13 +56,20 @@ impl Awaited {
         if !self.is_confirmed_by(message) {
             return false;
         }
-        let news = self.silent.iter().position(|&silent| silent == from);
-        if let Some(at) = news.filter(|_| self.others > 0) {
-            self.silent.swap_remove(at);
-            self.others -= 1;
-            return !self.is_over();
-        }
-        true
+        let Some(at) = self.silent.iter().position(|&silent| silent == from) else {
+            return true;
+        };
+        self.silent.swap_remove(at);
+        let completes = |still_needed: &mut usize| {
+            let last = *still_needed == 1;
+            *still_needed = still_needed.saturating_sub(1);
+            last
+        };
+        let with_this_one = completes(&mut self.others);
+        let without = completes(&mut self.others_alone);
+        let applies = with_this_one && self.own.is_none();
+        let tells = without && self.own.is_some();
+        !(applies || tells)
     }
 
     fn is_confirmed_by(&self, message: &Message) -> bool {
@@ -88,6 +98,7 @@ mod tests {
             index: 40,
             own: Some(Sequence(7)),
             others: 1,
+            others_alone: 2,
             silent: vec![2, 3],
         }
     }
@@ -101,7 +112,7 @@ mod tests {
         assert!(first_the_disk.hears(3, &confirmation(40)), "one too many");
         let mut last_the_disk = awaited();
         assert!(last_the_disk.hears(3, &confirmation(40)));
-        assert!(last_the_disk.hears(2, &confirmation(40)), "one too many");
+        assert!(last_the_disk.hears(3, &confirmation(40)), "again");
         assert!(!last_the_disk.persisted(Sequence(7)));
     }
 
@@ -110,6 +121,7 @@ mod tests {
         let mut awaited = Awaited {
             own: None,
             others: 2,
+            others_alone: 3,
             silent: vec![2, 3, 4, 5],
             ..awaited()
         };
@@ -117,6 +129,15 @@ mod tests {
         assert!(awaited.hears(4, &confirmation(40)));
         assert!(awaited.hears(9, &confirmation(40)), "a learner");
         assert!(!awaited.hears(2, &confirmation(40)));
+    }
+
+    /// The leader applies later; the others need not wait for its disk.
+    #[test]
+    fn a_majority_without_the_own_disk_wakes() {
+        let mut awaited = awaited();
+        assert!(awaited.hears(3, &confirmation(40)));
+        assert!(!awaited.hears(2, &confirmation(40)));
+        assert!(!awaited.persisted(Sequence(7)));
     }
 
     #[test]

@@ -371,16 +371,15 @@ impl Node {
 impl Shared {
     fn stop(&self) {
         self.inbox.stop();
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(thread) = thread
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take()
             && thread.join().is_err()
         {
             error!("the replica thread panicked; what it had acknowledged is in the log");
         }
+        // Held until here: whoever else stops the node must not end the connections
+        // that the replica works beside.
+        drop(thread);
         if let Some(flusher) = &self.flusher {
             flusher.stop();
         }

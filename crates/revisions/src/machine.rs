@@ -66,6 +66,8 @@ pub struct Machine {
     pub(crate) clock: Arc<dyn Clock>,
     /// A thread that hashes what physical compactions let go.
     pub(crate) hashing: Option<Task<()>>,
+    /// Index of the last batch that was in the log when it was opened.
+    pub(crate) last_at_start: u64,
 }
 
 /// What request tasks read, and apply writes.
@@ -229,7 +231,9 @@ impl Machine {
             };
             bootstrap.run(&mut recovered, &options.initial_members)?;
         }
-        let machine = Machine::start(engine, applier, applied, options, clock)?;
+        let mut machine = Machine::start(engine, applier, applied, options, clock)?;
+        let last = recovered.entries.last().map(|entry| entry.index);
+        machine.last_at_start = last.unwrap_or(recovered.base.0);
         let reader = Reader {
             shared: Arc::clone(&machine.shared),
         };
@@ -273,6 +277,7 @@ impl Machine {
             random,
             clock,
             hashing: None,
+            last_at_start: 0,
         };
         if alone {
             machine.promote(Duration::ZERO);
@@ -309,7 +314,6 @@ impl Machine {
     pub fn maintain(&mut self) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
         let was_defragmenting = self.is_defragmenting();
-        self.take_hashes()?;
         self.applier.maintain(&mut || shared.checkpoint_state())?;
         self.unmeasured_steps += 1;
         let all_gone = was_defragmenting && !self.is_defragmenting();
@@ -317,7 +321,7 @@ impl Machine {
             self.unmeasured_steps = 0;
             shared.update_used_bytes();
         }
-        Ok(())
+        self.take_hashes()
     }
 
     /// Whether every call of [`Machine::maintain`] gets on with a sweep.

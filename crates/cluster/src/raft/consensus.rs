@@ -273,6 +273,7 @@ impl Consensus {
             index,
             own: None,
             others: 0,
+            others_alone: 0,
             silent: Vec::new(),
         };
         if raft.raft_log.applied() >= index {
@@ -291,6 +292,7 @@ impl Consensus {
         awaited.silent.retain(|id| !confirmed(id));
         let confirmed_beside = voters_beside - awaited.silent.len();
         awaited.others = (majority - 1).saturating_sub(confirmed_beside);
+        awaited.others_alone = majority.saturating_sub(confirmed_beside);
         (awaited.own.is_some() || awaited.others > 0).then_some(awaited)
     }
 

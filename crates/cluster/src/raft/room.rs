@@ -15,7 +15,7 @@ use super::entry::records_of;
 pub(super) enum NotTaken {
     /// The disk has no room for so many bytes of entries.
     NoRoom { bytes: usize },
-    /// It has none for a snapshot.
+    /// It, or the memory, has none for a snapshot.
     NoRoomForSnapshot,
     /// No segment holds one of them.
     TooLarge,
@@ -61,7 +61,7 @@ impl Consensus {
         !full
     }
 
-    /// The last entries that came, or a snapshot, found no room on this disk.
+    /// The last entries that came, or a snapshot, found no room here.
     pub fn is_full(&self) -> bool {
         matches!(
             self.not_taken,

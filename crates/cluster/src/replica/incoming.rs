@@ -210,9 +210,10 @@ impl Replica {
         Ok(Ok(()))
     }
 
-    /// The disk is full, if that is why a snapshot is not taken.
+    /// The disk or the memory is full, if that is why a snapshot is not taken.
     fn note_no_room(&mut self, error: &engine::Error) {
-        if matches!(error, engine::Error::NoSpace { .. }) {
+        use engine::Error::{NoSpace, SnapshotMemoryLimit};
+        if matches!(error, NoSpace { .. } | SnapshotMemoryLimit { .. }) {
             self.consensus.note_no_room_for_snapshot();
         }
     }

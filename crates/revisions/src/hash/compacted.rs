@@ -57,17 +57,27 @@ impl CompactedHashes {
 
     /// The hash of a revision, if it is remembered. `newest` is for the header.
     pub fn of(&self, revision: i64, newest: i64) -> Result<Option<KeyValueHash>, Error> {
-        let found = self.lock();
-        let found = found.iter().find(|known| known.revision() == revision);
-        let hash = match found.cloned() {
+        let hash = match self.find(revision) {
             None => return Ok(None),
             Some(Remembered::Taken(hash)) => hash,
-            Some(Remembered::Due(held)) => hash_versions(held.versions()?, revision, || true)?,
+            Some(Remembered::Due(held)) => self.hash(&held)?,
         };
         Ok(Some(KeyValueHash {
             revision: newest,
             ..hash
         }))
+    }
+
+    fn find(&self, revision: i64) -> Option<Remembered> {
+        let remembered = self.lock();
+        let mut found = remembered.iter();
+        found.find(|known| known.revision() == revision).cloned()
+    }
+
+    /// Until the machine closes.
+    fn hash(&self, held: &Arc<HeldVersions>) -> Result<KeyValueHash, Error> {
+        let goes_on = || !self.stopping.load(Ordering::Relaxed);
+        hash_versions(held.versions()?, held.at(), goes_on)
     }
 
     fn add(&self, held: HeldVersions) {
@@ -104,12 +114,7 @@ impl CompactedHashes {
     /// Takes all that are due.
     fn take(&self) {
         while let Some(held) = self.due() {
-            let goes_on = || !self.stopping.load(Ordering::Relaxed);
-            let revision = held.at();
-            let hash = held
-                .versions()
-                .map_err(Error::from)
-                .and_then(|versions| hash_versions(versions, revision, goes_on));
+            let (revision, hash) = (held.at(), self.hash(&held));
             if let Err(error) = &hash {
                 tracing::warn!(%error, revision, "no hash is remembered of a compacted revision");
             }
@@ -119,8 +124,14 @@ impl CompactedHashes {
 }
 
 impl Machine {
-    /// Holds what the physical compactions of a batch are the last moment for.
+    /// Holds what the physical compactions of a batch are the last moment for. Where
+    /// the batch was in the log at the start, it may have been applied and swept before,
+    /// and a checkpoint may know what was left: then nothing is remembered, as after
+    /// any restart.
     pub(crate) fn hold_for_hashes(&self, batch: &Batch, mut compacted: i64) {
+        if batch.index <= self.last_at_start {
+            return;
+        }
         for change in &batch.changes {
             if let Change::State { kind, payload } = change
                 && let Ok(StateRecord::Compacted { revision, physical }) =
@@ -145,8 +156,12 @@ impl Machine {
         {
             return Ok(());
         }
-        if let Some(ended) = self.hashing.take() {
-            ended.finish()?;
+        let ended = self.hashing.take();
+        if ended.is_some_and(Task::has_panicked)
+            && let Some(held) = self.shared.compacted_hashes.due()
+        {
+            tracing::warn!(revision = held.at(), "hashing it ended in a panic");
+            self.shared.compacted_hashes.note(held.at(), None);
         }
         if self.shared.compacted_hashes.due().is_some() {
             let shared = Arc::clone(&self.shared);

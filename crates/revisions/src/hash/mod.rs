@@ -65,6 +65,12 @@ impl Reader {
         let hash_revision = if revision == 0 { newest } else { revision };
         let engine = &self.shared.engine;
         let versions = engine.versions_in_revision_order(hash_revision)?;
+        // Perhaps it was compacted just now.
+        if versions.compacted() == hash_revision
+            && let Some(hash) = self.shared.compacted_hashes.of(hash_revision, newest)?
+        {
+            return Ok(hash);
+        }
         hash_versions(versions, hash_revision, || true)
     }
 
