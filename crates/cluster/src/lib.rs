@@ -41,6 +41,7 @@ mod relay;
 mod removal_file;
 mod replica;
 mod roster;
+mod sealed_text;
 mod snapshot;
 mod transport;
 

@@ -9,8 +9,6 @@
 
 mod format;
 
-pub(crate) use format::sum;
-
 use std::io;
 use std::path::{Path, PathBuf};
 

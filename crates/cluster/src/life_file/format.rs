@@ -9,32 +9,25 @@
 //! ```
 
 use super::LifeFile;
-use crate::member_file::sum;
+use crate::sealed_text::{seal, unseal};
 
 /// The first line without the version.
 const TITLE: &str = "inkstone life ";
 /// The version that this program writes, and the only one that it reads.
 const VERSION: &str = "1";
-const SUM: &str = "sha1 ";
 
 /// The file's text.
 pub(super) fn encode(life: &LifeFile) -> String {
     let entries = if life.cached { "cached" } else { "flushed" };
     let whole = if life.whole { "yes" } else { "no" };
     let boot = life.boot.as_deref().unwrap_or("none");
-    let mut text = format!("{TITLE}{VERSION}\nentries {entries}\nwhole {whole}\nboot {boot}\n");
-    let sum = sum(&text);
-    text.push_str(&format!("{SUM}{sum}\n"));
-    text
+    let text = format!("{TITLE}{VERSION}\nentries {entries}\nwhole {whole}\nboot {boot}\n");
+    seal(text)
 }
 
 /// What the text says, unless it cannot be trusted.
 pub(super) fn decode(text: &str) -> Option<LifeFile> {
-    let body = &text[..text.rfind(SUM)?];
-    if text.strip_prefix(body)? != format!("{SUM}{}\n", sum(body)) {
-        return None;
-    }
-    let mut lines = body.lines();
+    let mut lines = unseal(text)?.lines();
     if lines.next()?.strip_prefix(TITLE)? != VERSION {
         return None;
     }
@@ -55,17 +48,12 @@ fn one_of(word: &str, yes: &str, no: &str) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::life_file::tests::life;
+    use crate::sealed_text::assert_trusted_whole_only;
 
     #[test]
     fn every_changed_byte_and_every_missing_end_is_seen() {
         let text = encode(&life());
         assert_eq!(decode(&text), Some(life()));
-        for place in 0..text.len() {
-            let mut bytes = text.clone().into_bytes();
-            bytes[place] ^= 1;
-            let changed = String::from_utf8(bytes).unwrap();
-            assert_eq!(decode(&changed), None, "{changed}");
-            assert_eq!(decode(&text[..place]), None, "cut at {place}");
-        }
+        assert_trusted_whole_only(&text, |text| decode(text).is_some());
     }
 }

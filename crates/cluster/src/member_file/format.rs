@@ -8,15 +8,13 @@
 //!   sha1 <40 hexadecimal digits over the lines above>
 //! ```
 
-use sha1::{Digest, Sha1};
-
 use super::MemberFile;
+use crate::sealed_text::{seal, unseal};
 
 /// The first line without the version.
 const TITLE: &str = "inkstone member ";
 /// The version that this program writes, and the only one that it reads.
 const VERSION: &str = "1";
-const SUM: &str = "sha1 ";
 
 /// The file's text.
 pub(super) fn encode(content: &MemberFile) -> String {
@@ -25,9 +23,7 @@ pub(super) fn encode(content: &MemberFile) -> String {
     for url in &content.peer_urls {
         text.push_str(&format!("peer {url}\n"));
     }
-    let sum = sum(&text);
-    text.push_str(&format!("{SUM}{sum}\n"));
-    text
+    seal(text)
 }
 
 /// What the text says, or why it cannot be trusted.
@@ -42,10 +38,7 @@ pub(super) fn decode(text: &str) -> Result<MemberFile, String> {
         }
         None => return Err("does not begin with \"inkstone member\"".to_owned()),
     }
-    let body = text.rfind(SUM).map_or(text, |at| &text[..at]);
-    if text.strip_prefix(body) != Some(&format!("{SUM}{}\n", sum(body))) {
-        return Err("does not match its checksum".to_owned());
-    }
+    let body = unseal(text).ok_or("does not match its checksum")?;
     fields(body).ok_or_else(|| "lacks a field".to_owned())
 }
 
@@ -61,15 +54,10 @@ fn fields(body: &str) -> Option<MemberFile> {
     })
 }
 
-/// Over the lines of a file: its last line.
-pub(crate) fn sum(text: &str) -> String {
-    let digest = Sha1::digest(text.as_bytes());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sealed_text::assert_trusted_whole_only;
 
     fn content() -> MemberFile {
         MemberFile {
@@ -88,14 +76,7 @@ mod tests {
 
     #[test]
     fn every_changed_byte_and_every_missing_end_is_seen() {
-        let text = encode(&content());
-        for place in 0..text.len() {
-            let mut bytes = text.clone().into_bytes();
-            bytes[place] ^= 1;
-            let changed = String::from_utf8(bytes).unwrap();
-            assert!(decode(&changed).is_err(), "{changed}");
-            assert!(decode(&text[..place]).is_err(), "cut at {place}");
-        }
+        assert_trusted_whole_only(&encode(&content()), |text| decode(text).is_ok());
     }
 
     #[test]
