@@ -139,6 +139,11 @@ async fn serve(shared: &Arc<Shared>, hello: Hello, socket: Socket) {
         Lane::Snapshot => return stream::serve(shared, from, socket).await,
         lane => {
             let entry = Incoming::enter(shared, from, lane);
+            // It was let in by what was known before it had this place; whoever turns it
+            // away from now on finds it here.
+            if shared.handler.is_removed(from) {
+                return;
+            }
             tokio::select! {
                 reason = serve_lane(shared, from, lane, &entry.received, socket) => reason,
                 () = entry.replaced.notified() => "it is wanted no more".to_owned(),

@@ -220,6 +220,21 @@ fn a_member_that_was_removed_is_turned_away_and_told() {
 }
 
 #[test]
+fn a_member_that_is_removed_while_it_comes_in_is_turned_away_from_every_lane() {
+    let (one, two) = (member(1), member(2));
+    *two.recorder.removed_next.lock().unwrap() = Some(1);
+    one.knows(2, &two);
+    let mut lanes = Lane::KEPT.to_vec();
+    one.events.wait(|event| {
+        if let Event::Link(2, lane, Err(LinkError::Refused { refusal, .. })) = event {
+            assert_eq!(refusal, Refusal::Removed);
+            lanes.retain(|waiting| *waiting != lane);
+        }
+        lanes.is_empty().then_some(())
+    });
+}
+
+#[test]
 fn messages_of_members_outside_the_table_are_delivered() {
     let two = member(2);
     let mut socket = enter(&two.address, 99, 2, BULK);

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use peers::{BoxFuture, CallError, Handler, Lane, LinkError, Peers, PeersOptions, Stream};
@@ -39,6 +39,8 @@ pub struct Recorder {
     held: Arc<Mutex<Held>>,
     /// Whom this member turns away.
     pub removed: Arc<Mutex<HashSet<u64>>>,
+    /// Who is removed as soon as somebody has asked whether it is.
+    pub removed_next: Arc<Mutex<Option<u64>>>,
 }
 
 /// What was written down.
@@ -51,6 +53,7 @@ impl Recorder {
             events,
             held: Arc::default(),
             removed: Arc::default(),
+            removed_next: Arc::default(),
         };
         (Arc::new(recorder), Events(receiver))
     }
@@ -70,9 +73,16 @@ impl Recorder {
 
 impl Events {
     /// The first event that `wanted` accepts; others are passed over.
+    ///
+    /// # Panics
+    ///
+    /// After [`PATIENCE`], however many others came.
     pub fn wait<T>(&self, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
+        let began = now();
         loop {
-            let event = self.0.recv_timeout(PATIENCE);
+            let event = self
+                .0
+                .recv_timeout(PATIENCE.saturating_sub(began.elapsed()));
             let event = event.expect("what the test waits for never came");
             if let Some(found) = wanted(event) {
                 return found;
@@ -164,12 +174,25 @@ impl Handler for Recorder {
     }
 
     fn is_removed(&self, sender: u64) -> bool {
-        self.removed.lock().unwrap().contains(&sender)
+        let mut removed = self.removed.lock().unwrap();
+        let answer = removed.contains(&sender);
+        let next = self
+            .removed_next
+            .lock()
+            .unwrap()
+            .take_if(|it| *it == sender);
+        removed.extend(next);
+        answer
     }
 
     fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {
         self.tell(Event::Link(to, lane, state.map_err(Clone::clone)));
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a test's patience is real time")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a port of the test's own")]
