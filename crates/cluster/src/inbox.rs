@@ -42,7 +42,11 @@ pub struct Pending(Reply<Result<Response, Error>>);
 impl Pending {
     /// Waits on this thread. Not for use inside an asynchronous runtime.
     pub fn wait(self) -> Result<Response, Error> {
-        self.0.0.blocking_recv().unwrap_or(Err(Error::Stopped))
+        let mut receiver = self.0.0;
+        match receiver.try_recv() {
+            Ok(answer) => answer,
+            Err(_) => receiver.blocking_recv().unwrap_or(Err(Error::Stopped)),
+        }
     }
 }
 
@@ -110,6 +114,8 @@ struct State {
     closed: Option<Error>,
     /// Set once; soon nobody looks into the box any more.
     stopped: bool,
+    /// Somebody is at work, and looks again before it ends.
+    attended: bool,
 }
 
 /// The replica's letter box.
@@ -176,9 +182,9 @@ impl Inbox {
     fn leave_and_say(&self, change: impl FnOnce(&mut State) -> bool) {
         let mut state = self.lock();
         let matters = change(&mut state);
-        let asleep = state.asleep;
+        let asleep = state.asleep.is_some() && !state.attended;
         drop(state);
-        if matters && asleep.is_some() {
+        if matters && asleep {
             rouse_after_turn(&self.post);
         }
     }
@@ -279,7 +285,15 @@ impl Inbox {
 
     /// The replica shall look what there is to do.
     pub fn wake(&self) {
-        self.leave(|state| state.arrived.woken = true);
+        self.leave(|state| {
+            state.arrived.woken = true;
+            state.attended = false;
+        });
+    }
+
+    /// [`Inbox::stop`] was called.
+    pub fn is_stopped(&self) -> bool {
+        self.lock().stopped
     }
 
     /// Refuses proposals from now on and asks the replica to end.
@@ -296,6 +310,15 @@ impl Inbox {
         self.leave(|state| {
             state.closed.get_or_insert(reason);
         });
+    }
+
+    /// The replica has panicked. Who waits is told so, or that there is no answer.
+    pub fn give_up(&self) {
+        let what = "the replica has panicked, restart the node";
+        self.close(Error::Storage(what.into()));
+        self.stop();
+        // Nobody will look at them: their senders go, and with them their patience.
+        drop(self.take(Duration::ZERO, None));
     }
 
     /// Why proposals are refused, if they are.
@@ -320,23 +343,56 @@ impl Inbox {
         state.waiting_bytes -= bytes;
     }
 
+    /// Waits up to `patience` while there is nothing. What comes is left there.
+    pub fn wait(&self, patience: Duration) {
+        let state = self.lock();
+        if state.arrived.is_empty() {
+            self.sleep(state, patience).asleep = None;
+        }
+    }
+
+    /// Until [`Inbox::attend`] has nothing to give, or [`Inbox::wake`] is called, what
+    /// comes wakes nobody: the caller will look.
+    pub fn begin_attendance(&self) {
+        self.lock().attended = true;
+    }
+
+    /// Takes everything but the wish to stop. Nothing: the attendance has ended.
+    pub fn attend(&self) -> Option<Arrived> {
+        let mut state = self.lock();
+        let stop = std::mem::take(&mut state.arrived.stop);
+        state.attended = !state.arrived.is_empty();
+        let arrived = state.attended.then(|| std::mem::take(&mut state.arrived));
+        state.arrived.stop = stop;
+        drop(state);
+        if stop && arrived.is_none() {
+            self.post.rouse();
+        }
+        arrived
+    }
+
     /// Takes everything, waiting up to `patience` while there is nothing but what
     /// `awaited` says can wait.
     pub fn take(&self, patience: Duration, awaited: Option<Awaited>) -> Arrived {
         let mut state = self.lock();
         if state.arrived.is_empty() {
-            state.asleep = Some(Bed::Thread);
             state.awaited = awaited;
-            state = self
-                .post
-                .arrival
-                .wait_timeout_while(state, patience, |state| state.asleep.is_some())
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            state = self.sleep(state, patience);
             state.asleep = None;
             state.awaited = None;
         }
         std::mem::take(&mut state.arrived)
+    }
+
+    fn sleep<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        patience: Duration,
+    ) -> MutexGuard<'a, State> {
+        state.asleep = Some(Bed::Thread);
+        let arrival = &self.post.arrival;
+        let slept = arrival.wait_timeout_while(state, patience, |it| it.asleep.is_some());
+        slept.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// [`Inbox::take`] for a task. Others get their turn first, however much is here.

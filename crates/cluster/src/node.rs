@@ -6,8 +6,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
+use engine::Worker;
 use environment::randomness::Random;
 use environment::{Instant, threads};
 use etcd_api::Error as Refusal;
@@ -21,7 +21,7 @@ use tracing::{error, info};
 use crate::flushing::{Flusher, Unflushed, Window};
 use crate::inbox::{Inbox, Pending};
 use crate::outbox::{Nowhere, Outbox};
-use crate::pump::{Progress, Pump};
+use crate::pump::{Desk, Progress, Pump};
 use crate::transport::{Traffic, Transport};
 use crate::{Error, Network, NodeOptions, ReadLease, Replica};
 
@@ -86,6 +86,8 @@ struct Shared {
     transport: Option<Arc<Transport>>,
     /// `None` where nothing is flushed behind the answers.
     flusher: Option<Flusher>,
+    /// Where callers work with the replica by themselves.
+    desk: Option<Arc<Desk>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -115,8 +117,13 @@ impl Node {
         Node::launch(options, Some(network))
     }
 
-    fn launch(options: NodeOptions, network: Option<Network>) -> Result<Node, Error> {
+    fn launch(mut options: NodeOptions, network: Option<Network>) -> Result<Node, Error> {
         check_flushing(&options)?;
+        let engine = &mut options.machine.engine;
+        let has_desk = network.is_none() && engine.durability == engine::Durability::Os;
+        if has_desk && engine.worker == Worker::Threads {
+            engine.worker = Worker::CallerAndMaker;
+        }
         let opened = options.clock.now();
         let mut replica = Replica::open(
             Arc::clone(&options.disk),
@@ -165,10 +172,18 @@ impl Node {
             inbox: Arc::clone(&inbox),
             watches: Arc::clone(reader.watch_hub()),
         };
-        let connections = transport.clone();
+        let (mut desk, mut at_work) = (None, None);
+        match has_desk {
+            true => desk = Some(Arc::new(Desk::new(pump, Arc::clone(reader.watch_hub())))),
+            false => at_work = Some(pump),
+        }
+        let (connections, at_desk) = (transport.clone(), desk.clone());
         let run = move || {
             let _latch = latch;
-            pump.run(connections.as_deref());
+            match (at_work, at_desk) {
+                (Some(pump), _) => pump.run(connections.as_deref()),
+                (None, desk) => desk.expect("one of the two").run(),
+            }
         };
         let thread = threads::spawn("replica", run)
             .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
@@ -186,6 +201,7 @@ impl Node {
             leadership,
             transport,
             flusher,
+            desk,
             thread: Mutex::new(Some(thread)),
         };
         Ok(Node {
@@ -202,6 +218,15 @@ impl Node {
     /// [`Node::propose`], and the answer.
     pub async fn execute(&self, command: Command) -> Result<Response, Error> {
         self.propose(command)?.await
+    }
+
+    /// The same for a thread outside a runtime, which waits; a node alone that waits for
+    /// no device works on that thread.
+    pub fn carry_out(&self, command: Command) -> Result<Response, Error> {
+        match &self.shared.desk {
+            Some(desk) => desk.carry_out(command),
+            None => self.propose(command)?.wait(),
+        }
     }
 
     /// Returns once a read of [`Node::reader`] sees every write that was
@@ -451,11 +476,7 @@ impl Drop for LastWord {
     fn drop(&mut self) {
         self.watches.close();
         if std::thread::panicking() {
-            let what = "the replica thread has panicked, restart the node";
-            self.inbox.close(Error::Storage(what.into()));
-            self.inbox.stop();
-            // Nobody will: their senders go, and with them their patience.
-            drop(self.inbox.take(Duration::ZERO, None));
+            self.inbox.give_up();
         }
     }
 }

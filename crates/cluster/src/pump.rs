@@ -5,6 +5,7 @@
 //! network thread (`pump/beside.rs`).
 
 mod defragmenting;
+mod desk;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use defragmenting::Defragmenting;
+pub(crate) use desk::Desk;
 use environment::{Clock, Instant};
 use revisions::Members;
 use tokio::sync::watch;
@@ -143,6 +145,7 @@ impl Pump {
             if self.replica.leads() {
                 break;
             }
+            self.write();
             let arrived = self.inbox.take(self.tick, None);
             self.step(arrived);
         }
@@ -226,6 +229,11 @@ impl Pump {
         // Whoever has an answer and asks for the status sees what it tells of.
         self.publish();
         together(|| self.hand_out());
+    }
+
+    /// What the log's flush thread would do, where it has none.
+    fn write(&self) {
+        self.replica.reader().engine().work();
     }
 
     /// Lets the replica have as much of the backlog as it takes, behind what came
@@ -389,6 +397,7 @@ impl Pump {
                 self.replica.hand_over();
             }
             self.step(arrived);
+            self.write();
             led |= self.replica.holds_the_lead();
             if self.may_go(led) {
                 break;

@@ -55,6 +55,12 @@ pub(crate) fn disarm(reader: &Reader) -> Vec<Command> {
     reader.alarms().into_iter().map(clear).collect()
 }
 
+/// Has a command carried out by this thread or another, unless it is wrong in itself.
+pub(crate) fn carry_out(node: &Node, command: Command) -> Result<Response, Error> {
+    revisions::validate::command(&command, usize::MAX).map_err(Error::refused)?;
+    Ok(node.carry_out(command)?)
+}
+
 /// Puts a command on its way, unless it is wrong in itself.
 pub(crate) fn propose(node: &Node, command: Command) -> Result<Pending, Error> {
     revisions::validate::command(&command, usize::MAX).map_err(Error::refused)?;

@@ -143,6 +143,6 @@ impl Store {
     }
 
     fn execute(&self, command: Command) -> Result<Response, Error> {
-        Ok(requests::propose(&self.node, command)?.wait()?)
+        requests::carry_out(&self.node, command)
     }
 }

@@ -96,7 +96,8 @@ impl Committer {
 
     /// The thread's life.
     pub fn run(mut self) {
-        let _latch = PanicLatch(Arc::clone(&self.shared));
+        let shared = Arc::clone(&self.shared);
+        let _latch = PanicLatch(&shared);
         self.shared.doorbell.attach();
         let mut index = self.begin();
         loop {
@@ -401,13 +402,13 @@ impl Committer {
     }
 }
 
-/// A broken invariant ends this thread; nobody may wait for it then.
-struct PanicLatch(Arc<Shared>);
+/// A broken invariant ends the writing; nobody may wait for it then.
+pub(crate) struct PanicLatch<'a>(pub &'a Shared);
 
-impl Drop for PanicLatch {
+impl Drop for PanicLatch<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let what = "the flush thread has panicked".into();
+            let what = "the thread that writes the log has panicked".into();
             self.0.progress.fail(&Error::Misuse { what });
             self.0.control().generation += 1;
             self.0.served.notify_all();

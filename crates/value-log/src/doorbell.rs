@@ -9,7 +9,7 @@
 //! One of the two sees the other: either the sleeper finds the work, or the
 //! ringer finds the sleeper. `tests/loom_ledger.rs` tries every interleaving.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::sync::{AtomicBool, Ordering, Thread, current, fence, park};
 
@@ -18,22 +18,26 @@ use crate::sync::{AtomicBool, Ordering, Thread, current, fence, park};
 pub struct Doorbell {
     /// The sleeper is parked or about to park.
     asleep: AtomicBool,
-    sleeper: OnceLock<Thread>,
+    sleeper: Mutex<Option<Thread>>,
 }
 
 impl Doorbell {
-    /// Makes the calling thread the sleeper.
+    /// Makes the calling thread the sleeper, in place of another that does not
+    /// wait any more.
     pub fn attach(&self) {
-        let first = self.sleeper.set(current()).is_ok();
-        assert!(first, "a doorbell has one sleeper");
+        *self.sleeper() = Some(current());
+    }
+
+    fn sleeper(&self) -> MutexGuard<'_, Option<Thread>> {
+        self.sleeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Call after making work visible.
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.claim() {
-            let sleeper = self.sleeper.get().expect("it attached before it slept");
-            sleeper.unpark();
+            let sleeper = self.sleeper().clone();
+            sleeper.expect("it attached before it slept").unpark();
         }
     }
 

@@ -52,8 +52,8 @@
 //! example is `examples/append_read_recover.rs`.
 //!
 //! Threads: `log-flush` writes the log and runs the notices, `log-segments`
-//! makes segments ahead; with [`Worker::Caller`] there are none. Readers take no lock over I/O. Taking the directory's
-//! lock is the caller's part.
+//! makes segments ahead; [`Worker`] says who else can. Readers take no lock over I/O.
+//! Taking the directory's lock is the caller's part.
 
 mod body;
 mod buffer;

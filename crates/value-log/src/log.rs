@@ -32,7 +32,8 @@ pub struct Log {
 #[derive(Debug)]
 pub(crate) struct Threads {
     pub maker: JoinHandle<()>,
-    pub flusher: JoinHandle<()>,
+    /// `None` where callers write.
+    pub flusher: Option<JoinHandle<()>>,
 }
 
 impl Log {
@@ -112,9 +113,9 @@ impl Log {
         self.shared.progress.wait(sequence)
     }
 
-    /// With [`crate::Worker::Caller`]: writes and flushes what was appended, and
-    /// makes segments ahead. Otherwise the log's threads do, and this does
-    /// nothing.
+    /// Without a flush thread ([`crate::Worker`]): writes what was appended, flushes it
+    /// where that is wanted, and makes segments ahead where nobody else does. With one,
+    /// nothing is left to do.
     pub fn work(&self) {
         self.shared.work();
     }
@@ -244,7 +245,7 @@ impl Log {
         drop(threads);
         self.shared.control().closing = true;
         self.shared.order();
-        let flushed = flusher.join();
+        let flushed = flusher.map_or(Ok(()), JoinHandle::join);
         self.shared.supply.stop();
         let made = maker.join();
         let panicked = flushed.is_err() || made.is_err();

@@ -1,8 +1,10 @@
 //! Opening: read the directory, walk the log, go on behind its end.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 
 use environment::randomness::Random;
 use environment::{Disk, threads};
@@ -299,23 +301,41 @@ fn start(
             shared.hire(committer);
             None
         }
+        Worker::CallerAndMaker => {
+            let maker = spawn_maker(&shared)?;
+            shared.hire(committer);
+            Some(Threads {
+                maker,
+                flusher: None,
+            })
+        }
     };
     Ok((Log::running(shared, threads), recovered))
 }
 
 fn spawn(shared: &Arc<Shared>, committer: Committer) -> Result<Threads, Error> {
-    let failed = |error| Error::Misuse {
-        what: format!("the log cannot start its threads: {error}"),
-    };
-    let supplier = Arc::clone(shared);
-    let maker = threads::spawn("log-segments", move || supplier.supply.run()).map_err(failed)?;
+    let maker = spawn_maker(shared)?;
     match threads::spawn("log-flush", move || committer.run()) {
-        Ok(flusher) => Ok(Threads { maker, flusher }),
+        Ok(flusher) => Ok(Threads {
+            maker,
+            flusher: Some(flusher),
+        }),
         Err(error) => {
             shared.supply.stop();
             // It ends at once: it only waits for something to do.
             let _ = maker.join();
-            Err(failed(error))
+            Err(no_thread(&error))
         }
+    }
+}
+
+fn spawn_maker(shared: &Arc<Shared>) -> Result<JoinHandle<()>, Error> {
+    let supplier = Arc::clone(shared);
+    threads::spawn("log-segments", move || supplier.supply.run()).map_err(|it| no_thread(&it))
+}
+
+fn no_thread(error: &io::Error) -> Error {
+    Error::Misuse {
+        what: format!("the log cannot start its threads: {error}"),
     }
 }

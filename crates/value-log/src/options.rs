@@ -41,6 +41,21 @@ pub enum Worker {
     /// that has to wait for it. For simulations: one thread does everything, in
     /// an order that a seed decides.
     Caller,
+    /// The same, but a thread of the log's own makes segments. For few and short
+    /// writes that nobody waits for a device with: no thread has to be woken.
+    CallerAndMaker,
+}
+
+impl Worker {
+    /// Groups are written by whoever calls [`crate::Log::work`].
+    pub(crate) fn is_caller(self) -> bool {
+        self != Worker::Threads
+    }
+
+    /// Segments are made by a thread.
+    pub(crate) fn has_maker(self) -> bool {
+        self != Worker::Caller
+    }
 }
 
 /// How to open a log. `Options::default()` is durable and shared.

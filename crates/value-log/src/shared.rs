@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::segment::Segments;
 use crate::supply::Supply;
 use crate::work::Hands;
-use crate::{Durability, Error, Options, Position, SegmentKind, Sequence, Worker};
+use crate::{Durability, Error, Options, Position, SegmentKind, Sequence};
 
 /// No buffer is open.
 pub(crate) const NO_BUFFER: usize = 2;
@@ -114,7 +114,7 @@ pub(crate) struct Shared {
     pub progress: Progress,
     pub segments: Segments,
     pub supply: Supply,
-    /// With [`Worker::Caller`]: what the flush thread would own, until the end.
+    /// Without a flush thread: what it would own, until the end.
     pub caller: Mutex<Option<Hands>>,
 }
 
@@ -145,7 +145,7 @@ impl Shared {
         &'a self,
         mut control: MutexGuard<'a, Control>,
     ) -> MutexGuard<'a, Control> {
-        if self.options.worker == Worker::Caller {
+        if self.options.worker.is_caller() {
             drop(control);
             self.work();
             return self.control();

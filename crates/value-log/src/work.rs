@@ -1,18 +1,18 @@
-//! A log without threads: whoever calls does the work.
+//! A log without a flush thread: whoever calls does the work.
 //!
 //! ```text
 //!   append ──► buffer ──► work() ──► one turn of the committer, and the
-//!                                    segments that are due
+//!                                    segments that are due, without a maker
 //! ```
 //!
-//! The same code and the same order of I/O as with threads, only that nothing
-//! happens by itself: a simulation decides when a flush comes true.
+//! The same code and the same order of I/O as with threads, only that nothing is
+//! written by itself: a simulation decides when a flush comes true, and whoever wants
+//! a group in the page cache puts it there without waking anybody.
 
 use std::mem;
 use std::sync::{MutexGuard, PoisonError};
 
-use crate::Worker;
-use crate::committer::Committer;
+use crate::committer::{Committer, PanicLatch};
 use crate::shared::Shared;
 
 /// What the flush thread would own.
@@ -33,39 +33,42 @@ impl Shared {
         let index = committer.begin();
         let before = self.caller().replace(Hands { committer, index });
         assert!(before.is_none(), "a log is written by one");
-        self.supply.run_due();
+        self.lend_a_hand();
     }
 
-    /// One turn, if there is anything to do; nothing on a log with threads.
+    /// One turn, if there is anything to do; nothing on a log with a flush thread.
     pub fn work(&self) {
+        if !self.options.worker.is_caller() {
+            return;
+        }
         let mut caller = self.caller();
-        let Some(hands) = caller.as_mut() else {
+        let Some(mut hands) = caller.take() else {
             return;
         };
         if hands.committer.has_work(hands.index) {
+            let _latch = PanicLatch(self);
+            self.doorbell.attach();
             match hands.committer.turn(hands.index) {
                 Ok(Some(next)) => hands.index = next,
-                Ok(None) => *caller = None,
-                Err(error) => {
-                    hands.committer.fail(&error);
-                    *caller = None;
-                }
+                Ok(None) => return,
+                Err(error) => return hands.committer.fail(&error),
             }
         }
-        self.supply.run_due();
+        *caller = Some(hands);
+        self.lend_a_hand();
     }
 
     /// The committer needs what the maker has not made: without a maker it
     /// does that itself.
     pub fn lend_a_hand(&self) {
-        if self.options.worker == Worker::Caller {
+        if !self.options.worker.has_maker() {
             self.supply.run_due();
         }
     }
 
-    /// Ends a log without threads.
+    /// Ends a log without a flush thread.
     pub fn dismiss(&self) {
-        if self.options.worker == Worker::Caller {
+        if self.options.worker.is_caller() {
             self.control().closing = true;
             self.order();
             self.work();

@@ -155,7 +155,7 @@ impl Engine {
             queue,
             thread: None,
         };
-        if self.0.options.worker == Worker::Threads {
+        if self.0.options.worker != Worker::Caller {
             let (engine, queue) = (self.clone(), Arc::clone(&import.queue));
             let spawned = threads::spawn("engine-import", move || queue.run(&engine.0, number));
             import.thread = Some(spawned.map_err(Error::disk("start", "engine-import"))?);
