@@ -109,3 +109,31 @@ fn a_body_goes_from_log_to_log_byte_by_byte() {
         assert_eq!(positions, copied.positions);
     }
 }
+
+#[test]
+fn many_callers_write_while_a_thread_makes_segments() {
+    let disk = SimulatedDisk::new(3);
+    let with_maker = || Options {
+        worker: Worker::CallerAndMaker,
+        segment_bytes: 64 << 10,
+        ..options()
+    };
+    let (log, ..) = open(&disk, with_maker()).unwrap();
+    std::thread::scope(|scope| {
+        for caller in 0..8 {
+            let log = &log;
+            scope.spawn(move || {
+                for number in 0..50 {
+                    let sequence = append(log, caller * 1_000 + number);
+                    log.wait_durable(sequence).unwrap();
+                    assert!(log.durable() >= sequence);
+                }
+            });
+        }
+    });
+    assert!(log.segments().len() > 10, "3,000 bytes each in 64 KiB");
+    log.close().unwrap();
+    drop(log);
+    let (_log, recovered, seen) = open(&disk, with_maker()).unwrap();
+    assert_eq!((recovered.clean, seen.len()), (true, 400));
+}

@@ -58,7 +58,10 @@ impl Desk {
             for member in group {
                 member.answer(self.inbox.propose(member.take_operation()));
             }
-            self.attend(&mut self.pump.lock());
+            let mut place = self.pump.lock();
+            // Nothing: the thread has done it.
+            let arrived = self.inbox.attend().unwrap_or_default();
+            self.work(&mut place, arrived);
         });
         // Without an answer the leader has panicked.
         proposed.unwrap_or(Err(Error::Stopped))?.wait()
@@ -69,11 +72,7 @@ impl Desk {
         while let Some(patience) = self.patience() {
             self.inbox.wait(patience);
             let mut place = self.pump.lock();
-            if let Some(pump) = place.as_mut() {
-                pump.step(Arrived::default());
-                pump.write();
-            }
-            self.attend(&mut place);
+            self.work(&mut place, Arrived::default());
             if self.inbox.is_stopped()
                 && let Some(mut pump) = place.take()
             {
@@ -87,19 +86,24 @@ impl Desk {
         self.pump.lock().as_ref().map(|pump| pump.idle_for())
     }
 
-    /// Does what has come, until nothing is left.
-    fn attend(&self, place: &mut Option<Box<Pump>>) {
+    /// Does what `arrived` and has come meanwhile, until nothing is left.
+    fn work(&self, place: &mut Option<Box<Pump>>, mut arrived: Arrived) {
         let Some(mut pump) = place.take() else {
             return;
         };
         let latch = Latch(self);
         let mut looks = 0;
-        while looks < LOOKS_MAX
-            && let Some(arrived) = self.inbox.attend()
-        {
+        loop {
             pump.step(arrived);
             pump.write();
             looks += 1;
+            if looks == LOOKS_MAX {
+                break;
+            }
+            match self.inbox.attend() {
+                Some(more) => arrived = more,
+                None => break,
+            }
         }
         // What did not come to its end here, the thread goes on with.
         if looks == LOOKS_MAX || pump.idle_for().is_zero() {

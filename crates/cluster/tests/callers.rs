@@ -1,0 +1,281 @@
+//! A node alone that waits for no device: whoever writes works on its own thread.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cluster::{Error, Node, NodeOptions};
+use engine::Durability;
+use environment::real::RealClock;
+use environment::simulated::{Fault, Restart, SimulatedClock, SimulatedDisk};
+use environment::{Clock, Instant};
+use etcd_api::etcdserverpb::{CompactionRequest, LeaseGrantRequest, PutRequest, RangeRequest};
+use revisions::{Command, Response};
+
+const WRITERS: u64 = 8;
+
+fn options(disk: &SimulatedDisk) -> NodeOptions {
+    let mut options = NodeOptions::new("/node");
+    options.disk = Arc::new(disk.clone());
+    options.machine.engine.durability = Durability::Os;
+    options.machine.engine.segment_bytes = 64 << 10;
+    options.machine.engine.batch_bytes_max = 32 << 10;
+    options.machine.engine.reserve_bytes = 0;
+    options.heartbeat_interval = Duration::from_millis(5);
+    options
+}
+
+fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Command {
+    let (key, value) = (key.into().into(), value.into().into());
+    Command::Put(PutRequest {
+        key,
+        value,
+        ..Default::default()
+    })
+}
+
+fn revision(mut response: Response) -> i64 {
+    response.header_mut().revision
+}
+
+fn value(node: &Node, key: &str) -> Option<Vec<u8>> {
+    let request = RangeRequest {
+        key: key.as_bytes().to_vec().into(),
+        ..Default::default()
+    };
+    let response = node.reader().range(&request).unwrap();
+    response.kvs.first().map(|entry| entry.value().to_vec())
+}
+
+/// What each of some threads finds out.
+fn on_threads<T: Send>(work: impl Fn(u64) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..WRITERS)
+            .map(|writer| scope.spawn(move || work(writer)))
+            .collect();
+        let ends = threads.into_iter().map(|thread| thread.join().unwrap());
+        ends.collect()
+    })
+}
+
+#[test]
+fn everyone_sees_its_write_when_it_is_answered_and_all_have_one_order() {
+    let disk = SimulatedDisk::new(1);
+    let node = Node::start(options(&disk)).unwrap();
+    let revisions = on_threads(|writer| {
+        let write = |number: u64| {
+            let key = format!("{writer}/{number}");
+            // Segments of 64 KiB: they are left and made meanwhile.
+            let written = node.carry_out(put(key.clone(), vec![b'v'; 500]));
+            let written = revision(written.unwrap());
+            assert_eq!(value(&node, &key).unwrap().len(), 500);
+            assert!(node.reader().revision() >= written);
+            written
+        };
+        (0..200).map(write).collect::<Vec<_>>()
+    });
+    for of_one in &revisions {
+        assert!(of_one.is_sorted(), "{of_one:?}");
+    }
+    let all: BTreeSet<i64> = revisions.into_iter().flatten().collect();
+    assert!(all.into_iter().eq(2..2 + 200 * WRITERS as i64));
+}
+
+#[test]
+fn a_process_that_ends_at_any_instant_has_lost_nothing_it_acknowledged() {
+    for seed in 0..30 {
+        let disk = SimulatedDisk::new(seed);
+        let node = Node::start(options(&disk)).unwrap();
+        disk.crash_at(disk.io_count() + 3 + 7 * seed);
+        let acknowledged = on_threads(|writer| {
+            let write = |number: &u64| {
+                let key = format!("{writer}/{number}");
+                node.carry_out(put(key, vec![b'x'; 300])).is_ok()
+            };
+            (0..1_000).take_while(write).count()
+        });
+        drop(node);
+        let disk = disk.restart(Restart::ProcessCrash);
+        let node = Node::start(options(&disk)).unwrap();
+        for (writer, count) in acknowledged.into_iter().enumerate() {
+            for number in 0..count {
+                let key = format!("{writer}/{number}");
+                let found = value(&node, &key);
+                assert!(found.is_some(), "seed {seed}: {key} was acknowledged");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_waits_in_a_runtime_and_who_works_get_along() {
+    let disk = SimulatedDisk::new(2);
+    let node = Node::start(options(&disk)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    let runtime = runtime.unwrap();
+    let waiting = async {
+        for number in 0..300 {
+            node.execute(put(format!("waits/{number}"), "v"))
+                .await
+                .unwrap();
+        }
+    };
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let node = &node;
+            scope.spawn(move || {
+                for number in 0..300 {
+                    node.carry_out(put(format!("{writer}/{number}"), "v"))
+                        .unwrap();
+                }
+            });
+        }
+        runtime.block_on(waiting);
+    });
+    assert_eq!(node.reader().revision(), 1 + 300 * (WRITERS as i64 + 1));
+}
+
+#[test]
+fn after_a_failed_write_nothing_more_is_acknowledged_and_reads_go_on() {
+    let disk = SimulatedDisk::new(4);
+    let node = Node::start(options(&disk)).unwrap();
+    node.carry_out(put("before", "kept")).unwrap();
+    let mut refusals = 0;
+    for number in 0..200 {
+        // The maker of segments may meet a fault first, and tries again.
+        if refusals == 0 {
+            disk.inject(disk.io_count(), Fault::ShortWrite { bytes: 100 });
+        }
+        match node.carry_out(put(format!("{number}"), "lost")) {
+            Ok(_) => assert_eq!(refusals, 0, "acknowledged after a failure"),
+            Err(error) => {
+                assert!(matches!(error, Error::LogFailed { .. }), "{error}");
+                refusals += 1;
+            }
+        }
+    }
+    assert!(refusals > 0, "the fault was not noticed");
+    assert_eq!(value(&node, "before").unwrap(), b"kept");
+    assert!(node.refuses_writes().is_some());
+}
+
+#[test]
+fn what_takes_longer_than_a_turn_is_answered_too() {
+    let disk = SimulatedDisk::new(5);
+    let node = Node::start(options(&disk)).unwrap();
+    for _ in 0..3_000 {
+        node.carry_out(put("key", "v")).unwrap();
+    }
+    let compact = CompactionRequest {
+        revision: node.reader().revision(),
+        physical: true,
+    };
+    let versions = || node.reader().engine().status().versions;
+    assert!(versions() >= 3_000);
+    node.carry_out(Command::Compact(compact)).unwrap();
+    assert!(versions() <= 3, "{} left", versions());
+}
+
+#[test]
+fn time_passes_for_leases_whoever_works() {
+    let disk = SimulatedDisk::new(6);
+    let mut options = options(&disk);
+    let clock = SimulatedClock::stepped();
+    options.clock = Arc::new(clock.clone());
+    options.machine.lease_ttl_min_seconds = 1;
+    let node = Node::start(options).unwrap();
+    let grant = LeaseGrantRequest { id: 9, ttl: 10 };
+    node.carry_out(Command::LeaseGrant(grant)).unwrap();
+    let held = PutRequest {
+        key: "held".into(),
+        lease: 9,
+        ..Default::default()
+    };
+    node.carry_out(Command::Put(held)).unwrap();
+    clock.advance(Duration::from_secs(11));
+    // Nobody writes: the thread alone looks at the time.
+    while value(&node, "held").is_some() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_node_that_stops_answers_everyone() {
+    for seed in 0..20 {
+        let disk = SimulatedDisk::new(seed);
+        let node = Node::start(options(&disk)).unwrap();
+        let begun = AtomicBool::new(false);
+        let acknowledged = on_threads(|writer| {
+            if writer == 0 {
+                while !begun.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                node.stop();
+                return 0;
+            }
+            for number in 0.. {
+                match node.carry_out(put(format!("{writer}/{number}"), "v")) {
+                    Ok(_) => begun.store(true, Ordering::Release),
+                    Err(Error::Stopped) => return number,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            unreachable!("it stops")
+        });
+        let all: i64 = acknowledged.into_iter().sum();
+        drop(node);
+        let node = Node::start(options(&disk)).unwrap();
+        let revision = node.reader().revision();
+        let most = 1 + all + WRITERS as i64;
+        assert!((1 + all..=most).contains(&revision), "{revision}, {all}");
+    }
+}
+
+/// Real until it is told to break.
+#[derive(Debug, Default)]
+struct BreakableClock {
+    broken: AtomicBool,
+}
+
+impl Clock for BreakableClock {
+    fn now(&self) -> Instant {
+        assert!(!self.broken.load(Ordering::Relaxed), "a broken invariant");
+        RealClock.now()
+    }
+
+    fn unix_time(&self) -> Duration {
+        RealClock.unix_time()
+    }
+
+    fn sleep(&self, length: Duration) {
+        RealClock.sleep(length);
+    }
+}
+
+#[test]
+fn a_panic_at_work_leaves_nobody_waiting() {
+    let disk = SimulatedDisk::new(10);
+    let clock = Arc::new(BreakableClock::default());
+    let mut options = options(&disk);
+    options.clock = Arc::clone(&clock) as Arc<dyn Clock>;
+    let node = Node::start(options).unwrap();
+    node.carry_out(put("a", "1")).unwrap();
+    let ended = std::thread::scope(|scope| {
+        let write = || while node.carry_out(put("b", "2")).is_ok() {};
+        let threads: Vec<_> = (0..WRITERS).map(|_| scope.spawn(write)).collect();
+        clock.broken.store(true, Ordering::Relaxed);
+        let panicked = threads.into_iter().map(|it| it.join().is_err());
+        panicked.filter(|panicked| *panicked).count()
+    });
+    assert!(ended <= 1, "whoever was at work, or the replica's thread");
+    // That one may still be on its way out.
+    while node.refuses_writes().is_none() {
+        std::thread::yield_now();
+    }
+    assert!(node.carry_out(put("c", "3")).is_err());
+    assert_eq!(value(&node, "a").unwrap(), b"1");
+    node.stop();
+}
