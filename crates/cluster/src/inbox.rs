@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep};
@@ -45,7 +46,8 @@ impl Pending {
         let mut receiver = self.0.0;
         match receiver.try_recv() {
             Ok(answer) => answer,
-            Err(_) => receiver.blocking_recv().unwrap_or(Err(Error::Stopped)),
+            Err(TryRecvError::Empty) => receiver.blocking_recv().unwrap_or(Err(Error::Stopped)),
+            Err(TryRecvError::Closed) => Err(Error::Stopped),
         }
     }
 }

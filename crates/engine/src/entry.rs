@@ -11,7 +11,7 @@
 //! *hard state* remembers it, with the term and the vote (Ongaro & Ousterhout,
 //! "In Search of an Understandable Consensus Algorithm", figure 2).
 
-use crate::format::KIND_HARD_STATE;
+use crate::format::{KIND_HARD_STATE, KIND_STATE};
 use crate::{Batch, Change, Error, record};
 use value_log::{Appended, Body, Position};
 
@@ -107,6 +107,16 @@ impl Batch {
     /// no batch; one without changes is an entry too.
     pub fn encode(&self) -> Result<Body, Error> {
         crate::append::encode(self)
+    }
+
+    /// Whether an encoded batch is a single [`Change::State`]; looks at two records'
+    /// headers at most.
+    pub fn is_one_state(body: &Body) -> bool {
+        let mut records = body.records();
+        let first = records
+            .next()
+            .is_some_and(|(_, kind, _)| kind == KIND_STATE);
+        first && records.next().is_none()
     }
 
     /// Reads what [`Batch::encode`] wrote. The changes share the body's memory.

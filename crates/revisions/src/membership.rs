@@ -183,7 +183,7 @@ pub fn membership_of(batch: &Batch) -> Option<MemberChange> {
 /// [`membership_of`] of a batch that is still encoded. Looks at no more than
 /// two records' headers of a batch that is none.
 pub fn membership_of_body(body: &Body) -> Option<MemberChange> {
-    if body.records().take(2).count() != 1 {
+    if !Batch::is_one_state(body) {
         return None;
     }
     // Term and index are not part of the records.

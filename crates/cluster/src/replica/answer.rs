@@ -38,7 +38,7 @@ pub struct Answer {
     pub(super) swept: Option<i64>,
     /// The command, if it needs no room: others in its batch may, and then it
     /// is evaluated again without them.
-    pub(super) roomless: Option<Command>,
+    pub(super) roomless: Option<Box<Command>>,
     /// The end of a lease that nobody renewed.
     pub(super) ends_lease: bool,
 }

@@ -91,7 +91,7 @@ impl Replica {
         };
         self.open.push(Answer {
             swept,
-            roomless: command.needs_no_room().then(|| command.clone()),
+            roomless: command.needs_no_room().then(|| Box::new(command.clone())),
             ends_lease,
             ..Answer::new(to, outcome)
         });
