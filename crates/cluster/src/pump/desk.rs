@@ -1,35 +1,36 @@
 //! Where the replica works for those who wait on threads of their own: on theirs.
 //!
 //! ```text
-//!   callers ──► queue ──► whoever leads ──► replica ──► page cache ──► replica ──► answers
-//!                         replica thread ──┘  time, upkeep, and who does not wait
+//!   caller ──► nobody is at work: replica ──► page cache ──► replica ──► answer
+//!         └──► somebody is: inbox ──► one of its next looks ──► answer
+//!   replica thread: time, upkeep, who does not wait, and what a caller left
 //! ```
 //!
 //! For a member alone that waits for no device. A command costs some microseconds
-//! then, and waking another thread costs more than that. The callers that come while one
-//! is at work are the next one's group.
+//! then, and waking another thread costs more than that. Where many come at once a
+//! group costs less for each, and the thread does it, which nobody else waits for.
 //!
 //! Invariant: whoever takes from the inbox has the replica and keeps it until that is
 //! done, so that what the log says arrives in its order.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use handoff::{CommitQueue, Mutex};
 use revisions::{Command, Response, WatchHub};
 
 use super::Pump;
 use crate::Error;
-use crate::inbox::{Arrived, Inbox, Pending};
+use crate::inbox::{Arrived, Inbox};
 
 /// After so many looks into the inbox a caller leaves the rest to the thread.
 const LOOKS_MAX: usize = 16;
 
+/// `None`: the node has ended.
+type Place = Option<Box<Pump>>;
+
 /// The replica, and those who want to work with it.
 pub(crate) struct Desk {
-    /// `None`: the node has ended.
-    pump: Mutex<Option<Box<Pump>>>,
-    callers: CommitQueue<Command, Result<Pending, Error>>,
+    pump: Mutex<Place>,
     inbox: Arc<Inbox>,
     watches: Arc<WatchHub>,
 }
@@ -45,33 +46,29 @@ impl Desk {
         Desk {
             inbox: Arc::clone(&pump.inbox),
             pump: Mutex::new(Some(Box::new(pump))),
-            callers: CommitQueue::new(),
             watches,
         }
     }
 
-    /// Has a command evaluated, written and applied, by this thread or by another that
-    /// does the same just now.
+    /// Has a command evaluated, written and applied: by this thread, or by the one that
+    /// is at work just now and looks again before it goes.
     pub(crate) fn carry_out(&self, command: Command) -> Result<Response, Error> {
-        let proposed = self.callers.commit(command, |group| {
-            self.inbox.begin_attendance();
-            for member in group {
-                member.answer(self.inbox.propose(member.take_operation()));
-            }
-            let mut place = self.pump.lock();
-            // Nothing: the thread has done it.
-            let arrived = self.inbox.attend().unwrap_or_default();
-            self.work(&mut place, arrived);
-        });
-        // Without an answer the leader has panicked.
-        proposed.unwrap_or(Err(Error::Stopped))?.wait()
+        let Some(mut place) = self.try_lock() else {
+            return self.inbox.propose(command)?.wait();
+        };
+        self.inbox.begin_attendance();
+        let proposed = self.inbox.propose(command);
+        let arrived = self.inbox.attend().unwrap_or_default();
+        self.work(&mut place, arrived);
+        drop(place);
+        proposed?.wait()
     }
 
     /// The replica's thread: what time brings about, and whoever does not wait.
     pub(crate) fn run(&self) {
         while let Some(patience) = self.patience() {
             self.inbox.wait(patience);
-            let mut place = self.pump.lock();
+            let mut place = self.lock();
             self.work(&mut place, Arrived::default());
             if self.inbox.is_stopped()
                 && let Some(mut pump) = place.take()
@@ -83,11 +80,24 @@ impl Desk {
 
     /// How long the thread may sleep; `None`: the node has ended.
     fn patience(&self) -> Option<Duration> {
-        self.pump.lock().as_ref().map(|pump| pump.idle_for())
+        self.lock().as_ref().map(|pump| pump.idle_for())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Place> {
+        self.pump.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None`: somebody is at work.
+    fn try_lock(&self) -> Option<MutexGuard<'_, Place>> {
+        match self.pump.try_lock() {
+            Ok(place) => Some(place),
+            Err(TryLockError::Poisoned(place)) => Some(place.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Does what `arrived` and has come meanwhile, until nothing is left.
-    fn work(&self, place: &mut Option<Box<Pump>>, mut arrived: Arrived) {
+    fn work(&self, place: &mut Place, mut arrived: Arrived) {
         let Some(mut pump) = place.take() else {
             return;
         };
