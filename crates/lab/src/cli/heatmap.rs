@@ -71,8 +71,18 @@ pub fn run(options: &Options) -> super::Outcome {
 }
 
 /// What has an axis cannot be changed for all cells at once.
-pub fn refuse_what_the_map_decides(changes: &Changes) -> Result<(), String> {
-    let refused = [
+fn refuse_what_the_map_decides(changes: &Changes) -> Result<(), String> {
+    match what_the_map_decides(changes) {
+        Some((option, axis)) => Err(format!(
+            "{option} is an axis of the map: write {axis} with the numbers that you want"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// An option that a map leaves no room for, and its axis.
+pub fn what_the_map_decides(changes: &Changes) -> Option<(&'static str, &'static str)> {
+    let decided = [
         (
             changes.connections.is_some(),
             "--connections",
@@ -85,12 +95,8 @@ pub fn refuse_what_the_map_decides(changes: &Changes) -> Result<(), String> {
         ),
         (changes.value.is_some(), "--value", "--values"),
     ];
-    match refused.iter().find(|(given, ..)| *given) {
-        Some((_, option, axis)) => Err(format!(
-            "{option} is an axis of the map: write {axis} with the numbers that you want"
-        )),
-        None => Ok(()),
-    }
+    let given = decided.into_iter().find(|(given, ..)| *given);
+    given.map(|(_, option, axis)| (option, axis))
 }
 
 fn sides(options: &Options) -> Result<(Vec<Arm>, String, usize), String> {

@@ -87,6 +87,11 @@ impl Progress {
         self.planned += runs;
     }
 
+    /// Runs that were made, and runs that were to be made.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.done, self.planned)
+    }
+
     /// What a run takes on average, so far.
     pub fn mean_run(&self) -> Option<Duration> {
         (self.done > 0).then(|| self.begun.elapsed().div_f64(self.done as f64))
