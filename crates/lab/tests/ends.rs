@@ -101,6 +101,23 @@ fn a_short_run_ends_well() {
     assert!(!lab.has_data());
 }
 
+/// `inkstone-lab run ... | head`: the page is written all the same.
+#[test]
+fn a_reader_who_is_gone_costs_nothing() {
+    let lab = Lab::new();
+    let child = lab
+        .command(&[&["run", "file"], &SHORT[..]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(lab.record().complete);
+    assert!(lab.folder().join("results/report.html").exists());
+    assert!(!lab.folder().join("data").exists());
+}
+
 #[test]
 fn a_wrong_workload_file_is_named_with_its_line() {
     let lab = Lab::new();

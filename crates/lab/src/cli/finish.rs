@@ -47,14 +47,14 @@ pub fn measure(
         device.private = experiment.loop_fs.is_some();
     }
     for warning in &record.environment.warnings {
-        eprintln!("note: {warning}");
+        complain!("note: {warning}");
     }
     let done = experiment.run(&mut record, &results.record(), &interrupt);
+    data.remove();
     if record.runs.is_empty() {
         // Best effort: it may never have been written.
         drop(std::fs::remove_file(results.record()));
         results.remove();
-        data.remove();
         let because = record.incomplete_because.unwrap_or_default();
         return Err(format!("nothing was measured: {because}"));
     }
@@ -69,16 +69,17 @@ pub fn measure(
 
 /// Shows a record, writes what lies beside it, and says how the process ends.
 pub fn finish(record: &Record, folder: &Path, fail_on: FailOn) -> Outcome {
-    print!(
+    let written = files::write(record, folder);
+    show!(
         "{}",
         terminal::render_within(record, terminal::line_letters())
     );
     if let Some(because) = &record.incomplete_because {
-        eprintln!("incomplete: {because}; what was measured is kept");
+        complain!("incomplete: {because}; what was measured is kept");
     }
-    files::write(record, folder)?;
-    println!("record: {}", folder.join("run.json").display());
-    println!("page:   {}", folder.join("report.html").display());
+    written?;
+    say!("record: {}", folder.join("run.json").display());
+    say!("page:   {}", folder.join("report.html").display());
     Ok(verdicts::exit(record).under(fail_on))
 }
 

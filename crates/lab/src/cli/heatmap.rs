@@ -141,7 +141,9 @@ fn point(
     }
     cell.mix.get = reads * gets / (gets + ranges);
     cell.mix.range.share = reads * ranges / (gets + ranges);
-    cell.load.value.length = ValueLength::Fixed(value);
+    cell.load.value.length = format!("fixed:{value}")
+        .parse::<ValueLength>()
+        .map_err(|what| format!("--values {value}: {what}"))?;
     cell.clients.connections = connections;
     cell.clients.clients = vec![connections];
     cell.check()
@@ -189,6 +191,17 @@ mod tests {
         let error = refuse_what_the_map_decides(&changes).unwrap_err();
         assert!(error.contains("--map-connections"), "{error}");
         assert!(refuse_what_the_map_decides(&Changes::default()).is_ok());
+    }
+
+    #[test]
+    fn values_that_no_run_could_have_are_refused_before_the_first() {
+        let workload = workloads::find("rw-heatmap").unwrap();
+        let axes = Axes {
+            values: vec![256, 99_999_999_999],
+            ..axes(&[1.0])
+        };
+        let error = points(&workload, &axes).unwrap_err();
+        assert!(error.contains("--values 99999999999"), "{error}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> super::Outcome {
     saved.map_err(|error| format!("{}: {error}", folder.record().display()))?;
     finish(&record, folder.path(), FailOn::Never)?;
     let failed = map.cells.iter().map(|cell| cell.failures()).sum::<usize>();
-    println!(
+    say!(
         "{}, {} left out",
         counted(map.cells.len() as u64, "cell"),
         counted(failed as u64, "failed iteration")

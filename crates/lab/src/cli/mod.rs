@@ -3,6 +3,9 @@
 //! Exit codes: 0 fine, 1 error, 2 a command line that is not understood, 3 something
 //! got worse, 4 it cannot be told.
 
+#[macro_use]
+pub(crate) mod say;
+
 mod ab;
 mod compare;
 mod doctor;
@@ -105,7 +108,7 @@ pub fn main_with(offers: &[Offer]) -> ExitCode {
     match outcome {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(what) => {
-            eprintln!("inkstone-lab: {what}");
+            complain!("inkstone-lab: {what}");
             ExitCode::from(Exit::Error.code())
         }
     }

@@ -1,7 +1,7 @@
 //! What people see while runs run: one line that moves on a terminal, one line
 //! for each run elsewhere.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -78,7 +78,8 @@ impl Progress {
                 bar.set_length(self.planned.max(self.done));
                 bar.set_position(self.done);
             }
-            None => eprintln!("{line}"),
+            // Whoever reads them may be gone; the measurement goes on.
+            None => drop(writeln!(std::io::stderr(), "{line}")),
         }
     }
 

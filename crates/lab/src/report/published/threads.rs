@@ -30,7 +30,11 @@ pub fn beside(record: &Record) -> Beside {
     let figures = [Figure::All, Figure::One];
     let of_kind = |kind| figures.map(|figure| threads(record, kind, figure));
     Beside {
-        tables: [FILL, READ].into_iter().flat_map(of_kind).collect(),
+        tables: [FILL, READ]
+            .into_iter()
+            .flat_map(of_kind)
+            .filter(|table| !table.rows.is_empty())
+            .collect(),
         note: "published: LevelDB 1.23 on 96 cores, no measure of this machine",
     }
 }
