@@ -34,12 +34,13 @@ pub struct Beside {
 
 /// Of a record whose predecessor has published figures.
 pub fn beside(record: &Record) -> Option<Beside> {
-    match record.verb.as_str() {
-        _ if record.cells().is_empty() => None,
-        "seed 002" => Some(threads::beside(record)),
-        "seed 003" => Some(write_ahead_log::beside(record)),
-        _ => None,
-    }
+    let beside = match record.verb.as_str() {
+        "seed 002" => threads::beside(record),
+        "seed 003" => write_ahead_log::beside(record),
+        _ => return None,
+    };
+    let has_rows = |table: &Table| !table.rows.is_empty();
+    beside.tables.iter().any(has_rows).then_some(beside)
 }
 
 /// A line below the header and one below everything.
