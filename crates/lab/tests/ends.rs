@@ -64,6 +64,11 @@ impl Lab {
         entries.is_ok_and(|mut entries| entries.next().is_some())
     }
 
+    /// Whether nothing was left, not even a folder.
+    fn is_empty(&self) -> bool {
+        std::fs::read_dir(self.folder()).unwrap().next().is_none()
+    }
+
     /// A program in its folder, written by a shell: a file that this process had
     /// open for writing could be busy when it is started.
     fn script(&self, name: &str, text: &str) -> PathBuf {
@@ -96,6 +101,23 @@ fn a_short_run_ends_well() {
     assert!(!lab.has_data());
 }
 
+/// `inkstone-lab run ... | head`: the page is written all the same.
+#[test]
+fn a_reader_who_is_gone_costs_nothing() {
+    let lab = Lab::new();
+    let child = lab
+        .command(&[&["run", "file"], &SHORT[..]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.unwrap();
+    drop((child.stdout.take(), child.stderr.take()));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(lab.record().complete);
+    assert!(lab.folder().join("results/report.html").exists());
+    assert!(!lab.folder().join("data").exists());
+}
+
 #[test]
 fn a_wrong_workload_file_is_named_with_its_line() {
     let lab = Lab::new();
@@ -120,7 +142,9 @@ fn a_workload_that_is_not_there_lists_those_that_are() {
 
 #[test]
 fn an_endpoint_that_nobody_listens_on_is_named() {
-    let (code, text) = Lab::new().ends(&["run", "endpoints:127.0.0.1:1"]);
+    let lab = Lab::new();
+    let (code, text) = lab.ends(&["run", "endpoints:127.0.0.1:1"]);
+    assert!(lab.is_empty());
     assert_eq!(code, 1);
     assert!(
         text.contains("endpoint http://127.0.0.1:1") && text.contains("refused"),
@@ -137,17 +161,81 @@ fn a_peer_that_is_not_installed_is_reported_and_nothing_runs_without_it() {
         text.contains("no target `cabinet`") && text.contains("file"),
         "{text}"
     );
-    assert_eq!(lab.record().valid_runs().count(), 0);
+    assert!(lab.is_empty());
 }
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
-    let (code, text) = Lab::new().ends(&["run", "server:nowhere/etcd"]);
+    let lab = Lab::new();
+    for target in ["server:nowhere/etcd", "engine@nowhere/etcd"] {
+        let (code, text) = lab.ends(&["ab", "file", target]);
+        assert_eq!(code, 1);
+        assert!(
+            text.contains("no program at nowhere/etcd") && !text.contains("is kept"),
+            "{text}"
+        );
+        assert!(lab.is_empty());
+    }
+}
+
+#[test]
+fn a_program_that_is_no_lab_is_asked_about() {
+    let (code, text) = Lab::new().ends(&["run", "engine@/bin/true"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("is it an inkstone-lab?"), "{text}");
+}
+
+#[test]
+fn a_budget_in_which_nothing_fits_leaves_nothing() {
+    let lab = Lab::new();
+    let (code, text) = lab.ends(&["run", "file", "--budget=0s"]);
     assert_eq!(code, 1);
     assert!(
-        text.contains("nowhere/etcd") && text.contains("cannot start"),
+        text.contains("nothing was measured: the budget of 0s") && text.contains("0 of 2 runs"),
         "{text}"
     );
+    assert!(lab.is_empty());
+}
+
+#[test]
+fn a_record_that_is_there_stays_as_it_is() {
+    let lab = Lab::new();
+    let record = lab.folder().join("results/run.json");
+    std::fs::create_dir(lab.folder().join("results")).unwrap();
+    std::fs::write(&record, "of last week").unwrap();
+    let (code, text) = lab.ends(&["run", "null"]);
+    assert_eq!(code, 1);
+    assert!(
+        text.contains("results/run.json is there already") && text.contains("--out"),
+        "{text}"
+    );
+    assert_eq!(std::fs::read_to_string(record).unwrap(), "of last week");
+    assert!(!lab.folder().join("data").exists());
+}
+
+#[test]
+fn folders_that_are_files_are_named_with_their_option() {
+    let lab = Lab::new();
+    std::fs::write(lab.folder().join("data"), "").unwrap();
+    let (code, text) = lab.ends(&["run", "null"]);
+    assert_eq!(code, 1);
+    assert!(
+        text.contains("data is no folder") && text.contains("--directory"),
+        "{text}"
+    );
+    assert!(!lab.folder().join("results").exists());
+}
+
+#[test]
+fn numbers_that_must_be_one_at_least_are_refused() {
+    for name in ["threads", "connections", "keys", "clients", "pairs"] {
+        let option = format!("--{name}=0");
+        let output = Lab::new().command(&["run", "null", &option]).output();
+        let (code, text) = told(&output.unwrap());
+        assert!(code == 1 || code == 2, "{code}: {text}");
+        let says_what = text.contains("at least 1") || text.contains("from 1 to");
+        assert!(text.contains(name) && says_what, "{text}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
+    os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
@@ -60,6 +61,7 @@ impl Machine {
             .arg("-initrd")
             .arg(image)
             .args(["-append", "console=ttyS0 panic=1 quiet"]);
+        dies_with_us(&mut command);
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -96,10 +98,43 @@ impl Machine {
     }
 }
 
+/// A guest would go on for an hour after whoever has booted it was told to end: the
+/// kernel ends it with the thread that has started it, which waits for its end.
+fn dies_with_us(command: &mut Command) {
+    let set = || {
+        let signal = rustix::process::Signal::KILL;
+        rustix::process::set_parent_process_death_signal(Some(signal)).map_err(Into::into)
+    };
+    // SAFETY: between fork and exec only one system call is made, which is allowed
+    // there; nothing is allocated and no lock is taken.
+    unsafe {
+        command.pre_exec(set);
+    }
+}
+
 impl Drop for Machine {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn a_guest_ends_with_whoever_has_started_it() {
+        let starter = thread::spawn(|| {
+            let mut command = Command::new("sleep");
+            dies_with_us(command.arg("1000"));
+            command.spawn()
+        });
+        let mut guest = starter.join().unwrap().unwrap();
+        let signal = rustix::process::Signal::KILL.as_raw();
+        assert_eq!(guest.wait().unwrap().signal(), Some(signal));
     }
 }

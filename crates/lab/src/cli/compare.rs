@@ -28,7 +28,7 @@ pub struct Options {
 pub fn run(options: &Options) -> super::Outcome {
     let load = |path| Record::load(path).map_err(|error| error.to_string());
     let found = across(&load(&options.old)?, &load(&options.new)?)?;
-    print!("{}", render(&found));
+    show!("{}", render(&found));
     Ok(found.exit.under(options.fail_on))
 }
 

@@ -1,9 +1,10 @@
 //! `doctor`: what this machine is, and what its device can do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use comfy_table::{Table, presets};
 
+use super::folder::Folder;
 use crate::doctor::{Floor, WAYS, environment, measure_floor};
 use crate::record::{DeviceWork, Environment};
 use crate::report::number::{bytes, time};
@@ -27,7 +28,14 @@ pub struct Options {
 
 pub fn run(options: &Options) -> super::Outcome {
     let parent = options.directory.clone().unwrap_or_else(std::env::temp_dir);
-    let ground = Ground::make(&parent, options.loopfs, 4)?;
+    let parent = Folder::make(&parent, "--directory")?;
+    let outcome = at(parent.path(), options);
+    parent.remove();
+    outcome
+}
+
+fn at(parent: &Path, options: &Options) -> super::Outcome {
+    let ground = Ground::make(parent, options.loopfs, 4)?;
     let directory = ground.directory();
     let mut machine = environment(&directory);
     machine.device = ground.device();
@@ -37,26 +45,26 @@ pub fn run(options: &Options) -> super::Outcome {
     for way in WAYS {
         match measure_floor(way, &directory, machine.device.as_ref(), longest) {
             Ok(floor) => floors.push(floor),
-            Err(error) => println!("{}: not here: {error}", way.name()),
+            Err(error) => say!("{}: not here: {error}", way.name()),
         }
     }
-    println!("\nOne durable write of 4 KiB, one writer:");
-    println!("{}", floor_table(&floors));
+    say!("\nOne durable write of 4 KiB, one writer:");
+    say!("{}", floor_table(&floors));
     if machine
         .device
         .as_ref()
         .is_some_and(|device| !device.private)
     {
-        println!("The device is shared: its flushes and bytes include those of others.");
+        say!("The device is shared: its flushes and bytes include those of others.");
     }
     for warning in &machine.warnings {
-        println!("warning: {warning}");
+        say!("warning: {warning}");
     }
     Ok(Exit::Fine)
 }
 
 fn show_machine(machine: &Environment) {
-    println!(
+    say!(
         "{}, {} cores, {}, {}",
         machine.processor,
         machine.cores,
@@ -64,20 +72,20 @@ fn show_machine(machine: &Environment) {
         machine.kernel
     );
     if !machine.virtualization.is_empty() {
-        println!("virtualization: {}", machine.virtualization);
+        say!("virtualization: {}", machine.virtualization);
     }
     if !machine.governor.is_empty() {
-        println!("governor: {}", machine.governor);
+        say!("governor: {}", machine.governor);
     }
     for limit in &machine.limits {
-        println!("limit: {limit}");
+        say!("limit: {limit}");
     }
     let Some(device) = &machine.device else {
-        println!("{}: no device", machine.file_system);
+        say!("{}: no device", machine.file_system);
         return;
     };
     let answer = |yes: bool| if yes { "yes" } else { "no" };
-    println!(
+    say!(
         "{} on {}: cache {}, FUA {}, scheduler {}, rotational {}, private {}",
         machine.file_system,
         device.name,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Outcome;
+use super::folder::Folder;
 use super::how::How;
 use crate::doctor::environment;
 use crate::record::{FORMAT, Record};
@@ -24,11 +25,10 @@ pub fn measure(
         Some(out) => out.clone(),
         None => Path::new("lab-results").join(format!("{}-{}", now(), verb.replace(' ', "-"))),
     };
-    for folder in [&folder, &experiment.parent] {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| format!("{}: {error}", folder.display()))?;
-    }
+    experiment.check()?;
     let interrupt = Interrupt::on_signals().map_err(|error| error.to_string())?;
+    let results = Folder::for_record(&folder)?;
+    let data = Folder::make(&experiment.parent, "--directory").inspect_err(|_| results.remove())?;
     let mut record = Record {
         format: FORMAT,
         verb: verb.to_owned(),
@@ -36,7 +36,7 @@ pub fn measure(
         command_line: std::env::args().map(without_folder).collect(),
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         complete: false,
-        incomplete_because: Some("it is running".into()),
+        incomplete_because: Some("it was still running when this was written".into()),
         started_unix_ms: crate::worker::unix_ms(),
         seed: experiment.seed,
         environment: environment(&experiment.parent),
@@ -47,10 +47,17 @@ pub fn measure(
         device.private = experiment.loop_fs.is_some();
     }
     for warning in &record.environment.warnings {
-        eprintln!("note: {warning}");
+        complain!("note: {warning}");
     }
-    let file = folder.join("run.json");
-    let done = experiment.run(&mut record, &file, &interrupt);
+    let done = experiment.run(&mut record, &results.record(), &interrupt);
+    data.remove();
+    if record.runs.is_empty() {
+        // Best effort: it may never have been written.
+        drop(std::fs::remove_file(results.record()));
+        results.remove();
+        let because = record.incomplete_because.unwrap_or_default();
+        return Err(format!("nothing was measured: {because}"));
+    }
     done.map_err(|what| {
         format!(
             "{what}\nwhat was measured is kept: `inkstone-lab report {}` shows it",
@@ -62,16 +69,17 @@ pub fn measure(
 
 /// Shows a record, writes what lies beside it, and says how the process ends.
 pub fn finish(record: &Record, folder: &Path, fail_on: FailOn) -> Outcome {
-    print!(
+    let written = files::write(record, folder);
+    show!(
         "{}",
         terminal::render_within(record, terminal::line_letters())
     );
     if let Some(because) = &record.incomplete_because {
-        eprintln!("incomplete: {because}; what was measured is kept");
+        complain!("incomplete: {because}; what was measured is kept");
     }
-    files::write(record, folder)?;
-    println!("record: {}", folder.join("run.json").display());
-    println!("page:   {}", folder.join("report.html").display());
+    written?;
+    say!("record: {}", folder.join("run.json").display());
+    say!("page:   {}", folder.join("report.html").display());
     Ok(verdicts::exit(record).under(fail_on))
 }
 

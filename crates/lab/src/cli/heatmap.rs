@@ -71,8 +71,18 @@ pub fn run(options: &Options) -> super::Outcome {
 }
 
 /// What has an axis cannot be changed for all cells at once.
-pub fn refuse_what_the_map_decides(changes: &Changes) -> Result<(), String> {
-    let refused = [
+fn refuse_what_the_map_decides(changes: &Changes) -> Result<(), String> {
+    match what_the_map_decides(changes) {
+        Some((option, axis)) => Err(format!(
+            "{option} is an axis of the map: write {axis} with the numbers that you want"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// An option that a map leaves no room for, and its axis.
+pub fn what_the_map_decides(changes: &Changes) -> Option<(&'static str, &'static str)> {
+    let decided = [
         (
             changes.connections.is_some(),
             "--connections",
@@ -85,12 +95,8 @@ pub fn refuse_what_the_map_decides(changes: &Changes) -> Result<(), String> {
         ),
         (changes.value.is_some(), "--value", "--values"),
     ];
-    match refused.iter().find(|(given, ..)| *given) {
-        Some((_, option, axis)) => Err(format!(
-            "{option} is an axis of the map: write {axis} with the numbers that you want"
-        )),
-        None => Ok(()),
-    }
+    let given = decided.into_iter().find(|(given, ..)| *given);
+    given.map(|(_, option, axis)| (option, axis))
 }
 
 fn sides(options: &Options) -> Result<(Vec<Arm>, String, usize), String> {
@@ -135,7 +141,9 @@ fn point(
     }
     cell.mix.get = reads * gets / (gets + ranges);
     cell.mix.range.share = reads * ranges / (gets + ranges);
-    cell.load.value.length = ValueLength::Fixed(value);
+    cell.load.value.length = format!("fixed:{value}")
+        .parse::<ValueLength>()
+        .map_err(|what| format!("--values {value}: {what}"))?;
     cell.clients.connections = connections;
     cell.clients.clients = vec![connections];
     cell.check()
@@ -183,6 +191,17 @@ mod tests {
         let error = refuse_what_the_map_decides(&changes).unwrap_err();
         assert!(error.contains("--map-connections"), "{error}");
         assert!(refuse_what_the_map_decides(&Changes::default()).is_ok());
+    }
+
+    #[test]
+    fn values_that_no_run_could_have_are_refused_before_the_first() {
+        let workload = workloads::find("rw-heatmap").unwrap();
+        let axes = Axes {
+            values: vec![256, 99_999_999_999],
+            ..axes(&[1.0])
+        };
+        let error = points(&workload, &axes).unwrap_err();
+        assert!(error.contains("--values 99999999999"), "{error}");
     }
 
     #[test]

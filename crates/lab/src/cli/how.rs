@@ -1,6 +1,7 @@
 //! Options that every measuring verb has.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
@@ -14,7 +15,7 @@ use crate::workload::{DurabilityLevel, Span, ValueLength, Warmup, Workload};
 #[derive(Args, Clone, Debug)]
 pub struct How {
     /// Runs of each side
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = at_least_one::<usize>)]
     pub pairs: Option<usize>,
     /// Begin nothing that would not end in this time: 20m, 2h
     #[arg(long, value_name = "TIME")]
@@ -32,7 +33,7 @@ pub struct How {
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
     /// Threads that ask servers [default: as many as processors]
-    #[arg(long, value_name = "COUNT")]
+    #[arg(long, value_name = "COUNT", value_parser = at_least_one::<u32>)]
     pub threads: Option<u32>,
     /// Keys to look up after each run; 0 verifies nothing
     #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
@@ -87,6 +88,12 @@ pub struct Changes {
 
 /// Points that a measured part gets in a plot, at least.
 const INTERVALS_MIN: f64 = 4.0;
+
+/// A number of something that there must be one of.
+fn at_least_one<T: FromStr + From<u8> + PartialOrd>(text: &str) -> Result<T, String> {
+    let count = text.parse().ok().filter(|count| *count >= T::from(1));
+    count.ok_or_else(|| format!("`{text}`: write a number, at least 1"))
+}
 
 fn durability(text: &str) -> Result<DurabilityLevel, String> {
     match text {
@@ -164,12 +171,12 @@ impl How {
         Experiment {
             points,
             arms,
-            repetitions: repetitions.max(1),
+            repetitions,
             budget,
             seed: self.seed(),
             parent: self.parent(),
             loop_fs: self.loopfs,
-            threads: self.threads.unwrap_or_else(threads).max(1),
+            threads: self.threads.unwrap_or_else(threads),
             verify_keys_max: self.verify_keys,
             quiet_seconds_max: self.quiet_wait.as_seconds(),
             repeat_disturbed: !self.keep_disturbed,

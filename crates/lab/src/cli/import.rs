@@ -4,8 +4,10 @@
 use std::path::PathBuf;
 
 use super::finish::finish;
+use super::folder::Folder;
 use crate::heatmap_csv::parse;
 use crate::report::etcd_csv::from_map;
+use crate::report::number::counted;
 use crate::verdict::Exit;
 use crate::verdict::FailOn;
 
@@ -35,14 +37,15 @@ pub fn run(options: &Options) -> super::Outcome {
         let stem = options.file.file_stem().unwrap_or_default();
         PathBuf::from("lab-results").join(stem)
     });
-    let said = |error: std::io::Error| format!("{}: {error}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(said)?;
-    record.save(&folder.join("run.json")).map_err(said)?;
-    finish(&record, &folder, FailOn::Never)?;
+    let folder = Folder::for_record(&folder)?;
+    let saved = record.save(&folder.record());
+    saved.map_err(|error| format!("{}: {error}", folder.record().display()))?;
+    finish(&record, folder.path(), FailOn::Never)?;
     let failed = map.cells.iter().map(|cell| cell.failures()).sum::<usize>();
-    println!(
-        "{} cells, {failed} failed iterations left out",
-        map.cells.len()
+    say!(
+        "{}, {} left out",
+        counted(map.cells.len() as u64, "cell"),
+        counted(failed as u64, "failed iteration")
     );
     Ok(Exit::Fine)
 }

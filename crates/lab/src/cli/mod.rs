@@ -1,12 +1,17 @@
 //! What people type: one file for each verb.
 //!
-//! Exit codes: 0 fine, 1 error, 3 something got worse, 4 it cannot be told.
+//! Exit codes: 0 fine, 1 error, 2 a command line that is not understood, 3 something
+//! got worse, 4 it cannot be told.
+
+#[macro_use]
+pub(crate) mod say;
 
 mod ab;
 mod compare;
 mod doctor;
 mod export;
 mod finish;
+mod folder;
 mod heatmap;
 mod how;
 mod import;
@@ -33,7 +38,8 @@ pub type Outcome = Result<Exit, String>;
 #[command(
     name = "inkstone-lab",
     about = "Measures key-value stores side by side, and says when it cannot tell.",
-    after_help = "Exit codes: 0 fine, 1 error, 3 something got worse, 4 it cannot be told.",
+    after_help = "Exit codes: 0 fine, 1 error, 2 not understood, 3 something got worse, 4 it cannot \
+                  be told.",
     version,
     arg_required_else_help = true
 )]
@@ -102,7 +108,7 @@ pub fn main_with(offers: &[Offer]) -> ExitCode {
     match outcome {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(what) => {
-            eprintln!("inkstone-lab: {what}");
+            complain!("inkstone-lab: {what}");
             ExitCode::from(Exit::Error.code())
         }
     }

@@ -45,6 +45,6 @@ fn one(page: &Path, options: &Options) -> Result<(), String> {
         ));
     }
     replace(page, &made).map_err(|error| format!("{shown}: {error}"))?;
-    println!("{shown}: written");
+    say!("{shown}: written");
     Ok(())
 }

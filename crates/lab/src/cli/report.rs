@@ -28,7 +28,7 @@ pub fn run(options: &Options) -> super::Outcome {
         }
         let record = Record::load(folder).map_err(|error| error.to_string())?;
         if options.folders.len() > 1 {
-            println!("{}", record.title);
+            say!("{}", record.title);
         }
         exits.push(finish(&record, folder, options.fail_on)?);
     }

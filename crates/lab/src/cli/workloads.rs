@@ -35,11 +35,11 @@ pub fn run(options: &Options) -> super::Outcome {
         Some(name) => {
             let text = ALL.iter().find(|(known, _)| known == name);
             let (_, text) = text.ok_or_else(|| unknown(name))?;
-            print!("{text}");
+            show!("{text}");
         }
         None => {
             for (name, _) in ALL {
-                println!("{name:12} {}", find(name)?.description);
+                say!("{name:12} {}", find(name)?.description);
             }
         }
     }

@@ -6,6 +6,8 @@
 //! them is compared as well. A's own hour is taken off there, and that row
 //! decides.
 
+use std::collections::BTreeSet;
+
 use super::number::{change, change_within};
 use super::quantity::QUANTITIES;
 use super::sides::{arms, label};
@@ -80,8 +82,16 @@ pub fn across(old: &Record, new: &Record) -> Result<Across, String> {
     }
     found.cautions.extend(left_out(old, new, &shared));
     if found.rows.is_empty() {
-        let why = found.cautions.join("; ");
-        return Err(format!("the records have no side in common: {why}"));
+        let mut why = vec![format!(
+            "{} there, {} here",
+            measured_sides(old),
+            measured_sides(new)
+        )];
+        why.append(&mut found.cautions);
+        return Err(format!(
+            "the records have no side with numbers in common: {}",
+            why.join("; ")
+        ));
     }
     found.exit = exit(&found.rows, new);
     Ok(found)
@@ -93,6 +103,16 @@ fn names(record: &Record) -> String {
     match names.is_empty() {
         true => "none".to_owned(),
         false => format!("`{}`", names.join("`, `")),
+    }
+}
+
+/// What has numbers in a record, the generator's ceiling left out.
+fn measured_sides(record: &Record) -> String {
+    let runs = record.valid_runs().filter(|run| run.arm != ARM_NULL);
+    let sides: BTreeSet<&str> = runs.map(|run| run.arm.as_str()).collect();
+    match sides.is_empty() {
+        true => "none".to_owned(),
+        false => format!("`{}`", Vec::from_iter(sides).join("`, `")),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::noise::noise;
 use super::provenance::Provenance;
+use super::published::beside;
 use super::quantity::QUANTITIES;
 use super::results::Results;
 use super::verdicts::{CellVerdicts, map_verdicts, verdicts};
@@ -33,6 +34,7 @@ pub fn render(record: &Record) -> String {
     for cell in &verdicts {
         text.push_str(&verdict_table(cell));
     }
+    text.push_str(&beside(record).map_or(String::new(), |it| it.markdown()));
     text.push_str(&noise_table(record));
     text.push_str(&remarks(record));
     text.push_str(&columns(record));

@@ -5,6 +5,7 @@
 //!           ├─ verdicts, noise ────────────┼─► markdown (summary.md)
 //!           ├─ plots ──► svg ──────────────┼─► page (report.html)
 //!           ├─ runs_csv (runs.csv)         └─► readme (between markers)
+//!           ├─ published (the predecessor's figures beside ours, in all three)
 //!           └─ etcd_csv ◄─► etcd's rw-heatmap CSV
 //! ```
 //!
@@ -20,6 +21,7 @@ pub mod number;
 pub mod page;
 pub mod plots;
 pub mod provenance;
+pub mod published;
 pub mod quantity;
 pub mod readme;
 pub mod results;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::noise::{NoiseLine, noise};
 use super::plots::{Facet, Picture, curves, facets, latency, over_time, search};
 use super::provenance::Provenance;
+use super::published::{Beside, beside};
 use super::quantity::QUANTITIES;
 use super::results::{Results, Row, failure};
 use super::verdicts::{CellVerdicts, Line, Tone, map_verdicts, verdicts};
@@ -34,6 +35,7 @@ struct Page<'a> {
     verdicts: Vec<VerdictView>,
     noise: Vec<NoiseLine>,
     results: ResultsView,
+    beside: Option<Beside>,
     facets: Vec<Facet>,
     curves: Vec<CurvesView>,
     cells: Vec<CellView>,
@@ -79,6 +81,7 @@ fn page(record: &Record) -> Result<Page<'_>, String> {
         verdicts: verdicts(record).into_iter().map(verdict_view).collect(),
         noise: noise(record),
         results: results(record),
+        beside: beside(record),
         facets: facets(record),
         curves: curve_views(record),
         cells: cells(record),

@@ -105,7 +105,8 @@ pub const QUANTITIES: [Quantity; 13] = [
         head: "client CPU/op",
         short: "CPU/op",
         meaning: "processor time of the client's process for each operation; an embedded target works in there, too",
-        of: |run| Some(run.client_cpu_us_per_operation()),
+        // An imported run has no accounts; one that was measured took some time.
+        of: |run| Some(run.client_cpu_us_per_operation()).filter(|it| *it > 0.0),
         show: time,
         metric: "",
         of_device: false,

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::noise::noise;
 use super::number::counted;
+use super::published::beside;
 use super::quantity::Quantity;
 use super::results::{Results, Row};
 use super::verdicts::{Line, map_cells, map_verdicts, verdicts};
@@ -64,6 +65,7 @@ pub fn render_within(record: &Record, letters_max: usize) -> String {
             let _ = writeln!(text, "  {remark}");
         }
     }
+    text.push_str(&beside(record).map_or(String::new(), |it| it.text()));
     text.push_str(&noise_lines(record));
     text.push_str(&disturbed(record));
     text
@@ -237,8 +239,12 @@ fn disturbed(record: &Record) -> String {
     };
     let count = 1 + disturbed.count();
     format!(
-        "\n{count} of {} runs were disturbed and count, as in run {}: {}.\n",
-        record.valid_runs().count(),
+        "\n{count} of {} {}, as in run {}: {}.\n",
+        counted(record.valid_runs().count() as u64, "run"),
+        match count {
+            1 => "was disturbed and counts",
+            _ => "were disturbed and count",
+        },
         first.number,
         taints_of(first).join(", ")
     )

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::number::{change, change_within};
+use super::number::{change, change_within, counted};
 use super::quantity::QUANTITIES;
 use super::sides::names;
 use crate::record::{Cell, Record};
@@ -238,8 +238,9 @@ pub fn map_verdicts(record: &Record) -> Option<MapVerdicts> {
 fn map_sentence(verdict: &MapVerdict, word: &str, b: &str) -> String {
     let [better, worse] = verdict.changed;
     let cells = format!(
-        "of {} cells {better} are faster and {worse} slower, the others no different or not told",
-        verdict.cells.len()
+        "of {} {better} {} faster and {worse} slower, the others no different or not told",
+        counted(verdict.cells.len() as u64, "cell"),
+        if better == 1 { "is" } else { "are" },
     );
     let headline = verdict.headline.as_ref();
     let change = headline.map_or(String::new(), |it| shown(it, 1.0));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::ground::Ground;
 use super::interrupt::Interrupt;
-use super::progress::Progress;
+use super::progress::{Progress, span};
 use super::{Arm, LoopFs, Plan, Planned, Point};
 use crate::record::{ARM_NULL, Outcome, Record, Run};
 use crate::targets::{Place, TargetSpec};
@@ -84,7 +84,7 @@ impl Luck {
 /// Why no more runs come.
 enum Stop {
     Interrupted,
-    OutOfTime,
+    OutOfTime(String),
     Broken(String),
 }
 
@@ -128,8 +128,7 @@ impl Experiment {
         record.incomplete_because = match &stopped {
             Ok(()) => None,
             Err(Stop::Interrupted) => Some("it was interrupted".into()),
-            Err(Stop::OutOfTime) => Some("the budget of time was used up".into()),
-            Err(Stop::Broken(what)) => Some(what.clone()),
+            Err(Stop::OutOfTime(what) | Stop::Broken(what)) => Some(what.clone()),
         };
         save(record)?;
         match stopped {
@@ -139,30 +138,30 @@ impl Experiment {
     }
 
     fn schedule(&self, plan: &Plan) -> Vec<crate::record::Planned> {
-        let ceilings = self
-            .points_with_ceiling()
-            .map(|(number, point)| crate::record::Planned {
-                cell: point.cell.name.clone(),
-                arm: ARM_NULL.into(),
-                pair: 0,
-                point: number as u32,
-            });
-        let runs = plan.runs.iter().map(|planned| crate::record::Planned {
-            cell: self.points[planned.cell].cell.name.clone(),
-            arm: self.arms[planned.arm].name.clone(),
-            pair: planned.group as u32,
-            point: planned.cell as u32,
-        });
-        ceilings.chain(runs).collect()
+        let mut begun = BTreeSet::new();
+        let mut schedule = Vec::new();
+        for planned in &plan.runs {
+            let at = |arm: &str, pair| crate::record::Planned {
+                cell: self.points[planned.cell].cell.name.clone(),
+                arm: arm.to_owned(),
+                pair,
+                point: planned.cell as u32,
+            };
+            if begun.insert(planned.cell) && self.has_ceilings() {
+                schedule.push(at(ARM_NULL, 0));
+            }
+            let arm = &self.arms[planned.arm].name;
+            schedule.push(at(arm, planned.group as u32));
+        }
+        schedule
     }
 
     /// The generator of embedded targets has a ceiling; what asks servers is
     /// bounded by their protocol, and its processor time is shown beside theirs.
-    fn points_with_ceiling(&self) -> impl Iterator<Item = (usize, &Point)> {
+    fn has_ceilings(&self) -> bool {
         let is_embedded = |arm: &Arm| matches!(arm.target.place, Place::Embedded { .. });
         let is_null = |arm: &Arm| arm.name == ARM_NULL;
-        let any = self.arms.iter().any(is_embedded) && !self.arms.iter().any(is_null);
-        self.points.iter().enumerate().filter(move |_| any)
+        self.arms.iter().any(is_embedded) && !self.arms.iter().any(is_null)
     }
 
     fn job(
@@ -190,7 +189,8 @@ impl Experiment {
         }
     }
 
-    fn worker(&self, target: &TargetSpec) -> Result<WorkerProgram, String> {
+    /// The program that runs a target.
+    pub(super) fn worker(&self, target: &TargetSpec) -> Result<WorkerProgram, String> {
         let own = || std::env::current_exe().map_err(|error| error.to_string());
         let plain = |program| WorkerProgram {
             program,
@@ -228,19 +228,21 @@ impl Experiment {
 impl Running<'_> {
     fn everything(&mut self, plan: &Plan) -> Result<(), Stop> {
         let experiment = self.experiment;
-        for arm in &experiment.arms {
-            experiment.worker(&arm.target).map_err(Stop::Broken)?;
-        }
-        for (_, point) in experiment.points_with_ceiling() {
-            self.ceiling(point)?;
-        }
+        let mut begun = BTreeSet::new();
         let mut next_group = experiment.repetitions;
         for group in plan
             .runs
             .chunk_by(|a, b| (a.cell, a.group) == (b.cell, b.group))
         {
-            if self.is_out_of_time(group.len()) {
-                return Err(Stop::OutOfTime);
+            let cell = group[0].cell;
+            // A cell begins with its ceiling: where the budget ends early, the cells
+            // before it are whole.
+            let has_ceiling = begun.insert(cell) && experiment.has_ceilings();
+            if self.is_out_of_time(group.len() + usize::from(has_ceiling)) {
+                return Err(Stop::OutOfTime(self.out_of_time()));
+            }
+            if has_ceiling {
+                self.ceiling(&experiment.points[cell])?;
             }
             let mut disturbed = self.group(group, group[0].group, 0)?;
             for attempt in 1..=REPEATS_MAX {
@@ -266,6 +268,17 @@ impl Running<'_> {
         );
         let mean = self.progress.mean_run().unwrap_or_default();
         spent + mean * runs as u32 > budget
+    }
+
+    /// Why there is less than was planned, for people.
+    fn out_of_time(&self) -> String {
+        let budget = span(self.experiment.budget.unwrap_or_default());
+        let (done, planned) = self.progress.counts();
+        let each = match self.progress.mean_run() {
+            Some(mean) => format!(" of {} each, waiting included", span(mean)),
+            None => String::new(),
+        };
+        format!("the budget of {budget} was used up after {done} of {planned} runs{each}")
     }
 
     /// The generator's own limit in a cell.

@@ -84,7 +84,10 @@ struct Mounted {
 impl Ground {
     /// Below `parent`, in a folder whose name has so many letters.
     pub fn make(parent: &Path, loop_fs: Option<LoopFs>, letters: usize) -> Result<Ground, String> {
-        let context = |error: std::io::Error| format!("{}: {error}", parent.display());
+        let context = |error: std::io::Error| {
+            let shown = parent.display();
+            format!("no data can be kept in {shown}: {error}; name another folder with --directory")
+        };
         std::fs::create_dir_all(parent).map_err(context)?;
         let folder = tempfile::Builder::new()
             .prefix("lab-")
@@ -123,9 +126,15 @@ impl Mounted {
             return Err("--loopfs makes a device and mounts it, which needs root".into());
         }
         let image = folder.join("image");
-        let file = File::create(&image).map_err(|error| error.to_string())?;
-        file.set_len(loop_fs.bytes)
-            .map_err(|error| error.to_string())?;
+        let sized = File::create(&image).and_then(|file| file.set_len(loop_fs.bytes));
+        sized.map_err(|error| {
+            format!(
+                "no image of {} bytes can be made in {}: {error}; write a smaller --loopfs or \
+                 another --directory",
+                loop_fs.bytes,
+                folder.display()
+            )
+        })?;
         let device = capture(
             Command::new("losetup")
                 .args(["--find", "--show"])

@@ -3,12 +3,14 @@
 //! ```text
 //!   plan        pure: cells, arms, repetitions, in drawn orders
 //!   point       a cell with its workload; a side with its target
+//!   check       whether the sides are there, before anything is made
 //!   experiment  runs a plan: a ground for each run, a worker, the record
 //!   ground      a fresh directory, or a file system of its own
 //!   interrupt   Ctrl-C
 //!   progress    what people see meanwhile
 //! ```
 
+pub mod check;
 pub mod experiment;
 pub mod ground;
 pub mod interrupt;

@@ -1,7 +1,7 @@
 //! What people see while runs run: one line that moves on a terminal, one line
 //! for each run elsewhere.
 
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -78,13 +78,19 @@ impl Progress {
                 bar.set_length(self.planned.max(self.done));
                 bar.set_position(self.done);
             }
-            None => eprintln!("{line}"),
+            // Whoever reads them may be gone; the measurement goes on.
+            None => drop(writeln!(std::io::stderr(), "{line}")),
         }
     }
 
     /// More runs than were planned.
     pub fn add(&mut self, runs: u64) {
         self.planned += runs;
+    }
+
+    /// Runs that were made, and runs that were to be made.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.done, self.planned)
     }
 
     /// What a run takes on average, so far.

@@ -184,7 +184,7 @@ impl Group {
         for (child, seat) in self.children.iter_mut().zip(&self.seats) {
             wait_until_ready(child, seat)?;
         }
-        self.leader = find_leader(&self.seats)?;
+        self.leader = find_leader(&mut self.children, &self.seats)?;
         Ok(())
     }
 
@@ -264,13 +264,7 @@ impl Drop for Group {
 fn wait_until_ready(child: &mut Child, seat: &Seat) -> Result<(), Failure> {
     let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
     while TcpStream::connect(seat.address()).is_err() {
-        let ended = child.try_wait().map_err(Failure::of)?;
-        if let Some(status) = ended {
-            let words = seat.last_words();
-            return Err(Failure(format!(
-                "the server ended with {status} instead of serving:\n{words}"
-            )));
-        }
+        check_alive(child, seat)?;
         if Instant::now() > deadline {
             return Err(Failure(format!(
                 "the server took no connection in {READY_SECONDS_MAX} s:\n{}",
@@ -282,7 +276,21 @@ fn wait_until_ready(child: &mut Child, seat: &Seat) -> Result<(), Failure> {
     Ok(())
 }
 
-fn find_leader(seats: &[Seat]) -> Result<usize, Failure> {
+/// A server may take connections and end all the same, while it opens its data.
+fn check_alive(child: &mut Child, seat: &Seat) -> Result<(), Failure> {
+    let Some(status) = child.try_wait().map_err(Failure::of)? else {
+        return Ok(());
+    };
+    let words = match seat.last_words() {
+        words if words.trim().is_empty() => "its log is empty".to_owned(),
+        words => words,
+    };
+    Err(Failure(format!(
+        "the server ended with {status} instead of serving: {words}"
+    )))
+}
+
+fn find_leader(children: &mut [Child], seats: &[Seat]) -> Result<usize, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -290,7 +298,8 @@ fn find_leader(seats: &[Seat]) -> Result<usize, Failure> {
     runtime.block_on(async {
         let deadline = Instant::now() + Duration::from_secs(ELECTION_SECONDS_MAX);
         while Instant::now() < deadline {
-            for (number, seat) in seats.iter().enumerate() {
+            for (number, (child, seat)) in children.iter_mut().zip(seats).enumerate() {
+                check_alive(child, seat)?;
                 if leads(seat).await.unwrap_or(false) {
                     return Ok(number);
                 }

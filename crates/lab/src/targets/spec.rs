@@ -92,8 +92,8 @@ fn place(text: &str) -> Result<Place, String> {
         return server(rest);
     }
     if let Some(rest) = text.strip_prefix("endpoints:") {
-        let endpoints: Vec<String> = rest.split(',').map(endpoint).collect();
-        return Ok(Place::Endpoints(endpoints));
+        let endpoints = rest.split(',').map(endpoint).collect::<Result<_, _>>();
+        return endpoints.map(Place::Endpoints);
     }
     let (target, program) = match text.split_once('@') {
         Some((target, program)) => (target, Some(PathBuf::from(program))),
@@ -147,10 +147,16 @@ fn server(text: &str) -> Result<Place, String> {
     })
 }
 
-fn endpoint(text: &str) -> String {
-    match text.contains("://") {
-        true => text.to_owned(),
-        false => format!("http://{text}"),
+fn endpoint(text: &str) -> Result<String, String> {
+    let address = text.split_once("://").map_or(text, |(_, address)| address);
+    let is_whole = address
+        .trim_end_matches('/')
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    match (is_whole, text.contains("://")) {
+        (false, _) => Err(format!("endpoint `{text}`: write HOST:PORT")),
+        (true, true) => Ok(text.to_owned()),
+        (true, false) => Ok(format!("http://{text}")),
     }
 }
 
@@ -251,6 +257,9 @@ mod tests {
             "server:",
             "server:a,members=9",
             "server:a,fast",
+            "endpoints:",
+            "endpoints:localhost",
+            "endpoints:localhost:2379,",
             "en gine",
         ] {
             let error = text.parse::<TargetSpec>().unwrap_err();

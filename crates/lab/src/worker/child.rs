@@ -111,7 +111,11 @@ fn start(worker: &WorkerProgram, job: &Job) -> std::io::Result<Worker> {
     let mut line = serde_json::to_string(job).map_err(std::io::Error::other)?;
     line.push('\n');
     let mut input = child.0.stdin.take().expect("it is piped");
-    input.write_all(line.as_bytes())?;
+    match input.write_all(line.as_bytes()) {
+        // It has ended already; its end says more than ours could.
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+        written => written?,
+    }
     Ok(child)
 }
 
@@ -124,10 +128,14 @@ fn listen(mut worker: Worker, watcher: &mut dyn Watcher) -> Ended {
         text
     });
     let lines = lines_of(output);
+    let mut has_begun = false;
     let ended = loop {
         match lines.recv_timeout(LOOK) {
             Ok(Ok(Line::Done(run))) => return Ended::Run(run),
-            Ok(Ok(Line::Progress { stage, share, rate })) => watcher.progress(stage, share, rate),
+            Ok(Ok(Line::Progress { stage, share, rate })) => {
+                has_begun = true;
+                watcher.progress(stage, share, rate);
+            }
             // A library of a target that prints; it is no message.
             Ok(Err(_)) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break worker.0.wait(),
@@ -142,7 +150,16 @@ fn listen(mut worker: Worker, watcher: &mut dyn Watcher) -> Ended {
     let lines: Vec<&str> = complaint.lines().collect();
     let last = lines[lines.len().saturating_sub(COMPLAINT_LINES)..].join("\n");
     Ended::Died(match ended {
-        Ok(status) => format!("the worker ended with {status} in the middle of a run: {last}"),
+        Ok(status) if has_begun => {
+            format!("the worker ended with {status} in the middle of a run: {last}")
+        }
+        Ok(status) => {
+            let said = if last.is_empty() { "nothing" } else { &last };
+            format!(
+                "the worker ended with {status} before it began, and said: {said}; is it an \
+                 inkstone-lab?"
+            )
+        }
         Err(error) => format!("the worker is gone: {error}: {last}"),
     })
 }
@@ -221,6 +238,15 @@ mod tests {
             words.contains("exit status: 7") && words.contains("out of luck"),
             "{words}"
         );
+    }
+
+    #[test]
+    fn a_program_that_is_no_worker_is_asked_about() {
+        let (_folder, path) = script("exit 0");
+        let Ended::Died(words) = call(&path, &job(), &mut Nobody) else {
+            panic!("it died");
+        };
+        assert!(words.contains("is it an inkstone-lab?"), "{words}");
     }
 
     #[test]

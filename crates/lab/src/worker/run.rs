@@ -27,6 +27,9 @@ const LAG_SECONDS_MIN: f64 = 0.25;
 /// Of a measured part: with more failures it is none.
 const FAILED_SHARE_MAX: f64 = 0.001;
 
+/// What servers make ahead of their log: where less is free, they may not start.
+const FREE_BYTES_MIN: u64 = 64 << 20;
+
 /// Does the job. Whatever happens becomes the run's outcome.
 pub fn run(job: &Job, offers: &[Offer]) -> Run {
     let mut run = Run::of(job);
@@ -48,13 +51,27 @@ fn with_remedy(because: String, job: &Job) -> String {
         "in reserve",
         "space exceeded",
     ];
-    match is_full.iter().any(|words| because.contains(words)) {
-        true => format!(
-            "{because}. The disk of {} is full: make room, use --directory or a smaller load",
-            job.directory.display()
-        ),
-        false => because,
+    let shown = job.directory.display();
+    let remedy = "make room, use --directory or a smaller load";
+    if is_full.iter().any(|words| because.contains(words)) {
+        return format!("{because}. The disk of {shown} is full: {remedy}");
     }
+    // Not every server says what it died of.
+    match free_bytes(job) {
+        Some(free) if free < FREE_BYTES_MIN => format!(
+            "{because}. The disk of {shown} has {} left, which may be why: {remedy}",
+            crate::report::number::bytes(free as f64)
+        ),
+        _ => because,
+    }
+}
+
+fn free_bytes(job: &Job) -> Option<u64> {
+    if matches!(job.target.place, Place::Endpoints(_)) {
+        return None;
+    }
+    let about = rustix::fs::statvfs(&job.directory).ok()?;
+    Some(about.f_bavail * about.f_frsize)
 }
 
 /// A target that is open, of either sort.

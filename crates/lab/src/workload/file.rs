@@ -106,8 +106,11 @@ impl Workload {
 
     fn check_clients(&self) -> Result<(), String> {
         let clients = &self.clients;
-        if clients.connections == 0 || clients.clients.is_empty() {
-            return Err("clients: at least one connection and one number of clients".into());
+        if clients.connections == 0 {
+            return Err("clients.connections = 0: write at least 1".into());
+        }
+        if clients.clients.is_empty() {
+            return Err("clients.clients is empty: write at least 1 number of clients".into());
         }
         match clients
             .clients

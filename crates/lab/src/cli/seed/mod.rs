@@ -13,9 +13,8 @@ mod table_000;
 mod threads;
 mod write_ahead_log;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-use comfy_table::{LineStyle, TableStyle};
 
 use super::ab::triple;
 use super::finish::{finish, measure};
@@ -27,11 +26,6 @@ use crate::report::number::counted;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 use crate::workload::{Mistake, Workload, parse};
-
-/// A line below the header and one below everything.
-const STYLE: TableStyle = TableStyle::new()
-    .header_separator(LineStyle::none().fill('─').junction('─'))
-    .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -100,12 +94,44 @@ fn measured(options: &Options, table: Table) -> Result<(Record, PathBuf), String
 
 /// The points of rows, in the scale and with the changes that were asked for.
 fn points(options: &Options, rows: Vec<Workload>) -> Result<Vec<Point>, String> {
+    points_with(&options.changes, options.scale, rows)
+}
+
+fn points_with(changes: &Changes, scale: Scale, rows: Vec<Workload>) -> Result<Vec<Point>, String> {
     let mut points = Vec::new();
     for workload in rows {
-        let workload = options.changes.applied(options.scale.applied(workload))?;
+        let workload = changes.applied(scale.applied(workload))?;
         points.extend(Point::of(&workload));
     }
     Ok(points)
+}
+
+/// Where a row's name says how many clients it has, `--clients` says which rows.
+fn rows_asked_for(options: &Options, mut rows: Vec<Workload>) -> Result<Vec<Workload>, String> {
+    let wanted = &options.changes.clients;
+    if wanted.is_empty() {
+        return Ok(rows);
+    }
+    let known: BTreeSet<u32> = rows.iter().map(|row| row.clients.clients[0]).collect();
+    if let Some(absent) = wanted.iter().find(|count| !known.contains(count)) {
+        let known: Vec<String> = known.iter().map(u32::to_string).collect();
+        return Err(format!(
+            "--clients {absent}: table {} has rows of {} clients only",
+            options.table,
+            known.join(" and ")
+        ));
+    }
+    rows.retain(|row| wanted.contains(&row.clients.clients[0]));
+    Ok(rows)
+}
+
+/// Of those rows: the number of clients stays as it is.
+fn points_as_named(options: &Options, rows: Vec<Workload>) -> Result<Vec<Point>, String> {
+    let changes = Changes {
+        clients: Vec::new(),
+        ..options.changes.clone()
+    };
+    points_with(&changes, options.scale, rows)
 }
 
 /// etcd, and ours.
@@ -172,7 +198,7 @@ fn table_001(options: &Options) -> Result<Table, String> {
             "{}: put and read beside etcd",
             counted(u64::from(options.members), "member")
         ),
-        points: points(options, rows)?,
+        points: points_as_named(options, rows_asked_for(options, rows)?)?,
         arms: triple(&etcd, &ours),
         pairs: 3,
     })
@@ -202,9 +228,15 @@ fn table_004(options: &Options) -> Result<Table, String> {
         .map(|(name, mix)| row(name, &[load, mix, &durability]))
         .collect::<Result<_, _>>()
         .map_err(|mistake| mistake.to_string())?;
+    let points = points(options, rows)?;
+    let threads: BTreeSet<u32> = points.iter().map(|point| point.cell.clients).collect();
+    let threads: Vec<String> = threads.iter().map(u32::to_string).collect();
     Ok(Table {
-        title: "4 KiB values by 64 threads, beside a plain file".into(),
-        points: points(options, rows)?,
+        title: format!(
+            "4 KiB values by {} threads, beside a plain file",
+            threads.join(", ")
+        ),
+        points,
         arms: side_by_side(&targets)?,
         pairs: 3,
     })
@@ -249,21 +281,6 @@ fn targets_or(options: &Options, names: &[&str]) -> Result<Vec<TargetSpec>, Stri
     }
 }
 
-/// All sides of a record, in the order of their names.
-fn sides(record: &Record) -> Vec<&str> {
-    let mut sides: Vec<&str> = record.runs.iter().map(|run| run.arm.as_str()).collect();
-    sides.sort_unstable();
-    sides.dedup();
-    sides
-}
-
-/// The middle one, or the middle of the two in the middle.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let count = values.len();
-    (count > 0).then(|| f64::midpoint(values[(count - 1) / 2], values[count / 2]))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,6 +322,42 @@ mod tests {
         assert_eq!(cells(&[]).len(), 8 * 7 * 7);
         let published = &cells(&["--as-published", "--scale", "quick"])[0].workload;
         assert!(published.mix.range.from_start && !published.load.value.unique);
+    }
+
+    #[test]
+    fn rows_that_name_their_clients_are_chosen_by_them() {
+        let here = std::env::current_exe().unwrap();
+        let here = here.to_str().unwrap();
+        let words = ["001", "--ours", here, "--etcd", here, "--clients"];
+        let rows = |clients| table_001(&options(&[&words[..], &[clients]].concat()));
+        let one = rows("1").ok().unwrap().points;
+        let names: Vec<&str> = one.iter().map(|point| point.cell.name.as_str()).collect();
+        assert_eq!(names, ["put, 1 client", "linearizable read, 1 client"]);
+        assert!(one.iter().all(|point| point.cell.clients == 1));
+        let error = rows("1,4").err().unwrap();
+        assert!(
+            error.contains("--clients 4") && error.contains("1 and 100"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_title_says_how_many_threads_there_are() {
+        let title = |words: &[&str]| table_004(&options(words)).unwrap().title;
+        assert!(title(&["004"]).contains("by 64 threads"));
+        assert!(title(&["004", "--clients", "1,4"]).contains("by 1, 4 threads"));
+    }
+
+    #[test]
+    fn what_a_map_decides_is_refused_with_the_verb_that_draws_others() {
+        let here = std::env::current_exe().unwrap();
+        let here = here.to_str().unwrap();
+        let words = ["000", "--ours", here, "--etcd", here, "--clients", "1"];
+        let error = table_000::table(&options(&words)).err().unwrap();
+        assert!(
+            error.contains("--clients") && error.contains("inkstone-lab heatmap"),
+            "{error}"
+        );
     }
 
     #[test]

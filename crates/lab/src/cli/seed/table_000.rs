@@ -6,7 +6,7 @@
 //! triples in random order, each run on a server of its own. Honest writes go to
 //! all keys, and reads begin anywhere.
 
-use super::super::heatmap::{Axes, PAIRS, points, refuse_what_the_map_decides};
+use super::super::heatmap::{Axes, PAIRS, points, what_the_map_decides};
 use super::super::scale::Scale;
 use super::super::workloads;
 use super::{Options, Table, servers};
@@ -31,7 +31,12 @@ pub fn table(options: &Options) -> Result<Table, String> {
         workload.mix.range.from_start = false;
         workload.mix.range.limit = READS_AT_ONCE;
     }
-    refuse_what_the_map_decides(&options.changes)?;
+    if let Some((option, _)) = what_the_map_decides(&options.changes) {
+        return Err(format!(
+            "{option} is an axis of the map of table 000, which has its own numbers; \
+             `inkstone-lab heatmap` draws a map of others"
+        ));
+    }
     let workload = options.changes.applied(options.scale.applied(workload))?;
     Ok(Table {
         title: "etcd's rw-heatmap".into(),

@@ -1,0 +1,133 @@
+//! What can be known before anything is made: whether what is to be measured is
+//! there at all. A typing error costs a second then, and leaves no folder.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::Experiment;
+use crate::load::Remote;
+use crate::targets::{Failure, Place, TargetSpec};
+
+/// Where `handoff` comes from.
+const HANDOFF_REMEDY: &str = "`cargo build --release -p handoff-preload -p handoff-run` makes it";
+const SERVER_REMEDY: &str = "correct the path; `cargo build --release -p cli` makes Inkstone's \
+                             server, `cargo xtask etcd` makes etcd";
+
+impl Experiment {
+    /// Whether every side can be started, or answers.
+    pub fn check(&self) -> Result<(), String> {
+        if self.loop_fs.is_some() && !rustix::process::geteuid().is_root() {
+            return Err("--loopfs makes a device and mounts it, which needs root".into());
+        }
+        for arm in &self.arms {
+            self.worker(&arm.target)?;
+            check(&arm.target).map_err(|what| format!("target `{}`: {what}", arm.target.text))?;
+        }
+        Ok(())
+    }
+}
+
+fn check(target: &TargetSpec) -> Result<(), String> {
+    match &target.place {
+        Place::Embedded {
+            worker, handoff, ..
+        } => {
+            if let Some(worker) = worker {
+                executable(worker)
+                    .map_err(|what| format!("{what}; name an inkstone-lab of another build"))?;
+            }
+            if let Some(handoff) = handoff {
+                executable(handoff).map_err(|what| format!("{what}; {HANDOFF_REMEDY}"))?;
+            }
+            Ok(())
+        }
+        Place::Server { binary, .. } => {
+            executable(binary).map_err(|what| format!("{what}; {SERVER_REMEDY}"))
+        }
+        Place::Endpoints(urls) => {
+            let remote = Remote {
+                urls: urls.clone(),
+                connections: 1,
+                threads: 1,
+            };
+            let answered = remote.version().map(drop);
+            answered.map_err(|Failure(what)| {
+                format!("{what}; start the server, or correct the address")
+            })
+        }
+    }
+}
+
+/// Whether the system would start it: a name without a folder is looked for where
+/// the system looks for programs.
+fn executable(program: &Path) -> Result<(), String> {
+    let shown = program.display();
+    let is_bare = program.components().count() == 1 && !program.is_absolute();
+    let path = match is_bare {
+        false => program.to_owned(),
+        true => in_path(program).ok_or_else(|| {
+            format!("there is no program `{shown}` in PATH; one in this folder is `./{shown}`")
+        })?,
+    };
+    let about = std::fs::metadata(&path)
+        .map_err(|error| format!("there is no program at {shown}: {error}"))?;
+    match about.is_file() && about.permissions().mode() & 0o111 != 0 {
+        true => Ok(()),
+        false => Err(format!("{shown} is no program that may be started")),
+    }
+}
+
+fn in_path(name: &Path) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    let mut files = std::env::split_paths(&folders).map(|folder| folder.join(name));
+    files.find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(target: &str) -> String {
+        check(&target.parse().unwrap()).unwrap_err()
+    }
+
+    #[test]
+    fn what_is_not_there_is_named_with_what_makes_it() {
+        let text = said("server:nowhere/etcd");
+        assert!(
+            text.contains("nowhere/etcd") && text.contains("cargo xtask etcd"),
+            "{text}"
+        );
+        let text = said("engine@/nowhere/inkstone-lab");
+        assert!(text.contains("/nowhere/inkstone-lab"), "{text}");
+        let text = said("engine@/nowhere/handoff");
+        assert!(text.contains("-p handoff-run"), "{text}");
+        let text = said("server:no-such-program");
+        assert!(text.contains("in PATH"), "{text}");
+    }
+
+    #[test]
+    fn folders_and_plain_files_are_no_programs() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for path in [file.path(), Path::new("/")] {
+            let text = said(&format!("server:{}", path.display()));
+            assert!(text.contains("may be started"), "{text}");
+        }
+    }
+
+    #[test]
+    fn programs_are_found_as_the_system_finds_them() {
+        for target in ["server:sh", "server:/bin/sh", "engine@/bin/sh", "engine"] {
+            check(&target.parse().unwrap()).unwrap();
+        }
+    }
+
+    #[test]
+    fn an_endpoint_that_does_not_answer_is_named() {
+        let text = said("endpoints:127.0.0.1:1");
+        assert!(
+            text.contains("127.0.0.1:1") && text.contains("start the server"),
+            "{text}"
+        );
+    }
+}
