@@ -38,12 +38,8 @@ impl<'a> View<'a> {
 
     /// The version of a key that was newest at this revision.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<KeyValue>, Error> {
-        let request = RangeRequest {
-            key: key.as_ref().to_vec().into(),
-            revision: self.revision,
-            ..Default::default()
-        };
-        Ok(read(self.reader, &request)?.kvs.first().map(KeyValue::from))
+        let found = self.reader.get(key.as_ref(), self.revision)?;
+        Ok(found.as_ref().map(KeyValue::from))
     }
 
     /// Keys in a range at this revision.

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use std::iter::Peekable;
 
 use bytes::Bytes;
-use engine::{Engine, KeyChange, Snapshot, Version};
+use engine::{Engine, KeyChange, Snapshot, Stored, Version};
 use etcd_api::{EncodedKeyValue, Error};
 
 use crate::key_range::{End, KeyRange};
@@ -87,6 +87,22 @@ impl KeyVersion {
     /// The value.
     pub fn value(&self) -> &[u8] {
         self.encoded.value()
+    }
+}
+
+impl From<Stored> for KeyVersion {
+    fn from(stored: Stored) -> KeyVersion {
+        assert!(
+            !stored.tombstone,
+            "the index gave a tombstone as live: {stored:?}"
+        );
+        KeyVersion {
+            created: stored.created,
+            modified: stored.revision.main,
+            version: stored.version,
+            lease: stored.lease,
+            encoded: EncodedKeyValue(stored.kv),
+        }
     }
 }
 
@@ -189,20 +205,7 @@ impl<'a> View<'a> {
     /// Brings a version into memory.
     pub fn read(&self, found: &Found) -> Result<KeyVersion, engine::Error> {
         match found {
-            Found::Stored(version) => {
-                let stored = self.engine.read(version)?;
-                assert!(
-                    !stored.tombstone,
-                    "the index gave a tombstone as live: {stored:?}"
-                );
-                Ok(KeyVersion {
-                    created: stored.created,
-                    modified: stored.revision.main,
-                    version: stored.version,
-                    lease: stored.lease,
-                    encoded: EncodedKeyValue(stored.kv),
-                })
-            }
+            Found::Stored(version) => Ok(self.engine.read(version)?.into()),
             Found::Pending(change) => Ok(KeyVersion {
                 created: change.created,
                 modified: change.revision.main,

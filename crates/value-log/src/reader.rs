@@ -1,6 +1,6 @@
 //! Reading one record by its position.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::format::RECORD_HEADER_BYTES;
 use crate::record::RecordHeader;
@@ -60,7 +60,8 @@ fn read_in(segment: &Segment, offset: u64, length_hint: usize) -> Result<RecordB
         .verify(&bytes)
         .ok_or_else(|| damaged("the record's checksum does not match"))?;
     bytes.truncate(length);
-    let payload = Bytes::from(bytes).slice(RECORD_HEADER_BYTES..);
+    let mut payload = Bytes::from(bytes);
+    payload.advance(RECORD_HEADER_BYTES);
     Ok(RecordBuffer {
         kind: header.kind,
         payload,
