@@ -203,6 +203,12 @@ impl Engine {
         self.0.fetch(snapshot, key, at)
     }
 
+    /// [`Engine::read`] of many versions, in their order. Those that lie together
+    /// in the log are read together, and share up to 64 KiB of memory.
+    pub fn read_all(&self, versions: &[&Version]) -> Result<Vec<Stored>, Error> {
+        self.0.read_all(versions)
+    }
+
     /// All changes with a main revision of at least `from_main`, which must
     /// not be below the compacted one, up to what is applied.
     pub fn history(&self, from_main: i64) -> Result<History, Error> {

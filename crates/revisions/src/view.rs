@@ -54,6 +54,13 @@ impl Found {
         }
     }
 
+    fn stored(&self) -> Option<&Version> {
+        match self {
+            Found::Stored(version) => Some(version),
+            Found::Pending(_) => None,
+        }
+    }
+
     /// Main revision of the version, known without reading its bytes.
     pub fn modified(&self) -> i64 {
         match self {
@@ -216,6 +223,17 @@ impl<'a> View<'a> {
         }
     }
 
+    /// [`View::read`] of all of them, with few reads.
+    pub fn read_all(&self, found: &[Found]) -> Result<Vec<KeyVersion>, engine::Error> {
+        let stored: Vec<&Version> = found.iter().filter_map(Found::stored).collect();
+        let mut stored = self.engine.read_all(&stored)?.into_iter();
+        let versions = found.iter().map(|found| match found {
+            Found::Stored(_) => Ok(stored.next().expect("one for each version").into()),
+            Found::Pending(_) => self.read(found),
+        });
+        versions.collect()
+    }
+
     /// [`View::get`] and [`View::read`].
     pub fn fetch(&self, key: &[u8], at: i64) -> Result<Option<KeyVersion>, engine::Error> {
         self.get(key, at).map(|found| self.read(&found)).transpose()
@@ -228,7 +246,7 @@ impl<'a> View<'a> {
         at: i64,
     ) -> Result<Vec<KeyVersion>, engine::Error> {
         let found = self.scan(range, at, Direction::Ascending, usize::MAX);
-        found.iter().map(|found| self.read(found)).collect()
+        self.read_all(&found)
     }
 }
 
