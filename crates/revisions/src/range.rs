@@ -68,8 +68,10 @@ pub fn range(view: View<'_>, request: &RangeRequest) -> Result<RangeResponse, Er
         "{} keys found, {count} counted",
         found.len()
     );
-    // The one beyond the limit only says that there is more: nobody reads it.
-    let beyond = plan.fetch_max < usize::MAX && found.len() == plan.fetch_max;
+    // The one beyond the limit only says that there is more and need not be read,
+    // unless sorting brings it before the cut.
+    let stopped = plan.fetch_max < usize::MAX && found.len() == plan.fetch_max;
+    let beyond = stopped && plan.sort.is_none();
     if beyond {
         found.pop();
     }
