@@ -197,6 +197,18 @@ impl Engine {
         self.0.read(version)
     }
 
+    /// [`Snapshot::get`] and [`Engine::read`] of one key, which copies nothing but
+    /// the record's bytes.
+    pub fn fetch(&self, snapshot: Snapshot, key: &[u8], at: i64) -> Result<Option<Stored>, Error> {
+        self.0.fetch(snapshot, key, at)
+    }
+
+    /// [`Engine::read`] of many versions, in their order. Those that lie together
+    /// in the log are read together, and share up to 64 KiB of memory.
+    pub fn read_all(&self, versions: &[&Version]) -> Result<Vec<Stored>, Error> {
+        self.0.read_all(versions)
+    }
+
     /// All changes with a main revision of at least `from_main`, which must
     /// not be below the compacted one, up to what is applied.
     pub fn history(&self, from_main: i64) -> Result<History, Error> {

@@ -98,6 +98,7 @@ mod overruled;
 mod place;
 mod range;
 mod read;
+mod read_all;
 mod reclaim;
 mod record;
 mod recovery;

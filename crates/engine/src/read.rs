@@ -10,7 +10,7 @@ use crate::format::KEY_HEADER_BYTES;
 use crate::place::Place;
 use crate::record::unreadable;
 use crate::trees::Known;
-use crate::{Error, Stored, Version, trees};
+use crate::{Error, Snapshot, Stored, Version, trees};
 use bytes::Bytes;
 use ordered_index::Snapshot as Trees;
 
@@ -19,9 +19,27 @@ const MOVES_MAX: usize = 16;
 
 impl Shared {
     pub(crate) fn read(&self, version: &Version) -> Result<Stored, Error> {
-        let (key, main) = (&version.key, version.main);
+        self.read_version(&version.key, version.main, version.place)
+    }
+
+    /// The version of `key` that `snapshot` shows at revision `at`. The snapshot
+    /// goes before the disk is asked: it would hold memory back meanwhile.
+    pub(crate) fn fetch(
+        &self,
+        snapshot: Snapshot,
+        key: &[u8],
+        at: i64,
+    ) -> Result<Option<Stored>, Error> {
+        let Some(known) = snapshot.visible(key, at) else {
+            return Ok(None);
+        };
+        drop(snapshot);
+        self.read_version(key, known.main, known.place).map(Some)
+    }
+
+    fn read_version(&self, key: &[u8], main: i64, place: Place) -> Result<Stored, Error> {
         let find = |trees: &Trees| trees::find(trees, key, main);
-        Ok(self.find_record(version.place, main, find)?.1)
+        Ok(self.find_record(place, main, find)?.1)
     }
 
     /// Header and kv of the version that was at `place`; `find` looks it up

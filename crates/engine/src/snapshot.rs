@@ -75,14 +75,19 @@ impl Snapshot {
     /// The version of `key` visible at revision `at`, which the caller has
     /// checked against [`Snapshot::compacted`].
     pub fn get(&self, key: &[u8], at: i64) -> Option<Version> {
+        let known = self.visible(key, at)?;
+        Some(Version::new(Bytes::copy_from_slice(key), known))
+    }
+
+    /// The same without the key, which the caller has.
+    pub(crate) fn visible(&self, key: &[u8], at: i64) -> Option<Known> {
         let current = self.trees.get(CURRENT, key).map(Known::from);
         let known = match current {
             Some(known) if known.main <= at => Some(known),
             None if at >= self.revision() => None,
             _ => self.newest_superseded(key, at),
         };
-        let known = known.filter(|known| !known.tombstone)?;
-        Some(Version::new(Bytes::copy_from_slice(key), known))
+        known.filter(|known| !known.tombstone)
     }
 
     fn newest_superseded(&self, key: &[u8], at: i64) -> Option<Known> {

@@ -141,10 +141,20 @@ fn a_version_looked_up_before_reclaim_can_be_read_after_it() {
     for version in &held {
         assert_eq!(store.engine.read(version).unwrap().key, version.key);
     }
-    assert!(matches!(
-        store.engine.read(&lost),
-        Err(Error::Compacted { .. })
-    ));
+    let mut together: Vec<_> = held.iter().collect();
+    let read = store.engine.read_all(&together).unwrap();
+    assert!(
+        read.iter()
+            .map(|it| &it.key)
+            .eq(held.iter().map(|it| &it.key))
+    );
+    together.insert(7, &lost);
+    for refused in [
+        store.engine.read(&lost).map(drop),
+        store.engine.read_all(&together).map(drop),
+    ] {
+        assert!(matches!(refused, Err(Error::Compacted { .. })));
+    }
 }
 
 #[test]
@@ -187,6 +197,15 @@ fn readers_beside_reclaim_always_find_their_version() {
                 .collect();
             drop(snapshot);
             assert_eq!(versions.len(), 20);
+            match engine.read_all(&versions.iter().collect::<Vec<_>>()) {
+                Ok(read) => assert!(
+                    read.iter()
+                        .map(|it| (&it.key, it.revision.main))
+                        .eq(versions.iter().map(|it| (&it.key, it.main)))
+                ),
+                Err(Error::Compacted { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
             for version in versions {
                 match engine.read(&version) {
                     Ok(stored) => assert_eq!(

@@ -8,7 +8,9 @@ use etcd_api::EncodedKeyValue;
 pub struct KeyValue {
     /// The key.
     pub key: Bytes,
-    /// The value, a slice of the bytes that were read from the log.
+    /// The value, a slice of the bytes that were read from the log: for a range
+    /// up to 64 KiB, which stay in memory as long as one value of them. Copy the
+    /// few that are kept for long.
     pub value: Bytes,
     /// Revision at which the key came to be (again, after a deletion).
     pub create_revision: i64,

@@ -12,8 +12,14 @@ use revisions::Reader;
 use crate::key_range::KeyRange;
 use crate::{Error, KeyValue};
 
-/// Entries that one step of [`Entries`] reads.
-const PAGE_ENTRIES: i64 = 512;
+/// Entries that the first step of [`Entries`] reads, when nothing is known of
+/// their size.
+const FIRST_PAGE_ENTRIES: usize = 32;
+/// Entries that a step reads at most.
+const PAGE_ENTRIES_MAX: usize = 512;
+/// About what a step reads: what is freed with a page is taken again for the
+/// next; much more would go back to the system and come as page faults.
+const PAGE_BYTES: usize = 128 << 10;
 
 /// The store at one revision.
 #[derive(Clone, Copy, Debug)]
@@ -38,12 +44,8 @@ impl<'a> View<'a> {
 
     /// The version of a key that was newest at this revision.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<KeyValue>, Error> {
-        let request = RangeRequest {
-            key: key.as_ref().to_vec().into(),
-            revision: self.revision,
-            ..Default::default()
-        };
-        Ok(read(self.reader, &request)?.kvs.first().map(KeyValue::from))
+        let found = self.reader.get(key.as_ref(), self.revision)?;
+        Ok(found.as_ref().map(KeyValue::from))
     }
 
     /// Keys in a range at this revision.
@@ -122,6 +124,7 @@ impl<'a> Query<'a> {
             query: self.clone(),
             rest,
             left: self.limit,
+            page_entries: FIRST_PAGE_ENTRIES,
             page: Vec::new().into_iter(),
         }
     }
@@ -152,6 +155,8 @@ pub struct Entries<'a> {
     rest: Option<KeyRange>,
     /// Entries still to give; `None` for all.
     left: Option<usize>,
+    /// What the next page should hold.
+    page_entries: usize,
     page: std::vec::IntoIter<KeyValue>,
 }
 
@@ -160,11 +165,8 @@ impl Entries<'_> {
         let Some(range) = self.rest.take() else {
             return Ok(());
         };
-        let entries = self.left.map_or(PAGE_ENTRIES, |left| {
-            i64::try_from(left)
-                .unwrap_or(PAGE_ENTRIES)
-                .min(PAGE_ENTRIES)
-        });
+        let entries = self.page_entries.min(self.left.unwrap_or(usize::MAX));
+        let entries = i64::try_from(entries).expect("a page is small");
         let response = read(self.query.reader, &self.query.request(&range, entries))?;
         if self.query.revision == 0 {
             self.query.revision = response.header.as_ref().map_or(0, |header| header.revision);
@@ -175,6 +177,7 @@ impl Entries<'_> {
         {
             self.rest = Some(self.after(range, &last.key));
         }
+        self.page_entries = entries_in_page(&page);
         self.page = page.into_iter();
         Ok(())
     }
@@ -214,6 +217,13 @@ impl Iterator for Entries<'_> {
         }
         Some(Ok(entry))
     }
+}
+
+/// How many entries like these make a page.
+fn entries_in_page(page: &[KeyValue]) -> usize {
+    let bytes = |entry: &KeyValue| entry.key.len() + entry.value.len();
+    let bytes: usize = page.iter().map(bytes).sum();
+    (PAGE_BYTES * page.len() / bytes.max(1)).clamp(1, PAGE_ENTRIES_MAX)
 }
 
 fn read(reader: &Reader, request: &RangeRequest) -> Result<RangeResponse, Error> {

@@ -84,6 +84,64 @@ fn ranges_go_both_ways_over_many_pages_at_one_revision() {
 }
 
 #[test]
+fn ranges_of_large_and_small_values_give_what_single_reads_give() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let value = |number: usize| vec![number as u8; [10, 70_000, 4096, 0][number % 4]];
+    for number in 0..200 {
+        // Neither in the order of the keys nor against it.
+        let number = number * 73 % 200;
+        store.put(format!("{number:03}"), value(number)).unwrap();
+    }
+    store.delete("050").unwrap();
+    for reverse in [false, true] {
+        let query = match reverse {
+            true => store.range::<&str>(..).reverse(),
+            false => store.range::<&str>(..),
+        };
+        let mut entries = query.collect().unwrap();
+        if reverse {
+            entries.reverse();
+        }
+        let numbers = (0..200).filter(|&number| number != 50);
+        assert_eq!(entries.len(), 199);
+        for (entry, number) in entries.iter().zip(numbers) {
+            assert_eq!(entry.value, value(number), "{number}");
+            assert_eq!(store.get(&entry.key).unwrap().as_ref(), Some(entry));
+        }
+        assert_eq!(query.limit(61).collect().unwrap().len(), 61);
+    }
+}
+
+#[test]
+fn one_key_is_read_at_any_revision_that_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open(&directory);
+    let first = store.put("k", "1").unwrap();
+    let second = store.put("k", "2").unwrap();
+    store.delete("k").unwrap();
+    let last = store.put("k", "3").unwrap();
+    let value = |at| {
+        let found = store.at(at).get("k").unwrap();
+        found.map(|entry| String::from_utf8(entry.value.to_vec()).unwrap())
+    };
+    let values = [first - 1, first, second, second + 1, last].map(value);
+    let expected = [None, Some("1"), Some("2"), None, Some("3")];
+    assert_eq!(values.each_ref().map(Option::as_deref), expected);
+    assert_eq!(store.get("absent").unwrap(), None);
+    assert_eq!(store.get("").unwrap(), None);
+    store.compact(last).unwrap();
+    let refused = [store.at(second), store.at(last + 1)].map(|view| view.get("k").unwrap_err());
+    let ranges = [store.at(second), store.at(last + 1)]
+        .map(|view| view.range("k"..="k").collect().unwrap_err());
+    for (get, range) in refused.iter().zip(&ranges) {
+        assert_eq!(get.to_string(), range.to_string());
+        assert_eq!(get.remedy(), range.remedy());
+    }
+    assert_eq!(value(last).as_deref(), Some("3"));
+}
+
+#[test]
 fn a_batch_is_one_revision_and_a_key_twice_in_it_is_refused_whole() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);

@@ -56,7 +56,7 @@ pub fn range(view: View<'_>, request: &RangeRequest) -> Result<RangeResponse, Er
         return Ok(response(view.revision, view.count(keys, at), Vec::new()));
     }
     let plan = Plan::of(request);
-    let found = view.scan(keys, at, plan.direction, plan.fetch_max);
+    let mut found = view.scan(keys, at, plan.direction, plan.fetch_max);
     let count = if found.len() < plan.fetch_max {
         i64::try_from(found.len()).expect("a count of keys in memory")
     } else {
@@ -68,15 +68,23 @@ pub fn range(view: View<'_>, request: &RangeRequest) -> Result<RangeResponse, Er
         "{} keys found, {count} counted",
         found.len()
     );
-    let versions = found.iter().map(|found| view.read(found));
-    let mut versions = versions.collect::<Result<Vec<_>, _>>()?;
+    // The one beyond the limit only says that there is more and need not be read,
+    // unless sorting brings it before the cut.
+    let stopped = plan.fetch_max < usize::MAX && found.len() == plan.fetch_max;
+    let beyond = stopped && plan.sort.is_none();
+    if beyond {
+        found.pop();
+    }
+    let mut versions = view.read_all(&found)?;
     if has_revision_filters(request) {
         versions.retain(|version| passes(request, version));
     }
     if let Some((target, descending)) = plan.sort {
         sort(&mut versions, target, descending);
     }
-    Ok(assemble(view.revision, count, versions, request))
+    let mut response = assemble(view.revision, count, versions, request);
+    response.more |= beyond;
+    Ok(response)
 }
 
 /// How to fetch a range's keys.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use engine::{Engine, Snapshot};
+use etcd_api::EncodedKeyValue;
 use etcd_api::etcdserverpb::{
     AlarmMember, AlarmType, RangeRequest, RangeResponse, TxnRequest, TxnResponse,
 };
@@ -10,7 +11,7 @@ use etcd_api::etcdserverpb::{
 use crate::key_range::KeyRange;
 use crate::machine::Shared;
 use crate::member::Members;
-use crate::view::View;
+use crate::view::{KeyVersion, View};
 use crate::{Error, RangeStream, WatchHub, range, transaction};
 
 /// Reads of applied state. Cheap to clone.
@@ -33,6 +34,19 @@ impl Reader {
     /// Reads below this revision are refused; -1 before the first compaction.
     pub fn compacted(&self) -> i64 {
         self.shared.engine.snapshot().compacted()
+    }
+
+    /// The version of one key at a revision (0 and below: the newest), as a
+    /// range of that key would give it.
+    pub fn get(&self, key: &[u8], revision: i64) -> Result<Option<EncodedKeyValue>, Error> {
+        let snapshot = self.shared.engine.snapshot();
+        // The newest revision is never compacted: no need to look.
+        let at = match revision {
+            ..=0 => snapshot.revision(),
+            _ => self.view(&snapshot).resolve(revision)?,
+        };
+        let stored = self.shared.engine.fetch(snapshot, key, at)?;
+        Ok(stored.map(|stored| KeyVersion::from(stored).encoded))
     }
 
     /// Answers a range.

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use std::iter::Peekable;
 
 use bytes::Bytes;
-use engine::{Engine, KeyChange, Snapshot, Version};
+use engine::{Engine, KeyChange, Snapshot, Stored, Version};
 use etcd_api::{EncodedKeyValue, Error};
 
 use crate::key_range::{End, KeyRange};
@@ -54,6 +54,13 @@ impl Found {
         }
     }
 
+    fn stored(&self) -> Option<&Version> {
+        match self {
+            Found::Stored(version) => Some(version),
+            Found::Pending(_) => None,
+        }
+    }
+
     /// Main revision of the version, known without reading its bytes.
     pub fn modified(&self) -> i64 {
         match self {
@@ -87,6 +94,22 @@ impl KeyVersion {
     /// The value.
     pub fn value(&self) -> &[u8] {
         self.encoded.value()
+    }
+}
+
+impl From<Stored> for KeyVersion {
+    fn from(stored: Stored) -> KeyVersion {
+        assert!(
+            !stored.tombstone,
+            "the index gave a tombstone as live: {stored:?}"
+        );
+        KeyVersion {
+            created: stored.created,
+            modified: stored.revision.main,
+            version: stored.version,
+            lease: stored.lease,
+            encoded: EncodedKeyValue(stored.kv),
+        }
     }
 }
 
@@ -189,20 +212,7 @@ impl<'a> View<'a> {
     /// Brings a version into memory.
     pub fn read(&self, found: &Found) -> Result<KeyVersion, engine::Error> {
         match found {
-            Found::Stored(version) => {
-                let stored = self.engine.read(version)?;
-                assert!(
-                    !stored.tombstone,
-                    "the index gave a tombstone as live: {stored:?}"
-                );
-                Ok(KeyVersion {
-                    created: stored.created,
-                    modified: stored.revision.main,
-                    version: stored.version,
-                    lease: stored.lease,
-                    encoded: EncodedKeyValue(stored.kv),
-                })
-            }
+            Found::Stored(version) => Ok(self.engine.read(version)?.into()),
             Found::Pending(change) => Ok(KeyVersion {
                 created: change.created,
                 modified: change.revision.main,
@@ -211,6 +221,17 @@ impl<'a> View<'a> {
                 encoded: EncodedKeyValue(change.kv.clone()),
             }),
         }
+    }
+
+    /// [`View::read`] of all of them, with few reads.
+    pub fn read_all(&self, found: &[Found]) -> Result<Vec<KeyVersion>, engine::Error> {
+        let stored: Vec<&Version> = found.iter().filter_map(Found::stored).collect();
+        let mut stored = self.engine.read_all(&stored)?.into_iter();
+        let versions = found.iter().map(|found| match found {
+            Found::Stored(_) => Ok(stored.next().expect("one for each version").into()),
+            Found::Pending(_) => self.read(found),
+        });
+        versions.collect()
     }
 
     /// [`View::get`] and [`View::read`].
@@ -225,7 +246,7 @@ impl<'a> View<'a> {
         at: i64,
     ) -> Result<Vec<KeyVersion>, engine::Error> {
         let found = self.scan(range, at, Direction::Ascending, usize::MAX);
-        found.iter().map(|found| self.read(found)).collect()
+        self.read_all(&found)
     }
 }
 

@@ -80,6 +80,7 @@ mod record;
 mod recovery;
 mod release;
 mod relocation;
+mod run;
 mod segment;
 mod shared;
 mod status;

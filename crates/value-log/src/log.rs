@@ -138,6 +138,14 @@ impl Log {
         self.shared.read_record(position, length_hint)
     }
 
+    /// Reads records of one segment, ascending, with one read, and verifies each.
+    /// To every position goes what [`Log::record_bytes`] says of its payload, or
+    /// more. Fails as a whole: read one by one, each record says how it is. What
+    /// is kept of one payload keeps the bytes of all in memory.
+    pub fn read_run(&self, run: &[(Position, usize)]) -> Result<Vec<RecordBuffer>, Error> {
+        self.shared.read_run(run)
+    }
+
     /// Groups in order, beginning with the first that ends after `from`, up to
     /// what is done at each step. [`Position::NONE`] means the oldest.
     pub fn groups(&self, from: Position) -> Groups {

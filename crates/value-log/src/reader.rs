@@ -1,6 +1,6 @@
 //! Reading one record by its position.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::format::RECORD_HEADER_BYTES;
 use crate::record::RecordHeader;
@@ -56,18 +56,31 @@ fn read_in(segment: &Segment, offset: u64, length_hint: usize) -> Result<RecordB
         bytes.resize(length, 0);
         read_exactly(segment, &mut bytes[had..], offset + had as u64)?;
     }
-    header
-        .verify(&bytes)
-        .ok_or_else(|| damaged("the record's checksum does not match"))?;
+    verified(segment, offset, &bytes)?;
     bytes.truncate(length);
-    let payload = Bytes::from(bytes).slice(RECORD_HEADER_BYTES..);
+    let mut payload = Bytes::from(bytes);
+    payload.advance(RECORD_HEADER_BYTES);
     Ok(RecordBuffer {
         kind: header.kind,
         payload,
     })
 }
 
-fn read_exactly(segment: &Segment, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+/// The header of the record that `bytes`, read at `offset`, begin with.
+pub(crate) fn verified(
+    segment: &Segment,
+    offset: u64,
+    bytes: &[u8],
+) -> Result<RecordHeader, Error> {
+    let damaged = |what: &str| Error::damaged(&segment.path, offset, what);
+    let header = RecordHeader::decode(bytes).ok_or_else(|| damaged("no record fits here"))?;
+    match header.verify(bytes) {
+        Some(_) => Ok(header),
+        None => Err(damaged("the record's checksum does not match")),
+    }
+}
+
+pub(crate) fn read_exactly(segment: &Segment, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
     let read = segment
         .file
         .read_at(bytes, offset)

@@ -215,17 +215,24 @@ impl Store {
     }
 
     pub fn get(&self, key: &[u8], at: i64) -> Option<Stored> {
-        let version = self.engine.snapshot().get(key, at)?;
-        Some(self.engine.read(&version).unwrap())
+        let snapshot = self.engine.snapshot();
+        let version = snapshot.get(key, at);
+        let fetched = self.engine.fetch(snapshot, key, at).unwrap();
+        let read = version.map(|version| self.engine.read(&version).unwrap());
+        assert_eq!(fetched, read, "one call and two at {at}");
+        read
     }
 
-    /// Keys and bytes of a range, read forwards.
+    /// Keys and bytes of a range, read forwards: each alone, and all together.
     pub fn range(&self, start: &[u8], end: Option<&[u8]>, at: i64) -> Vec<Bytes> {
         let versions: Vec<_> = self.engine.snapshot().range(start, end, at).collect();
-        versions
-            .iter()
-            .map(|version| self.engine.read(version).unwrap().kv)
-            .collect()
+        let read = versions.iter().map(|it| self.engine.read(it).unwrap());
+        let read: Vec<Stored> = read.collect();
+        let together = |versions: Vec<_>| self.engine.read_all(&versions).unwrap();
+        assert_eq!(together(versions.iter().collect()), read, "at {at}");
+        let backwards = together(versions.iter().rev().collect());
+        assert!(backwards.iter().eq(read.iter().rev()), "at {at}");
+        read.into_iter().map(|stored| stored.kv).collect()
     }
 
     /// Everything that can be asked, compared with the model.

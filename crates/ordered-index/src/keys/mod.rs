@@ -29,6 +29,8 @@ use std::sync::Arc;
 
 /// Bytes of a key that are compared as one integer.
 pub(crate) const HEAD_BYTES: usize = 8;
+/// Heads in a cache line.
+const HEADS_IN_LINE: usize = 64 / size_of::<u64>();
 /// Longer tails get an allocation of their own, shared by all copies of the node.
 const INLINE_TAIL_BYTES_MAX: usize = 256;
 /// What keys share beyond this stays in their tails: a copy of a node must stay cheap.
@@ -73,7 +75,7 @@ impl Keys {
             return Err(if key < self.prefix() { 0 } else { self.len() });
         };
         let head = head_of(suffix);
-        let low = self.heads.partition_point(|&other| other < head);
+        let low = first_not_below(&self.heads, head);
         let equal = self.heads[low..]
             .iter()
             .take_while(|&&other| other == head)
@@ -297,6 +299,20 @@ pub(crate) fn copy_with_room<T: Copy>(items: &[T], spare: usize) -> Vec<T> {
     let mut copy = Vec::with_capacity(items.len() + spare);
     copy.extend_from_slice(items);
     copy
+}
+
+/// The first of `heads` that is not below `head`.
+///
+/// Looks at one head of each cache line, and then into one line: those loads
+/// wait for nothing but memory, all of them together, where each step of a binary
+/// search waits for the one before.
+#[inline]
+fn first_not_below(heads: &[u64], head: u64) -> usize {
+    let below = |heads: &[u64]| heads.iter().filter(|&&other| other < head).count();
+    let lines = heads.chunks_exact(HEADS_IN_LINE);
+    let passed = lines.filter(|line| line[HEADS_IN_LINE - 1] < head).count() * HEADS_IN_LINE;
+    let line = &heads[passed..heads.len().min(passed + HEADS_IN_LINE)];
+    passed + below(line)
 }
 
 #[inline]

@@ -115,3 +115,19 @@ fn the_separator_is_the_shortest_one() {
     assert_eq!(separator(b"pods/a", b"pods/c-long-name"), b"pods/c");
     assert_eq!(separator(b"pods", b"pods/a"), b"pods/");
 }
+
+#[test]
+fn the_first_head_not_below_is_the_one_a_binary_search_finds() {
+    for length in 0..70u64 {
+        // Every second head twice, as keys with the same first bytes have them.
+        let heads: Vec<u64> = (0..length).map(|slot| slot / 2 * 3).collect();
+        for head in (0..=2 * length).chain([u64::MAX]) {
+            let expected = heads.partition_point(|&other| other < head);
+            assert_eq!(
+                first_not_below(&heads, head),
+                expected,
+                "{head} of {length}"
+            );
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Many versions at once: what lies together in the log comes with one read.
+//!
+//! ```text
+//!   asked      k1  k2  k3  k4                     in any order
+//!   the log    ... │k2│k3│ gap │k1│ ....... │k4│   one read for k2, k3 and k1, one for k4
+//! ```
+//!
+//! Such a run is a shortcut only. Where anything is wrong with it (its segment
+//! was given back meanwhile, a record is damaged or another one), its versions
+//! are read one by one, by the rules of `read.rs`.
+
+use crate::engine::Shared;
+use crate::{Error, Stored, Version};
+use value_log::Position;
+
+/// Of one run. More saves little beside the system call, and is what a caller
+/// who keeps one value of it keeps in memory.
+const RUN_BYTES_MAX: u64 = 64 << 10;
+/// What lies between two records and is read for nothing costs less than
+/// another read.
+const GAP_BYTES_MAX: u64 = 1 << 10;
+
+impl Shared {
+    /// The bytes of `versions`, in their order.
+    pub(crate) fn read_all(&self, versions: &[&Version]) -> Result<Vec<Stored>, Error> {
+        let mut order: Vec<usize> = (0..versions.len()).collect();
+        order.sort_by_key(|&number| versions[number].place.position());
+        let mut found: Vec<Option<Stored>> = vec![None; versions.len()];
+        let mut rest = &order[..];
+        while !rest.is_empty() {
+            let (run, behind) = rest.split_at(run_length(versions, rest));
+            let run_of: Vec<&Version> = run.iter().map(|&number| versions[number]).collect();
+            for (&number, stored) in run.iter().zip(self.read_run(&run_of)?) {
+                found[number] = Some(stored);
+            }
+            rest = behind;
+        }
+        let all = found.into_iter();
+        Ok(all
+            .map(|stored| stored.expect("every version is in one run"))
+            .collect())
+    }
+
+    fn read_run(&self, run: &[&Version]) -> Result<Vec<Stored>, Error> {
+        if let [one] = run {
+            return Ok(vec![self.read(one)?]);
+        }
+        match self.try_run(run) {
+            Some(stored) => Ok(stored),
+            None => run.iter().map(|version| self.read(version)).collect(),
+        }
+    }
+
+    /// `None` when not every record is what the index said.
+    fn try_run(&self, run: &[&Version]) -> Option<Vec<Stored>> {
+        let places: Vec<(Position, usize)> = run
+            .iter()
+            .map(|it| (it.place.position(), it.place.record_bytes() as usize))
+            .collect();
+        let records = self.log.read_run(&places).ok()?;
+        self.check_open().ok()?;
+        let stored = run.iter().zip(records).map(|(version, record)| {
+            let stored = Stored::decode(record.kind, &record.payload).ok()?;
+            (stored.revision.main == version.main).then_some(stored)
+        });
+        stored.collect()
+    }
+}
+
+/// How many of `order`, which ascends in the log, go into its first run.
+fn run_length(versions: &[&Version], order: &[usize]) -> usize {
+    let bounds = |number: usize| {
+        let place = versions[number].place;
+        let start = place.position().offset();
+        (place.segment(), start, start + place.record_bytes())
+    };
+    let (segment, start, mut end) = bounds(order[0]);
+    let joins = |&&number: &&usize| {
+        let (its_segment, its_start, its_end) = bounds(number);
+        let together = its_segment == segment
+            && its_start.saturating_sub(end) <= GAP_BYTES_MAX
+            && its_end - start <= RUN_BYTES_MAX;
+        end = end.max(its_end);
+        together
+    };
+    1 + order[1..].iter().take_while(joins).count()
+}
