@@ -73,6 +73,9 @@ impl Desk {
             if self.inbox.is_stopped()
                 && let Some(mut pump) = place.take()
             {
+                // Since then nothing is taken in: this is all there will be.
+                pump.step(self.inbox.take(Duration::ZERO, None));
+                pump.write();
                 pump.finish();
             }
         }
