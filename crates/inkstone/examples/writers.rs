@@ -1,0 +1,58 @@
+//! How many puts some threads do in a second, and how they share them.
+//!
+//! ```text
+//! cargo run --release -p inkstone --example writers -- 64 os
+//! ```
+//!
+//! The laboratory (docs/use/lab.md) measures with more care; this is to try things on.
+
+use std::error::Error;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use inkstone::{Durability, Options, Store};
+
+const LENGTH: Duration = Duration::from_secs(1);
+/// Different keys.
+const KEYS: u64 = 1_000_000;
+const VALUE: &[u8] = &[7; 100];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let threads: u64 = arguments.next().map_or(Ok(1), |it| it.parse())?;
+    let durability = match arguments.next().as_deref() {
+        None | Some("durable") => Durability::Durable,
+        Some("os") => Durability::Os,
+        Some(other) => return Err(format!("{other}: write durable or os").into()),
+    };
+    let directory = tempfile::tempdir()?;
+    let store = Options::new(directory.path().join("data"))
+        .durability(durability)
+        .open()?;
+    let puts: Vec<u64> = thread::scope(|scope| {
+        let writers: Vec<_> = (0..threads)
+            .map(|number| scope.spawn(|| write(&store, number)))
+            .collect();
+        let ends = writers.into_iter();
+        ends.map(|it| it.join().expect("a writer says why it ends"))
+            .collect::<Result<_, _>>()
+    })?;
+    let all: u64 = puts.iter().sum();
+    println!("{:.0} puts a second", all as f64 / LENGTH.as_secs_f64());
+    println!("of a thread: {:?} to {:?}", puts.iter().min(), puts.iter().max());
+    Ok(())
+}
+
+/// Until the time is over: how many.
+fn write(store: &Store, number: u64) -> Result<u64, inkstone::Error> {
+    let ends = Instant::now() + LENGTH;
+    let mut puts = 0;
+    // Any order that jumps about will do.
+    let mut key = number * 7_919;
+    while Instant::now() < ends {
+        key = (key * 1_103_515_245 + 12_345) % KEYS;
+        store.put(format!("{key:016}"), VALUE)?;
+        puts += 1;
+    }
+    Ok(puts)
+}
