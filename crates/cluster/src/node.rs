@@ -172,18 +172,18 @@ impl Node {
             inbox: Arc::clone(&inbox),
             watches: Arc::clone(reader.watch_hub()),
         };
-        let (mut desk, mut at_work) = (None, None);
-        match has_desk {
-            true => desk = Some(Arc::new(Desk::new(pump, Arc::clone(reader.watch_hub())))),
-            false => at_work = Some(pump),
-        }
-        let (connections, at_desk) = (transport.clone(), desk.clone());
+        let mut desk = None;
+        let work: Box<dyn FnOnce() + Send> = if has_desk {
+            let at = Arc::new(Desk::new(pump, Arc::clone(reader.watch_hub())));
+            desk = Some(Arc::clone(&at));
+            Box::new(move || at.run())
+        } else {
+            let connections = transport.clone();
+            Box::new(move || pump.run(connections.as_deref()))
+        };
         let run = move || {
             let _latch = latch;
-            match (at_work, at_desk) {
-                (Some(pump), _) => pump.run(connections.as_deref()),
-                (None, desk) => desk.expect("one of the two").run(),
-            }
+            work();
         };
         let thread = threads::spawn("replica", run)
             .map_err(|error| Error::Storage(format!("cannot start a thread: {error}")))?;
