@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use cluster::{Error, Node, NodeOptions};
+use cluster::{Error, Flushing, Node, NodeOptions};
 use engine::Durability;
 use environment::real::RealClock;
 use environment::simulated::{Fault, Restart, SimulatedClock, SimulatedDisk};
@@ -200,6 +200,28 @@ fn time_passes_for_leases_whoever_works() {
     while value(&node, "held").is_some() {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn what_callers_write_is_flushed_behind_their_answers_too() {
+    let disk = SimulatedDisk::new(7);
+    let mut options = options(&disk);
+    options.flushing = Some(Flushing {
+        entries_max: 10,
+        interval: Duration::from_millis(1),
+    });
+    let node = Node::start(options).unwrap();
+    for number in 0..100 {
+        node.carry_out(put(format!("{number}"), "v")).unwrap();
+    }
+    while node.unflushed().unwrap().entries > 0 {
+        std::thread::yield_now();
+    }
+    disk.crash();
+    drop(node);
+    let disk = disk.restart(Restart::nothing_kept());
+    let node = Node::start(self::options(&disk)).unwrap();
+    assert_eq!(node.reader().revision(), 101);
 }
 
 #[test]
