@@ -34,7 +34,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     timed("point read", keys, || read_all(&engine, keys))?;
     timed("count, half of all keys", 1, || {
         let snapshot = engine.snapshot();
-        Ok(snapshot.count(&key(0), Some(&key(keys / 2)), snapshot.revision()))
+        Ok(engine.count(
+            &snapshot,
+            &key(0),
+            Some(&key(keys / 2)),
+            snapshot.revision(),
+        ))
     })?;
     timed("start a watch in the middle", 1, || {
         engine

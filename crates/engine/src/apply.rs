@@ -23,7 +23,8 @@ use crate::live::Live;
 use crate::maintenance::Maintenance;
 use crate::place::{self, Place};
 use crate::trees::{self, CURRENT, HIDDEN, HISTORY, Known};
-use crate::{Batch, Change, KeyChange, count, hidden, history_key};
+use crate::turnover::Turn;
+use crate::{Batch, Change, KeyChange, hidden, history_key};
 use ordered_index::Writer;
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -55,9 +56,6 @@ pub(crate) struct Index {
     pub(crate) applied_index: u64,
     /// Frame of the last applied batch.
     pub(crate) applied_position: Position,
-    /// Whether births and deaths are noted for counts: not during recovery,
-    /// which no count reaches behind.
-    pub(crate) notes_turnover: bool,
 }
 
 impl Applier {
@@ -148,7 +146,7 @@ impl Applier {
         };
         let (index, shared) = (&mut self.index, &self.engine.0);
         let before = index.kept_versions();
-        let done = sweep.step(&mut index.writer, &mut shared.books.live());
+        let done = sweep.step(&mut index.writer, &shared.books);
         shared
             .counters
             .swept_versions
@@ -172,11 +170,13 @@ impl Index {
 
     /// Applies without publishing a batch that the trees know nothing of.
     pub(crate) fn apply(&mut self, books: &Books, batch: &Batch, appended: &Appended) {
-        let mut live = books.live();
+        let (mut live, mut turnover) = (books.live(), books.turnover());
         for (change, position) in key_changes(batch, &appended.positions) {
-            self.apply_key(&mut live, change, position);
+            if let Some(turn) = self.apply_key(&mut live, change, position) {
+                turnover.note(change.revision.main, &change.key, turn);
+            }
         }
-        drop(live);
+        drop((live, turnover));
         self.pass(books, batch, appended.start);
     }
 
@@ -212,7 +212,13 @@ impl Index {
         self.applied_index = batch.index;
     }
 
-    fn apply_key(&mut self, live: &mut Live, change: &KeyChange, position: Position) {
+    /// Whether the key was born, or went.
+    fn apply_key(
+        &mut self,
+        live: &mut Live,
+        change: &KeyChange,
+        position: Position,
+    ) -> Option<Turn> {
         let (key, known) = (&change.key[..], known(change, position));
         live.born(known.place);
         let before = if known.tombstone {
@@ -221,12 +227,11 @@ impl Index {
         } else {
             self.writer.insert(CURRENT, key, known.entry())
         };
-        match (before.is_some(), known.tombstone) {
-            _ if !self.notes_turnover => {}
-            (false, false) => count::note_birth(&mut self.writer, known.main, key),
-            (true, true) => count::note_death(&mut self.writer, known.main, key),
-            (true, false) | (false, true) => {}
-        }
+        let turn = match (before.is_some(), known.tombstone) {
+            (false, false) => Some(Turn::Born),
+            (true, true) => Some(Turn::Gone),
+            (true, false) | (false, true) => None,
+        };
         match before.map(Known::from) {
             Some(before) if before.main < known.main => self.insert_history(live, key, before),
             Some(before) => hidden::keep(&mut self.writer, live, key, before),
@@ -235,6 +240,7 @@ impl Index {
             }
             None => {}
         }
+        turn
     }
 
     /// A key was put: what the same transaction deleted before is not seen.
@@ -293,7 +299,6 @@ impl Index {
 
     /// Shows readers all that was applied.
     pub(crate) fn publish(&mut self, shared: &Shared) {
-        count::trim(&mut self.writer);
         self.writer.publish(self.revision as u64);
         shared
             .applied_index
@@ -301,9 +306,8 @@ impl Index {
         shared
             .applied_term
             .store(self.applied_term, Ordering::Release);
-        shared
-            .index_bytes
-            .store(self.writer.memory_bytes(), Ordering::Relaxed);
+        let bytes = self.writer.memory_bytes() + shared.books.turnover().heap_bytes();
+        shared.index_bytes.store(bytes, Ordering::Relaxed);
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! All are written by the applying thread, once per batch, and read by
 //! status, history and maintenance: short looks under a lock that is never
-//! held across a wait. Point reads and ranges never come here.
+//! held across a wait. Point reads and ranges never come here, counts at a past
+//! revision do.
 
 use crate::HardState;
 use crate::live::Live;
 use crate::marks::Marks;
 use crate::overruled::Overruled;
+use crate::turnover::Turnover;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[derive(Debug, Default)]
@@ -15,6 +17,7 @@ pub(crate) struct Books {
     live: Mutex<Live>,
     marks: Mutex<Marks>,
     overruled: Mutex<Overruled>,
+    turnover: Mutex<Turnover>,
     /// As of the newest that was appended.
     hard_state: Mutex<HardState>,
 }
@@ -30,6 +33,7 @@ impl Books {
             live: Mutex::new(live),
             marks: Mutex::new(marks),
             overruled: Mutex::new(overruled),
+            turnover: Mutex::default(),
             hard_state: Mutex::new(hard_state),
         }
     }
@@ -54,6 +58,10 @@ impl Books {
         self.overruled
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn turnover(&self) -> MutexGuard<'_, Turnover> {
+        self.turnover.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn hard_state(&self) -> MutexGuard<'_, HardState> {

@@ -107,6 +107,7 @@ mod status;
 mod task;
 mod transfer;
 mod trees;
+mod turnover;
 mod versions;
 
 pub use apply::Applier;

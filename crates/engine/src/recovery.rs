@@ -23,7 +23,7 @@ use crate::maintenance::{Counters, Maintenance};
 use crate::transfer::import::Imports;
 use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, TREES};
 use crate::{
-    Batch, Commitment, Entry, Error, HardState, Options, Replayed, Unapplied, count, entry, record,
+    Batch, Commitment, Entry, Error, HardState, Options, Replayed, Unapplied, entry, record,
 };
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
@@ -172,7 +172,6 @@ impl<'a> Recovery<'a> {
             applied_term: 0,
             applied_index: 0,
             applied_position: Position::NONE,
-            notes_turnover: false,
         };
         Recovery {
             directory,
@@ -462,8 +461,7 @@ impl<'a> Recovery<'a> {
             .into_iter()
             .filter(|segment| segment.kind == SegmentKind::Sorted);
         sorted.for_each(|segment| self.books.live().enter(segment.id));
-        count::start(&mut self.index.writer, self.index.revision);
-        self.index.notes_turnover = true;
+        self.books.turnover().start(self.index.revision);
         let begun = self.replay_from.unwrap_or(Position::NONE);
         let shared = Arc::new(Shared {
             log,

@@ -11,7 +11,6 @@
 //! nothing for `b` (a tombstone) and `c`.
 
 use crate::Range;
-use crate::count;
 use crate::history_key;
 use crate::place::Place;
 use crate::trees::{self, CURRENT, HISTORY, Known, OF_VERSIONS};
@@ -103,12 +102,5 @@ impl Snapshot {
     /// last key), from both ends.
     pub fn range(&self, start: &[u8], end: Option<&[u8]>, at: i64) -> Range<'_> {
         Range::new(self, start, end, at)
-    }
-
-    /// How many versions [`Snapshot::range`] yields: O(log n) at the newest
-    /// revision, O(log n + keys born and gone since) shortly after, a walk
-    /// where that would be longer.
-    pub fn count(&self, start: &[u8], end: Option<&[u8]>, at: i64) -> u64 {
-        count::count(self, start, end, at)
     }
 }

@@ -4,15 +4,12 @@
 //!   CURRENT    key                     → newest version of each key that exists
 //!   HISTORY    key, main descending    → superseded versions and tombstones
 //!   HIDDEN     main, position, key     → versions that their own transaction replaced
-//!   TURNOVER   main, key               → keys born and gone, lately
-//!              (two shorter keys)      → since which revision; last compaction
+//!   COMPACTION (one empty key)         → last compacted revision
 //! ```
 //!
 //! They are published together, so a reader sees one moment. A version is in
 //! exactly one of CURRENT, HISTORY and HIDDEN, and of what one transaction did
-//! to a key only the last is in the first two. TURNOVER turns a count at a past
-//! revision into a count now and a correction; it is bounded and starts anew
-//! at open.
+//! to a key only the last is in the first two.
 
 use crate::history_key;
 use crate::place::Place;
@@ -21,15 +18,13 @@ use ordered_index::{Entry, Snapshot, Writer};
 pub(crate) const CURRENT: usize = 0;
 pub(crate) const HISTORY: usize = 1;
 pub(crate) const HIDDEN: usize = 2;
-pub(crate) const TURNOVER: usize = 3;
+pub(crate) const COMPACTION: usize = 3;
 pub(crate) const TREES: usize = 4;
 /// The trees whose entries are versions; a checkpoint holds these, in this order.
 pub(crate) const OF_VERSIONS: [usize; 3] = [CURRENT, HISTORY, HIDDEN];
 
-/// TURNOVER is complete for revisions above this entry's stamp.
-pub(crate) const FLOOR_KEY: &[u8] = &[];
 /// Its stamp is the last compacted revision.
-pub(crate) const COMPACTED_KEY: &[u8] = &[0];
+const COMPACTED_KEY: &[u8] = &[];
 /// etcd's revision of an empty store.
 pub(crate) const EMPTY_REVISION: i64 = 1;
 /// Never compacted, as etcd counts.
@@ -68,13 +63,13 @@ impl From<Entry> for Known {
 /// Last compacted revision of a published state.
 pub(crate) fn compacted(trees: &Snapshot) -> i64 {
     trees
-        .get(TURNOVER, COMPACTED_KEY)
+        .get(COMPACTION, COMPACTED_KEY)
         .map_or(NEVER_COMPACTED, |entry| entry.stamp as i64)
 }
 
 pub(crate) fn set_compacted(writer: &mut Writer, revision: i64) {
     writer.insert(
-        TURNOVER,
+        COMPACTION,
         COMPACTED_KEY,
         Entry {
             value: 0,

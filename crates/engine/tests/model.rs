@@ -86,7 +86,7 @@ fn check_a_range(random: &mut Random, store: &Store) {
         "{start:?}..{end:?} at {at}"
     );
     let snapshot = store.engine.snapshot();
-    let count = snapshot.count(&start, end, at);
+    let count = store.engine.count(&snapshot, &start, end, at);
     assert_eq!(
         count,
         expected.len() as u64,

@@ -194,7 +194,7 @@ impl<'a> View<'a> {
             End::Open => None,
         };
         let applied = self.applied(at);
-        let stored = self.snapshot.count(range.start, end, applied);
+        let stored = self.engine.count(self.snapshot, range.start, end, applied);
         assert!(
             applied <= self.revision,
             "a snapshot from the future of {}",

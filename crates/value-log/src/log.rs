@@ -9,7 +9,7 @@ use environment::Disk;
 
 use crate::groups::Groups;
 use crate::relocation::Relocation;
-use crate::shared::{NO_BUFFER, Shared};
+use crate::shared::Shared;
 use crate::{
     Appended, Body, Error, Group, Options, Position, Record, RecordBuffer, Recovered, Seal,
     SegmentInfo, Sequence, Status, Tag, open, record,
@@ -99,7 +99,7 @@ impl Log {
     /// appender who must not be refused later, and is the only one.
     /// [`Error::NoSpace`] leaves the log as it is.
     pub fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
-        self.shared.make_room(body_bytes, self.status().appended)
+        self.shared.make_room(body_bytes)
     }
 
     /// Last group that is done.
@@ -212,20 +212,11 @@ impl Log {
     /// Counters and state.
     pub fn status(&self) -> Status {
         let Shared {
-            progress,
-            buffers,
-            open_buffer,
-            supply,
-            ..
+            progress, supply, ..
         } = &*self.shared;
-        let durable = progress.durable();
-        let appended = match open_buffer.load(Ordering::Acquire) {
-            NO_BUFFER => durable,
-            index => buffers[index].last_sequence().max(durable),
-        };
         Status {
-            durable,
-            appended,
+            durable: progress.durable(),
+            appended: self.shared.appended(),
             flushes: progress.flushes.load(Ordering::Relaxed),
             bytes_written: progress.bytes_written.load(Ordering::Relaxed),
             groups: progress.groups.load(Ordering::Relaxed),

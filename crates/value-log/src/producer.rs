@@ -13,7 +13,7 @@ use crate::format::{BLOCK_BYTES, FRAME_HEADER_BYTES, FRAMES_START};
 use crate::frame::{encode_group, encode_records, records_bytes};
 use crate::ledger::{Refusal, UNIT_BYTES, Want, would_fit};
 use crate::shared::{LargeFrame, NO_BUFFER, Placed, Shared};
-use crate::{Appended, Error, Position, Record, SegmentKind, Sequence, Tag};
+use crate::{Appended, Error, Position, Record, SegmentKind, Tag};
 
 /// Times to look again while the committer swaps buffers, which takes it a
 /// few dozen instructions, before waiting for it properly.
@@ -169,13 +169,14 @@ impl Shared {
 
     /// Makes sure that a frame with so many bytes of records can be appended
     /// next: in what is left of the segment, or in the one behind it.
-    pub fn make_room(&self, body_bytes: usize, appended: Sequence) -> Result<(), Error> {
+    pub fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
         let bytes = FRAME_HEADER_BYTES + body_bytes;
         self.is_large(bytes)?;
         if self.supply.has_next() {
             return Ok(());
         }
         // Then it is known how far the segment is filled.
+        let appended = self.appended();
         self.work();
         self.progress.wait(appended)?;
         let want = Want::Frame((bytes / UNIT_BYTES) as u64);

@@ -119,6 +119,15 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Sequence of the newest frame, in a buffer or done.
+    pub fn appended(&self) -> Sequence {
+        let durable = self.progress.durable();
+        match self.open_buffer.load(Ordering::Acquire) {
+            NO_BUFFER => durable,
+            index => self.buffers[index].last_sequence().max(durable),
+        }
+    }
+
     pub fn new(options: Options, supply: Supply, doorbell: Arc<Doorbell>) -> Shared {
         let bytes = options.group_bytes_max.next_multiple_of(4096);
         Shared {

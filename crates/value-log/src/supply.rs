@@ -36,8 +36,9 @@ use crate::format::{
 use crate::segment::{Extent, FileName, Segment, reach_for};
 use crate::{Error, Position, SEGMENT_MAX, SegmentKind};
 
-/// Zeros are written in pieces of this size.
-const ZERO_BYTES: usize = 1 << 20;
+/// Zeros are written in pieces of this size. It is the size of the page cache's folios for the file
+/// from then on, and a small write costs time in proportion to the folio it hits.
+const ZERO_BYTES: usize = 16 << 10;
 
 /// What is in stock. Changed under the lock; no I/O is done under it.
 #[derive(Debug)]

@@ -21,8 +21,8 @@ use super::{Import, SnapshotInfo};
 use crate::checkpoint::files;
 use crate::checkpoint::format::Head;
 use crate::engine::Shared;
-use crate::trees::{self, OF_VERSIONS, TURNOVER};
-use crate::{Applier, Error, HardState, count};
+use crate::trees::{self, COMPACTION, OF_VERSIONS};
+use crate::{Applier, Error, HardState};
 use ordered_index::BulkLoad;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -110,9 +110,9 @@ impl Applier {
         for (tree, load) in OF_VERSIONS.into_iter().zip(loads) {
             index.writer.install(tree, load);
         }
-        index.writer.install(TURNOVER, BulkLoad::new());
+        index.writer.install(COMPACTION, BulkLoad::new());
         trees::set_compacted(&mut index.writer, head.compacted);
-        count::start(&mut index.writer, head.revision);
+        shared.books.turnover().start(head.revision);
         index.revision = head.revision;
         index.compacted = head.compacted;
         index.applied_term = head.applied_term;

@@ -1,0 +1,244 @@
+//! Keys that were born and that went, lately: what turns a count now into one at a
+//! past revision (`count.rs`).
+//!
+//! ```text
+//!   floor │ chunk       chunk       open
+//!     12  │ 13 … 140    140 … 260   261 …      notes, by revision
+//!         └─ all of them above the floor        full chunks are shared with readers
+//! ```
+//!
+//! Most writes change an existing key and leave no trace here. The last
+//! [`KEPT_MAX`] notes are kept, and none of before the engine was opened.
+//!
+//! Notes are not part of the published trees, so a reader finds notes of later
+//! revisions than its snapshot's, and passes over them. It finds all notes up to
+//! there: they are taken down before the state that they are of is published.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Bounds the memory to some megabytes, with usual keys.
+const KEPT_MAX: usize = 1 << 16;
+/// A reader copies so many at most, and shares the others.
+const CHUNK_NOTES: usize = 128;
+
+/// What became of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Born,
+    Gone,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Note {
+    main: i64,
+    turn: Turn,
+    /// Where its key ends in the chunk's.
+    key_end: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Chunk {
+    notes: Vec<Note>,
+    /// One behind the other.
+    keys: Vec<u8>,
+}
+
+impl Chunk {
+    fn last_main(&self) -> Option<i64> {
+        self.notes.last().map(|note| note.main)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        self.notes.capacity() * size_of::<Note>() + self.keys.capacity()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (i64, Turn, &[u8])> {
+        let mut start = 0;
+        self.notes.iter().map(move |note| {
+            let key = &self.keys[start..note.key_end];
+            start = note.key_end;
+            (note.main, note.turn, key)
+        })
+    }
+}
+
+/// The notes, in ascending order of their revisions.
+#[derive(Debug, Default)]
+pub(crate) struct Turnover {
+    /// Every turn above this revision is here; `None`: nothing is noted yet.
+    floor: Option<i64>,
+    full: VecDeque<Arc<Chunk>>,
+    open: Chunk,
+    /// Of the full chunks.
+    full_bytes: usize,
+}
+
+impl Turnover {
+    /// From here on turns are noted. Whoever still has a snapshot of a state that this
+    /// one replaces finds none of its notes, and none that it might take for its own.
+    pub(crate) fn start(&mut self, revision: i64) {
+        let newest = self.newest().max(self.floor);
+        *self = Turnover {
+            floor: newest.max(Some(revision)),
+            ..Turnover::default()
+        };
+    }
+
+    fn newest(&self) -> Option<i64> {
+        let full = self.full.back().and_then(|chunk| chunk.last_main());
+        self.open.last_main().or(full)
+    }
+
+    /// `key` was born or went at `main`.
+    pub(crate) fn note(&mut self, main: i64, key: &[u8], turn: Turn) {
+        if self.floor.is_none() {
+            return;
+        }
+        assert!(self.newest() <= Some(main), "{main} was noted late");
+        self.open.keys.extend_from_slice(key);
+        let key_end = self.open.keys.len();
+        self.open.notes.push(Note {
+            main,
+            turn,
+            key_end,
+        });
+        if self.open.notes.len() == CHUNK_NOTES {
+            self.close_chunk();
+        }
+    }
+
+    fn close_chunk(&mut self) {
+        let mut chunk = std::mem::take(&mut self.open);
+        chunk.keys.shrink_to_fit();
+        self.full_bytes += chunk.heap_bytes();
+        self.full.push_back(Arc::new(chunk));
+        if self.full.len() * CHUNK_NOTES > KEPT_MAX {
+            self.forget_oldest();
+        }
+        self.open.notes.reserve_exact(CHUNK_NOTES);
+    }
+
+    fn forget_oldest(&mut self) {
+        if let Some(oldest) = self.full.pop_front() {
+            self.full_bytes -= oldest.heap_bytes();
+            self.floor = self.floor.max(oldest.last_main());
+        }
+    }
+
+    /// No count asks for what lies at or below `revision` any more.
+    pub(crate) fn forget_through(&mut self, revision: i64) {
+        let is_past = |chunk: &Chunk| chunk.last_main().is_some_and(|last| last <= revision);
+        while self.full.front().is_some_and(|oldest| is_past(oldest)) {
+            self.forget_oldest();
+        }
+        if self.full.is_empty() && is_past(&self.open) {
+            self.floor = self.floor.max(self.open.last_main());
+            self.open = Chunk::default();
+        }
+    }
+
+    /// The turns above revision `after`, and perhaps some at or below it; `None` where
+    /// they are not all here, or are more than `at_most`.
+    pub(crate) fn since(&self, after: i64, at_most: u64) -> Option<Turns> {
+        if self.floor.is_none_or(|floor| after < floor) {
+            return None;
+        }
+        let past = |chunk: &Arc<Chunk>| chunk.last_main().is_some_and(|last| last <= after);
+        let first = self.full.partition_point(past);
+        let notes = (self.full.len() - first) * CHUNK_NOTES + self.open.notes.len();
+        (notes as u64 <= at_most).then(|| Turns {
+            full: self.full.range(first..).cloned().collect(),
+            open: self.open.clone(),
+        })
+    }
+
+    pub(crate) fn heap_bytes(&self) -> u64 {
+        (self.full_bytes + self.open.heap_bytes()) as u64
+    }
+}
+
+/// Some of the notes, for a reader to look at.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    full: Vec<Arc<Chunk>>,
+    open: Chunk,
+}
+
+impl Turns {
+    /// Revision, what happened, and to which key.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (i64, Turn, &[u8])> {
+        let full = self.full.iter().flat_map(|chunk| chunk.iter());
+        full.chain(self.open.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mains(turnover: &Turnover, after: i64) -> Option<Vec<i64>> {
+        let turns = turnover.since(after, u64::MAX)?;
+        let mains = turns.iter().map(|(main, _, _)| main);
+        Some(mains.filter(|&main| main > after).collect())
+    }
+
+    fn filled(notes: i64) -> Turnover {
+        let mut turnover = Turnover::default();
+        turnover.start(10);
+        for main in 11..11 + notes {
+            turnover.note(main, &main.to_be_bytes(), Turn::Born);
+        }
+        turnover
+    }
+
+    #[test]
+    fn before_the_start_nothing_is_noted() {
+        let mut turnover = Turnover::default();
+        turnover.note(3, b"k", Turn::Born);
+        assert_eq!(mains(&turnover, 0), None);
+        turnover.start(3);
+        assert_eq!(
+            (mains(&turnover, 2), mains(&turnover, 3)),
+            (None, Some(vec![]))
+        );
+    }
+
+    #[test]
+    fn every_turn_above_a_revision_is_found_with_its_key() {
+        let turnover = filled(1000);
+        assert_eq!(mains(&turnover, 10), Some((11..1011).collect()));
+        assert_eq!(mains(&turnover, 700), Some((701..1011).collect()));
+        let turns = turnover.since(10, 1000).unwrap();
+        assert!(turns.iter().all(|(main, _, key)| key == main.to_be_bytes()));
+        assert!(turnover.since(10, 999).is_none(), "more than was asked for");
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten_and_the_floor_says_so() {
+        let turnover = filled(KEPT_MAX as i64 * 2);
+        let floor = turnover.floor.unwrap();
+        assert!(floor >= KEPT_MAX as i64 && mains(&turnover, floor - 1).is_none());
+        let last = 10 + KEPT_MAX as i64 * 2;
+        assert_eq!(mains(&turnover, floor), Some((floor + 1..=last).collect()));
+    }
+
+    #[test]
+    fn what_is_compacted_goes_without_the_rest() {
+        let mut turnover = filled(1000);
+        turnover.forget_through(500);
+        assert_eq!(mains(&turnover, 500), Some((501..1011).collect()));
+        assert_eq!(mains(&turnover, 11), None);
+        turnover.forget_through(2000);
+        assert_eq!(mains(&turnover, 1010), Some(vec![]));
+        assert_eq!(turnover.full_bytes, 0);
+    }
+
+    #[test]
+    fn a_state_that_begins_anew_shares_no_note_with_the_old_one() {
+        let mut turnover = filled(1000);
+        turnover.start(20);
+        assert_eq!(mains(&turnover, 900), None, "the old state's readers walk");
+        assert_eq!(mains(&turnover, 1010), Some(vec![]));
+    }
+}
