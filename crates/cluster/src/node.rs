@@ -141,8 +141,14 @@ impl Node {
             if let (Ok(sequence), Some(window)) = (&outcome, &written) {
                 window.written(*sequence);
             }
-            notices.persisted(outcome.map_err(|error| error.to_string()));
+            // A replica that writes itself has seen what it has written.
+            if !has_desk || outcome.is_err() {
+                notices.persisted(outcome.map_err(|error| error.to_string()));
+            }
         }));
+        if has_desk {
+            replica.write_itself();
+        }
         let waking = Arc::clone(&inbox);
         replica.wake_with(Arc::new(move || waking.wake()));
         let progress = Arc::new(Progress::default());

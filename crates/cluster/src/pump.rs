@@ -145,7 +145,6 @@ impl Pump {
             if self.replica.leads() {
                 break;
             }
-            self.write();
             let arrived = self.inbox.take(self.tick, None);
             self.step(arrived);
         }
@@ -229,11 +228,6 @@ impl Pump {
         // Whoever has an answer and asks for the status sees what it tells of.
         self.publish();
         together(|| self.hand_out());
-    }
-
-    /// What the log's flush thread would do, where it has none.
-    fn write(&self) {
-        self.replica.reader().engine().work();
     }
 
     /// Lets the replica have as much of the backlog as it takes, behind what came
@@ -397,7 +391,6 @@ impl Pump {
                 self.replica.hand_over();
             }
             self.step(arrived);
-            self.write();
             led |= self.replica.holds_the_lead();
             if self.may_go(led) {
                 break;

@@ -82,6 +82,11 @@ impl Reads {
         self.waiting.push(Waiting { asker, deadline });
     }
 
+    /// Nobody waits for a round to start, or to end.
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.under_way.is_none()
+    }
+
     /// Starts a round, or repeats a lost one, if there is need: its number.
     pub fn start_round(&mut self, now: Instant) -> Option<u64> {
         if let Some(lost) = self
@@ -123,6 +128,9 @@ impl Reads {
     /// Who may read now that `applied` is applied. Members get the index and
     /// wait by themselves.
     pub fn take_ready(&mut self, applied: u64) -> Vec<(u64, ReadAsker)> {
+        if self.confirmed.is_empty() {
+            return Vec::new();
+        }
         let ready = |(index, waiting): &mut (u64, Waiting)| {
             *index <= applied || matches!(waiting.asker, ReadAsker::Member { .. })
         };

@@ -139,7 +139,7 @@ impl Shared {
 
     /// Asks the file system only when the log has used up its spares.
     fn check_disk(&self) -> Result<(), Error> {
-        if self.log.status().spare_segments > 0 {
+        if self.log.spare_segments() > 0 {
             return Ok(());
         }
         let room = self.disk.space(&self.directory);

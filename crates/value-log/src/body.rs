@@ -23,7 +23,9 @@ pub struct Body(Bytes);
 impl Body {
     /// Encodes records.
     pub fn encode(records: &[Record<'_>]) -> Body {
-        let mut bytes = BytesMut::zeroed(records_bytes(records));
+        let length = records_bytes(records);
+        let mut bytes = BytesMut::with_capacity(length);
+        bytes.resize(length, 0);
         encode_records(&mut bytes, records, |_| {});
         Body(bytes.freeze())
     }

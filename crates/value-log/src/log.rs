@@ -209,6 +209,11 @@ impl Log {
         frame_bytes_max - Log::FRAME_HEADER_BYTES
     }
 
+    /// Segments that are ready to be written behind the one in use.
+    pub fn spare_segments(&self) -> usize {
+        self.shared.supply.ready()
+    }
+
     /// Counters and state.
     pub fn status(&self) -> Status {
         let Shared {

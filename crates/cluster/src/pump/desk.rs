@@ -75,7 +75,6 @@ impl Desk {
             {
                 // Since then nothing is taken in: this is all there will be.
                 pump.step(self.inbox.take(Duration::ZERO, None));
-                pump.write();
                 pump.finish();
             }
         }
@@ -108,7 +107,6 @@ impl Desk {
         let mut looks = 0;
         loop {
             pump.step(arrived);
-            pump.write();
             looks += 1;
             if looks == LOOKS_MAX {
                 break;

@@ -334,9 +334,11 @@ impl Consensus {
         self.node.report_unreachable(member);
     }
 
-    /// The log is on stable storage up to here.
-    pub fn persisted(&mut self, sequence: Sequence) {
+    /// The log is on stable storage up to here; false when that is nothing new.
+    pub fn persisted(&mut self, sequence: Sequence) -> bool {
+        let more = self.durable < sequence;
         self.durable = self.durable.max(sequence);
+        more
     }
 
     /// Carries out everything the last inputs brought about.

@@ -132,6 +132,9 @@ impl Replica {
         if !ready && !other {
             return;
         }
+        if self.reads.is_idle() {
+            return;
+        }
         if let Some(round) = self.reads.start_round(self.clock.now()) {
             if ready && self.may_read() {
                 self.reads.confirm(round, self.committed());

@@ -175,6 +175,7 @@ pub struct Replica {
     /// Index and revision of the last snapshot that was installed in this life.
     installed: Option<(u64, i64)>,
     waker: Waker,
+    writes_itself: bool,
     life: Life,
     /// This member may lack what it has acknowledged.
     returning: Option<Returning>,
@@ -285,6 +286,7 @@ impl Replica {
             incoming: None,
             installed: None,
             waker: Arc::new(|| {}),
+            writes_itself: false,
             life,
             returning,
             lives: Lives::default(),
@@ -306,6 +308,12 @@ impl Replica {
         let for_sweeps = Arc::clone(&waker);
         self.engine.on_let_go(Box::new(move || for_sweeps()));
         self.waker = waker;
+    }
+
+    /// From now on [`Replica::run`] writes what it appends, on a log that its callers
+    /// work for, and goes on with that at once.
+    pub(crate) fn write_itself(&mut self) {
+        self.writes_itself = true;
     }
 
     /// Reads of what is applied.
@@ -441,7 +449,9 @@ impl Replica {
     /// The flush thread's word.
     pub fn persisted(&mut self, outcome: Result<Sequence, String>) {
         match outcome {
-            Ok(sequence) => self.consensus.persisted(sequence),
+            Ok(sequence) => {
+                self.consensus.persisted(sequence);
+            }
             Err(reason) => self.fail(Error::LogFailed { reason }),
         }
     }
@@ -517,6 +527,22 @@ impl Replica {
     /// Lets the consensus go on until nothing comes of it.
     fn settle(&mut self) -> Result<(), Error> {
         loop {
+            self.settle_what_is_written()?;
+            if !self.writes_itself || !self.write() {
+                self.publish_read_lease();
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether anything was written. A failure is told as always: with a notice.
+    fn write(&mut self) -> bool {
+        self.engine.work();
+        self.consensus.persisted(self.engine.durable())
+    }
+
+    fn settle_what_is_written(&mut self) -> Result<(), Error> {
+        loop {
             let mut progress = Progress::default();
             self.consensus.advance(&mut progress)?;
             let more = !progress.committed.is_empty();
@@ -534,7 +560,6 @@ impl Replica {
             self.release_reads();
             self.look_at_run_out_leases();
             if !more {
-                self.publish_read_lease();
                 return Ok(());
             }
         }

@@ -206,6 +206,9 @@ impl Replica {
 
     /// Looks what has become of all transfers.
     pub(super) fn tend_transfers(&mut self) {
+        if self.outgoing.transfers.is_empty() && self.outgoing.failures.is_empty() {
+            return;
+        }
         if !self.holds_the_lead() {
             self.end_transfers("the lead is lost");
             return;

@@ -143,6 +143,9 @@ impl Replica {
 
     /// Tells those who wait how it went, where that is known.
     pub(super) fn tell_of_transfers(&mut self) {
+        if self.transfer.waiting.is_empty() {
+            return;
+        }
         let transferee = self.transferee();
         let (leads, leader) = (self.holds_the_lead(), self.leader);
         let over = |waiting: &mut Waiting| match leads {

@@ -175,6 +175,9 @@ impl Lessor {
     /// The key is gone, or hangs on none.
     pub fn detach(&mut self, key: &[u8]) {
         assert!(!key.is_empty(), "every key has at least one byte");
+        if self.attached.is_empty() {
+            return;
+        }
         let Some(id) = self.attached.remove(key) else {
             return;
         };
