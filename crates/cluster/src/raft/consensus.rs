@@ -83,7 +83,7 @@ pub(crate) struct Progress {
 
 /// A ready whose writes are not all on stable storage.
 #[derive(Debug)]
-struct Unpersisted {
+pub(super) struct Unpersisted {
     number: u64,
     /// The last frame it depends on.
     sequence: Sequence,
@@ -101,7 +101,7 @@ pub(crate) struct Consensus {
     pub(super) pending: VecDeque<Pending>,
     /// What was just proposed, so that it need not be decoded again.
     pub(super) proposed: Option<(Batch, Body)>,
-    unpersisted: VecDeque<Unpersisted>,
+    pub(super) unpersisted: VecDeque<Unpersisted>,
     /// As the library has it now, and as it was last written.
     pub(super) hard_state: HardState,
     pub(super) written: HardState,
@@ -116,6 +116,7 @@ pub(crate) struct Consensus {
     /// Committed, by this member's own count as a leader.
     pub(super) counted: u64,
     pub mutant: Option<Mutant>,
+    pub(super) writes_itself: bool,
 }
 
 impl std::fmt::Debug for Consensus {
@@ -192,6 +193,7 @@ impl Consensus {
             counted: 0,
             retention,
             mutant: None,
+            writes_itself: false,
         })
     }
 
@@ -369,6 +371,10 @@ impl Consensus {
             }
             let (at_once, later) = self.part(ready.take_persisted_messages());
             progress.messages.extend(at_once);
+            if !binds && later.is_empty() && self.writes_at_once() {
+                self.advance_at_once(ready, progress);
+                continue;
+            }
             self.unpersisted.push_back(Unpersisted {
                 number: ready.number(),
                 sequence: self.appended,
@@ -432,7 +438,7 @@ impl Consensus {
         })
     }
 
-    fn take_pending(&mut self, entry: &eraftpb::Entry) -> Pending {
+    pub(super) fn take_pending(&mut self, entry: &eraftpb::Entry) -> Pending {
         let pending = self.pending.pop_front();
         let pending = pending.expect("what is committed and stable here is in the log here");
         assert_eq!(

@@ -7,6 +7,7 @@ pub(crate) mod doubt;
 pub(crate) mod entry;
 mod log_lines;
 mod own_removal;
+mod own_writes;
 pub(crate) mod restore;
 mod room;
 pub(crate) mod view;

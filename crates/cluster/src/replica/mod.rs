@@ -175,7 +175,6 @@ pub struct Replica {
     /// Index and revision of the last snapshot that was installed in this life.
     installed: Option<(u64, i64)>,
     waker: Waker,
-    writes_itself: bool,
     life: Life,
     /// This member may lack what it has acknowledged.
     returning: Option<Returning>,
@@ -286,7 +285,6 @@ impl Replica {
             incoming: None,
             installed: None,
             waker: Arc::new(|| {}),
-            writes_itself: false,
             life,
             returning,
             lives: Lives::default(),
@@ -313,7 +311,7 @@ impl Replica {
     /// From now on [`Replica::run`] writes what it appends, on a log that its callers
     /// work for, and goes on with that at once.
     pub(crate) fn write_itself(&mut self) {
-        self.writes_itself = true;
+        self.consensus.write_itself();
     }
 
     /// Reads of what is applied.
@@ -528,17 +526,11 @@ impl Replica {
     fn settle(&mut self) -> Result<(), Error> {
         loop {
             self.settle_what_is_written()?;
-            if !self.writes_itself || !self.write() {
+            if !self.consensus.write_own() {
                 self.publish_read_lease();
                 return Ok(());
             }
         }
-    }
-
-    /// Whether anything was written. A failure is told as always: with a notice.
-    fn write(&mut self) -> bool {
-        self.engine.work();
-        self.consensus.persisted(self.engine.durable())
     }
 
     fn settle_what_is_written(&mut self) -> Result<(), Error> {

@@ -82,7 +82,7 @@ impl CachedFile {
         Ok(())
     }
 
-    /// The same without flags, for one part: half the kernel's work before it copies.
+    /// The same without flags, for one part: no list for the kernel to read.
     fn write_one(&self, mut part: &[u8], mut offset: u64) -> rustix::io::Result<()> {
         while !part.is_empty() {
             let written = retry_on_intr(|| rustix::io::pwrite(&self.descriptor, part, offset))?;
