@@ -21,18 +21,18 @@ type Bounds<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 /// Checks all trees and the tracked memory; returns what was found per tree.
 pub(super) fn check(writer: &Writer) -> Vec<Found> {
-    let fanout = writer.batch.fanout;
     let found: Vec<Found> = writer
         .trees
         .iter()
-        .map(|tree| {
+        .zip(&writer.fanouts)
+        .map(|(tree, &fanout)| {
             let found = check_node(&tree.root, (None, None), fanout, true);
             assert_eq!(found.keys, tree.len, "the tree's length");
             found
         })
         .collect();
     let heap_bytes: u64 = found.iter().map(|found| found.heap_bytes).sum();
-    assert_eq!(heap_bytes, writer.memory_bytes(), "the tracked memory");
+    assert_eq!(heap_bytes, writer.batch.live_bytes, "the tracked memory");
     found
 }
 
