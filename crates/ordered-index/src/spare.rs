@@ -31,7 +31,7 @@ pub(crate) const SPARE_BYTES_MAX: u64 = 384 << 10;
 /// States are small, and not counted.
 const STATES_MAX: usize = 32;
 /// Spare nodes among which one with fitting bytes is looked for.
-const LOOKED_AT_MAX: usize = 4;
+const LOOKED_AT_MAX: usize = 8;
 /// After so many deliveries, spare nodes that nobody asked for meanwhile are freed.
 const DELIVERIES_WAITED: u64 = 8;
 
@@ -124,7 +124,9 @@ impl Spare {
     /// A node of the kind of `like`, for `capacity` slots; its content is old.
     pub(crate) fn node(&mut self, like: &Body, capacity: usize) -> Option<Box<Node>> {
         let bytes = like.keys().bytes_wanted(capacity);
-        let node = self.classes.of(like, capacity).take(bytes)?;
+        let taken = self.classes.of(like, capacity).take(bytes);
+        let wider = capacity + SLOTS_IN_CLASS;
+        let node = taken.or_else(|| self.classes.of(like, wider).take(bytes))?;
         self.bytes -= node.heap_bytes();
         Some(node)
     }
