@@ -48,10 +48,11 @@ fn main() {
     let entries: u64 = (CURRENT..=BIRTHS).map(|tree| writer.len(tree)).sum();
     println!(
         "loaded {:.1} bytes a key; {fastest_ns:.0} ns a change; after {} changes {:.1} bytes an \
-         entry, {} bytes of garbage",
+         entry, {} bytes spare, {} of garbage",
         loaded_bytes as f64 / keys as f64,
         changes * rounds,
         writer.memory_bytes() as f64 / entries as f64,
+        writer.spare_bytes(),
         writer.garbage_bytes(),
     );
 }

@@ -11,9 +11,9 @@
 //! several times what the copying costs.
 //!
 //! Trade-off: some hundred KiB stay on the heap ([`RETURNED_BYTES_MAX`] and
-//! [`SPARE_BYTES_MAX`]); `Writer::memory_bytes` counts them. A copy takes only
-//! a node whose capacity is of the class it would ask for, so that a tree of
-//! recycled nodes is as tight as one of new ones.
+//! [`SPARE_BYTES_MAX`]); `Writer::spare_bytes` tells how much. A copy takes only
+//! a node of the class it would ask for, or of the next one, so that a tree of
+//! recycled nodes is about as tight as one of new ones.
 
 use crate::link::Published;
 use crate::node::{Body, Node};

@@ -123,11 +123,16 @@ impl Writer {
         self.current.publish(mark, &self.trees, &mut self.batch);
     }
 
-    /// Heap bytes of all nodes of the working state, and of the few that are kept
-    /// for its next changes, as they were asked from the allocator (its own
-    /// overhead is not known here).
+    /// Heap bytes of all nodes of the working state, as they were asked from the
+    /// allocator (its own overhead is not known here).
     pub fn memory_bytes(&self) -> u64 {
-        self.batch.live_bytes + self.batch.spare.bytes() + self.current.returned_bytes()
+        self.batch.live_bytes
+    }
+
+    /// Heap bytes of replaced nodes that are kept for the next changes; bounded,
+    /// whatever the index holds.
+    pub fn spare_bytes(&self) -> u64 {
+        self.batch.spare.bytes() + self.current.returned_bytes()
     }
 
     /// Heap bytes of replaced nodes that are published as gone but not freed

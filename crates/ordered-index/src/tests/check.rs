@@ -32,7 +32,7 @@ pub(super) fn check(writer: &Writer) -> Vec<Found> {
         })
         .collect();
     let heap_bytes: u64 = found.iter().map(|found| found.heap_bytes).sum();
-    assert_eq!(heap_bytes, writer.batch.live_bytes, "the tracked memory");
+    assert_eq!(heap_bytes, writer.memory_bytes(), "the tracked memory");
     found
 }
 

@@ -3,7 +3,6 @@
 use super::check::check;
 use super::entry;
 use crate::spare::{RETURNED_BYTES_MAX, SPARE_BYTES_MAX};
-use crate::writer::Writer;
 use crate::{Fanout, new, with_fanouts};
 use environment::randomness::Random;
 
@@ -23,10 +22,6 @@ fn collect() {
     for _ in 0..100 {
         crossbeam_epoch::pin().flush();
     }
-}
-
-fn kept_bytes(writer: &Writer) -> u64 {
-    writer.memory_bytes() - writer.batch.live_bytes
 }
 
 #[test]
@@ -56,7 +51,7 @@ fn what_is_kept_is_bounded_however_much_is_replaced_at_once() {
         }
         writer.publish(mark);
         collect();
-        let kept_bytes = kept_bytes(&writer);
+        let kept_bytes = writer.spare_bytes();
         let most_bytes = RETURNED_BYTES_MAX + SPARE_BYTES_MAX;
         assert!(kept_bytes <= most_bytes, "{kept_bytes} bytes are kept");
     }
@@ -76,7 +71,7 @@ fn a_tree_of_recycled_nodes_is_as_tight_as_one_of_new_ones() {
             }
         }
         check(&writer);
-        writer.batch.live_bytes
+        writer.memory_bytes()
     };
     let (each, none) = (fill(1), fill(KEYS));
     let rounded_up = none / 32 + (2 << 10);
