@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use crate::history_key;
     use crate::place::Place;
-    use crate::trees::{self, Known};
+    use crate::trees::{Known, TREES};
 
     fn known(main: i64, tombstone: bool) -> Known {
         Known {
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn counts_are_right_however_much_turnover_was_forgotten() {
-        let (mut writer, reader) = trees::new();
+        let (mut writer, reader) = ordered_index::new(TREES);
         start(&mut writer, 1);
         let counts = fill(&mut writer);
         for kept_max in [1000, 100, 30, 5, 0] {
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_key_gone_and_born_in_one_transaction_leaves_no_trace() {
-        let (mut writer, _reader) = trees::new();
+        let (mut writer, _reader) = ordered_index::new(TREES);
         note_death(&mut writer, 5, b"k");
         note_birth(&mut writer, 5, b"k");
         assert_eq!(writer.len(TURNOVER), 0);

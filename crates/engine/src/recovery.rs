@@ -21,7 +21,7 @@ use crate::engine::{Engine, Shared};
 use crate::format::KIND_HARD_STATE;
 use crate::maintenance::{Counters, Maintenance};
 use crate::transfer::import::Imports;
-use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS};
+use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, TREES};
 use crate::{
     Batch, Commitment, Entry, Error, HardState, Options, Replayed, Unapplied, count, entry, record,
 };
@@ -164,7 +164,7 @@ struct Recovery<'a> {
 
 impl<'a> Recovery<'a> {
     fn new(directory: &'a Path, commitment: Commitment) -> Recovery<'a> {
-        let (writer, reader) = trees::new();
+        let (writer, reader) = ordered_index::new(TREES);
         let index = Index {
             writer,
             revision: EMPTY_REVISION,

@@ -16,7 +16,7 @@
 
 use crate::history_key;
 use crate::place::Place;
-use ordered_index::{Entry, Fanout, Reader, Snapshot, Writer};
+use ordered_index::{Entry, Snapshot, Writer};
 
 pub(crate) const CURRENT: usize = 0;
 pub(crate) const HISTORY: usize = 1;
@@ -25,10 +25,6 @@ pub(crate) const TURNOVER: usize = 3;
 pub(crate) const TREES: usize = 4;
 /// The trees whose entries are versions; a checkpoint holds these, in this order.
 pub(crate) const OF_VERSIONS: [usize; 3] = [CURRENT, HISTORY, HIDDEN];
-
-/// Keys in a leaf of TURNOVER. It grows at its right end alone, by a key a
-/// batch: a narrow leaf there is less to copy, and the others are full.
-const TURNOVER_LEAF: usize = 32;
 
 /// TURNOVER is complete for revisions above this entry's stamp.
 pub(crate) const FLOOR_KEY: &[u8] = &[];
@@ -67,14 +63,6 @@ impl From<Entry> for Known {
             tombstone: entry.stamp & TOMBSTONE != 0,
         }
     }
-}
-
-/// The four trees, empty.
-pub(crate) fn new() -> (Writer, Reader) {
-    let wide = Fanout::default();
-    let mut fanouts = [wide; TREES];
-    fanouts[TURNOVER].leaf = TURNOVER_LEAF;
-    ordered_index::with_fanouts(&fanouts)
 }
 
 /// Last compacted revision of a published state.
