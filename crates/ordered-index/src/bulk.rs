@@ -66,7 +66,7 @@ impl BulkLoad {
         BulkLoad::with_fanout(Fanout::default())
     }
 
-    /// An empty tree with nodes of this width; the tree's should be the same.
+    /// An empty tree with nodes of this width; the writer's should be the same.
     pub fn with_fanout(fanout: Fanout) -> BulkLoad {
         BulkLoad {
             fanout,

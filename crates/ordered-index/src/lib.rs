@@ -67,11 +67,6 @@ pub fn new(trees: usize) -> (Writer, Reader) {
 
 /// The same with nodes of another width.
 pub fn with_fanout(trees: usize, fanout: Fanout) -> (Writer, Reader) {
-    with_fanouts(&vec![fanout; trees])
-}
-
-/// A tree for each of `fanouts`, its nodes so wide.
-pub fn with_fanouts(fanouts: &[Fanout]) -> (Writer, Reader) {
-    let (writer, current) = Writer::new(fanouts);
+    let (writer, current) = Writer::new(trees, fanout);
     (writer, Reader::new(current))
 }

@@ -20,28 +20,22 @@ pub struct Writer {
     current: Arc<Current>,
     /// The working state: what the next publish will show.
     pub(crate) trees: Vec<Tree>,
-    /// How wide each tree's nodes are.
-    pub(crate) fanouts: Vec<Fanout>,
     pub(crate) batch: Batch,
 }
 
 impl Writer {
-    pub(crate) fn new(fanouts: &[Fanout]) -> (Writer, Arc<Current>) {
-        for fanout in fanouts {
-            assert!(
-                fanout.leaf >= 4 && fanout.inner >= 4,
-                "{fanout:?} is too narrow to split"
-            );
-        }
-        let mut batch = Batch::new();
-        let trees = fanouts.iter().map(|_| Tree::empty(&mut batch));
-        let trees: Vec<Tree> = trees.collect();
+    pub(crate) fn new(trees: usize, fanout: Fanout) -> (Writer, Arc<Current>) {
+        assert!(
+            fanout.leaf >= 4 && fanout.inner >= 4,
+            "{fanout:?} is too narrow to split"
+        );
+        let mut batch = Batch::new(fanout);
+        let trees: Vec<Tree> = (0..trees).map(|_| Tree::empty(&mut batch)).collect();
         let current = Arc::new(Current::new(&trees, &mut batch));
         (
             Writer {
                 current: Arc::clone(&current),
                 trees,
-                fanouts: fanouts.to_vec(),
                 batch,
             },
             current,
@@ -50,13 +44,11 @@ impl Writer {
 
     /// Sets the entry of `key`; returns the one it replaced.
     pub fn insert(&mut self, tree: usize, key: &[u8], entry: Entry) -> Option<Entry> {
-        self.batch.fanout = self.fanouts[tree];
         self.trees[tree].insert(key, entry, &mut self.batch)
     }
 
     /// Removes `key`; returns its entry.
     pub fn remove(&mut self, tree: usize, key: &[u8]) -> Option<Entry> {
-        self.batch.fanout = self.fanouts[tree];
         self.trees[tree].remove(key, &mut self.batch)
     }
 
@@ -101,7 +93,7 @@ impl Writer {
         tree: usize,
         sorted: impl IntoIterator<Item = (K, Entry)>,
     ) -> Result<u64, OutOfOrder> {
-        let mut load = BulkLoad::with_fanout(self.fanouts[tree]);
+        let mut load = BulkLoad::with_fanout(self.batch.fanout);
         for (key, entry) in sorted {
             load.push(key.as_ref(), entry)?;
         }
@@ -112,7 +104,6 @@ impl Writer {
 
     /// Replaces a whole tree by one that was built aside.
     pub fn install(&mut self, tree: usize, load: BulkLoad) {
-        self.batch.fanout = self.fanouts[tree];
         let built = load.finish(&mut self.batch);
         let replaced = mem::replace(&mut self.trees[tree], built);
         replaced.root.discard_all(&mut self.batch);

@@ -203,19 +203,18 @@ pub(crate) struct Batch {
     has_urged: bool,
     /// Heap bytes of all nodes in the working state.
     pub(crate) live_bytes: u64,
-    /// Of the tree that is being changed.
     pub(crate) fanout: Fanout,
 }
 
 impl Batch {
-    pub(crate) fn new() -> Batch {
+    pub(crate) fn new(fanout: Fanout) -> Batch {
         Batch {
             number: 1,
             retired: Retired::default(),
             spare: Spare::default(),
             has_urged: false,
             live_bytes: 0,
-            fanout: Fanout::default(),
+            fanout,
         }
     }
 

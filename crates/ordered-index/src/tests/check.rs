@@ -21,11 +21,11 @@ type Bounds<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
 /// Checks all trees and the tracked memory; returns what was found per tree.
 pub(super) fn check(writer: &Writer) -> Vec<Found> {
+    let fanout = writer.batch.fanout;
     let found: Vec<Found> = writer
         .trees
         .iter()
-        .zip(&writer.fanouts)
-        .map(|(tree, &fanout)| {
+        .map(|tree| {
             let found = check_node(&tree.root, (None, None), fanout, true);
             assert_eq!(found.keys, tree.len, "the tree's length");
             found

@@ -2,8 +2,8 @@
 
 use super::check::check;
 use super::entry;
+use crate::new;
 use crate::spare::{RETURNED_BYTES_MAX, SPARE_BYTES_MAX};
-use crate::{Fanout, new, with_fanouts};
 use environment::randomness::Random;
 
 const KEYS: u64 = if cfg!(miri) { 300 } else { 30_000 };
@@ -79,20 +79,4 @@ fn a_tree_of_recycled_nodes_is_as_tight_as_one_of_new_ones() {
         each < none + rounded_up,
         "{each} bytes recycled, {none} bytes new"
     );
-}
-
-#[test]
-fn each_tree_has_its_own_width() {
-    let narrow = Fanout { leaf: 8, inner: 4 };
-    let (mut writer, _reader) = with_fanouts(&[Fanout::default(), narrow]);
-    for number in 0..KEYS / 10 {
-        writer.insert(0, &name(number), entry(number));
-        writer.insert(1, &name(number), entry(number));
-    }
-    let found = check(&writer);
-    assert!(found[0].leaves * 8 <= found[1].leaves, "{found:?}");
-    for number in 0..KEYS / 10 {
-        writer.remove(1, &name(number));
-    }
-    assert_eq!(check(&writer)[1].levels, 1);
 }
