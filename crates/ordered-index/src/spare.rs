@@ -12,8 +12,8 @@
 //!
 //! Trade-off: some hundred KiB stay on the heap ([`RETURNED_BYTES_MAX`] and
 //! [`SPARE_BYTES_MAX`]); `Writer::spare_bytes` tells how much. A copy takes only
-//! a node of the class it would ask for, or of the next one, so that a tree of
-//! recycled nodes is about as tight as one of new ones.
+//! a node of the class it would ask for, so that a tree of recycled nodes is as
+//! tight as one of new ones.
 
 use crate::link::Published;
 use crate::node::{Body, Node};
@@ -124,9 +124,7 @@ impl Spare {
     /// A node of the kind of `like`, for `capacity` slots; its content is old.
     pub(crate) fn node(&mut self, like: &Body, capacity: usize) -> Option<Box<Node>> {
         let bytes = like.keys().bytes_wanted(capacity);
-        let taken = self.classes.of(like, capacity).take(bytes);
-        let wider = capacity + SLOTS_IN_CLASS;
-        let node = taken.or_else(|| self.classes.of(like, wider).take(bytes))?;
+        let node = self.classes.of(like, capacity).take(bytes)?;
         self.bytes -= node.heap_bytes();
         Some(node)
     }
