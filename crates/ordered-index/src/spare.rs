@@ -14,6 +14,10 @@
 //! [`SPARE_BYTES_MAX`]); `Writer::spare_bytes` tells how much. A copy takes only
 //! a node of the class it would ask for, so that a tree of recycled nodes is as
 //! tight as one of new ones.
+#![expect(
+    clippy::vec_box,
+    reason = "what is kept goes back into a tree as the box it is"
+)]
 
 use crate::link::Published;
 use crate::node::{Body, Node};
@@ -62,7 +66,6 @@ fn fits(has: usize, wanted: usize) -> bool {
 /// Nodes of one kind and class of capacity.
 #[derive(Debug, Default)]
 struct Class {
-    #[expect(clippy::vec_box, reason = "a node goes into a tree as the box it is")]
     nodes: Vec<Box<Node>>,
     /// The fewest nodes there were lately: nobody asked for these.
     unasked: usize,
@@ -72,11 +75,10 @@ impl Class {
     /// One whose bytes fit, if it is among the last few, or else the last.
     fn take(&mut self, bytes: usize) -> Option<Box<Node>> {
         let last = self.nodes.len().checked_sub(1)?;
-        let looked_at = self.nodes.iter().enumerate().rev().take(LOOKED_AT_MAX);
+        let mut looked_at = self.nodes.iter().enumerate().rev().take(LOOKED_AT_MAX);
         let fitting = looked_at
-            .filter(|(_, node)| fits(node.body.keys().bytes_capacity(), bytes))
-            .map(|(position, _)| position)
-            .next();
+            .find(|(_, node)| fits(node.body.keys().bytes_capacity(), bytes))
+            .map(|(position, _)| position);
         let node = self.nodes.swap_remove(fitting.unwrap_or(last));
         self.unasked = self.unasked.min(self.nodes.len());
         Some(node)
@@ -112,7 +114,6 @@ pub(crate) struct Spare {
     states: Vec<Box<Published>>,
     deliveries: u64,
     /// Empty between two deliveries.
-    #[expect(clippy::vec_box, reason = "a node goes into a tree as the box it is")]
     delivery: Vec<Box<Node>>,
 }
 
@@ -166,7 +167,6 @@ impl Spare {
 /// What has become unreachable, until the writer looks here.
 #[derive(Debug, Default)]
 struct Pile {
-    #[expect(clippy::vec_box, reason = "a node goes into a tree as the box it is")]
     nodes: Vec<Box<Node>>,
     states: Vec<Box<Published>>,
 }
