@@ -169,8 +169,9 @@ fn ours(keys: &[Vec<u8>], random: &mut Random) -> (Writer, Reader, Cost) {
     settle();
     let bytes = LIVE_BYTES.load(Ordering::Relaxed) - before;
     println!(
-        "  (memory_bytes says {}, the allocator {bytes})",
-        writer.memory_bytes()
+        "  (memory_bytes says {}, spare_bytes {}, the allocator {bytes})",
+        writer.memory_bytes(),
+        writer.spare_bytes()
     );
     let lookup_ns = timed(LOOKUPS, || {
         for _ in 0..LOOKUPS {

@@ -12,8 +12,8 @@ use crate::node::{Body, Inner, Leaf};
 use crate::tree::Tree;
 use std::mem;
 
-/// Room in a copied leaf, so that the insert it was copied for does not grow it again.
-const SPARE_SLOTS: usize = 4;
+/// Room in a copied node for the insert it was copied for.
+const SLOTS_INSERTED: usize = 1;
 
 enum Inserted {
     Replaced(Entry),
@@ -70,7 +70,7 @@ impl Tree {
 }
 
 fn insert_below(link: &mut Link, key: &[u8], entry: Entry, batch: &mut Batch) -> Inserted {
-    link.edit(batch, SPARE_SLOTS, |node, batch| match &mut node.body {
+    link.edit(batch, SLOTS_INSERTED, |node, batch| match &mut node.body {
         Body::Leaf(leaf) => insert_in_leaf(leaf, key, entry, batch),
         Body::Inner(inner) => insert_in_child(inner, key, entry, batch),
     })

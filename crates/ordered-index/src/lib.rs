@@ -10,14 +10,15 @@
 //!
 //! An index holds several trees (the engine: current keys and history). Their
 //! roots are published by one store, so a snapshot never sees one tree ahead of
-//! another. What a publish replaces is freed once no snapshot can reach it.
+//! another. What a publish replaces is used again, or freed, once no snapshot
+//! can reach it.
 //!
 //! Trade-offs: a batch of one change copies a path (about three nodes, 10 KB);
 //! a snapshot that is held for long keeps replaced nodes on the heap; there is
 //! one writer, and that is enough because the log orders all writes anyway.
 //!
 //! Where to read on: `keys` (how keys are packed), `link` (who owns a node and
-//! when it goes: all `unsafe`), `insert` and `remove`, `cursor`.
+//! when it goes: all `unsafe`), `spare` (what is used again), `insert` and `remove`, `cursor`.
 //!
 //! ```
 //! use ordered_index::Entry;
@@ -46,6 +47,7 @@ mod link;
 mod node;
 mod reader;
 mod remove;
+mod spare;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -50,6 +50,30 @@ impl Body {
             Body::Inner(inner) => inner.children.len(),
         }
     }
+
+    /// Slots for which there is room.
+    pub(crate) fn capacity(&self) -> usize {
+        match self {
+            Body::Leaf(leaf) => leaf.entries.capacity(),
+            Body::Inner(inner) => inner.children.capacity(),
+        }
+    }
+
+    /// Another of the same kind, without content.
+    pub(crate) fn empty_like(&self) -> Body {
+        match self {
+            Body::Leaf(_) => Body::Leaf(Leaf::default()),
+            Body::Inner(_) => Body::Inner(Inner::default()),
+        }
+    }
+
+    /// Its keys or separators.
+    pub(crate) fn keys(&self) -> &Keys {
+        match self {
+            Body::Leaf(leaf) => &leaf.keys,
+            Body::Inner(inner) => &inner.separators,
+        }
+    }
 }
 
 impl Node {

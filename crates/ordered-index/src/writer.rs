@@ -120,6 +120,12 @@ impl Writer {
         self.batch.live_bytes
     }
 
+    /// Heap bytes of replaced nodes that are kept for the next changes; bounded,
+    /// whatever the index holds.
+    pub fn spare_bytes(&self) -> u64 {
+        self.batch.spare.bytes() + self.current.returned_bytes()
+    }
+
     /// Heap bytes of replaced nodes that are published as gone but not freed
     /// yet, because a reader may still look at them.
     pub fn garbage_bytes(&self) -> u64 {

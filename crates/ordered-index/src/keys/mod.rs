@@ -22,6 +22,7 @@
 
 mod place;
 
+use crate::spare::refill;
 use place::{Place, Rest};
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -37,6 +38,10 @@ const INLINE_TAIL_BYTES_MAX: usize = 256;
 const PREFIX_BYTES_MAX: usize = 4096;
 /// Holes below this are not worth a rebuild.
 const HOLE_BYTES_TOLERATED: usize = 512;
+/// Room for a tail or two in a copy that expects another key.
+const TAIL_ROOM_BYTES: usize = 24;
+/// Capacities of copied bytes are multiples of this, so that copies can take each other's.
+const BYTES_STEP: usize = 16;
 /// Two reference counts in front of a shared tail.
 const SHARED_HEADER_BYTES: usize = 16;
 
@@ -135,6 +140,15 @@ impl Keys {
 
     /// Puts `key` at `slot`, which `search` has named.
     pub(crate) fn insert(&mut self, slot: usize, key: &[u8]) {
+        self.insert_under_prefix(slot, key);
+        // A block that began with few keys learns late what all of them share.
+        if self.len().is_power_of_two() && self.shares_head() {
+            *self = Keys::gather(&[(self, 0..self.len())]);
+        }
+    }
+
+    /// The prefix becomes no longer by this.
+    fn insert_under_prefix(&mut self, slot: usize, key: &[u8]) {
         if !key.starts_with(self.prefix()) {
             let prefix = common(self.prefix(), key).to_vec();
             *self = Keys::gather_under(&prefix, &[(self, 0..self.len())]);
@@ -149,6 +163,12 @@ impl Keys {
         let place = self.store_tail(suffix);
         self.heads.insert(slot, head_of(suffix));
         self.places.insert(slot, place);
+    }
+
+    /// Whether heads tell no keys apart, so that every search would look at tails.
+    fn shares_head(&self) -> bool {
+        let could_grow = self.prefix_bytes + HEAD_BYTES <= PREFIX_BYTES_MAX;
+        could_grow && self.len() > 1 && self.heads.first() == self.heads.last()
     }
 
     pub(crate) fn push(&mut self, key: &[u8]) {
@@ -237,7 +257,7 @@ impl Keys {
     fn push_from(&mut self, other: &Keys, slot: usize, key: &mut Vec<u8>) {
         if other.prefix_bytes != self.prefix_bytes {
             other.write_key(slot, key);
-            return self.push(key);
+            return self.insert_under_prefix(self.len(), key);
         }
         let place = match other.places[slot].rest() {
             Rest::InHead(bytes) => Rest::InHead(bytes),
@@ -248,18 +268,34 @@ impl Keys {
         self.places.push(Place::new(place));
     }
 
-    /// A copy with room for a few more keys.
-    pub(crate) fn copy(&self, spare: usize) -> Keys {
-        let has_tails = self.bytes.len() > self.prefix_bytes;
-        let spare_bytes = if has_tails { spare * HEAD_BYTES } else { 0 };
-        Keys {
-            heads: copy_with_room(&self.heads, spare),
-            places: copy_with_room(&self.places, spare),
-            bytes: copy_with_room(&self.bytes, spare_bytes),
-            prefix_bytes: self.prefix_bytes,
-            hole_bytes: self.hole_bytes,
-            long: self.long.clone(),
+    /// Replaces the content of `copy` by this one's, with room for about `capacity` keys.
+    pub(crate) fn copy_to(&self, copy: &mut Keys, capacity: usize) {
+        refill(&mut copy.heads, &self.heads, capacity);
+        refill(&mut copy.places, &self.places, capacity);
+        refill(&mut copy.bytes, &self.bytes, self.bytes_wanted(capacity));
+        copy.prefix_bytes = self.prefix_bytes;
+        copy.hole_bytes = self.hole_bytes;
+        if self.has_long() || copy.has_long() {
+            copy.long.clone_from(&self.long);
         }
+    }
+
+    /// Bytes for which a copy with so many slots asks: where there are tails, more
+    /// of them are to come.
+    pub(crate) fn bytes_wanted(&self, capacity: usize) -> usize {
+        let bytes = self.bytes.len();
+        let is_to_grow = capacity > self.len() && bytes > self.prefix_bytes;
+        let room = if is_to_grow { TAIL_ROOM_BYTES } else { 0 };
+        (bytes + room).next_multiple_of(BYTES_STEP)
+    }
+
+    pub(crate) fn bytes_capacity(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Whether a tail has an allocation of its own.
+    pub(crate) fn has_long(&self) -> bool {
+        !self.long.is_empty()
     }
 
     /// The shortest key that separates `slot` from the slot before it.
@@ -293,12 +329,6 @@ pub(crate) fn make_room<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact((items.len() / 16).max(4));
     }
-}
-
-pub(crate) fn copy_with_room<T: Copy>(items: &[T], spare: usize) -> Vec<T> {
-    let mut copy = Vec::with_capacity(items.len() + spare);
-    copy.extend_from_slice(items);
-    copy
 }
 
 /// The first of `heads` that is not below `head`.

@@ -63,7 +63,8 @@ fn a_long_tail_is_shared_by_copies_and_survives_the_removal_of_another() {
     let long = |last: u8| [vec![7; 100_000], vec![last]].concat();
     let (one, two, three) = (long(1), long(2), long(3));
     let mut block = block(&[&one, &two, &three]);
-    let copy = block.copy(0);
+    let mut copy = Keys::default();
+    block.copy_to(&mut copy, block.len());
     block.remove(0);
     assert_eq!(all(&block), [two.clone(), three.clone()]);
     assert_eq!(all(&copy), [one, two, three]);
@@ -130,4 +131,16 @@ fn the_first_head_not_below_is_the_one_a_binary_search_finds() {
             );
         }
     }
+}
+
+#[test]
+fn a_block_that_began_with_one_key_learns_what_all_share() {
+    let mut keys = Keys::default();
+    for number in 0..8 {
+        keys.push(format!("/registry/pods/{number}").as_bytes());
+    }
+    assert_eq!(keys.prefix(), b"/registry/pods/");
+    keys.push(b"/s");
+    assert_eq!(keys.prefix(), b"/");
+    assert_eq!(keys.search(b"/registry/pods/7"), Ok(7));
 }

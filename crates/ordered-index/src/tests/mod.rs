@@ -5,6 +5,7 @@ mod check;
 mod cursors;
 mod model;
 mod shape;
+mod spare;
 
 use crate::Entry;
 use environment::randomness::Random;

@@ -1,0 +1,258 @@
+//! Who owns a node, and when it may go: all `unsafe` of this crate.
+//!
+//! ```text
+//!     published state 7                working state (becomes 8)
+//!          root A                           root A'          born in batch 8
+//!         /      \                         /       \
+//!        B        C  <---- shared ------- C         B'       born in batch 8
+//!
+//!     retired by batch 8: A, B  -- recycled when no reader can still hold state 7
+//! ```
+//!
+//! A link is a plain pointer; copying a node copies its links and touches no
+//! reference count, because a count would cost a cache miss per child.
+//! What makes that sound are five rules:
+//!
+//! 1. A node born in the running batch is reachable from the writer's working
+//!    trees alone, through one single link. It is changed in place.
+//! 2. An older node is never changed. The writer replaces it by a copy and
+//!    retires it.
+//! 3. A link is reached only through `&Writer`, through a pinned `Snapshot`, or
+//!    through a node reached so. (`Link` cannot be cloned outside this file.)
+//! 4. A retired node is let go by the epoch collector, after the state that
+//!    replaced it has been published and every reader pinned before that has
+//!    gone; a node of the running batch is freed at once when it is dropped.
+//! 5. What is let go is owned, as a `Box`, before anyone writes to it: no link
+//!    leads to a spare node and no spare node's links are followed. It becomes a
+//!    node of the running batch when it is filled anew (rule 1).
+//!
+//! From 3 and 4 follows that whoever borrows a link may borrow its node for as
+//! long, which is what `Deref` says.
+
+mod state;
+
+use crate::fanout::Fanout;
+use crate::node::{Body, Node};
+use crate::spare::{Spare, capacity_for, refill, reserve_about};
+use crate::tree::Tree;
+use state::Retired;
+pub(crate) use state::{Current, Pinned, Published};
+use std::mem;
+use std::ops::Deref;
+use std::ptr::NonNull;
+
+/// A pointer to a node; see the rules above. Dropping it frees nothing.
+#[derive(Debug)]
+pub(crate) struct Link(NonNull<Node>);
+
+// SAFETY: a node is plain data (integers, vectors, links). Shared access only
+// reads it (rules 1 and 2), and a node may be freed on any thread.
+unsafe impl Send for Link {}
+// SAFETY: as above.
+unsafe impl Sync for Link {}
+
+impl Deref for Link {
+    type Target = Node;
+
+    #[inline]
+    fn deref(&self) -> &Node {
+        // SAFETY: rules 3 and 4: the node outlives every borrow of a link to it;
+        // rule 1: nobody holds a mutable reference while the link is borrowed.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Link {
+    fn to(node: Box<Node>) -> Link {
+        Link(NonNull::from(Box::leak(node)))
+    }
+
+    /// A second link to the node.
+    ///
+    /// # Safety
+    /// The two links must belong to different states (a published one and the
+    /// working one), or one of them must be forgotten before the next use.
+    unsafe fn share(&self) -> Link {
+        Link(self.0)
+    }
+
+    /// # Safety
+    /// No other link to the node may be used from now on.
+    unsafe fn free(self) -> Box<Node> {
+        // SAFETY: the pointer came from `Box::leak`; the caller holds the last link.
+        unsafe { Box::from_raw(self.0.as_ptr()) }
+    }
+
+    fn is_fresh(&self, batch: &Batch) -> bool {
+        self.born == batch.number
+    }
+
+    /// Changes the node, in place when this batch made it, else a copy that
+    /// takes its place (with room for `more` slots).
+    pub(crate) fn edit<R>(
+        &mut self,
+        batch: &mut Batch,
+        more: usize,
+        change: impl FnOnce(&mut Node, &mut Batch) -> R,
+    ) -> R {
+        if self.is_fresh(batch) {
+            batch.live_bytes -= self.heap_bytes();
+        } else {
+            let copy = batch.copy(self, more);
+            mem::replace(self, copy).discard(batch);
+        }
+        assert!(self.is_fresh(batch), "a published node must not change");
+        // SAFETY: rule 1: the node is fresh, so this borrow of its one link is exclusive.
+        let node = unsafe { self.0.as_mut() };
+        let result = change(node, batch);
+        batch.live_bytes += node.heap_bytes();
+        result
+    }
+
+    /// The working state no longer contains this node (its children it may).
+    pub(crate) fn discard(self, batch: &mut Batch) {
+        let bytes = self.heap_bytes();
+        batch.live_bytes -= bytes;
+        if self.is_fresh(batch) {
+            // SAFETY: rule 1: no reader has seen it, and its one link ends here.
+            drop(unsafe { self.free() });
+        } else {
+            batch.retired.bytes += bytes;
+            batch.retired.links.push(self);
+        }
+    }
+
+    /// The same, but its content goes on living elsewhere.
+    pub(crate) fn take(self, batch: &mut Batch) -> Body {
+        let mut body = self.body.empty_like();
+        copy_body(&self, &mut body, self.body.slots());
+        self.discard(batch);
+        body
+    }
+
+    /// The working state no longer contains anything below this link.
+    pub(crate) fn discard_all(self, batch: &mut Batch) {
+        if let Body::Inner(inner) = &self.body {
+            for child in &inner.children {
+                // SAFETY: the parent that holds the other link is discarded below.
+                unsafe { child.share() }.discard_all(batch);
+            }
+        }
+        self.discard(batch);
+    }
+
+    /// # Safety
+    /// As `free`, for every node below; `keep` is asked before each descent.
+    unsafe fn free_all(self, keep: &impl Fn(&Node) -> bool) {
+        if keep(&self) {
+            return;
+        }
+        // SAFETY: the caller's promise.
+        let node = unsafe { self.free() };
+        if let Body::Inner(inner) = node.body {
+            // SAFETY: the caller's promise covers the children.
+            inner
+                .children
+                .into_iter()
+                .for_each(|child| unsafe { child.free_all(keep) });
+        }
+    }
+}
+
+/// Replaces the content of `copy`, which is of the same kind, and gives it about
+/// `capacity` slots. The children are shared: callers discard the original, so
+/// that each child stays reachable by one link of the working state.
+fn copy_body(node: &Node, copy: &mut Body, capacity: usize) {
+    match (&node.body, copy) {
+        (Body::Leaf(leaf), Body::Leaf(copy)) => {
+            leaf.keys.copy_to(&mut copy.keys, capacity);
+            refill(&mut copy.entries, &leaf.entries, capacity);
+        }
+        (Body::Inner(inner), Body::Inner(copy)) => {
+            inner.separators.copy_to(&mut copy.separators, capacity);
+            share_all(&inner.children, &mut copy.children, capacity);
+            refill(&mut copy.counts, &inner.counts, capacity);
+        }
+        (from, to) => panic!("a copy of another kind: {from:?} to {to:?}"),
+    }
+}
+
+/// Fills `copy` with second links to the same nodes.
+fn share_all(children: &[Link], copy: &mut Vec<Link>, capacity: usize) {
+    copy.clear();
+    reserve_about(copy, capacity);
+    assert!(copy.capacity() >= children.len(), "a copy without room");
+    // SAFETY: there is room; a link is a plain pointer; the callers of `copy_body`
+    // discard the node that holds the other links.
+    unsafe {
+        copy.as_mut_ptr()
+            .copy_from_nonoverlapping(children.as_ptr(), children.len());
+        copy.set_len(children.len());
+    }
+}
+
+/// What the writer has done since the last publish.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    /// Counts publishes; nodes that bear it are the writer's own.
+    number: u64,
+    /// Nodes of older batches that the working state no longer contains.
+    retired: Retired,
+    pub(crate) spare: Spare,
+    /// The last publish has urged the collector, which has another step to do.
+    has_urged: bool,
+    /// Heap bytes of all nodes in the working state.
+    pub(crate) live_bytes: u64,
+    pub(crate) fanout: Fanout,
+}
+
+impl Batch {
+    pub(crate) fn new(fanout: Fanout) -> Batch {
+        Batch {
+            number: 1,
+            retired: Retired::default(),
+            spare: Spare::default(),
+            has_urged: false,
+            live_bytes: 0,
+            fanout,
+        }
+    }
+
+    /// A link to a new node with this content.
+    pub(crate) fn link(&mut self, body: Body) -> Link {
+        let node = Node {
+            born: self.number,
+            body,
+        };
+        self.live_bytes += node.heap_bytes();
+        Link::to(Box::new(node))
+    }
+
+    /// A link to a copy with room for `more` slots. The caller discards the
+    /// original, and counts the copy's bytes once it has been changed.
+    fn copy(&mut self, original: &Node, more: usize) -> Link {
+        let capacity = capacity_for(original.body.slots() + more);
+        let mut node = self
+            .spare
+            .node(&original.body, capacity)
+            .unwrap_or_else(|| {
+                Box::new(Node {
+                    born: 0,
+                    body: original.body.empty_like(),
+                })
+            });
+        node.born = self.number;
+        copy_body(original, &mut node.body, capacity);
+        Link::to(node)
+    }
+
+    /// Frees what was never published. The working trees must not be used any more.
+    pub(crate) fn abandon(&mut self, trees: Vec<Tree>) {
+        let number = self.number;
+        for tree in trees {
+            // SAFETY: rule 1 for the fresh nodes; older ones are kept, and a node
+            // that is not fresh has no fresh child.
+            unsafe { tree.root.free_all(&|node| node.born != number) };
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The state that readers see, and what becomes of the one before it.
+//!
+//! ```text
+//!   publish       state 7 -> 8; state 7 takes over what batch 8 has retired
+//!   the collector lets state 7 go, with that: their memory is the writer's again
+//! ```
+//!
+//! The rules are in the module above.
+
+use super::{Batch, Link};
+use crate::spare::Returned;
+use crate::tree::Tree;
+use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned, Shared};
+use std::mem;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// The collector is urged on once so much garbage waits for it.
+const GARBAGE_BYTES_TOLERATED: u64 = 128 << 10;
+
+/// A state that has retired more nodes is not filled anew: its list is too long to keep.
+const LINKS_KEPT_MAX: usize = 64;
+
+/// Nodes that one state holds and the next one does not.
+#[derive(Debug, Default)]
+pub(super) struct Retired {
+    pub(super) links: Vec<Link>,
+    /// Heap bytes of these nodes.
+    pub(super) bytes: u64,
+}
+
+/// One consistent state of all trees; what readers see of it never changes.
+#[derive(Debug, Default)]
+pub(crate) struct Published {
+    pub(crate) mark: u64,
+    pub(crate) trees: Vec<Tree>,
+    /// What goes when this state goes. Set by the publish that replaces it; no
+    /// reader looks here, so the lock is always free.
+    retired: Mutex<Retired>,
+}
+
+impl Published {
+    fn fill(&mut self, mark: u64, working: &[Tree]) {
+        let share = |tree: &Tree| Tree {
+            // SAFETY: the batch ends with this publish, so the working state's
+            // links are to published nodes from now on (rule 2).
+            root: unsafe { tree.root.share() },
+            len: tree.len,
+        };
+        self.mark = mark;
+        self.trees.clear();
+        self.trees.extend(working.iter().map(share));
+    }
+
+    /// Takes over what the batch retired, and leaves the batch an empty list.
+    fn retire(&self, retired: &mut Retired) -> u64 {
+        let bytes = retired.bytes;
+        let mut slot = self.retired.try_lock().expect("only the writer retires");
+        assert!(slot.links.is_empty(), "a state is replaced once");
+        mem::swap(&mut *slot, retired);
+        bytes
+    }
+
+    /// # Safety
+    /// No reader can reach this state any more, nor any other state that holds
+    /// the nodes retired with it.
+    unsafe fn let_go(mut self: Box<Published>, memory: &Memory) {
+        let retired = self.retired.get_mut().expect("only the writer retires");
+        let bytes = mem::take(&mut retired.bytes);
+        // SAFETY: the caller's promise: these are the last links (rule 4).
+        let nodes = retired.links.drain(..).map(|link| unsafe { link.free() });
+        memory.returned.put_nodes(nodes, bytes);
+        memory.garbage_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        if retired.links.capacity() <= LINKS_KEPT_MAX {
+            memory.returned.put_state(self);
+        }
+    }
+}
+
+/// Memory that is in nobody's tree.
+#[derive(Debug, Default)]
+struct Memory {
+    /// Heap bytes of retired nodes that have not been let go yet.
+    garbage_bytes: AtomicU64,
+    returned: Returned,
+}
+
+/// The state that readers see: one pointer, replaced by one store.
+#[derive(Debug)]
+pub(crate) struct Current {
+    /// Never null before `drop`.
+    state: Atomic<Published>,
+    memory: Arc<Memory>,
+}
+
+impl Current {
+    /// Publishes the first state.
+    pub(crate) fn new(working: &[Tree], batch: &mut Batch) -> Current {
+        assert!(
+            batch.retired.links.is_empty(),
+            "a first batch has nothing to retire"
+        );
+        batch.number += 1;
+        let mut state = Published::default();
+        state.fill(0, working);
+        Current {
+            state: Atomic::new(state),
+            memory: Arc::default(),
+        }
+    }
+
+    pub(crate) fn garbage_bytes(&self) -> u64 {
+        self.memory.garbage_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Heap bytes of nodes that were let go and wait for the writer.
+    pub(crate) fn returned_bytes(&self) -> u64 {
+        self.memory.returned.bytes()
+    }
+
+    /// Ends the batch: readers that pin from now on see the working state.
+    pub(crate) fn publish(&self, mark: u64, working: &[Tree], batch: &mut Batch) {
+        let guard = epoch::pin();
+        if batch.has_urged {
+            // Before anything new is deferred, which would be put away by itself.
+            guard.flush();
+        }
+        self.memory.returned.move_to(&mut batch.spare);
+        batch.number += 1;
+        let mut state = batch.spare.state().unwrap_or_default();
+        state.fill(mark, working);
+        // Release: a reader that sees the pointer sees the nodes behind it.
+        let old = self
+            .state
+            .swap(Owned::from(state), Ordering::AcqRel, &guard);
+        // SAFETY: the guard was pinned while the state was current.
+        let bytes = unsafe { old.deref() }.retire(&mut batch.retired);
+        let garbage_bytes = &self.memory.garbage_bytes;
+        let waiting = garbage_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let memory = Arc::clone(&self.memory);
+        // Two words, which the collector keeps without an allocation.
+        // SAFETY: rule 4: neither the old state nor the retired nodes can be
+        // reached from the state just published, and each is retired once.
+        unsafe { guard.defer_unchecked(move || old.into_owned().into_box().let_go(&memory)) };
+        batch.has_urged = waiting > GARBAGE_BYTES_TOLERATED;
+        if batch.has_urged {
+            guard.flush();
+        }
+    }
+
+    /// Pins the newest state: two stores, a fence and a load, no loop.
+    #[inline]
+    pub(crate) fn pin(&self) -> Pinned {
+        let guard = epoch::pin();
+        let state = self.state.load(Ordering::Acquire, &guard).as_raw();
+        Pinned {
+            state: NonNull::new(state.cast_mut())
+                .expect("a state is published before the first pin"),
+            _guard: guard,
+        }
+    }
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        let guard = epoch::pin();
+        let state = self.state.swap(Shared::null(), Ordering::AcqRel, &guard);
+        // SAFETY: writer and readers are gone, so nobody can pin this state any
+        // more; snapshots that outlive them hold the collector back.
+        unsafe {
+            guard.defer_unchecked(move || {
+                let state = *state.into_owned().into_box();
+                state
+                    .trees
+                    .into_iter()
+                    .for_each(|tree| tree.root.free_all(&|_| false));
+            });
+        }
+        guard.flush();
+    }
+}
+
+/// A published state that cannot go while this lives.
+pub(crate) struct Pinned {
+    state: NonNull<Published>,
+    /// Keeps the state; also keeps `Pinned` on its thread.
+    _guard: Guard,
+}
+
+impl Deref for Pinned {
+    type Target = Published;
+
+    #[inline]
+    fn deref(&self) -> &Published {
+        // SAFETY: the state was current when the guard was already pinned, so it
+        // is not freed before the guard goes (rule 4).
+        unsafe { self.state.as_ref() }
+    }
+}

@@ -1,0 +1,223 @@
+//! Nodes and states that nothing reaches any more, kept to be written anew.
+//!
+//! ```text
+//!    Link::edit <---- Spare (the writer's) <---- Returned <---- the collector,
+//!    a copy fills     by kind and by class       behind a lock     on any thread
+//!    a spare node     of capacity                nobody waits for
+//! ```
+//!
+//! A batch of one change copies a path of nodes and retires the old one. To
+//! ask the allocator for five blocks a node, and to give five back, costs
+//! several times what the copying costs.
+//!
+//! Trade-off: some hundred KiB stay on the heap ([`RETURNED_BYTES_MAX`] and
+//! [`SPARE_BYTES_MAX`]); `Writer::spare_bytes` tells how much. A copy takes only
+//! a node of the class it would ask for, so that a tree of recycled nodes is as
+//! tight as one of new ones.
+#![expect(
+    clippy::vec_box,
+    reason = "what is kept goes back into a tree as the box it is"
+)]
+
+use crate::link::Published;
+use crate::node::{Body, Node};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Slots by which capacities of copied nodes are rounded up.
+const SLOTS_IN_CLASS: usize = 8;
+/// The last class holds every wider node.
+const CLASSES: usize = 18;
+/// More than the collector lets go at once while every change is published.
+pub(crate) const RETURNED_BYTES_MAX: u64 = 256 << 10;
+/// Some nodes of each class that is in use.
+pub(crate) const SPARE_BYTES_MAX: u64 = 384 << 10;
+/// States are small, and not counted.
+const STATES_MAX: usize = 32;
+/// Spare nodes among which one with fitting bytes is looked for.
+const LOOKED_AT_MAX: usize = 8;
+/// After so many deliveries, spare nodes that nobody asked for meanwhile are freed.
+const DELIVERIES_WAITED: u64 = 8;
+
+/// Slots for which a copy of `slots` slots asks.
+pub(crate) fn capacity_for(slots: usize) -> usize {
+    slots.next_multiple_of(SLOTS_IN_CLASS)
+}
+
+/// Fills `copy` with `items`, in the memory that it has if this is about `capacity` wide.
+pub(crate) fn refill<T: Copy>(copy: &mut Vec<T>, items: &[T], capacity: usize) {
+    copy.clear();
+    reserve_about(copy, capacity);
+    copy.extend_from_slice(items);
+}
+
+/// Gives an empty vector room for `capacity` items and little more.
+pub(crate) fn reserve_about<T>(empty: &mut Vec<T>, capacity: usize) {
+    if !fits(empty.capacity(), capacity) {
+        *empty = Vec::with_capacity(capacity);
+    }
+}
+
+/// Whether a capacity of `has` serves for `wanted` and wastes little.
+fn fits(has: usize, wanted: usize) -> bool {
+    has >= wanted && has - wanted <= wanted / 8 + SLOTS_IN_CLASS
+}
+
+/// Nodes of one kind and class of capacity.
+#[derive(Debug, Default)]
+struct Class {
+    nodes: Vec<Box<Node>>,
+    /// The fewest nodes there were lately: nobody asked for these.
+    unasked: usize,
+}
+
+impl Class {
+    /// One whose bytes fit, if it is among the last few, or else the last.
+    fn take(&mut self, bytes: usize) -> Option<Box<Node>> {
+        let last = self.nodes.len().checked_sub(1)?;
+        let mut looked_at = self.nodes.iter().enumerate().rev().take(LOOKED_AT_MAX);
+        let fitting = looked_at
+            .find(|(_, node)| fits(node.body.keys().bytes_capacity(), bytes))
+            .map(|(position, _)| position);
+        let node = self.nodes.swap_remove(fitting.unwrap_or(last));
+        self.unasked = self.unasked.min(self.nodes.len());
+        Some(node)
+    }
+}
+
+/// Classes of leaves, then of inner nodes.
+#[derive(Debug)]
+struct Classes([Class; 2 * CLASSES]);
+
+impl Default for Classes {
+    fn default() -> Classes {
+        Classes(std::array::from_fn(|_| Class::default()))
+    }
+}
+
+impl Classes {
+    fn of(&mut self, kind: &Body, capacity: usize) -> &mut Class {
+        let of_kind = match kind {
+            Body::Leaf(_) => 0,
+            Body::Inner(_) => CLASSES,
+        };
+        &mut self.0[of_kind + (capacity / SLOTS_IN_CLASS).min(CLASSES - 1)]
+    }
+}
+
+/// What the writer fills next.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    classes: Classes,
+    /// Heap bytes of all these nodes.
+    bytes: u64,
+    states: Vec<Box<Published>>,
+    deliveries: u64,
+    /// Empty between two deliveries.
+    delivery: Vec<Box<Node>>,
+}
+
+impl Spare {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A node of the kind of `like`, for `capacity` slots; its content is old.
+    pub(crate) fn node(&mut self, like: &Body, capacity: usize) -> Option<Box<Node>> {
+        let bytes = like.keys().bytes_wanted(capacity);
+        let node = self.classes.of(like, capacity).take(bytes)?;
+        self.bytes -= node.heap_bytes();
+        Some(node)
+    }
+
+    /// A state whose content is old.
+    pub(crate) fn state(&mut self) -> Option<Box<Published>> {
+        self.states.pop()
+    }
+
+    /// Sorts the delivery in.
+    fn sort(&mut self) {
+        self.deliveries += 1;
+        if self.deliveries.is_multiple_of(DELIVERIES_WAITED) {
+            self.drop_unasked();
+        }
+        let mut delivery = std::mem::take(&mut self.delivery);
+        for node in delivery.drain(..) {
+            let bytes = node.heap_bytes();
+            if self.bytes + bytes > SPARE_BYTES_MAX || node.body.keys().has_long() {
+                continue;
+            }
+            self.bytes += bytes;
+            let capacity = node.body.capacity();
+            self.classes.of(&node.body, capacity).nodes.push(node);
+        }
+        self.delivery = delivery;
+    }
+
+    /// What nobody has asked for goes: no class may starve the others for long.
+    fn drop_unasked(&mut self) {
+        for class in &mut self.classes.0 {
+            let dropped = class.nodes.drain(..class.unasked);
+            self.bytes -= dropped.map(|node| node.heap_bytes()).sum::<u64>();
+            class.unasked = class.nodes.len();
+        }
+    }
+}
+
+/// What has become unreachable, until the writer looks here.
+#[derive(Debug, Default)]
+struct Pile {
+    nodes: Vec<Box<Node>>,
+    states: Vec<Box<Published>>,
+}
+
+/// Where the collector puts what has become unreachable. Nobody waits for the
+/// lock: who finds it taken frees, or looks again at the next publish.
+#[derive(Debug, Default)]
+pub(crate) struct Returned {
+    pile: Mutex<Pile>,
+    /// Heap bytes of the nodes in the pile; changes under the lock.
+    bytes: AtomicU64,
+}
+
+impl Returned {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Keeps `nodes` (of so many heap bytes), or frees them.
+    pub(crate) fn put_nodes(&self, nodes: impl Iterator<Item = Box<Node>>, bytes: u64) {
+        match self.pile.try_lock() {
+            Ok(mut pile) if self.bytes() + bytes <= RETURNED_BYTES_MAX => {
+                pile.nodes.extend(nodes);
+                self.bytes.fetch_add(bytes, Ordering::Relaxed);
+            }
+            _ => nodes.for_each(drop),
+        }
+    }
+
+    /// Keeps the state, or frees it.
+    pub(crate) fn put_state(&self, state: Box<Published>) {
+        if let Ok(mut pile) = self.pile.try_lock()
+            && pile.states.len() < STATES_MAX
+        {
+            pile.states.push(state);
+        }
+    }
+
+    /// Sorts all that is here into `spare`.
+    pub(crate) fn move_to(&self, spare: &mut Spare) {
+        if self.bytes() == 0 {
+            return;
+        }
+        let Ok(mut pile) = self.pile.try_lock() else {
+            return;
+        };
+        std::mem::swap(&mut pile.nodes, &mut spare.delivery);
+        spare.states.append(&mut pile.states);
+        self.bytes.store(0, Ordering::Relaxed);
+        drop(pile);
+        spare.states.truncate(STATES_MAX);
+        spare.sort();
+    }
+}

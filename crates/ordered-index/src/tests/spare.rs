@@ -1,0 +1,82 @@
+//! What is recycled, how much of it is kept, and that it is as tight as new.
+
+use super::check::check;
+use super::entry;
+use crate::new;
+use crate::spare::{RETURNED_BYTES_MAX, SPARE_BYTES_MAX};
+use environment::randomness::Random;
+
+const KEYS: u64 = if cfg!(miri) { 300 } else { 30_000 };
+
+fn name(number: u64) -> Vec<u8> {
+    format!("{number:016}").into_bytes()
+}
+
+/// Like `name`, with a tail in every leaf.
+fn long_name(number: u64) -> Vec<u8> {
+    format!("{number:016}/of/another/tree").into_bytes()
+}
+
+/// Other tests of this process hold the collector back for moments.
+fn collect() {
+    for _ in 0..100 {
+        crossbeam_epoch::pin().flush();
+    }
+}
+
+#[test]
+fn a_change_fills_nodes_that_earlier_ones_replaced() {
+    let (mut writer, _reader) = new(1);
+    (0..KEYS).for_each(|number| _ = writer.insert(0, &name(number), entry(number)));
+    for mark in 0..1_000_000 {
+        let spare_bytes = writer.batch.spare.bytes();
+        writer.insert(0, &name(mark % KEYS), entry(mark));
+        if writer.batch.spare.bytes() < spare_bytes {
+            check(&writer);
+            return;
+        }
+        writer.publish(mark);
+        collect();
+    }
+    panic!("a million changes, and none has used a spare node");
+}
+
+#[test]
+fn what_is_kept_is_bounded_however_much_is_replaced_at_once() {
+    let (mut writer, _reader) = new(2);
+    for mark in 1..=20 {
+        for number in 0..KEYS {
+            let tree = (number % 2) as usize;
+            writer.insert(tree, &name(number * mark), entry(mark));
+        }
+        writer.publish(mark);
+        collect();
+        let kept_bytes = writer.spare_bytes();
+        let most_bytes = RETURNED_BYTES_MAX + SPARE_BYTES_MAX;
+        assert!(kept_bytes <= most_bytes, "{kept_bytes} bytes are kept");
+    }
+    check(&writer);
+}
+
+#[test]
+fn a_tree_of_recycled_nodes_is_as_tight_as_one_of_new_ones() {
+    let fill = |changes_published: u64| {
+        let (mut writer, _reader) = new(2);
+        let mut random = Random::from_seed(5);
+        for mark in 0..KEYS {
+            writer.insert(0, &name(random.below(KEYS)), entry(mark));
+            writer.insert(1, &long_name(random.below(KEYS)), entry(mark));
+            if mark % changes_published == 0 {
+                writer.publish(mark);
+            }
+        }
+        check(&writer);
+        writer.memory_bytes()
+    };
+    let (each, none) = (fill(1), fill(KEYS));
+    let rounded_up = none / 32 + (2 << 10);
+    assert!(
+        each < none + rounded_up,
+        "{each} bytes recycled, {none} bytes new"
+    );
+}
