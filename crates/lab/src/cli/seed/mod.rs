@@ -38,7 +38,7 @@ pub struct Options {
     /// With choices that mean what the table says [default]
     #[arg(long)]
     honest: bool,
-    /// In minutes on two cores, or all of it
+    /// How much of it
     #[arg(long, value_enum, default_value_t)]
     scale: Scale,
     /// 000, 001: our server [default: `inkstone` beside the lab's own program, or in target/release]
@@ -81,7 +81,8 @@ pub fn run(options: &Options) -> super::Outcome {
 
 fn measured(options: &Options, table: Table) -> Result<(Record, PathBuf), String> {
     let how = &options.how;
-    let experiment = how.experiment(table.points, table.arms, table.pairs);
+    let pairs = options.scale.pairs(table.pairs);
+    let experiment = how.experiment(table.points, table.arms, pairs);
     let verb = format!("seed {}", options.table);
     let variant = if options.as_published {
         "as published"
