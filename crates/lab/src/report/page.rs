@@ -17,6 +17,8 @@ use super::{number, sides};
 use crate::record::{ARM_NULL, Cell, Record, Run};
 use crate::verdict::evidence::{ceiling, ceiling_share, taints_of};
 
+/// Between the ends of a range, which may stand on two lines where room is scarce.
+const RANGE_DASH: &str = "–\u{200b}";
 /// Cells whose pictures are open from the beginning.
 const OPEN_CELLS_MAX: usize = 4;
 
@@ -76,7 +78,7 @@ fn page(record: &Record) -> Result<Page<'_>, String> {
         map: map_verdicts(record).map(|map| MapView {
             tone: map.tone,
             word: map.word,
-            sentence: map.sentence,
+            sentence: unbroken(&map.sentence),
         }),
         verdicts: verdicts(record).into_iter().map(verdict_view).collect(),
         noise: noise(record),
@@ -121,12 +123,31 @@ struct VerdictView {
 }
 
 fn verdict_view(cell: CellVerdicts) -> VerdictView {
+    let headline = cell.headline().map(|line| Line {
+        sentence: unbroken(&line.sentence),
+        ..line.clone()
+    });
     VerdictView {
-        headline: cell.headline().cloned(),
+        headline,
         cell: cell.cell,
         lines: cell.lines,
         remarks: cell.remarks,
     }
+}
+
+/// No line ends between a number and its unit, nor within an interval.
+fn unbroken(sentence: &str) -> String {
+    let mut within = false;
+    let mut text = String::with_capacity(sentence.len());
+    for (at, letter) in sentence.char_indices() {
+        within = (within || letter == '[') && letter != ']';
+        let before_unit = sentence[at..].starts_with(" %") || sentence[at..].starts_with(" [");
+        text.push(match letter {
+            ' ' if within || before_unit => '\u{a0}',
+            letter => letter,
+        });
+    }
+    text
 }
 
 #[derive(Serialize)]
@@ -182,7 +203,7 @@ fn row_view(results: &Results, row: &Row, is_first: bool) -> RowView {
                 let width = bar.map(|share| (share * 1000.0).round() / 10.0);
                 (
                     column.text(value),
-                    column.range(value).replace(" to ", "–"),
+                    column.range(value).replace(" to ", RANGE_DASH),
                     width,
                 )
             })
@@ -253,10 +274,13 @@ fn ceiling_sentence(record: &Record, cell: &Cell) -> Option<String> {
         let rate = number::grouped(rate);
         format!("The load generator alone makes {rate} operations per second here. ")
     });
+    let percent = match most * 100.0 {
+        percent if percent < 0.1 => "less than 0.1".to_owned(),
+        percent => number::three_digits(percent),
+    };
     Some(format!(
-        "{alone}The run that came nearest to the generator's own limit used {:.1} % of it; above \
-         50 % there is no verdict.",
-        most * 100.0
+        "{alone}The run that came nearest to the generator's own limit used {percent} % of it; \
+         above 50 % there is no verdict."
     ))
 }
 
@@ -330,11 +354,14 @@ struct TargetView {
     durable: String,
 }
 
-/// The first run of each side says who was measured.
+/// A run of each side says who was measured: one that put something, where there is
+/// one, since only that tells about durability.
 fn targets(record: &Record) -> Vec<TargetView> {
     let arms = sides::arms(record).into_iter();
     let views = arms.filter_map(|arm| {
-        let run = record.runs.iter().find(|run| run.arm == arm)?;
+        let mut runs = record.runs.iter().filter(|run| run.arm == arm);
+        let first = runs.clone().next()?;
+        let run = runs.find(|run| run.user_bytes_written > 0).unwrap_or(first);
         let binary = run.target.binary.as_ref();
         Some(TargetView {
             side: sides::label(record, arm),
@@ -344,7 +371,10 @@ fn targets(record: &Record) -> Vec<TargetView> {
                 format!("{}, {size}, SHA-1 {}", binary.file_name, binary.sha1)
             }),
             command: super::provenance::command(&run.target.command),
-            durable: run.durability.because.clone(),
+            durable: match arm {
+                ARM_NULL => "it keeps no data".to_owned(),
+                _ => run.durability.because.clone(),
+            },
         })
     });
     views.collect()
@@ -352,12 +382,13 @@ fn targets(record: &Record) -> Vec<TargetView> {
 
 /// The workloads as they were run, with the numbers of clients taken together.
 fn workloads(record: &Record) -> Result<Vec<(String, String)>, String> {
-    let mut found: Vec<(String, String)> = Vec::new();
-    for run in record.runs.iter().filter(|run| run.arm != ARM_NULL) {
-        let known = found.iter().any(|(name, _)| *name == run.cell.name);
-        if !known {
+    let mut found = Vec::new();
+    for cell in record.cells() {
+        let rivals = record.runs.iter().filter(|run| run.arm != ARM_NULL);
+        let mut here = rivals.filter(|run| run.cell.name == cell.name);
+        if let Some(run) = here.next() {
             let text = toml::to_string(&run.workload).map_err(|error| error.to_string())?;
-            found.push((run.cell.name.clone(), text));
+            found.push((cell.name.clone(), text));
         }
     }
     Ok(found)
