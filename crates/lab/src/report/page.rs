@@ -11,14 +11,16 @@ use super::plots::{Facet, Picture, curves, facets, latency, over_time, search};
 use super::provenance::Provenance;
 use super::published::{Beside, beside};
 use super::quantity::QUANTITIES;
-use super::results::{Results, Row, failure};
+use super::results::{Results, failure};
 use super::verdicts::{CellVerdicts, Line, Tone, map_verdicts, verdicts};
 use super::{number, sides};
 use crate::record::{ARM_NULL, Cell, Record, Run};
 use crate::verdict::evidence::{ceiling, ceiling_share, taints_of};
 
-/// Between the ends of a range, which may stand on two lines where room is scarce.
-const RANGE_DASH: &str = "–\u{200b}";
+mod table;
+
+use table::ResultsView;
+
 /// Cells whose pictures are open from the beginning.
 const OPEN_CELLS_MAX: usize = 4;
 
@@ -82,7 +84,7 @@ fn page(record: &Record) -> Result<Page<'_>, String> {
         }),
         verdicts: verdicts(record).into_iter().map(verdict_view).collect(),
         noise: noise(record),
-        results: results(record),
+        results: ResultsView::of(record),
         beside: beside(record),
         facets: facets(record),
         curves: curve_views(record),
@@ -151,70 +153,6 @@ fn unbroken(sentence: &str) -> String {
 }
 
 #[derive(Serialize)]
-struct ResultsView {
-    columns: Vec<(&'static str, &'static str)>,
-    rows: Vec<RowView>,
-}
-
-#[derive(Serialize)]
-struct RowView {
-    cell: String,
-    is_first: bool,
-    side: (String, String),
-    class: String,
-    is_ceiling: bool,
-    runs: usize,
-    replaced: usize,
-    /// Text, range, and the width of a bar in percent.
-    values: Vec<(String, String, Option<f64>)>,
-    durable: String,
-    alarming: bool,
-    failure: Option<String>,
-}
-
-fn results(record: &Record) -> ResultsView {
-    let results = Results::of(record);
-    let mut rows: Vec<RowView> = Vec::new();
-    for row in &results.rows {
-        let is_first = rows.last().is_none_or(|last| last.cell != row.cell);
-        rows.push(row_view(&results, row, is_first));
-    }
-    let columns = results.columns.iter();
-    ResultsView {
-        columns: columns.map(|it| (it.head, it.meaning)).collect(),
-        rows,
-    }
-}
-
-fn row_view(results: &Results, row: &Row, is_first: bool) -> RowView {
-    let values = results.columns.iter().zip(&row.values);
-    RowView {
-        cell: row.cell.clone(),
-        is_first,
-        side: row.side_parts.clone(),
-        class: row.class.clone(),
-        is_ceiling: row.is_ceiling,
-        runs: row.runs,
-        replaced: row.replaced,
-        values: values
-            .map(|(column, value)| {
-                let value = value.as_ref();
-                let bar = row.share.filter(|_| column.key == "throughput");
-                let width = bar.map(|share| (share * 1000.0).round() / 10.0);
-                (
-                    column.text(value),
-                    column.range(value).replace(" to ", RANGE_DASH),
-                    width,
-                )
-            })
-            .collect(),
-        alarming: row.durable.contains("NOT"),
-        durable: row.durable.clone(),
-        failure: row.failure.clone(),
-    }
-}
-
-#[derive(Serialize)]
 struct CurvesView {
     workload: String,
     pictures: Vec<Picture>,
@@ -276,7 +214,7 @@ fn ceiling_sentence(record: &Record, cell: &Cell) -> Option<String> {
     });
     let percent = match most * 100.0 {
         percent if percent < 0.1 => "less than 0.1".to_owned(),
-        percent => number::three_digits(percent),
+        percent => format!("{percent:.1}"),
     };
     Some(format!(
         "{alone}The run that came nearest to the generator's own limit used {percent} % of it; \
@@ -402,4 +340,15 @@ fn meanings(record: &Record) -> Vec<(&'static str, &'static str)> {
         .filter(|it| is_known(it.key))
         .map(|it| (it.head, it.meaning))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_is_not_broken_within_an_interval_or_before_its_percent() {
+        let sentence = unbroken("up +7 % [4, 10] now");
+        assert_eq!(sentence, "up +7\u{a0}%\u{a0}[4,\u{a0}10] now");
+    }
 }

@@ -21,7 +21,7 @@ pub struct Axis {
 }
 
 /// What a label may take of the margin right of a frame.
-const EDGE: f64 = 16.0;
+const EDGE: f64 = 8.0;
 
 /// The part of a picture in which data stands.
 #[derive(Clone, Copy, Debug)]
