@@ -16,7 +16,7 @@ use super::interrupt::Interrupt;
 use super::progress::Progress;
 use super::{Arm, LoopFs, Plan, Planned, Point};
 use crate::record::{ARM_NULL, Record};
-use crate::targets::{Place, TargetSpec};
+use crate::targets::{Place, Programs, TargetSpec};
 use crate::worker::{Job, WorkerProgram};
 
 use running::{Luck, Running, Stop};
@@ -91,6 +91,7 @@ impl Experiment {
             interrupt,
             begun: BTreeSet::new(),
             given_up: BTreeSet::new(),
+            programs: Programs::default(),
         };
         let stopped = running.everything(&plan);
         running.progress.finish();
@@ -154,6 +155,7 @@ impl Experiment {
             pair,
             attempt,
             target: arm.target.clone(),
+            binary: None,
             workload: point.workload.clone(),
             seed: luck.seed,
             directory: ground.directory(),

@@ -24,5 +24,6 @@ mod spec;
 pub use embedded::{
     Embedded, Failure, Offer, Open, OpenOptions, Seen, Session, built_in, offer_also, offered,
 };
+pub use identity::Programs;
 pub use server::{Group, Program, dies_with_its_parent};
 pub use spec::{HANDOFF, Place, TargetSpec, UNDER_HANDOFF};

@@ -10,6 +10,7 @@ use crate::schedule::ground::Ground;
 use crate::schedule::interrupt::Interrupt;
 use crate::schedule::progress::{Progress, span};
 use crate::schedule::{Arm, Plan, Planned, Point};
+use crate::targets::Programs;
 use crate::verdict::evidence::ceiling;
 use crate::worker::{Ended, Job, Stage, Watcher, call};
 use crate::workload::{Span, Warmup};
@@ -30,6 +31,8 @@ pub struct Running<'a> {
     pub begun: BTreeSet<usize>,
     /// Cells and arms that are not asked again.
     pub given_up: BTreeSet<(usize, usize)>,
+    /// Whose hashes are known.
+    pub programs: Programs,
 }
 
 /// What is drawn for a run.
@@ -238,7 +241,10 @@ impl Running<'_> {
             luck.directory_letters,
         );
         let ground = ground.map_err(Stop::Broken)?;
-        let job = experiment.job(point, arm, number, luck, &ground);
+        let job = Job {
+            binary: self.programs.of(&arm.target),
+            ..experiment.job(point, arm, number, luck, &ground)
+        };
         let side = match arm.name == arm.target.name {
             true => arm.name.clone(),
             false => format!("{} {}", arm.name, arm.target.name),
