@@ -7,7 +7,7 @@ use crate::workload::{Span, Warmup, Workload};
 /// How much of a table is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Scale {
-    /// A first look, 1 to 6 minutes on two cores: a tenth of the keys, short runs, 3 points of a curve
+    /// A first look, 1 to 7 minutes on two cores: a tenth of the keys, short runs, 3 points of a curve
     Quick,
     /// A whole table in 2 to 12 minutes on two cores: as short, 5 points of a curve, at least 3 runs of each side
     Medium,
