@@ -321,6 +321,30 @@ fn a_killed_lab_takes_its_servers_along() {
     assert!(!lab.record().complete);
 }
 
+#[test]
+fn what_a_killed_lab_left_is_removed_by_the_next() {
+    let lab = Lab::new();
+    let mut child = beside_a_silent_server(&lab);
+    let below = interrupt(&child, "-KILL");
+    child.wait().unwrap();
+    wait_until("all processes are gone", || {
+        below.iter().all(|it| !is_alive(it))
+    });
+    assert!(lab.has_data());
+    std::fs::create_dir(lab.folder().join("data/lab-of-somebody")).unwrap();
+
+    let words = [&["run", "file", "--out=again"], &SHORT[..10], &SHORT[11..]].concat();
+    let (code, text) = told(&lab.command(&words).output().unwrap());
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("note: removed ") && text.contains("killed"),
+        "{text}"
+    );
+    let kept = std::fs::read_dir(lab.folder().join("data")).unwrap();
+    let kept: Vec<_> = kept.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(kept, ["lab-of-somebody"]);
+}
+
 /// A disk of its own that is too small. Where the kernel lets nobody mount, only
 /// the message is tested, with a target that pretends.
 #[test]

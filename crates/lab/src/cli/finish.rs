@@ -11,7 +11,7 @@ use crate::doctor::environment;
 use crate::record::{FORMAT, Record};
 use crate::report::{files, terminal, verdicts};
 use crate::schedule::ground::capture;
-use crate::schedule::{Experiment, interrupt::Interrupt};
+use crate::schedule::{Experiment, interrupt::Interrupt, left::remove_left};
 use crate::verdict::FailOn;
 
 /// Runs it all; the record, and the folder that it is in.
@@ -28,6 +28,12 @@ pub fn measure(
     experiment.check()?;
     let interrupt = Interrupt::on_signals().map_err(|error| error.to_string())?;
     let results = Folder::for_record(&folder)?;
+    for left in remove_left(&experiment.parent) {
+        complain!(
+            "note: removed {}, which a lab that was killed had left",
+            left.display()
+        );
+    }
     let data = Folder::make(&experiment.parent, "--directory").inspect_err(|_| results.remove())?;
     let mut record = Record {
         format: FORMAT,

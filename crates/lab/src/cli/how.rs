@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::workloads;
+use crate::report::number::{counted, grouped};
 use crate::schedule::{Arm, Experiment, LoopFs, Point};
 use crate::verdict::FailOn;
 use crate::workload::{DurabilityLevel, Span, ValueLength, Warmup, Workload};
@@ -14,7 +15,7 @@ use crate::workload::{DurabilityLevel, Span, ValueLength, Warmup, Workload};
 /// How to measure.
 #[derive(Args, Clone, Debug)]
 pub struct How {
-    /// Runs of each side
+    /// Runs of each side [default: the verb's own number, and with --budget as many more as fit]
     #[arg(long, value_name = "COUNT", value_parser = at_least_one::<usize>)]
     pub pairs: Option<usize>,
     /// Begin nothing that would not end in this time: 20m, 2h
@@ -113,6 +114,35 @@ impl What {
 }
 
 impl Changes {
+    /// What they change of that which a description may speak of; empty of nothing.
+    pub fn words(&self) -> String {
+        let clients: Vec<String> = self.clients.iter().map(u32::to_string).collect();
+        let clients = match self.clients.as_slice() {
+            [] => None,
+            [one] => Some(counted(u64::from(*one), "client")),
+            _ => Some(format!("{} clients", clients.join(", "))),
+        };
+        let level = self.durability.map(|level| match level {
+            DurabilityLevel::Durable => "durable puts",
+            DurabilityLevel::Os => "puts in the page cache",
+            DurabilityLevel::None => "puts without a promise",
+        });
+        let changed = [
+            self.keys
+                .map(|keys| format!("{} keys", grouped(keys as f64))),
+            self.value.map(|value| match value {
+                ValueLength::Fixed(bytes) => format!("values of {bytes} bytes"),
+                other => format!("lengths of values {other}"),
+            }),
+            level.map(str::to_owned),
+            clients,
+            self.connections
+                .map(|count| counted(u64::from(count), "connection")),
+        ];
+        let changed: Vec<String> = changed.into_iter().flatten().collect();
+        changed.join(", ")
+    }
+
     /// The workload as it is to be run.
     pub fn applied(&self, mut workload: Workload) -> Result<Workload, String> {
         if let Some(keys) = self.keys {
@@ -159,19 +189,20 @@ impl How {
     }
 
     /// An experiment of these points and arms; so many pairs unless the user
-    /// says otherwise.
+    /// says otherwise, and more where a budget has room for them.
     pub fn experiment(&self, points: Vec<Point>, arms: Vec<Arm>, pairs: usize) -> Experiment {
         let budget = self.budget.map(Span::as_duration);
-        let repetitions = match (self.pairs, budget) {
-            (Some(pairs), _) => pairs,
+        let repetitions = self.pairs.unwrap_or(pairs);
+        let repetitions_max = match (self.pairs, budget) {
             // Time decides.
-            (None, Some(budget)) => pairs_in(budget, &points, arms.len()).max(pairs),
-            (None, None) => pairs,
+            (None, Some(budget)) => pairs_in(budget, &points, arms.len()).max(repetitions),
+            _ => repetitions,
         };
         Experiment {
             points,
             arms,
             repetitions,
+            repetitions_max,
             budget,
             seed: self.seed(),
             parent: self.parent(),

@@ -7,8 +7,10 @@ use crate::workload::{Span, Warmup, Workload};
 /// How much of a table is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Scale {
-    /// In minutes on two cores: fewer keys and points, short runs
+    /// A first look, 1 to 7 minutes on two cores: a tenth of the keys, short runs, 3 points of a curve
     Quick,
+    /// A whole table in 2 to 12 minutes on two cores: as short, 5 points of a curve, at least 3 runs of each side
+    Medium,
     /// All of it
     #[default]
     Full,
@@ -19,15 +21,20 @@ const FEWER: u64 = 10;
 const MEASURE_SECONDS: f64 = 2.0;
 const WARMUP_SECONDS_MAX: f64 = 3.0;
 const INTERVAL_SECONDS: f64 = 0.25;
-/// Points of a curve that are left: the first, the last and one between them.
-const POINTS_MAX: usize = 3;
+/// Points of a curve that are left, its ends among them.
+const QUICK_POINTS_MAX: usize = 3;
+const MEDIUM_POINTS_MAX: usize = 5;
+/// A median that one disturbed run does not decide.
+const MEDIUM_PAIRS_MIN: usize = 3;
 
 impl Scale {
     /// The workload in this scale.
     pub fn applied(self, mut workload: Workload) -> Workload {
-        if self == Scale::Full {
-            return workload;
-        }
+        let points_max = match self {
+            Scale::Quick => QUICK_POINTS_MAX,
+            Scale::Medium => MEDIUM_POINTS_MAX,
+            Scale::Full => return workload,
+        };
         workload.load.keys = workload.load.keys.div_ceil(FEWER);
         let time = &mut workload.time;
         time.measure = Span::seconds(MEASURE_SECONDS.min(time.measure.as_seconds()));
@@ -38,11 +45,20 @@ impl Scale {
             Warmup::UntilSteady(_) => Warmup::UntilSteady(longest),
         };
         let clients = &mut workload.clients.clients;
-        if clients.len() > POINTS_MAX {
-            let (last, between) = (clients.len() - 1, clients.len() / 2);
-            *clients = vec![clients[0], clients[between], clients[last]];
+        if clients.len() > points_max {
+            let (last, steps) = (clients.len() - 1, points_max - 1);
+            let places = (0..=steps).map(|step| (step * last).div_ceil(steps));
+            *clients = places.map(|place| clients[place]).collect();
         }
         workload
+    }
+
+    /// Runs of each side, where a table has so many in full.
+    pub fn pairs(self, pairs: usize) -> usize {
+        match self {
+            Scale::Medium => pairs.max(MEDIUM_PAIRS_MIN),
+            Scale::Quick | Scale::Full => pairs,
+        }
     }
 }
 
@@ -65,7 +81,18 @@ mod tests {
 
     #[test]
     fn a_curve_keeps_its_ends() {
-        let full = workloads::find("fillrandom").unwrap();
-        assert_eq!(Scale::Quick.applied(full).clients.clients, [1, 16, 256]);
+        let points = |scale: Scale, name| {
+            let full = workloads::find(name).unwrap();
+            scale.applied(full).clients.clients
+        };
+        assert_eq!(points(Scale::Quick, "fillrandom"), [1, 16, 256]);
+        assert_eq!(points(Scale::Medium, "fillrandom"), [1, 4, 16, 64, 256]);
+    }
+
+    #[test]
+    fn a_medium_table_has_three_runs_of_each_side() {
+        let pairs = [Scale::Quick, Scale::Medium, Scale::Full].map(|scale| scale.pairs(1));
+        assert_eq!(pairs, [1, 3, 1]);
+        assert_eq!(Scale::Medium.pairs(8), 8);
     }
 }

@@ -11,11 +11,15 @@ use super::plots::{Facet, Picture, curves, facets, latency, over_time, search};
 use super::provenance::Provenance;
 use super::published::{Beside, beside};
 use super::quantity::QUANTITIES;
-use super::results::{Results, Row, failure};
+use super::results::{Results, failure};
 use super::verdicts::{CellVerdicts, Line, Tone, map_verdicts, verdicts};
 use super::{number, sides};
 use crate::record::{ARM_NULL, Cell, Record, Run};
 use crate::verdict::evidence::{ceiling, ceiling_share, taints_of};
+
+mod table;
+
+use table::ResultsView;
 
 /// Cells whose pictures are open from the beginning.
 const OPEN_CELLS_MAX: usize = 4;
@@ -76,11 +80,11 @@ fn page(record: &Record) -> Result<Page<'_>, String> {
         map: map_verdicts(record).map(|map| MapView {
             tone: map.tone,
             word: map.word,
-            sentence: map.sentence,
+            sentence: unbroken(&map.sentence),
         }),
         verdicts: verdicts(record).into_iter().map(verdict_view).collect(),
         noise: noise(record),
-        results: results(record),
+        results: ResultsView::of(record),
         beside: beside(record),
         facets: facets(record),
         curves: curve_views(record),
@@ -121,76 +125,31 @@ struct VerdictView {
 }
 
 fn verdict_view(cell: CellVerdicts) -> VerdictView {
+    let headline = cell.headline().map(|line| Line {
+        sentence: unbroken(&line.sentence),
+        ..line.clone()
+    });
     VerdictView {
-        headline: cell.headline().cloned(),
+        headline,
         cell: cell.cell,
         lines: cell.lines,
         remarks: cell.remarks,
     }
 }
 
-#[derive(Serialize)]
-struct ResultsView {
-    columns: Vec<(&'static str, &'static str)>,
-    rows: Vec<RowView>,
-}
-
-#[derive(Serialize)]
-struct RowView {
-    cell: String,
-    is_first: bool,
-    side: (String, String),
-    class: String,
-    is_ceiling: bool,
-    runs: usize,
-    replaced: usize,
-    /// Text, range, and the width of a bar in percent.
-    values: Vec<(String, String, Option<f64>)>,
-    durable: String,
-    alarming: bool,
-    failure: Option<String>,
-}
-
-fn results(record: &Record) -> ResultsView {
-    let results = Results::of(record);
-    let mut rows: Vec<RowView> = Vec::new();
-    for row in &results.rows {
-        let is_first = rows.last().is_none_or(|last| last.cell != row.cell);
-        rows.push(row_view(&results, row, is_first));
+/// No line ends between a number and its unit, nor within an interval.
+fn unbroken(sentence: &str) -> String {
+    let mut within = false;
+    let mut text = String::with_capacity(sentence.len());
+    for (at, letter) in sentence.char_indices() {
+        within = (within || letter == '[') && letter != ']';
+        let before_unit = sentence[at..].starts_with(" %") || sentence[at..].starts_with(" [");
+        text.push(match letter {
+            ' ' if within || before_unit => '\u{a0}',
+            letter => letter,
+        });
     }
-    let columns = results.columns.iter();
-    ResultsView {
-        columns: columns.map(|it| (it.head, it.meaning)).collect(),
-        rows,
-    }
-}
-
-fn row_view(results: &Results, row: &Row, is_first: bool) -> RowView {
-    let values = results.columns.iter().zip(&row.values);
-    RowView {
-        cell: row.cell.clone(),
-        is_first,
-        side: row.side_parts.clone(),
-        class: row.class.clone(),
-        is_ceiling: row.is_ceiling,
-        runs: row.runs,
-        replaced: row.replaced,
-        values: values
-            .map(|(column, value)| {
-                let value = value.as_ref();
-                let bar = row.share.filter(|_| column.key == "throughput");
-                let width = bar.map(|share| (share * 1000.0).round() / 10.0);
-                (
-                    column.text(value),
-                    column.range(value).replace(" to ", "–"),
-                    width,
-                )
-            })
-            .collect(),
-        alarming: row.durable.contains("NOT"),
-        durable: row.durable.clone(),
-        failure: row.failure.clone(),
-    }
+    text
 }
 
 #[derive(Serialize)]
@@ -253,10 +212,13 @@ fn ceiling_sentence(record: &Record, cell: &Cell) -> Option<String> {
         let rate = number::grouped(rate);
         format!("The load generator alone makes {rate} operations per second here. ")
     });
+    let percent = match most * 100.0 {
+        percent if percent < 0.1 => "less than 0.1".to_owned(),
+        percent => format!("{percent:.1}"),
+    };
     Some(format!(
-        "{alone}The run that came nearest to the generator's own limit used {:.1} % of it; above \
-         50 % there is no verdict.",
-        most * 100.0
+        "{alone}The run that came nearest to the generator's own limit used {percent} % of it; \
+         above 50 % there is no verdict."
     ))
 }
 
@@ -330,11 +292,14 @@ struct TargetView {
     durable: String,
 }
 
-/// The first run of each side says who was measured.
+/// A run of each side says who was measured: one that put something, where there is
+/// one, since only that tells about durability.
 fn targets(record: &Record) -> Vec<TargetView> {
     let arms = sides::arms(record).into_iter();
     let views = arms.filter_map(|arm| {
-        let run = record.runs.iter().find(|run| run.arm == arm)?;
+        let mut runs = record.runs.iter().filter(|run| run.arm == arm);
+        let first = runs.clone().next()?;
+        let run = runs.find(|run| run.user_bytes_written > 0).unwrap_or(first);
         let binary = run.target.binary.as_ref();
         Some(TargetView {
             side: sides::label(record, arm),
@@ -344,7 +309,10 @@ fn targets(record: &Record) -> Vec<TargetView> {
                 format!("{}, {size}, SHA-1 {}", binary.file_name, binary.sha1)
             }),
             command: super::provenance::command(&run.target.command),
-            durable: run.durability.because.clone(),
+            durable: match arm {
+                ARM_NULL => "it keeps no data".to_owned(),
+                _ => run.durability.because.clone(),
+            },
         })
     });
     views.collect()
@@ -352,12 +320,13 @@ fn targets(record: &Record) -> Vec<TargetView> {
 
 /// The workloads as they were run, with the numbers of clients taken together.
 fn workloads(record: &Record) -> Result<Vec<(String, String)>, String> {
-    let mut found: Vec<(String, String)> = Vec::new();
-    for run in record.runs.iter().filter(|run| run.arm != ARM_NULL) {
-        let known = found.iter().any(|(name, _)| *name == run.cell.name);
-        if !known {
+    let mut found = Vec::new();
+    for cell in record.cells() {
+        let rivals = record.runs.iter().filter(|run| run.arm != ARM_NULL);
+        let mut here = rivals.filter(|run| run.cell.name == cell.name);
+        if let Some(run) = here.next() {
             let text = toml::to_string(&run.workload).map_err(|error| error.to_string())?;
-            found.push((run.cell.name.clone(), text));
+            found.push((cell.name.clone(), text));
         }
     }
     Ok(found)
@@ -371,4 +340,15 @@ fn meanings(record: &Record) -> Vec<(&'static str, &'static str)> {
         .filter(|it| is_known(it.key))
         .map(|it| (it.head, it.meaning))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_is_not_broken_within_an_interval_or_before_its_percent() {
+        let sentence = unbroken("up +7 % [4, 10] now");
+        assert_eq!(sentence, "up +7\u{a0}%\u{a0}[4,\u{a0}10] now");
+    }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use super::left;
 use crate::accounting::device_of;
 use crate::record::BlockDevice;
 
@@ -66,6 +67,8 @@ pub struct Ground {
     // Unmounted before its folder is removed.
     mounted: Option<Mounted>,
     folder: TempDir,
+    /// Locked while the run is this process's.
+    _owned: File,
     letters: String,
 }
 
@@ -73,6 +76,8 @@ pub struct Ground {
 /// folder, a moment longer.
 const LEAVING: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(20);
+const IMAGE: &str = "image";
+const MOUNT_POINT: &str = "mounted";
 
 #[derive(Debug)]
 struct Mounted {
@@ -90,15 +95,17 @@ impl Ground {
         };
         std::fs::create_dir_all(parent).map_err(context)?;
         let folder = tempfile::Builder::new()
-            .prefix("lab-")
+            .prefix(left::PREFIX)
             .tempdir_in(parent)
             .map_err(context)?;
+        let owned = left::own(folder.path()).map_err(context)?;
         let mounted = loop_fs
             .map(|loop_fs| Mounted::make(folder.path(), loop_fs))
             .transpose()?;
         let ground = Ground {
             mounted,
             folder,
+            _owned: owned,
             letters: "d".repeat(letters.max(1)),
         };
         std::fs::create_dir(ground.directory()).map_err(context)?;
@@ -118,14 +125,38 @@ impl Ground {
     pub fn device(&self) -> Option<BlockDevice> {
         device_of(&self.directory(), self.mounted.is_some())
     }
+
+    /// Removes the folder of a run whose lab is gone, and what lies mounted in it; best
+    /// effort.
+    pub fn undo(folder: &Path) {
+        drop(Mounted::left(folder));
+        remove(folder);
+    }
 }
 
 impl Mounted {
+    /// What a lab that is gone has attached and mounted in a folder of its.
+    fn left(folder: &Path) -> Option<Mounted> {
+        let image = folder.join(IMAGE);
+        if !image.exists() {
+            return None;
+        }
+        let attached = Command::new("losetup")
+            .args(["--noheadings", "--output", "NAME", "--associated"])
+            .arg(&image)
+            .output();
+        let said = String::from_utf8(attached.ok()?.stdout).ok()?;
+        Some(Mounted {
+            device: said.split_whitespace().next()?.to_owned(),
+            mount_point: folder.join(MOUNT_POINT),
+        })
+    }
+
     fn make(folder: &Path, loop_fs: LoopFs) -> Result<Mounted, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("--loopfs makes a device and mounts it, which needs root".into());
         }
-        let image = folder.join("image");
+        let image = folder.join(IMAGE);
         let sized = File::create(&image).and_then(|file| file.set_len(loop_fs.bytes));
         sized.map_err(|error| {
             format!(
@@ -142,7 +173,7 @@ impl Mounted {
         )?;
         let mounted = Mounted {
             device: device.trim().to_owned(),
-            mount_point: folder.join("mounted"),
+            mount_point: folder.join(MOUNT_POINT),
         };
         match loop_fs.file_system {
             FileSystem::Ext4 => {
@@ -187,9 +218,12 @@ impl Drop for Mounted {
 impl Drop for Ground {
     fn drop(&mut self) {
         drop(self.mounted.take());
-        let folder = self.folder.path();
-        until(|| std::fs::remove_dir_all(folder).is_ok() || !folder.exists());
+        remove(self.folder.path());
     }
+}
+
+fn remove(folder: &Path) {
+    until(|| std::fs::remove_dir_all(folder).is_ok() || !folder.exists());
 }
 
 /// Tries until it is done, but not for ever.

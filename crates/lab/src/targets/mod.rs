@@ -17,11 +17,13 @@ mod identity;
 mod index;
 mod log;
 mod null;
+mod ports;
 mod server;
 mod spec;
 
 pub use embedded::{
     Embedded, Failure, Offer, Open, OpenOptions, Seen, Session, built_in, offer_also, offered,
 };
+pub use identity::Programs;
 pub use server::{Group, Program, dies_with_its_parent};
 pub use spec::{HANDOFF, Place, TargetSpec, UNDER_HANDOFF};

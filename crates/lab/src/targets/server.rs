@@ -2,7 +2,7 @@
 //! a cluster with a leader. They die with the worker, however it dies.
 
 use std::fs::File;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use etcd_api::etcdserverpb::{StatusRequest, maintenance_client::MaintenanceClient};
 
 use super::Failure;
+use super::ports::free_ports;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// Recovery of a large log may take a while; nothing else may.
@@ -150,12 +151,13 @@ impl Group {
     /// Starts members in folders below `directory`; returns when one leads.
     pub fn start(program: Program, directory: &Path, members: u32) -> Result<Group, Failure> {
         let names = &NAMES[..(members as usize).clamp(1, NAMES.len())];
+        let ports = free_ports(2 * names.len())?;
         let mut seats = Vec::new();
-        for name in names {
+        for (name, ports) in names.iter().zip(ports.chunks(2)) {
             seats.push(Seat {
                 name,
-                client_port: free_port()?,
-                peer_port: free_port()?,
+                client_port: ports[0],
+                peer_port: ports[1],
                 initial_cluster: String::new(),
                 data: directory.join(format!("member-{name}")),
             });
@@ -318,12 +320,6 @@ async fn leads(seat: &Seat) -> Result<bool, Box<dyn std::error::Error>> {
     let status = client.status(StatusRequest::default()).await?.into_inner();
     let own = status.header.unwrap_or_default().member_id;
     Ok(own != 0 && status.leader == own)
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> Result<u16, Failure> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(Failure::of)?;
-    Ok(listener.local_addr().map_err(Failure::of)?.port())
 }
 
 #[cfg(test)]

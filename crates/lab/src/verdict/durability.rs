@@ -5,6 +5,7 @@
 //! a target that promises durability and flushed nothing does not keep it.
 
 use crate::record::{BlockDevice, DurabilityJudgement, Judged, Kind, Run};
+use crate::report::number::{bytes, grouped};
 use crate::workload::DurabilityLevel;
 
 /// The measured part cuts through groups at both ends.
@@ -19,7 +20,8 @@ pub fn durability(run: &Run, device: Option<&BlockDevice>) -> DurabilityJudgemen
     let buffer_bytes = run.workload.durability.buffer_bytes;
     if buffer_bytes > 0 {
         let because = format!(
-            "a put returns when it is in a buffer of {buffer_bytes} bytes: two of them can be lost"
+            "a put returns when it is in a buffer of {}: two of them can be lost",
+            bytes(buffer_bytes as f64)
         );
         return verdict(Judged::NotAsked, because);
     }
@@ -42,8 +44,9 @@ pub fn durability(run: &Run, device: Option<&BlockDevice>) -> DurabilityJudgemen
     let clients = run.workload.clients.clients[0];
     let needed = (puts as f64 / f64::from(clients) * TOLERANCE).floor();
     let counted = format!(
-        "{} device flushes for {puts} acknowledged puts, of which {clients} may share one",
-        work.flushes
+        "{} device flushes for {} acknowledged puts, of which {clients} may share one",
+        grouped(work.flushes as f64),
+        grouped(puts as f64)
     );
     if (work.flushes as f64) < needed || work.flushes == 0 {
         return verdict(Judged::NotDurable, counted);
@@ -102,7 +105,7 @@ mod tests {
         let workload = crate::workload::parse("test", workload).unwrap();
         let judgement = durability(&Run::of(&Job::bare(workload)), None);
         assert_eq!(judgement.judged, Judged::NotAsked);
-        assert!(judgement.because.contains("65536"));
+        assert!(judgement.because.contains("64 KiB"));
     }
 
     #[test]

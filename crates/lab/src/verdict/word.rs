@@ -1,6 +1,7 @@
 //! The words of a verdict.
 
 use super::metric::Better;
+use crate::report::number::change;
 use std::fmt;
 
 /// The verdict on one metric.
@@ -87,7 +88,8 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::MachineCannotTell { percent } => write!(
                 f,
-                "this machine cannot tell now: A differs from its own copy by {percent:+.1} %"
+                "this machine cannot tell now: A differs from its own copy by {}",
+                change(*percent)
             ),
             Refusal::GeneratorIsTheLimit { arm, share } => write!(
                 f,

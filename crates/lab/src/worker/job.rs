@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{
-    BlockDevice, Cell, Disturbance, DurabilityJudgement, Judged, LoadResult, Outcome, ProcessCosts,
-    Run, Steadiness, Verification,
+    Binary, BlockDevice, Cell, Disturbance, DurabilityJudgement, Judged, LoadResult, Outcome,
+    ProcessCosts, Run, Steadiness, Verification,
 };
 use crate::schedule::Point;
 use crate::targets::TargetSpec;
@@ -25,6 +25,9 @@ pub struct Job {
     pub attempt: u32,
     /// What is measured.
     pub target: TargetSpec,
+    /// What the lab knows of its program; none, and the worker finds it out.
+    #[serde(default)]
+    pub binary: Option<Binary>,
     /// With one number of clients.
     pub workload: Workload,
     /// Of all draws.
@@ -101,7 +104,7 @@ impl Run {
             attempt: job.attempt,
             number: 0,
             replaced: false,
-            target: job.target.identity(),
+            target: job.target.identity(job.binary.clone()),
             workload: job.workload.clone(),
             seed: job.seed,
             started_unix_ms: unix_ms(),
@@ -145,6 +148,7 @@ impl Job {
             pair: 0,
             attempt: 0,
             target: "null".parse().expect("null is a target"),
+            binary: None,
             workload,
             seed: 1,
             directory: ".".into(),

@@ -185,7 +185,7 @@ fn whoever_lost_data_or_failed_has_no_number() {
 fn replaced_runs_are_shown_and_do_not_count() {
     let record = fixture::side_by_side();
     let page = page::render(&record).unwrap();
-    assert!(page.contains("+1 repeated") && page.contains(r#"<tr class="replaced">"#));
+    assert!(page.contains("+1 again") && page.contains(r#"<tr class="replaced">"#));
     let text = markdown::render(&record);
     assert!(text.contains("repeated: the host took 4.1 % of the processors"));
 }

@@ -10,6 +10,7 @@
 //! | 004 | survives kill -9: page cache | survives a loss of power; beside a plain file in the same run |
 
 mod table_000;
+mod table_004;
 mod threads;
 mod write_ahead_log;
 
@@ -19,7 +20,6 @@ use std::path::{Path, PathBuf};
 use super::ab::triple;
 use super::finish::{finish, measure};
 use super::how::{Changes, How};
-use super::run::side_by_side;
 use super::scale::Scale;
 use crate::record::Record;
 use crate::report::number::counted;
@@ -38,7 +38,7 @@ pub struct Options {
     /// With choices that mean what the table says [default]
     #[arg(long)]
     honest: bool,
-    /// In minutes on two cores, or all of it
+    /// How much of it
     #[arg(long, value_enum, default_value_t)]
     scale: Scale,
     /// 000, 001: our server [default: `inkstone` beside the lab's own program, or in target/release]
@@ -47,10 +47,10 @@ pub struct Options {
     /// 000, 001: etcd [default: target/etcd/bin/etcd, which `cargo xtask etcd` builds]
     #[arg(long, value_name = "PATH")]
     etcd: Option<PathBuf>,
-    /// 001: members of each side
-    #[arg(long, default_value_t = 3)]
-    members: u32,
-    /// 002, 003: what runs, instead of the table's own choice; see `run`
+    /// 001: members of each side [default: 3]
+    #[arg(long, value_name = "COUNT")]
+    members: Option<u32>,
+    /// 002, 003, 004: what runs, instead of the table's own choice; see `run`
     #[arg(long, value_delimiter = ',', value_name = "TARGET")]
     targets: Vec<TargetSpec>,
     #[command(flatten)]
@@ -67,21 +67,51 @@ struct Table {
     pairs: usize,
 }
 
+/// Members of each side of table 001.
+const MEMBERS: u32 = 3;
+
 pub fn run(options: &Options) -> super::Outcome {
+    refuse_what_the_table_has_no_use_for(options)?;
     let table = match options.table.as_str() {
         "000" => table_000::table(options)?,
         "001" => table_001(options)?,
         "002" => return threads::run(options),
         "003" => return write_ahead_log::run(options),
-        _ => table_004(options)?,
+        _ => table_004::table(options)?,
     };
     let (record, folder) = measured(options, table)?;
     finish(&record, &folder, options.how.fail_on)
 }
 
+/// Nobody shall believe that an option was heeded which was not.
+fn refuse_what_the_table_has_no_use_for(options: &Options) -> Result<(), String> {
+    let given: [(bool, &str, &[&str]); 4] = [
+        (options.ours.is_some(), "--ours", &["000", "001"]),
+        (options.etcd.is_some(), "--etcd", &["000", "001"]),
+        (options.members.is_some(), "--members", &["001"]),
+        (
+            !options.targets.is_empty(),
+            "--targets",
+            &["002", "003", "004"],
+        ),
+    ];
+    let is_idle = |(given, _, tables): &&(bool, &str, &[&str])| {
+        *given && !tables.contains(&options.table.as_str())
+    };
+    match given.iter().find(is_idle) {
+        Some((_, option, tables)) => Err(format!(
+            "{option} has no use in table {}: it is for {}",
+            options.table,
+            tables.join(", ")
+        )),
+        None => Ok(()),
+    }
+}
+
 fn measured(options: &Options, table: Table) -> Result<(Record, PathBuf), String> {
     let how = &options.how;
-    let experiment = how.experiment(table.points, table.arms, table.pairs);
+    let pairs = options.scale.pairs(table.pairs);
+    let experiment = how.experiment(table.points, table.arms, pairs);
     let verb = format!("seed {}", options.table);
     let variant = if options.as_published {
         "as published"
@@ -156,7 +186,8 @@ fn servers(options: &Options, more: &str) -> Result<(TargetSpec, TargetSpec), St
 }
 
 fn table_001(options: &Options) -> Result<Table, String> {
-    let (etcd, ours) = servers(options, &format!(",members={},ask=leader", options.members))?;
+    let members = options.members.unwrap_or(MEMBERS);
+    let (etcd, ours) = servers(options, &format!(",members={members},ask=leader"))?;
     let load = match options.as_published {
         true => {
             "[load]\nkeys = 1\npreload = false\nkey = { kind = \"etcd-varint\", size = 8 }\n\
@@ -196,48 +227,10 @@ fn table_001(options: &Options) -> Result<Table, String> {
     Ok(Table {
         title: format!(
             "{}: put and read beside etcd",
-            counted(u64::from(options.members), "member")
+            counted(u64::from(members), "member")
         ),
         points: points_as_named(options, rows_asked_for(options, rows)?)?,
         arms: triple(&etcd, &ours),
-        pairs: 3,
-    })
-}
-
-fn table_004(options: &Options) -> Result<Table, String> {
-    let level = if options.as_published {
-        "os"
-    } else {
-        "durable"
-    };
-    let load = "[load]\nkeys = 50_000\nkey = { kind = \"u64be\", size = 8 }\n\
-                value = { length = \"fixed:4096\", unique = true }\n[clients]\nclients = 64\n";
-    let durability = format!("[durability]\nlevel = \"{level}\"\n");
-    let rows = [
-        ("random write", "[mix]\nput = 1.0\n"),
-        ("random read", "[mix]\nput = 0.0\nget = 1.0\n"),
-        (
-            "full range",
-            "[mix]\nput = 0.0\nrange = { share = 1.0, limit = 0, from_start = true }\n",
-        ),
-    ];
-    let targets = ["engine", "file"].map(|name| name.parse::<TargetSpec>());
-    let targets = targets.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let rows = rows
-        .iter()
-        .map(|(name, mix)| row(name, &[load, mix, &durability]))
-        .collect::<Result<_, _>>()
-        .map_err(|mistake| mistake.to_string())?;
-    let points = points(options, rows)?;
-    let threads: BTreeSet<u32> = points.iter().map(|point| point.cell.clients).collect();
-    let threads: Vec<String> = threads.iter().map(u32::to_string).collect();
-    Ok(Table {
-        title: format!(
-            "4 KiB values by {} threads, beside a plain file",
-            threads.join(", ")
-        ),
-        points,
-        arms: side_by_side(&targets)?,
         pairs: 3,
     })
 }
@@ -342,10 +335,13 @@ mod tests {
     }
 
     #[test]
-    fn a_title_says_how_many_threads_there_are() {
-        let title = |words: &[&str]| table_004(&options(words)).unwrap().title;
-        assert!(title(&["004"]).contains("by 64 threads"));
-        assert!(title(&["004", "--clients", "1,4"]).contains("by 1, 4 threads"));
+    fn an_option_of_another_table_is_refused() {
+        let refused = |words: &[&str]| refuse_what_the_table_has_no_use_for(&options(words));
+        let error = refused(&["000", "--targets", "engine"]).unwrap_err();
+        assert!(error.contains("--targets") && error.contains("002, 003, 004"));
+        assert!(refused(&["004", "--members", "3"]).is_err());
+        assert!(refused(&["003", "--etcd", "etcd"]).is_err());
+        assert!(refused(&["001", "--members", "3", "--ours", "a"]).is_ok());
     }
 
     #[test]
@@ -368,19 +364,6 @@ mod tests {
         assert!(
             error.contains("/nowhere/inkstone") && error.contains("--ours"),
             "{error}"
-        );
-    }
-
-    #[test]
-    fn the_honest_rows_of_004_are_durable() {
-        let level = |words: &[&str]| {
-            let table = table_004(&options(words)).unwrap();
-            table.points[0].workload.durability.level
-        };
-        assert_eq!(level(&["004"]), crate::workload::DurabilityLevel::Durable);
-        assert_eq!(
-            level(&["004", "--as-published"]),
-            crate::workload::DurabilityLevel::Os
         );
     }
 }

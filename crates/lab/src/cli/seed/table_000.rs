@@ -48,7 +48,7 @@ pub fn table(options: &Options) -> Result<Table, String> {
 
 fn axes(scale: Scale) -> Axes {
     match scale {
-        Scale::Quick => Axes {
+        Scale::Quick | Scale::Medium => Axes {
             ratios: vec![4.0, 0.25],
             values: vec![256, 4096],
             connections: vec![8, 64],

@@ -20,19 +20,33 @@ use crate::cli::Outcome;
 use crate::cli::finish::finish;
 use crate::cli::run::side_by_side;
 use crate::report::published::threads::{FILL, PUBLISHED, READ};
+use crate::schedule::Point;
 use crate::targets::{HANDOFF, TargetSpec, offered};
 use crate::workload::Workload;
+
+const PUBLISHED_KEYS: u64 = 100_000;
 
 /// Measures both rows at every number of threads.
 pub fn run(options: &Options) -> Outcome {
     let table = Table {
         title: "random writes and reads by 1 to 256 threads".into(),
-        points: points(options, workloads(options)?)?,
+        points: cells(options)?,
         arms: side_by_side(&targets(options)?)?,
         pairs: 1,
     };
     let (record, folder) = measured(options, table)?;
     finish(&record, &folder, options.how.fail_on)
+}
+
+fn cells(options: &Options) -> Result<Vec<Point>, String> {
+    let mut cells = points(options, workloads(options)?)?;
+    if options.as_published && options.changes.keys.is_none() {
+        // They are few as they are: fewer would be read from memory tables only.
+        for cell in &mut cells {
+            cell.workload.load.keys = PUBLISHED_KEYS;
+        }
+    }
+    Ok(cells)
 }
 
 fn targets(options: &Options) -> Result<Vec<TargetSpec>, String> {
@@ -67,7 +81,7 @@ fn targets(options: &Options) -> Result<Vec<TargetSpec>, String> {
 
 fn workloads(options: &Options) -> Result<Vec<Workload>, String> {
     let keys = match options.as_published {
-        true => 100_000,
+        true => PUBLISHED_KEYS,
         false => 1_000_000,
     };
     let load = |preload: bool| {
@@ -106,6 +120,16 @@ mod tests {
                 assert_eq!(workload.clients.clients, PUBLISHED.map(|row| row.0));
             }
         }
+    }
+
+    #[test]
+    fn the_published_keys_are_the_same_in_every_scale() {
+        let keys = |words: &[&str]| cells(&options(words)).unwrap()[0].workload.load.keys;
+        assert_eq!(keys(&["002", "--scale", "quick"]), 100_000);
+        assert_eq!(keys(&["002"]), 1_000_000);
+        let published = ["002", "--as-published", "--scale", "quick"];
+        assert_eq!(keys(&published), PUBLISHED_KEYS);
+        assert_eq!(keys(&[&published[..], &["--keys", "7"]].concat()), 7);
     }
 
     #[test]

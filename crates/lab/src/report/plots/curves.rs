@@ -39,7 +39,7 @@ const CURVES: [Curve; 3] = [
     Curve {
         title: "99th percentile of the response time",
         note: "Lower is better.",
-        label: "p99",
+        label: "p99 of the response time",
         of: |run| percentile(run, 99.0),
         write: time,
     },
@@ -85,7 +85,11 @@ fn draw(record: &Record, cells: &[&Cell], clients: &[u32], curve: &Curve) -> Opt
     let legend = series.iter().map(entry).collect();
     let values: Vec<f64> = series
         .iter()
-        .flat_map(|series| series.points.iter().map(|point| point.y))
+        .flat_map(|series| &series.points)
+        .flat_map(|point| {
+            let (least, most) = point.range.unwrap_or((point.y, point.y));
+            [least, most]
+        })
         .collect();
     let chart = LineChart {
         name: format!("{} over the number of clients", curve.title),

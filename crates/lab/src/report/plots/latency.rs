@@ -10,6 +10,8 @@ use crate::report::svg::scale::Spacing;
 
 /// Points of a curve between two nines.
 const POINTS_PER_NINE: usize = 12;
+/// Up to here the axis has room for the name of the shortest beside the median's.
+const SHORTEST_NAMED_MAX: f64 = 1e4;
 /// A percentile rests on at least this many answers beyond it.
 const BEYOND_MIN: f64 = 10.0;
 
@@ -61,7 +63,7 @@ pub fn latency(record: &Record, cell: &Cell) -> Option<Picture> {
     Some(Picture {
         title: "Response time by percentile".to_owned(),
         note:
-            "From the intended start to the answer; all runs of a side together. Lower is better."
+            "From the intended start to the answer, the shortest at the left end; all runs of a side together. Lower is better."
                 .to_owned(),
         svg: chart.draw(),
         legend: legend(&sides),
@@ -119,7 +121,9 @@ fn nines(most: f64) -> Vec<(f64, String)> {
         .into_iter()
         .map(|place| (place, share(place)))
         .collect();
-    if let Some(first) = ticks.first_mut() {
+    if most > SHORTEST_NAMED_MAX {
+        ticks.remove(0);
+    } else if let Some(first) = ticks.first_mut() {
         first.1 = "min".to_owned();
     }
     ticks

@@ -102,7 +102,7 @@ impl<'a> Grid<'a> {
         HeatMap {
             name: name.to_owned(),
             column_label: "connections".to_owned(),
-            row_label: "bytes of a value".to_owned(),
+            row_label: "value size".to_owned(),
             columns: self.columns.iter().map(u32::to_string).collect(),
             rows: self.rows.iter().map(|row| bytes(*row)).collect(),
             cells: cells.collect(),

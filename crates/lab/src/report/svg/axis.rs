@@ -3,6 +3,9 @@
 use super::scale::{Scale, Spacing};
 use super::{Anchor, Canvas, LETTER_WIDTH};
 
+/// Of the span of the values, at an end with room.
+const ROOM_SHARE: f64 = 0.05;
+
 /// What an axis says.
 pub struct Axis {
     /// What the values are, with their unit.
@@ -16,6 +19,9 @@ pub struct Axis {
     /// Whether the axis begins at zero; even spacing only.
     pub from_zero: bool,
 }
+
+/// What a label may take of the margin right of a frame.
+const EDGE: f64 = 8.0;
 
 /// The part of a picture in which data stands.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +39,28 @@ pub struct Frame {
 impl Axis {
     /// The scale of these values along these places.
     pub fn scale(&self, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Scale {
+        Scale::new(self.spacing, self.ends(values), places)
+    }
+
+    /// The same with a little room at both ends, so that no line lies on an edge; a
+    /// zero that the axis begins with stays where it is.
+    pub fn scale_with_room(&self, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Scale {
+        let (least, most) = self.ends(values);
+        let (from, to) = match self.spacing {
+            Spacing::Ratio => {
+                let room = (most / least).powf(ROOM_SHARE);
+                (least / room, most * room)
+            }
+            Spacing::Even => {
+                let room = (most - least) * ROOM_SHARE;
+                let from = if least == 0.0 { least } else { least - room };
+                (from, most + room)
+            }
+        };
+        Scale::new(self.spacing, (from, to), places)
+    }
+
+    fn ends(&self, values: impl Iterator<Item = f64>) -> (f64, f64) {
         let usable = values.filter(|value| value.is_finite() && (self.is_even() || *value > 0.0));
         let (mut least, mut most) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |ends, it| {
             (ends.0.min(it), ends.1.max(it))
@@ -41,9 +69,9 @@ impl Axis {
             (least, most) = (1.0, 1.0);
         }
         if self.from_zero && self.is_even() {
-            (least, most) = (least.min(0.0), most.max(0.0) * 1.06);
+            (least, most) = (least.min(0.0), most.max(0.0));
         }
-        Scale::new(self.spacing, (least, most), places)
+        (least, most)
     }
 
     fn is_even(&self) -> bool {
@@ -75,6 +103,8 @@ impl Axis {
                 continue;
             }
             free_from = place + half + LETTER_WIDTH;
+            // Nothing may reach over the edge of the picture.
+            let place = place.min(frame.right + EDGE - half);
             canvas.text((place, frame.bottom + 17.0), Anchor::Middle, "tick", &text);
         }
         let middle = f64::midpoint(frame.left, frame.right);

@@ -116,7 +116,9 @@ impl HeatMap {
             "label",
             &self.column_label,
         );
-        canvas.text_upwards((14.0, height / 2.0), "label", &self.row_label);
+        // Of a map with few rows the words are longer than the side.
+        let half = self.row_label.chars().count() as f64 * LETTER_WIDTH / 2.0;
+        canvas.text_upwards((14.0, (height / 2.0).max(half)), "label", &self.row_label);
     }
 }
 

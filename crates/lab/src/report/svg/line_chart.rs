@@ -4,7 +4,7 @@ use super::axis::{Axis, Frame};
 use super::{Anchor, Canvas};
 
 const WIDTH: f64 = 620.0;
-const HEIGHT: f64 = 310.0;
+const HEIGHT: f64 = 320.0;
 
 /// From the edges to points that stand apart.
 const INSET: f64 = 18.0;
@@ -67,7 +67,7 @@ impl LineChart {
         let frame = Frame {
             left: 74.0,
             right: WIDTH - 18.0,
-            top: 14.0,
+            top: 24.0,
             bottom: HEIGHT - 48.0,
         };
         let points = || self.series.iter().flat_map(|series| &series.points);
@@ -78,13 +78,14 @@ impl LineChart {
             let (low, high) = point.range.unwrap_or((point.y, point.y));
             [point.y, low, high]
         });
-        let y = self.y.scale(heights, (frame.bottom, frame.top));
+        let y = self.y.scale_with_room(heights, (frame.bottom, frame.top));
         if let Some((from, to, label)) = &self.shaded {
             let (left, right) = (x.place(*from), x.place(*to));
             let size = (right - left, frame.bottom - frame.top);
             canvas.rectangle((left, frame.top), size, "shade", "");
             if right - left > 60.0 {
-                let place = (left + 6.0, frame.top + 14.0);
+                // Above the frame: within it lines would cross the words.
+                let place = (left, frame.top - 7.0);
                 canvas.text(place, Anchor::Start, "tick", label);
             }
         }

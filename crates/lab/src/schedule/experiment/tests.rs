@@ -1,7 +1,7 @@
 //! Experiments with workers that say what they are told to.
 
 use super::*;
-use crate::record::{ARM_A, Taint, TaintKind};
+use crate::record::{ARM_A, Outcome, Run, Taint, TaintKind};
 use crate::verdict::evidence::comparison;
 use crate::worker::worker_script;
 
@@ -16,6 +16,7 @@ fn experiment(arms: &[(&str, &str)]) -> Experiment {
         points: Point::of(&workload),
         arms: arms.iter().map(arm).collect(),
         repetitions: 3,
+        repetitions_max: 3,
         budget: None,
         seed: 1,
         parent: ".".into(),
@@ -41,7 +42,7 @@ fn a_curve_has_a_point_for_each_number_of_clients() {
 #[test]
 fn the_schedule_shows_every_run_and_a_cells_ceiling_before_it() {
     let experiment = experiment(&[("A", "engine"), ("A'", "engine"), ("B", "log")]);
-    let schedule = experiment.schedule(&experiment.plan());
+    let schedule = experiment.schedule(&experiment.plan().runs, true);
     assert_eq!(schedule.len(), 2 + 2 * 3 * 3);
     for cell in ["w, 1 client", "w, 2 clients"] {
         let here: Vec<bool> = schedule
@@ -121,21 +122,10 @@ fn a_disturbed_group_is_repeated_counted_and_kept() {
     };
     let disturbed = measured(ARM_A, vec![foreign]);
     let quiet = measured(ARM_A, Vec::new());
-    let arm = |name: &str, runs: &[Run]| Arm {
-        name: name.into(),
-        target: worker_that_says(folder.path(), &format!("worker-{name}"), runs),
-    };
-    let arms = vec![
-        arm(ARM_A, &[disturbed, quiet.clone()]),
-        arm(ARM_NULL, &[measured(ARM_NULL, Vec::new())]),
-    ];
-    let workload = crate::workload::parse("test", "name = \"w\"").unwrap();
     let experiment = Experiment {
-        points: Point::of(&workload),
-        arms,
         repetitions: 1,
-        parent: folder.path().join("data"),
-        ..experiment(&[])
+        repetitions_max: 1,
+        ..of_one_cell(folder.path(), &[disturbed, quiet.clone()])
     };
     let mut record = empty_record();
     let file = folder.path().join("run.json");
@@ -153,6 +143,94 @@ fn a_disturbed_group_is_repeated_counted_and_kept() {
     assert_eq!(repeated, ["triple 1: other programs used 50 %"]);
     assert_eq!(Record::load(&file).unwrap(), record);
     assert!(record.complete);
+}
+
+/// One cell; A by a worker that says these runs in turn.
+fn of_one_cell(folder: &Path, of_a: &[Run]) -> Experiment {
+    let arm = |name: &str, runs: &[Run]| Arm {
+        name: name.into(),
+        target: worker_that_says(folder, &format!("worker-{name}"), runs),
+    };
+    let workload = crate::workload::parse("test", "name = \"w\"").unwrap();
+    Experiment {
+        points: Point::of(&workload),
+        arms: vec![
+            arm(ARM_A, of_a),
+            arm(ARM_NULL, &[measured(ARM_NULL, Vec::new())]),
+        ],
+        parent: folder.join("data"),
+        ..experiment(&[])
+    }
+}
+
+fn run(experiment: &Experiment, folder: &Path, record: &mut Record) {
+    let file = folder.join("run.json");
+    let ended = experiment.run(record, &file, &Interrupt::default());
+    ended.unwrap();
+}
+
+fn runs_of_a(record: &Record) -> Vec<&Run> {
+    record.runs.iter().filter(|run| run.arm == ARM_A).collect()
+}
+
+#[test]
+fn a_disturbed_group_waits_until_everything_was_measured_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let quiet = |pair| Run {
+        pair,
+        ..measured(ARM_A, Vec::new())
+    };
+    let steal = Taint {
+        kind: TaintKind::Steal,
+        value: 0.5,
+        limit: 0.01,
+    };
+    let disturbed = measured(ARM_A, vec![steal]);
+    let experiment = Experiment {
+        repetitions: 2,
+        repetitions_max: 2,
+        ..of_one_cell(folder.path(), &[disturbed, quiet(1), quiet(0)])
+    };
+    let mut record = empty_record();
+    run(&experiment, folder.path(), &mut record);
+    let seen: Vec<(u32, bool)> = runs_of_a(&record)
+        .iter()
+        .map(|run| (run.pair, run.replaced))
+        .collect();
+    assert_eq!(seen, [(0, true), (1, false), (0, false)]);
+}
+
+#[test]
+fn a_budget_is_filled_with_whole_repetitions() {
+    let folder = tempfile::tempdir().unwrap();
+    let experiment = Experiment {
+        repetitions: 1,
+        repetitions_max: 4,
+        budget: Some(Duration::from_secs(3600)),
+        ..of_one_cell(folder.path(), &[measured(ARM_A, Vec::new())])
+    };
+    let mut record = empty_record();
+    run(&experiment, folder.path(), &mut record);
+    assert_eq!(runs_of_a(&record).len(), 4);
+    assert_eq!(record.schedule.len(), 8);
+    assert!(record.complete);
+}
+
+#[test]
+fn a_budget_too_small_for_what_was_wanted_leaves_an_incomplete_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let experiment = Experiment {
+        repetitions: 1,
+        repetitions_max: 4,
+        budget: Some(Duration::from_secs(60)),
+        ..of_one_cell(folder.path(), &[measured(ARM_A, Vec::new())])
+    };
+    let mut record = empty_record();
+    record.started_unix_ms -= 3_600_000;
+    run(&experiment, folder.path(), &mut record);
+    assert!(!record.complete && record.runs.is_empty());
+    let because = record.incomplete_because.unwrap();
+    assert!(because.contains("after 0 of 2 runs"), "{because}");
 }
 
 fn empty_record() -> Record {

@@ -1,0 +1,81 @@
+//! 004: large values by many threads, beside what the device and the page cache do
+//! with a plain file in the same run.
+
+use std::collections::BTreeSet;
+
+use super::{Options, Table, points, row, targets_or};
+use crate::cli::run::side_by_side;
+
+const FILE: &str = "file";
+
+/// The table that the options ask for.
+pub fn table(options: &Options) -> Result<Table, String> {
+    let level = if options.as_published {
+        "os"
+    } else {
+        "durable"
+    };
+    let load = "[load]\nkeys = 50_000\nkey = { kind = \"u64be\", size = 8 }\n\
+                value = { length = \"fixed:4096\", unique = true }\n[clients]\nclients = 64\n";
+    let durability = format!("[durability]\nlevel = \"{level}\"\n");
+    let rows = [
+        ("random write", "[mix]\nput = 1.0\n"),
+        ("random read", "[mix]\nput = 0.0\nget = 1.0\n"),
+        (
+            "full range",
+            "[mix]\nput = 0.0\nrange = { share = 1.0, limit = 0, from_start = true }\n",
+        ),
+    ];
+    let targets = targets_or(options, &["engine", FILE])?;
+    let beside = match targets.iter().any(|target| target.name == FILE) {
+        true => ", beside a plain file",
+        false => "",
+    };
+    let rows = rows
+        .iter()
+        .map(|(name, mix)| row(name, &[load, mix, &durability]))
+        .collect::<Result<_, _>>()
+        .map_err(|mistake| mistake.to_string())?;
+    let points = points(options, rows)?;
+    let threads: BTreeSet<u32> = points.iter().map(|point| point.cell.clients).collect();
+    let threads: Vec<String> = threads.iter().map(u32::to_string).collect();
+    Ok(Table {
+        title: format!("4 KiB values by {} threads{beside}", threads.join(", ")),
+        points,
+        arms: side_by_side(&targets)?,
+        pairs: 3,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::options;
+    use super::*;
+
+    #[test]
+    fn a_title_says_how_many_threads_there_are() {
+        let title = |words: &[&str]| table(&options(words)).unwrap().title;
+        assert!(title(&["004"]).contains("by 64 threads"));
+        assert!(title(&["004", "--clients", "1,4"]).contains("by 1, 4 threads"));
+    }
+
+    #[test]
+    fn targets_of_004_can_be_others() {
+        let table = table(&options(&["004", "--targets", "engine,null"])).unwrap();
+        assert_eq!(table.arms[1].name, "null");
+        assert!(table.title.ends_with("by 64 threads"));
+    }
+
+    #[test]
+    fn the_honest_rows_of_004_are_durable() {
+        let level = |words: &[&str]| {
+            let table = table(&options(words)).unwrap();
+            table.points[0].workload.durability.level
+        };
+        assert_eq!(level(&["004"]), crate::workload::DurabilityLevel::Durable);
+        assert_eq!(
+            level(&["004", "--as-published"]),
+            crate::workload::DurabilityLevel::Os
+        );
+    }
+}
