@@ -2,7 +2,7 @@
 //! device a little later.
 //!
 //! ```text
-//!   written ──► written ──► written          the log's flush thread tells
+//!   written ──► written ──► written          whoever writes the log tells
 //!      │  so many entries, or so long ─────► one flush for all of them, on a thread
 //!      ▼                                     of its own: nobody waits for it
 //!   oldest that is not flushed

@@ -11,7 +11,10 @@ use engine::Durability;
 use environment::real::RealClock;
 use environment::simulated::{Fault, Restart, SimulatedClock, SimulatedDisk};
 use environment::{Clock, Instant};
-use etcd_api::etcdserverpb::{CompactionRequest, LeaseGrantRequest, PutRequest, RangeRequest};
+use etcd_api::etcdserverpb::{
+    CompactionRequest, LeaseGrantRequest, MemberAddRequest, MemberRemoveRequest, PutRequest,
+    RangeRequest,
+};
 use revisions::{Command, Response};
 
 const WRITERS: u64 = 8;
@@ -200,6 +203,70 @@ fn time_passes_for_leases_whoever_works() {
     while value(&node, "held").is_some() {
         std::thread::yield_now();
     }
+}
+
+/// Together their ends fill several batches, and time does not get on meanwhile.
+#[test]
+fn leases_that_run_out_together_end_one_batch_after_the_other() {
+    const LEASES: i64 = 40;
+    let disk = SimulatedDisk::new(8);
+    let mut options = options(&disk);
+    let clock = SimulatedClock::stepped();
+    options.clock = Arc::new(clock.clone());
+    options.machine.lease_ttl_min_seconds = 1;
+    options.machine.engine.batch_bytes_max = 4 << 10;
+    let node = Node::start(options).unwrap();
+    for id in 1..=LEASES {
+        let grant = LeaseGrantRequest { id, ttl: 10 };
+        node.carry_out(Command::LeaseGrant(grant)).unwrap();
+        for number in 0..10 {
+            let held = PutRequest {
+                key: format!("{id}/{number}/{}", "x".repeat(100)).into(),
+                lease: id,
+                ..Default::default()
+            };
+            node.carry_out(Command::Put(held)).unwrap();
+        }
+    }
+    let keys = || node.reader().engine().snapshot().keys();
+    assert_eq!(keys(), 10 * LEASES as u64);
+    clock.advance(Duration::from_secs(11));
+    while keys() > 0 {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_change_of_the_configuration_stands_between_what_was_put_before_and_after() {
+    let disk = SimulatedDisk::new(9);
+    let node = Node::start(options(&disk)).unwrap();
+    let put_on = |name: &str| {
+        for number in 0..5 {
+            node.carry_out(put(format!("{name}/{number}"), "v"))
+                .unwrap();
+        }
+    };
+    put_on("before");
+    let add = MemberAddRequest {
+        peer_ur_ls: vec!["http://learner:2380".into()],
+        is_learner: true,
+    };
+    let added = node.carry_out(Command::MemberAdd(add)).unwrap();
+    let Response::MemberAdd(added) = added else {
+        panic!("another answer: {added:?}")
+    };
+    put_on("beside a learner");
+    let id = added.member.unwrap().id;
+    node.carry_out(Command::MemberRemove(MemberRemoveRequest { id }))
+        .unwrap();
+    put_on("alone again");
+    let revision = node.reader().revision();
+    drop(node);
+    let disk = disk.restart(Restart::ProcessCrash);
+    let node = Node::start(options(&disk)).unwrap();
+    assert_eq!(node.reader().revision(), revision);
+    assert_eq!(value(&node, "alone again/4").unwrap(), b"v");
+    assert!(node.reader().is_removed(id));
 }
 
 #[test]

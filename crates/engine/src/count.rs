@@ -24,7 +24,9 @@ impl Engine {
             return now;
         }
         let walk = now + history_entries(snapshot, start, end);
-        match self.0.books.turnover().since(at, walk) {
+        // By itself: the lock must not be held while anybody walks.
+        let turns = self.0.books.turnover().since(at, walk);
+        match turns {
             Some(turns) => correct(&turns, (at, snapshot.revision()), (start, end), now),
             None => count_by_walk(snapshot, start, end, at),
         }

@@ -23,7 +23,7 @@ pub struct Status {
     pub segments: usize,
     /// Spare segments ready.
     pub spare_segments: usize,
-    /// Heap bytes of the index.
+    /// Heap bytes of the index, and of the keys noted as born and gone.
     pub index_bytes: u64,
     /// Group frames appended.
     pub groups: u64,

@@ -7,8 +7,8 @@
 //!         └─ all of them above the floor        full chunks are shared with readers
 //! ```
 //!
-//! Most writes change an existing key and leave no trace here. The last
-//! [`KEPT_MAX`] notes are kept, and none of before the engine was opened.
+//! Most writes change an existing key and leave no trace here. The last notes are kept,
+//! so many or so many bytes of them, and none of before the engine was opened.
 //!
 //! Notes are not part of the published trees, so a reader finds notes of later
 //! revisions than its snapshot's, and passes over them. It finds all notes up to
@@ -17,10 +17,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bounds the memory to some megabytes, with usual keys.
-const KEPT_MAX: usize = 1 << 16;
+/// Some megabytes, with usual keys.
+const KEPT_MAX: u64 = 1 << 16;
+/// With unusual ones, of the full chunks.
+const KEPT_BYTES_MAX: usize = 16 << 20;
 /// A reader copies so many at most, and shares the others.
 const CHUNK_NOTES: usize = 128;
+/// The same in bytes of keys, but for the last of them.
+const CHUNK_BYTES: usize = 16 << 10;
 
 /// What became of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +43,8 @@ struct Note {
 
 #[derive(Clone, Debug, Default)]
 struct Chunk {
+    /// Notes since the start that come before it.
+    before: u64,
     notes: Vec<Note>,
     /// One behind the other.
     keys: Vec<u8>,
@@ -79,10 +85,8 @@ impl Turnover {
     /// one replaces finds none of its notes, and none that it might take for its own.
     pub(crate) fn start(&mut self, revision: i64) {
         let newest = self.newest().max(self.floor);
-        *self = Turnover {
-            floor: newest.max(Some(revision)),
-            ..Turnover::default()
-        };
+        *self = Turnover::default();
+        self.floor = newest.max(Some(revision));
     }
 
     fn newest(&self) -> Option<i64> {
@@ -103,20 +107,35 @@ impl Turnover {
             turn,
             key_end,
         });
-        if self.open.notes.len() == CHUNK_NOTES {
+        if self.open.notes.len() == CHUNK_NOTES || key_end >= CHUNK_BYTES {
             self.close_chunk();
         }
     }
 
+    /// Notes since the start.
+    fn all(&self) -> u64 {
+        self.open.before + self.open.notes.len() as u64
+    }
+
+    /// Those before the oldest that is kept.
+    fn forgotten(&self) -> u64 {
+        self.full.front().map_or(self.open.before, |it| it.before)
+    }
+
     fn close_chunk(&mut self) {
-        let mut chunk = std::mem::take(&mut self.open);
+        let next = Chunk {
+            before: self.all(),
+            notes: Vec::with_capacity(CHUNK_NOTES),
+            keys: Vec::new(),
+        };
+        let mut chunk = std::mem::replace(&mut self.open, next);
+        chunk.notes.shrink_to_fit();
         chunk.keys.shrink_to_fit();
         self.full_bytes += chunk.heap_bytes();
         self.full.push_back(Arc::new(chunk));
-        if self.full.len() * CHUNK_NOTES > KEPT_MAX {
+        while self.all() - self.forgotten() > KEPT_MAX || self.full_bytes > KEPT_BYTES_MAX {
             self.forget_oldest();
         }
-        self.open.notes.reserve_exact(CHUNK_NOTES);
     }
 
     fn forget_oldest(&mut self) {
@@ -134,7 +153,10 @@ impl Turnover {
         }
         if self.full.is_empty() && is_past(&self.open) {
             self.floor = self.floor.max(self.open.last_main());
-            self.open = Chunk::default();
+            self.open = Chunk {
+                before: self.all(),
+                ..Chunk::default()
+            };
         }
     }
 
@@ -146,8 +168,11 @@ impl Turnover {
         }
         let past = |chunk: &Arc<Chunk>| chunk.last_main().is_some_and(|last| last <= after);
         let first = self.full.partition_point(past);
-        let notes = (self.full.len() - first) * CHUNK_NOTES + self.open.notes.len();
-        (notes as u64 <= at_most).then(|| Turns {
+        let before = self
+            .full
+            .get(first)
+            .map_or(self.open.before, |it| it.before);
+        (self.all() - before <= at_most).then(|| Turns {
             full: self.full.range(first..).cloned().collect(),
             open: self.open.clone(),
         })
@@ -221,6 +246,21 @@ mod tests {
         assert!(floor >= KEPT_MAX as i64 && mains(&turnover, floor - 1).is_none());
         let last = 10 + KEPT_MAX as i64 * 2;
         assert_eq!(mains(&turnover, floor), Some((floor + 1..=last).collect()));
+    }
+
+    #[test]
+    fn long_keys_are_bounded_by_their_bytes() {
+        let mut turnover = Turnover::default();
+        turnover.start(10);
+        let long = vec![7; 1 << 20];
+        for main in 11..111 {
+            turnover.note(main, &long, Turn::Born);
+        }
+        assert!(turnover.heap_bytes() <= KEPT_BYTES_MAX as u64 + 4096);
+        let kept = mains(&turnover, turnover.floor.unwrap()).unwrap();
+        assert!(kept.len() >= 10 && kept.ends_with(&[109, 110]), "{kept:?}");
+        let turns = turnover.since(108, 2).unwrap();
+        assert!(turns.open.keys.is_empty(), "a reader copies none of them");
     }
 
     #[test]

@@ -176,7 +176,8 @@ struct Pile {
 #[derive(Debug, Default)]
 pub(crate) struct Returned {
     pile: Mutex<Pile>,
-    /// Heap bytes of the nodes in the pile; changes under the lock.
+    /// Heap bytes of the nodes in the pile; changes under the lock, and may be a few nodes
+    /// more than the limit where two come at once.
     bytes: AtomicU64,
 }
 
@@ -187,12 +188,14 @@ impl Returned {
 
     /// Keeps `nodes` (of so many heap bytes), or frees them.
     pub(crate) fn put_nodes(&self, nodes: impl Iterator<Item = Box<Node>>, bytes: u64) {
-        match self.pile.try_lock() {
-            Ok(mut pile) if self.bytes() + bytes <= RETURNED_BYTES_MAX => {
-                pile.nodes.extend(nodes);
-                self.bytes.fetch_add(bytes, Ordering::Relaxed);
-            }
-            _ => nodes.for_each(drop),
+        // Freeing what is too much takes its time, without the lock.
+        if self.bytes() + bytes <= RETURNED_BYTES_MAX
+            && let Ok(mut pile) = self.pile.try_lock()
+        {
+            pile.nodes.extend(nodes);
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        } else {
+            nodes.for_each(drop);
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   n.making ──zeros, sync──► n.spare ──header, sync──► id.log (next) ──► active
-//!      ▲ 1 MiB at a time         ▲                                          │
+//!      ▲ 16 KiB at a time        ▲                                          │
 //!      └ new file                └────────── rename: recycled ◄── released ─┘
 //! ```
 //!

@@ -11,7 +11,7 @@
 //! group costs less for each, and the thread does it, which nobody else waits for.
 //!
 //! Invariant: whoever takes from the inbox has the replica and keeps it until that is
-//! done, so that what the log says arrives in its order.
+//! done, so that commands are evaluated in the order in which they came.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;

@@ -372,6 +372,7 @@ impl Consensus {
             let (at_once, later) = self.part(ready.take_persisted_messages());
             progress.messages.extend(at_once);
             if !binds && later.is_empty() && self.writes_at_once() {
+                assert!(restored.is_none(), "a leader restores nothing");
                 self.advance_at_once(ready, progress);
                 continue;
             }

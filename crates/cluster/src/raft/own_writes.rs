@@ -15,7 +15,8 @@ impl Consensus {
     /// Whether all that was appended is written by now, and nobody waits for more.
     pub(super) fn writes_at_once(&mut self) -> bool {
         let raft = &self.node.raft;
-        let alone = raft.state == StateRole::Leader && raft.prs().is_singleton();
+        let leads = raft.state == StateRole::Leader && raft.promotable();
+        let alone = leads && raft.prs().is_singleton();
         if !self.writes_itself || !alone || !self.unpersisted.is_empty() {
             return false;
         }

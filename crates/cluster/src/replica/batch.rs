@@ -229,11 +229,13 @@ impl Replica {
         here && self.unchanged.is_empty() && self.forwarded.is_empty()
     }
 
-    /// Something waits to be evaluated, again or for another member, and there
-    /// is room for it.
+    /// Something waits to be evaluated, again, for another member or of the replica's
+    /// own, and there is room for it.
     pub fn has_spared(&self) -> bool {
-        let spared = !self.spared.is_empty() && !self.machine.batch_is_full();
-        self.lead == Lead::Ready && (spared || self.takes_held())
+        let due = !self.due.is_empty() && !self.is_transferring();
+        let waits = due || !self.spared.is_empty();
+        let fits = waits && !self.machine.batch_is_full();
+        self.lead == Lead::Ready && (fits || self.takes_held())
     }
 
     /// Nothing is in the open batch.
