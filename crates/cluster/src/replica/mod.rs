@@ -37,6 +37,7 @@ mod promise;
 mod removal;
 mod returning;
 mod rounds;
+mod settle;
 mod transfer;
 mod unchanged;
 
@@ -51,7 +52,7 @@ use raft::eraftpb::MessageType;
 use revisions::{Command, LeaseAnswer, Machine, Reader};
 
 use crate::peer_message::PeerMessage;
-use crate::raft::consensus::{Consensus, Elections, Progress, Retention};
+use crate::raft::consensus::{Consensus, Elections, Retention};
 use crate::reads::Reads;
 use crate::removal_file::{RemovalFile, refuse_removed};
 use crate::{Error, Mutant, ReadAsker, ReadLease, ReadMode, Sender};
@@ -520,41 +521,6 @@ impl Replica {
         }
         let to = message.to;
         self.output.messages.push((to, PeerMessage::Raft(message)));
-    }
-
-    /// Lets the consensus go on until nothing comes of it.
-    fn settle(&mut self) -> Result<(), Error> {
-        loop {
-            self.settle_what_is_written()?;
-            if !self.consensus.write_own() {
-                self.publish_read_lease();
-                return Ok(());
-            }
-        }
-    }
-
-    fn settle_what_is_written(&mut self) -> Result<(), Error> {
-        loop {
-            let mut progress = Progress::default();
-            self.consensus.advance(&mut progress)?;
-            let more = !progress.committed.is_empty();
-            for message in progress.messages {
-                self.send_raft(message);
-            }
-            for pending in progress.committed {
-                self.consensus.remember_before_it_shows(&pending)?;
-                self.apply(pending)?;
-            }
-            for (round, index) in progress.reads {
-                self.reads.confirm(round, index);
-            }
-            self.observe_lead();
-            self.release_reads();
-            self.look_at_run_out_leases();
-            if !more {
-                return Ok(());
-            }
-        }
     }
 
     fn breaks(&self, rule: Mutant) -> bool {
