@@ -149,7 +149,7 @@ impl Engine {
         }
     }
 
-    /// With [`Worker::Caller`]: does what the log's threads would do.
+    /// With a [`Worker`] that is a caller: does what the log's threads would do.
     pub fn work(&self) {
         self.0.log.work();
     }

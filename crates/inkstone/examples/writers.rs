@@ -12,6 +12,7 @@ use std::error::Error;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use environment::randomness::Random;
 use inkstone::{Durability, Options, Store};
 
 const LENGTH: Duration = Duration::from_secs(1);
@@ -53,10 +54,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn write(store: &Store, number: u64) -> Result<u64, inkstone::Error> {
     let ends = Instant::now() + LENGTH;
     let mut puts = 0;
-    // Any order that jumps about will do.
-    let mut key = number * 7_919;
+    let mut random = Random::from_seed(number);
     while Instant::now() < ends {
-        key = (key * 1_103_515_245 + 12_345) % KEYS;
+        let key = random.below(KEYS);
         store.put(format!("{key:016}"), VALUE)?;
         puts += 1;
     }

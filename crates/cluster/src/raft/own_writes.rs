@@ -20,8 +20,7 @@ impl Consensus {
         if !self.writes_itself || !alone || !self.unpersisted.is_empty() {
             return false;
         }
-        self.engine.work();
-        self.persisted(self.engine.durable());
+        self.write_own();
         self.appended <= self.durable
     }
 
