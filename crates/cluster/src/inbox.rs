@@ -42,12 +42,19 @@ pub struct Pending(Reply<Result<Response, Error>>);
 
 impl Pending {
     /// Waits on this thread. Not for use inside an asynchronous runtime.
-    pub fn wait(self) -> Result<Response, Error> {
-        let mut receiver = self.0.0;
-        match receiver.try_recv() {
-            Ok(answer) => answer,
-            Err(TryRecvError::Empty) => receiver.blocking_recv().unwrap_or(Err(Error::Stopped)),
-            Err(TryRecvError::Closed) => Err(Error::Stopped),
+    pub fn wait(mut self) -> Result<Response, Error> {
+        match self.look() {
+            Some(answer) => answer,
+            None => self.0.0.blocking_recv().unwrap_or(Err(Error::Stopped)),
+        }
+    }
+
+    /// The answer, if it is there.
+    pub(crate) fn look(&mut self) -> Option<Result<Response, Error>> {
+        match self.0.0.try_recv() {
+            Ok(answer) => Some(answer),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Closed) => Some(Err(Error::Stopped)),
         }
     }
 }
@@ -193,24 +200,38 @@ impl Inbox {
 
     /// Queues a command.
     pub fn propose(&self, command: Command) -> Result<Pending, Error> {
+        let mut outcome = Err(Error::Stopped);
+        self.leave(|state| outcome = self.queue(state, command));
+        outcome
+    }
+
+    /// The same, and wakes nobody: the caller looks whether somebody does it, and
+    /// [announces](Inbox::announce) it if nobody has.
+    pub fn propose_quietly(&self, command: Command) -> Result<Pending, Error> {
+        self.queue(&mut self.lock(), command)
+    }
+
+    /// Wakes the replica for what lies here, if it sleeps and nobody looks again.
+    pub fn announce(&self) {
+        self.leave(|_| ());
+    }
+
+    fn queue(&self, state: &mut State, command: Command) -> Result<Pending, Error> {
+        if let Some(error) = &state.closed {
+            return Err(error.clone());
+        }
         let bytes = command.size_bytes();
+        if state.waiting_bytes > 0 && state.waiting_bytes + bytes > self.bytes_max {
+            return Err(Error::TooManyRequests {
+                waiting_bytes: state.waiting_bytes,
+                bytes_max: self.bytes_max,
+            });
+        }
         let (answer, pending) = oneshot::channel();
-        let mut refused = None;
-        self.leave(|state| {
-            if let Some(error) = &state.closed {
-                refused = Some(error.clone());
-            } else if state.waiting_bytes > 0 && state.waiting_bytes + bytes > self.bytes_max {
-                refused = Some(Error::TooManyRequests {
-                    waiting_bytes: state.waiting_bytes,
-                    bytes_max: self.bytes_max,
-                });
-            } else {
-                state.waiting_bytes += bytes;
-                state.waiting += 1;
-                state.arrived.proposals.push(Proposal { command, answer });
-            }
-        });
-        refused.map_or(Ok(Pending(Reply(pending))), Err)
+        state.waiting_bytes += bytes;
+        state.waiting += 1;
+        state.arrived.proposals.push(Proposal { command, answer });
+        Ok(Pending(Reply(pending)))
     }
 
     /// The flush thread's word: everything up to a sequence is stable, or the
@@ -357,6 +378,11 @@ impl Inbox {
     /// comes wakes nobody: the caller will look.
     pub fn begin_attendance(&self) {
         self.lock().attended = true;
+    }
+
+    /// What lies here and what comes waits for whoever looks next.
+    pub fn end_attendance(&self) {
+        self.lock().attended = false;
     }
 
     /// Takes everything but the wish to stop. Nothing: the attendance has ended.
@@ -513,6 +539,29 @@ mod tests {
         inbox.post.rouse();
         inbox.wake();
         assert!(replica.unwrap().join().unwrap());
+    }
+
+    #[test]
+    fn what_came_quietly_waits_to_be_announced() {
+        let inbox = Arc::new(Inbox::new(4000));
+        let sleeping = Arc::clone(&inbox);
+        let replica = environment::threads::spawn("replica", move || {
+            let generous = Duration::from_secs(600);
+            sleeping.take(generous, None).proposals.len()
+        });
+        while inbox.lock().asleep.is_none() {
+            std::thread::yield_now();
+        }
+        inbox.begin_attendance();
+        let mut pending = inbox.propose_quietly(put()).unwrap();
+        inbox.announce();
+        assert!(inbox.lock().asleep.is_some(), "somebody looks again");
+        assert!(pending.look().is_none());
+        inbox.end_attendance();
+        inbox.announce();
+        assert_eq!(replica.unwrap().join().unwrap(), 1);
+        let nobody = matches!(pending.look(), Some(Err(Error::Stopped)));
+        assert!(nobody, "it was dropped unanswered");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod defragmenting;
 mod desk;
+mod patience;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

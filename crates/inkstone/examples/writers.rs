@@ -33,9 +33,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         .durability(durability)
         .open()?;
     let store = &store;
+    let ends = Instant::now() + LENGTH;
     let puts: Vec<u64> = thread::scope(|scope| {
         let writers: Vec<_> = (0..threads)
-            .map(|number| scope.spawn(move || write(store, number)))
+            .map(|number| scope.spawn(move || write(store, number, ends)))
             .collect();
         let ends = writers.into_iter();
         ends.map(|it| it.join().expect("a writer says why it ends"))
@@ -51,8 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Until the time is over: how many.
-fn write(store: &Store, number: u64) -> Result<u64, inkstone::Error> {
-    let ends = Instant::now() + LENGTH;
+fn write(store: &Store, number: u64, ends: Instant) -> Result<u64, inkstone::Error> {
     let mut puts = 0;
     let mut random = Random::from_seed(number);
     while Instant::now() < ends {

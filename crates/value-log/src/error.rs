@@ -126,10 +126,9 @@ impl Error {
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
-        let path = path.to_path_buf();
         move |source| Error::Io {
             action,
-            path,
+            path: path.to_path_buf(),
             source: Arc::new(source),
         }
     }

@@ -115,7 +115,7 @@ pub(crate) struct Shared {
     pub segments: Segments,
     pub supply: Supply,
     /// Without a flush thread: what it would own, until the end.
-    pub caller: Mutex<Option<Hands>>,
+    pub caller: Mutex<Option<Box<Hands>>>,
 }
 
 impl Shared {

@@ -24,14 +24,15 @@ pub(crate) struct Hands {
 }
 
 impl Shared {
-    fn caller(&self) -> MutexGuard<'_, Option<Hands>> {
+    fn caller(&self) -> MutexGuard<'_, Option<Box<Hands>>> {
         self.caller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on callers work with this.
     pub fn hire(&self, committer: Committer) {
         let index = committer.begin();
-        let before = self.caller().replace(Hands { committer, index });
+        let hands = Hands { committer, index };
+        let before = self.caller().replace(Box::new(hands));
         assert!(before.is_none(), "a log is written by one");
         self.lend_a_hand();
     }

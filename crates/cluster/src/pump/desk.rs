@@ -3,24 +3,30 @@
 //! ```text
 //!   caller ──► nobody is at work: replica ──► page cache ──► replica ──► answer
 //!         └──► somebody is: inbox ──► one of its next looks ──► answer
+//!                               └──► nobody any more, and the caller is awake: replica
 //!   replica thread: time, upkeep, who does not wait, and what a caller left
 //! ```
 //!
 //! For a member alone that waits for no device. A command costs some microseconds
 //! then, and waking another thread costs more than that. Where many come at once a
-//! group costs less for each, and the thread does it, which nobody else waits for.
+//! group costs less for each.
+//!
+//! Those who wait stay awake for a while, and give way to whoever wants their core
+//! (`patience.rs`, docs/decisions/0013-callers-work.md). Of those who sleep the thread has
+//! the commands done, which nobody else waits for.
 //!
 //! Invariant: whoever takes from the inbox has the replica and keeps it until that is
 //! done, so that commands are evaluated in the order in which they came.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use revisions::{Command, Response, WatchHub};
 
-use super::Pump;
+use super::{Pump, patience};
 use crate::Error;
-use crate::inbox::{Arrived, Inbox};
+use crate::inbox::{Arrived, Inbox, Pending};
 
 /// After so many looks into the inbox a caller leaves the rest to the thread.
 const LOOKS_MAX: usize = 16;
@@ -33,6 +39,24 @@ pub(crate) struct Desk {
     pump: Mutex<Place>,
     inbox: Arc<Inbox>,
     watches: Arc<WatchHub>,
+    /// Callers that wait awake, and work when nobody does.
+    awake: AtomicUsize,
+}
+
+/// One more caller that waits awake, as long as this lives.
+struct Awake<'a>(&'a AtomicUsize);
+
+impl<'a> Awake<'a> {
+    fn among(others: &'a AtomicUsize) -> Awake<'a> {
+        others.fetch_add(1, Ordering::SeqCst);
+        Awake(others)
+    }
+}
+
+impl Drop for Awake<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl std::fmt::Debug for Desk {
@@ -47,21 +71,57 @@ impl Desk {
             inbox: Arc::clone(&pump.inbox),
             pump: Mutex::new(Some(Box::new(pump))),
             watches,
+            awake: AtomicUsize::new(0),
         }
     }
 
     /// Has a command evaluated, written and applied: by this thread, or by the one that
     /// is at work just now and looks again before it goes.
     pub(crate) fn carry_out(&self, command: Command) -> Result<Response, Error> {
-        let Some(mut place) = self.try_lock() else {
-            return self.inbox.propose(command)?.wait();
-        };
-        self.inbox.begin_attendance();
-        let proposed = self.inbox.propose(command);
-        let arrived = self.inbox.attend().unwrap_or_default();
-        self.work(&mut place, arrived);
-        drop(place);
-        proposed?.wait()
+        if let Some(mut place) = self.try_lock() {
+            self.inbox.begin_attendance();
+            let proposed = self.inbox.propose(command);
+            let arrived = self.inbox.attend().unwrap_or_default();
+            self.work(&mut place, arrived);
+            drop(place);
+            proposed?.wait()
+        } else if patience::is_lost() {
+            self.inbox.propose(command)?.wait()
+        } else {
+            self.wait_awake(command)
+        }
+    }
+
+    /// Waits for somebody to carry out the command, or does so once nobody else is at work.
+    fn wait_awake(&self, command: Command) -> Result<Response, Error> {
+        let awake = Awake::among(&self.awake);
+        let looked = self.inbox.propose_quietly(command).map(|mut pending| {
+            let answer = self.look_for(&mut pending);
+            (pending, answer)
+        });
+        // In this order: whoever ends its work and leaves some to those who are awake
+        // wakes nobody for it.
+        drop(awake);
+        self.inbox.announce();
+        let (pending, answer) = looked?;
+        answer.unwrap_or_else(|| pending.wait())
+    }
+
+    fn look_for(&self, pending: &mut Pending) -> Option<Result<Response, Error>> {
+        for _ in 0..patience::WAYS_GIVEN_MAX {
+            let answer = pending.look();
+            if answer.is_some() {
+                return answer;
+            }
+            if let Some(mut place) = self.try_lock() {
+                self.inbox.begin_attendance();
+                let arrived = self.inbox.attend().unwrap_or_default();
+                self.work(&mut place, arrived);
+            } else if !patience::give_way(self.awake.load(Ordering::Relaxed)) {
+                break;
+            }
+        }
+        pending.look()
     }
 
     /// The replica's thread: what time brings about, and whoever does not wait.
@@ -109,6 +169,7 @@ impl Desk {
             pump.step(arrived);
             looks += 1;
             if looks == LOOKS_MAX {
+                self.inbox.end_attendance();
                 break;
             }
             match self.inbox.attend() {
@@ -116,8 +177,9 @@ impl Desk {
                 None => break,
             }
         }
-        // What did not come to its end here, the thread goes on with.
-        if looks == LOOKS_MAX || pump.idle_for().is_zero() {
+        // What did not come to its end here, somebody awake goes on with, or the thread.
+        let leaves_more = looks == LOOKS_MAX && self.awake.load(Ordering::SeqCst) == 0;
+        if leaves_more || pump.idle_for().is_zero() {
             self.inbox.wake();
         }
         drop(latch);

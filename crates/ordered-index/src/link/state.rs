@@ -19,6 +19,10 @@ use std::sync::{Arc, Mutex};
 
 /// The collector is urged on once so much garbage waits for it.
 const GARBAGE_BYTES_TOLERATED: u64 = 128 << 10;
+/// By one publish in so many, since it looks at each thread that has ever read,
+const URGED_EVERY: u64 = 8;
+/// or by each, once there is so much.
+const GARBAGE_BYTES_PRESSING: u64 = 8 * GARBAGE_BYTES_TOLERATED;
 
 /// A state that has retired more nodes is not filled anew: its list is too long to keep.
 const LINKS_KEPT_MAX: usize = 64;
@@ -144,7 +148,11 @@ impl Current {
         // SAFETY: rule 4: neither the old state nor the retired nodes can be
         // reached from the state just published, and each is retired once.
         unsafe { guard.defer_unchecked(move || old.into_owned().into_box().let_go(&memory)) };
-        batch.has_urged = waiting > GARBAGE_BYTES_TOLERATED;
+        let tolerated = match batch.number.is_multiple_of(URGED_EVERY) {
+            true => GARBAGE_BYTES_TOLERATED,
+            false => GARBAGE_BYTES_PRESSING,
+        };
+        batch.has_urged = waiting > tolerated;
         if batch.has_urged {
             guard.flush();
         }
