@@ -4,7 +4,8 @@
 //! one wake-up, after the unlock, and only when the replica sleeps; of all requests
 //! that a runtime has read in a turn, one (`relay.rs`). The replica takes
 //! everything at once: that is what makes the next batch. What it need not be woken for
-//! (`awaited.rs`) lies here until something else comes.
+//! (`awaited.rs`) lies here until something else comes, and what is proposed quietly until
+//! whoever did so announces it, or does it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -338,6 +339,8 @@ impl Inbox {
     /// The replica has panicked. Who waits is told so, or that there is no answer.
     pub fn give_up(&self) {
         let what = "the replica has panicked, restart the node";
+        // Whoever was at work looks no more, and the thread shall hear of it.
+        self.end_attendance();
         self.close(Error::Storage(what.into()));
         self.stop();
         // Nobody will look at them: their senders go, and with them their patience.
@@ -374,13 +377,13 @@ impl Inbox {
         }
     }
 
-    /// Until [`Inbox::attend`] has nothing to give, or [`Inbox::wake`] is called, what
-    /// comes wakes nobody: the caller will look.
+    /// Until [`Inbox::attend`] has nothing to give, [`Inbox::end_attendance`] or
+    /// [`Inbox::wake`] is called, what comes wakes nobody: the caller will look.
     pub fn begin_attendance(&self) {
         self.lock().attended = true;
     }
 
-    /// What lies here and what comes waits for whoever looks next.
+    /// Nobody at work looks again: what comes from now on wakes the replica.
     pub fn end_attendance(&self) {
         self.lock().attended = false;
     }

@@ -30,6 +30,14 @@ fn options(disk: &SimulatedDisk) -> NodeOptions {
     options
 }
 
+/// With these, what nobody was woken for is not found by the next tick: it is missing.
+fn options_without_ticks(disk: &SimulatedDisk) -> NodeOptions {
+    let mut options = options(disk);
+    options.heartbeat_interval = Duration::from_secs(3600);
+    options.election_timeout = Duration::from_secs(36_000);
+    options
+}
+
 fn put(key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) -> Command {
     let (key, value) = (key.into().into(), value.into().into());
     Command::Put(PutRequest {
@@ -116,7 +124,7 @@ fn a_process_that_ends_at_any_instant_has_lost_nothing_it_acknowledged() {
 #[test]
 fn who_waits_in_a_runtime_and_who_works_get_along() {
     let disk = SimulatedDisk::new(2);
-    let node = Node::start(options(&disk)).unwrap();
+    let node = Node::start(options_without_ticks(&disk)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     let runtime = runtime.unwrap();
     let waiting = async {
@@ -139,6 +147,23 @@ fn who_waits_in_a_runtime_and_who_works_get_along() {
         runtime.block_on(waiting);
     });
     assert_eq!(node.reader().revision(), 1 + 300 * (WRITERS as i64 + 1));
+}
+
+#[test]
+fn what_callers_leave_to_each_other_is_done_without_a_tick() {
+    let disk = SimulatedDisk::new(13);
+    let node = Node::start(options_without_ticks(&disk)).unwrap();
+    for writers in [2, 3, WRITERS] {
+        on_threads(|writer| {
+            let numbers = if writer < writers { 2000 } else { 0 };
+            for number in 0..numbers {
+                node.carry_out(put(format!("{writer}/{number}"), "v"))
+                    .unwrap();
+            }
+        });
+    }
+    let puts = 2000 * (2 + 3 + WRITERS as i64);
+    assert_eq!(node.reader().revision(), 1 + puts);
 }
 
 #[test]

@@ -38,8 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let writers: Vec<_> = (0..threads)
             .map(|number| scope.spawn(move || write(store, number, ends)))
             .collect();
-        let ends = writers.into_iter();
-        ends.map(|it| it.join().expect("a writer says why it ends"))
+        let all = writers.into_iter();
+        all.map(|it| it.join().expect("a writer says why it ends"))
             .collect::<Result<_, _>>()
     })?;
     let all: u64 = puts.iter().sum();

@@ -114,7 +114,8 @@ pub(crate) struct Shared {
     pub progress: Progress,
     pub segments: Segments,
     pub supply: Supply,
-    /// Without a flush thread: what it would own, until the end.
+    /// Without a flush thread: what it would own, until the end. In a box, because it is
+    /// large, and taken and put back for each group.
     pub caller: Mutex<Option<Box<Hands>>>,
 }
 

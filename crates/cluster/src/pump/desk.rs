@@ -24,11 +24,13 @@ use std::time::Duration;
 
 use revisions::{Command, Response, WatchHub};
 
-use super::{Pump, patience};
+use super::Pump;
+use super::patience::Patience;
 use crate::Error;
 use crate::inbox::{Arrived, Inbox, Pending};
 
-/// After so many looks into the inbox a caller leaves the rest to the thread.
+/// After so many looks into the inbox a caller leaves the rest to others that are awake, or
+/// to the thread.
 const LOOKS_MAX: usize = 16;
 
 /// `None`: the node has ended.
@@ -39,24 +41,9 @@ pub(crate) struct Desk {
     pump: Mutex<Place>,
     inbox: Arc<Inbox>,
     watches: Arc<WatchHub>,
-    /// Callers that wait awake, and work when nobody does.
+    /// Callers that wait awake, or work after that. A panic among them ends the node, so
+    /// nobody minds that they are not counted out then.
     awake: AtomicUsize,
-}
-
-/// One more caller that waits awake, as long as this lives.
-struct Awake<'a>(&'a AtomicUsize);
-
-impl<'a> Awake<'a> {
-    fn among(others: &'a AtomicUsize) -> Awake<'a> {
-        others.fetch_add(1, Ordering::SeqCst);
-        Awake(others)
-    }
-}
-
-impl Drop for Awake<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
 }
 
 impl std::fmt::Debug for Desk {
@@ -75,8 +62,8 @@ impl Desk {
         }
     }
 
-    /// Has a command evaluated, written and applied: by this thread, or by the one that
-    /// is at work just now and looks again before it goes.
+    /// Has a command evaluated, written and applied: by this thread, now or in a while, or
+    /// by one that is at work just now and looks again before it goes.
     pub(crate) fn carry_out(&self, command: Command) -> Result<Response, Error> {
         if let Some(mut place) = self.try_lock() {
             self.inbox.begin_attendance();
@@ -85,49 +72,63 @@ impl Desk {
             self.work(&mut place, arrived);
             drop(place);
             proposed?.wait()
-        } else if patience::is_lost() {
-            self.inbox.propose(command)?.wait()
         } else {
-            self.wait_awake(command)
+            match Patience::new(self.awake.load(Ordering::Relaxed)) {
+                Some(patience) => self.wait_awake(command, patience),
+                None => self.inbox.propose(command)?.wait(),
+            }
         }
     }
 
     /// Waits for somebody to carry out the command, or does so once nobody else is at work.
-    fn wait_awake(&self, command: Command) -> Result<Response, Error> {
-        let awake = Awake::among(&self.awake);
+    fn wait_awake(&self, command: Command, patience: Patience) -> Result<Response, Error> {
+        self.awake.fetch_add(1, Ordering::SeqCst);
         let looked = self.inbox.propose_quietly(command).map(|mut pending| {
-            let answer = self.look_for(&mut pending);
+            let answer = self.look_for(&mut pending, patience);
             (pending, answer)
         });
-        // In this order: whoever ends its work and leaves some to those who are awake
-        // wakes nobody for it.
-        drop(awake);
-        self.inbox.announce();
+        let was_last = self.awake.fetch_sub(1, Ordering::SeqCst) == 1;
+        // Whoever leaves work undone to those who are awake wakes nobody for it: one of them
+        // does it, or the last of them has somebody woken. After it is counted out: who
+        // leaves work later than that finds nobody awake.
+        if was_last || !matches!(looked, Ok((_, Some(_)))) {
+            self.inbox.announce();
+        }
         let (pending, answer) = looked?;
         answer.unwrap_or_else(|| pending.wait())
     }
 
-    fn look_for(&self, pending: &mut Pending) -> Option<Result<Response, Error>> {
-        for _ in 0..patience::WAYS_GIVEN_MAX {
-            let answer = pending.look();
-            if answer.is_some() {
-                return answer;
-            }
-            if let Some(mut place) = self.try_lock() {
+    fn look_for(
+        &self,
+        pending: &mut Pending,
+        mut patience: Patience,
+    ) -> Option<Result<Response, Error>> {
+        loop {
+            let place = self.try_lock();
+            // Answers are given before the place is free: this look is exact.
+            let mut answer = pending.look();
+            if answer.is_none()
+                && let Some(mut place) = place
+            {
                 self.inbox.begin_attendance();
                 let arrived = self.inbox.attend().unwrap_or_default();
                 self.work(&mut place, arrived);
-            } else if !patience::give_way(self.awake.load(Ordering::Relaxed)) {
-                break;
+                answer = pending.look();
+            }
+            if answer.is_some() {
+                patience.paid_off();
+                return answer;
+            }
+            if !patience.give_way() {
+                return pending.look();
             }
         }
-        pending.look()
     }
 
     /// The replica's thread: what time brings about, and whoever does not wait.
     pub(crate) fn run(&self) {
-        while let Some(patience) = self.patience() {
-            self.inbox.wait(patience);
+        while let Some(idle) = self.idle_for() {
+            self.inbox.wait(idle);
             let mut place = self.lock();
             self.work(&mut place, Arrived::default());
             if self.inbox.is_stopped()
@@ -141,7 +142,7 @@ impl Desk {
     }
 
     /// How long the thread may sleep; `None`: the node has ended.
-    fn patience(&self) -> Option<Duration> {
+    fn idle_for(&self) -> Option<Duration> {
         self.lock().as_ref().map(|pump| pump.idle_for())
     }
 
@@ -161,6 +162,7 @@ impl Desk {
     /// Does what `arrived` and has come meanwhile, until nothing is left.
     fn work(&self, place: &mut Place, mut arrived: Arrived) {
         let Some(mut pump) = place.take() else {
+            self.inbox.end_attendance();
             return;
         };
         let latch = Latch(self);
@@ -177,10 +179,10 @@ impl Desk {
                 None => break,
             }
         }
-        // What did not come to its end here, somebody awake goes on with, or the thread.
-        let leaves_more = looks == LOOKS_MAX && self.awake.load(Ordering::SeqCst) == 0;
-        if leaves_more || pump.idle_for().is_zero() {
+        if pump.idle_for().is_zero() {
             self.inbox.wake();
+        } else if looks == LOOKS_MAX && self.awake.load(Ordering::SeqCst) == 0 {
+            self.inbox.announce();
         }
         drop(latch);
         *place = Some(pump);

@@ -1,10 +1,10 @@
 //! How long a caller waits awake for others that want its core, and when not.
 //!
-//! Giving way to another caller takes a microsecond or two, and that one gets on with what
-//! this one waits for. Somebody who computes keeps the core for milliseconds: then it is
-//! better to sleep, since the kernel prefers whoever has slept. What comes back late
-//! tells the two apart, and a thread that has met the second kind again and again
-//! sleeps at once for longer and longer.
+//! Giving way to another caller takes some microseconds, and that one gets on with what this
+//! one waits for. Somebody who computes keeps the core for milliseconds: then it is better
+//! to sleep, since the kernel prefers whoever has slept. Callers seldom keep the core for so
+//! long, so a thread that is late once sleeps at once a few times, and one that is late
+//! again and again for longer and longer.
 //!
 //! RocksDB's write threads wait in much the same way (`enable_write_thread_adaptive_yield`).
 
@@ -12,20 +12,20 @@ use std::cell::Cell;
 use std::thread::yield_now;
 use std::time::Duration;
 
-use environment::Clock;
 use environment::real::RealClock;
+use environment::{Clock, Instant};
 
-/// So often a caller gives way before it sleeps.
-pub(super) const WAYS_GIVEN_MAX: usize = 50;
-/// A core that is away for longer has gone to somebody who keeps it: so long, and so much
-/// more for each caller that is awake.
-const AWAY_MAX: Duration = Duration::from_millis(2);
-const AWAY_FOR_EACH_MAX: Duration = Duration::from_micros(10);
-/// Commands for which a thread sleeps at once after that, the first time and at most.
+/// So often a caller gives way for one command.
+const WAYS_GIVEN_MAX: u32 = 50;
+/// So long it is patient, and so much longer for each other that is awake.
+const AWAKE_MAX: Duration = Duration::from_millis(2);
+const AWAKE_FOR_EACH_MAX: Duration = Duration::from_micros(10);
+/// Commands of others' turns for which a thread sleeps at once after it was late, the first
+/// time and at most.
 const SLEEPS_MIN: u32 = 8;
 const SLEEPS_MAX: u32 = 1024;
 
-/// What a thread has met lately.
+/// What a thread has met lately, in all stores: they share its core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Luck {
     /// Commands for which it still sleeps at once.
@@ -40,20 +40,28 @@ impl Luck {
         sleeps_next: SLEEPS_MIN,
     };
 
-    fn after(self, away: Duration, awake: usize) -> Luck {
-        let awake = u32::try_from(awake).unwrap_or(u32::MAX);
-        let next = self.sleeps_next;
-        if away > AWAY_MAX.saturating_add(AWAY_FOR_EACH_MAX.saturating_mul(awake)) {
-            Luck {
-                sleeps_left: next,
-                sleeps_next: (next * 2).min(SLEEPS_MAX),
-            }
-        } else {
-            Luck {
-                sleeps_next: (next - next / 8).max(SLEEPS_MIN),
-                ..self
-            }
+    fn after_a_late_answer(self) -> Luck {
+        Luck {
+            sleeps_left: self.sleeps_next,
+            sleeps_next: (self.sleeps_next * 2).min(SLEEPS_MAX),
         }
+    }
+
+    fn after_an_early_answer(self) -> Luck {
+        let next = self.sleeps_next;
+        Luck {
+            sleeps_next: (next - next / 8).max(SLEEPS_MIN),
+            ..self
+        }
+    }
+
+    /// One sleep less, if there is one left.
+    fn slept(self) -> Option<Luck> {
+        let sleeps_left = self.sleeps_left.checked_sub(1)?;
+        Some(Luck {
+            sleeps_left,
+            ..self
+        })
     }
 }
 
@@ -61,61 +69,78 @@ thread_local! {
     static LUCK: Cell<Luck> = const { Cell::new(Luck::NEW) };
 }
 
-/// Lets others have the core, of whom so many wait `awake`; false when it went to somebody
-/// who keeps it.
-pub(super) fn give_way(awake: usize) -> bool {
-    let began = RealClock.now();
-    yield_now();
-    let away = RealClock.now().saturating_since(began);
-    let luck = LUCK.get().after(away, awake);
-    LUCK.set(luck);
-    luck.sleeps_left == 0
+/// A caller's, for one command.
+#[derive(Debug)]
+pub(super) struct Patience {
+    ends: Instant,
+    ways_left: u32,
 }
 
-/// Whether the thread sleeps at once this time.
-pub(super) fn is_lost() -> bool {
-    let luck = LUCK.get();
-    let sleeps_left = luck.sleeps_left.saturating_sub(1);
-    LUCK.set(Luck {
-        sleeps_left,
-        ..luck
-    });
-    luck.sleeps_left > 0
+impl Patience {
+    /// Beside so many others that are awake. None: this time the thread sleeps at once.
+    pub(super) fn new(awake: usize) -> Option<Patience> {
+        if let Some(luck) = LUCK.get().slept() {
+            LUCK.set(luck);
+            return None;
+        }
+        let others = u32::try_from(awake).unwrap_or(u32::MAX);
+        let patience = AWAKE_MAX.saturating_add(AWAKE_FOR_EACH_MAX.saturating_mul(others));
+        Some(Patience {
+            ends: RealClock.now() + patience,
+            ways_left: WAYS_GIVEN_MAX,
+        })
+    }
+
+    /// Lets others have the core; false when it is time to sleep.
+    pub(super) fn give_way(&mut self) -> bool {
+        yield_now();
+        if RealClock.now() > self.ends {
+            LUCK.set(LUCK.get().after_a_late_answer());
+            return false;
+        }
+        self.ways_left = self.ways_left.saturating_sub(1);
+        self.ways_left > 0
+    }
+
+    /// The answer came.
+    pub(super) fn paid_off(self) {
+        LUCK.set(LUCK.get().after_an_early_answer());
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SOON: Duration = Duration::from_micros(3);
-    const LATE: Duration = Duration::from_millis(3);
-
     #[test]
-    fn whoever_meets_others_that_keep_the_core_sleeps_longer_and_longer() {
-        let once = Luck::NEW.after(LATE, 4);
+    fn whoever_is_late_again_and_again_sleeps_longer_and_longer() {
+        let once = Luck::NEW.after_a_late_answer();
         assert_eq!(once.sleeps_left, SLEEPS_MIN);
-        let twice = once.after(LATE, 4);
+        let twice = once.after_a_late_answer();
         assert_eq!(twice.sleeps_left, 2 * SLEEPS_MIN);
-        let often = (0..20).fold(twice, |luck, _| luck.after(LATE, 4));
+        let often = (0..20).fold(twice, |luck, _| luck.after_a_late_answer());
         assert_eq!(often.sleeps_left, SLEEPS_MAX);
     }
 
     #[test]
-    fn patience_comes_back_with_cores_that_come_back() {
-        let lost = (0..20).fold(Luck::NEW, |luck, _| luck.after(LATE, 4));
-        let found = (0..100).fold(lost, |luck, _| luck.after(SOON, 4));
+    fn patience_comes_back_with_answers_that_come_early() {
+        let lost = (0..20).fold(Luck::NEW, |luck, _| luck.after_a_late_answer());
+        let found = (0..100).fold(lost, |luck, _| luck.after_an_early_answer());
         assert_eq!(found.sleeps_next, SLEEPS_MIN);
     }
 
     #[test]
-    fn many_callers_may_keep_each_other_waiting() {
-        assert_eq!(Luck::NEW.after(LATE, 256), Luck::NEW);
+    fn a_lost_patience_ends_with_the_commands_it_was_lost_for() {
+        LUCK.set(Luck::NEW.after_a_late_answer());
+        let slept = (0..100).filter(|_| Patience::new(0).is_none()).count();
+        assert_eq!(slept, SLEEPS_MIN as usize);
     }
 
     #[test]
-    fn a_lost_patience_ends_with_the_commands_it_was_lost_for() {
-        LUCK.set(Luck::NEW.after(LATE, 1));
-        let slept = (0..100).filter(|_| is_lost()).count();
-        assert_eq!(slept, SLEEPS_MIN as usize);
+    fn nobody_gives_way_for_ever() {
+        LUCK.set(Luck::NEW);
+        let mut patience = Patience::new(usize::MAX).unwrap();
+        let given = (0..1000).take_while(|_| patience.give_way()).count();
+        assert!(given < WAYS_GIVEN_MAX as usize);
     }
 }

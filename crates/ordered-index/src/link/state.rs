@@ -17,11 +17,12 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// The collector is urged on once so much garbage waits for it.
+/// Once so much garbage waits for the collector, one publish in [`URGED_EVERY`] urges it on.
 const GARBAGE_BYTES_TOLERATED: u64 = 128 << 10;
-/// By one publish in so many, since it looks at each thread that has ever read,
+/// It looks at each thread that has ever read, which is much for every publish.
 const URGED_EVERY: u64 = 8;
-/// or by each, once there is so much.
+/// Once there is so much, every publish does: threads that have published keep some of their
+/// own until they do so again.
 const GARBAGE_BYTES_PRESSING: u64 = 8 * GARBAGE_BYTES_TOLERATED;
 
 /// A state that has retired more nodes is not filled anew: its list is too long to keep.
