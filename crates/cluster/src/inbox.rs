@@ -460,6 +460,11 @@ impl Inbox {
         }
     }
 
+    #[cfg(test)]
+    pub fn is_slept_on(&self) -> bool {
+        !self.is_roused()
+    }
+
     fn is_roused(&self) -> bool {
         self.lock().asleep.is_none()
     }
@@ -536,7 +541,7 @@ mod tests {
             let generous = Duration::from_secs(600);
             sleeping.take(generous, None).woken
         });
-        while inbox.lock().asleep.is_none() {
+        while !inbox.is_slept_on() {
             std::thread::yield_now();
         }
         inbox.post.rouse();
@@ -552,7 +557,7 @@ mod tests {
             let generous = Duration::from_secs(600);
             sleeping.take(generous, None).proposals.len()
         });
-        while inbox.lock().asleep.is_none() {
+        while !inbox.is_slept_on() {
             std::thread::yield_now();
         }
         inbox.begin_attendance();

@@ -200,3 +200,80 @@ impl Drop for Latch<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread::{scope, yield_now};
+
+    use etcd_api::etcdserverpb::PutRequest;
+
+    use super::*;
+    use crate::pump::tests::a_pump;
+
+    /// Whoever is not woken hangs.
+    const GENEROUS: Duration = Duration::from_secs(1 << 25);
+
+    fn a_desk() -> Desk {
+        let mut pump = a_pump();
+        pump.replica.write_itself();
+        let watches = Arc::clone(pump.replica.reader().watch_hub());
+        Desk::new(pump, watches)
+    }
+
+    fn put() -> Command {
+        Command::Put(PutRequest {
+            key: "key".into(),
+            ..PutRequest::default()
+        })
+    }
+
+    #[test]
+    fn whose_patience_ends_has_the_thread_woken() {
+        let desk = a_desk();
+        scope(|scope| {
+            let mut place = desk.lock();
+            let thread = scope.spawn(|| desk.inbox.wait(GENEROUS));
+            while !desk.inbox.is_slept_on() {
+                yield_now();
+            }
+            let caller = scope.spawn(|| desk.carry_out(put()));
+            thread.join().unwrap();
+            assert_eq!(desk.inbox.waiting(), 1, "nobody has done it");
+            assert_eq!(desk.awake.load(Ordering::SeqCst), 0);
+            desk.inbox.begin_attendance();
+            let arrived = desk.inbox.attend().unwrap();
+            desk.work(&mut place, arrived);
+            caller.join().unwrap().unwrap();
+        });
+    }
+
+    #[test]
+    fn who_is_refused_leaves_nothing_undone() {
+        let desk = a_desk();
+        scope(|scope| {
+            let _place = desk.lock();
+            let thread = scope.spawn(|| desk.inbox.wait(GENEROUS));
+            while !desk.inbox.is_slept_on() {
+                yield_now();
+            }
+            let _quiet = desk.inbox.propose_quietly(put()).unwrap();
+            desk.inbox.begin_attendance();
+            desk.inbox.close(Error::Stopped);
+            assert!(desk.inbox.is_slept_on(), "somebody looks again");
+            desk.inbox.end_attendance();
+            assert!(matches!(desk.carry_out(put()), Err(Error::Stopped)));
+            thread.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn who_finds_the_place_free_works() {
+        let desk = a_desk();
+        for _ in 0..100 {
+            desk.carry_out(put()).unwrap();
+        }
+        let looked = desk.wait_awake(put(), Patience::new(0).unwrap());
+        assert!(looked.is_ok());
+        assert_eq!(desk.inbox.waiting(), 0);
+    }
+}

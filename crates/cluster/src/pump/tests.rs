@@ -13,7 +13,7 @@ use tokio::sync::oneshot::error::TryRecvError;
 use super::*;
 use crate::outbox::Nowhere;
 
-fn a_pump() -> Pump {
+pub(super) fn a_pump() -> Pump {
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(SimulatedDisk::new(1));
     options.clock = Arc::new(SimulatedClock::stepped());
