@@ -17,9 +17,10 @@ use environment::{Clock, Instant};
 
 /// So often a caller gives way for one command.
 const WAYS_GIVEN_MAX: u32 = 50;
-/// So long it is patient, and so much longer for each other that is awake.
+/// So long it is patient, and so much longer for each other that is awake: of many each waits
+/// for all the others' commands.
 const AWAKE_MAX: Duration = Duration::from_millis(2);
-const AWAKE_FOR_EACH_MAX: Duration = Duration::from_micros(10);
+const AWAKE_FOR_EACH_MAX: Duration = Duration::from_micros(40);
 /// Commands of others' turns for which a thread sleeps at once after it was late, the first
 /// time and at most.
 const SLEEPS_MIN: u32 = 8;
