@@ -41,8 +41,10 @@ pub(crate) struct Desk {
     pump: Mutex<Place>,
     inbox: Arc<Inbox>,
     watches: Arc<WatchHub>,
-    /// Callers that wait awake, or work after that. A panic among them ends the node, so
-    /// nobody minds that they are not counted out then.
+    /// Callers that found somebody at work. A panic among them ends the node, so nobody minds
+    /// that they are not counted out then.
+    waiting: AtomicUsize,
+    /// Those of them that are awake, at work by now perhaps.
     awake: AtomicUsize,
 }
 
@@ -58,6 +60,7 @@ impl Desk {
             inbox: Arc::clone(&pump.inbox),
             pump: Mutex::new(Some(Box::new(pump))),
             watches,
+            waiting: AtomicUsize::new(0),
             awake: AtomicUsize::new(0),
         }
     }
@@ -73,10 +76,13 @@ impl Desk {
             drop(place);
             proposed?.wait()
         } else {
-            match Patience::new(self.awake.load(Ordering::Relaxed)) {
+            let others = self.waiting.fetch_add(1, Ordering::Relaxed);
+            let answer = match Patience::new(others) {
                 Some(patience) => self.wait_awake(command, patience),
-                None => self.inbox.propose(command)?.wait(),
-            }
+                None => self.inbox.propose(command).and_then(Pending::wait),
+            };
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            answer
         }
     }
 

@@ -17,8 +17,8 @@ use environment::{Clock, Instant};
 
 /// So often a caller gives way for one command.
 const WAYS_GIVEN_MAX: u32 = 50;
-/// So long it is patient, and so much longer for each other that is awake: of many each waits
-/// for all the others' commands.
+/// So long it is patient, and so much longer for each other that waits: of many each waits for
+/// all the others' commands.
 const AWAKE_MAX: Duration = Duration::from_millis(2);
 const AWAKE_FOR_EACH_MAX: Duration = Duration::from_micros(40);
 /// Commands of others' turns for which a thread sleeps at once after it was late, the first
@@ -78,13 +78,13 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Beside so many others that are awake. None: this time the thread sleeps at once.
-    pub(super) fn new(awake: usize) -> Option<Patience> {
+    /// Beside so many others that wait. None: this time the thread sleeps at once.
+    pub(super) fn new(others: usize) -> Option<Patience> {
         if let Some(luck) = LUCK.get().slept() {
             LUCK.set(luck);
             return None;
         }
-        let others = u32::try_from(awake).unwrap_or(u32::MAX);
+        let others = u32::try_from(others).unwrap_or(u32::MAX);
         let patience = AWAKE_MAX.saturating_add(AWAKE_FOR_EACH_MAX.saturating_mul(others));
         Some(Patience {
             ends: RealClock.now() + patience,
