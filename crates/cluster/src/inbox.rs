@@ -377,18 +377,14 @@ impl Inbox {
         }
     }
 
-    /// Until [`Inbox::attend`] has nothing to give, [`Inbox::end_attendance`] or
-    /// [`Inbox::wake`] is called, what comes wakes nobody: the caller will look.
-    pub fn begin_attendance(&self) {
-        self.lock().attended = true;
-    }
-
     /// Nobody at work looks again: what comes from now on wakes the replica.
     pub fn end_attendance(&self) {
         self.lock().attended = false;
     }
 
-    /// Takes everything but the wish to stop. Nothing: the attendance has ended.
+    /// Takes everything but the wish to stop, for somebody at work who looks again: until
+    /// there is nothing, or [`Inbox::end_attendance`] or [`Inbox::wake`] is called, what comes
+    /// wakes nobody.
     pub fn attend(&self) -> Option<Arrived> {
         let mut state = self.lock();
         let stop = std::mem::take(&mut state.arrived.stop);
@@ -560,7 +556,8 @@ mod tests {
         while !inbox.is_slept_on() {
             std::thread::yield_now();
         }
-        inbox.begin_attendance();
+        let _taken = inbox.propose_quietly(put()).unwrap();
+        assert!(inbox.attend().is_some());
         let mut pending = inbox.propose_quietly(put()).unwrap();
         inbox.announce();
         assert!(inbox.lock().asleep.is_some(), "somebody looks again");

@@ -69,10 +69,8 @@ impl Desk {
     /// by one that is at work just now and looks again before it goes.
     pub(crate) fn carry_out(&self, command: Command) -> Result<Response, Error> {
         if let Some(mut place) = self.try_lock() {
-            self.inbox.begin_attendance();
-            let proposed = self.inbox.propose(command);
-            let arrived = self.inbox.attend().unwrap_or_default();
-            self.work(&mut place, arrived);
+            let proposed = self.inbox.propose_quietly(command);
+            self.attend(&mut place);
             drop(place);
             proposed?.wait()
         } else {
@@ -116,9 +114,7 @@ impl Desk {
             if answer.is_none()
                 && let Some(mut place) = place
             {
-                self.inbox.begin_attendance();
-                let arrived = self.inbox.attend().unwrap_or_default();
-                self.work(&mut place, arrived);
+                self.attend(&mut place);
                 answer = pending.look();
             }
             if answer.is_some() {
@@ -163,6 +159,12 @@ impl Desk {
             Err(TryLockError::Poisoned(place)) => Some(place.into_inner()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// Does what lies in the inbox, and what time brings.
+    fn attend(&self, place: &mut Place) {
+        let arrived = self.inbox.attend().unwrap_or_default();
+        self.work(place, arrived);
     }
 
     /// Does what `arrived` and has come meanwhile, until nothing is left.
@@ -246,9 +248,7 @@ mod tests {
             thread.join().unwrap();
             assert_eq!(desk.inbox.waiting(), 1, "nobody has done it");
             assert_eq!(desk.awake.load(Ordering::SeqCst), 0);
-            desk.inbox.begin_attendance();
-            let arrived = desk.inbox.attend().unwrap();
-            desk.work(&mut place, arrived);
+            desk.attend(&mut place);
             caller.join().unwrap().unwrap();
         });
     }
@@ -262,8 +262,9 @@ mod tests {
             while !desk.inbox.is_slept_on() {
                 yield_now();
             }
-            let _quiet = desk.inbox.propose_quietly(put()).unwrap();
-            desk.inbox.begin_attendance();
+            let _taken = desk.inbox.propose_quietly(put()).unwrap();
+            let _arrived = desk.inbox.attend().unwrap();
+            let _left = desk.inbox.propose_quietly(put()).unwrap();
             desk.inbox.close(Error::Stopped);
             assert!(desk.inbox.is_slept_on(), "somebody looks again");
             desk.inbox.end_attendance();
