@@ -10,9 +10,9 @@
 //! ask the allocator for five blocks a node, and to give five back, costs
 //! several times what the copying costs.
 //!
-//! Trade-off: some hundred KiB stay on the heap ([`RETURNED_BYTES_MAX`] and
-//! [`SPARE_BYTES_MAX`]); `Writer::spare_bytes` tells how much. A copy takes only
-//! a node of the class it would ask for, so that a tree of recycled nodes is as
+//! Trade-off: some hundred KiB stay on the heap, and where many changes are published
+//! together some MiB ([`KEPT_BYTES_MAX`], twice); `Writer::spare_bytes` tells how much. A copy
+//! takes only a node of the class it would ask for, so that a tree of recycled nodes is as
 //! tight as one of new ones.
 #![expect(
     clippy::vec_box,
@@ -28,10 +28,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SLOTS_IN_CLASS: usize = 8;
 /// The last class holds every wider node.
 const CLASSES: usize = 18;
-/// More than the collector lets go at once while every change is published.
-pub(crate) const RETURNED_BYTES_MAX: u64 = 256 << 10;
-/// Some nodes of each class that is in use.
-pub(crate) const SPARE_BYTES_MAX: u64 = 384 << 10;
+/// Kept of what is returned, and the same of what is spare, while every change is published:
+/// some nodes of each class that is in use.
+const KEPT_BYTES_MIN: u64 = 384 << 10;
+/// However many changes are published together.
+pub(crate) const KEPT_BYTES_MAX: u64 = 4 << 20;
+/// Batches whose nodes are kept: the collector lets those of some go at once.
+const BATCHES_KEPT: u64 = 8;
+/// A large batch is forgotten after some times so many small ones.
+const BATCHES_REMEMBERED: u64 = 64;
 /// States are small, and not counted.
 const STATES_MAX: usize = 32;
 /// Spare nodes among which one with fitting bytes is looked for.
@@ -111,6 +116,8 @@ pub(crate) struct Spare {
     classes: Classes,
     /// Heap bytes of all these nodes.
     bytes: u64,
+    /// What the largest of the last batches has replaced.
+    batch_bytes: u64,
     states: Vec<Box<Published>>,
     deliveries: u64,
     /// Empty between two deliveries.
@@ -120,6 +127,18 @@ pub(crate) struct Spare {
 impl Spare {
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// A batch has replaced nodes of so many heap bytes. What the next ones may keep.
+    pub(crate) fn note_batch(&mut self, bytes: u64) -> u64 {
+        let faded = self.batch_bytes - self.batch_bytes / BATCHES_REMEMBERED;
+        self.batch_bytes = bytes.max(faded);
+        self.bytes_max()
+    }
+
+    fn bytes_max(&self) -> u64 {
+        let wanted = self.batch_bytes.saturating_mul(BATCHES_KEPT);
+        wanted.clamp(KEPT_BYTES_MIN, KEPT_BYTES_MAX)
     }
 
     /// A node of the kind of `like`, for `capacity` slots; its content is old.
@@ -141,10 +160,11 @@ impl Spare {
         if self.deliveries.is_multiple_of(DELIVERIES_WAITED) {
             self.drop_unasked();
         }
+        let bytes_max = self.bytes_max();
         let mut delivery = std::mem::take(&mut self.delivery);
         for node in delivery.drain(..) {
             let bytes = node.heap_bytes();
-            if self.bytes + bytes > SPARE_BYTES_MAX || node.body.keys().has_long() {
+            if self.bytes + bytes > bytes_max || node.body.keys().has_long() {
                 continue;
             }
             self.bytes += bytes;
@@ -179,9 +199,16 @@ pub(crate) struct Returned {
     /// Heap bytes of the nodes in the pile; changes under the lock, and may be a few nodes
     /// more than the limit where two come at once.
     bytes: AtomicU64,
+    /// Nothing before the first publish.
+    bytes_max: AtomicU64,
 }
 
 impl Returned {
+    /// So many heap bytes of nodes are kept from now on.
+    pub(crate) fn set_bytes_max(&self, bytes: u64) {
+        self.bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -189,7 +216,7 @@ impl Returned {
     /// Keeps `nodes` (of so many heap bytes), or frees them.
     pub(crate) fn put_nodes(&self, nodes: impl Iterator<Item = Box<Node>>, bytes: u64) {
         // Freeing what is too much takes its time, without the lock.
-        if self.bytes() + bytes <= RETURNED_BYTES_MAX
+        if self.bytes() + bytes <= self.bytes_max.load(Ordering::Relaxed)
             && let Ok(mut pile) = self.pile.try_lock()
         {
             pile.nodes.extend(nodes);

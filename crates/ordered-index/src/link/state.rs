@@ -24,9 +24,12 @@ const URGED_EVERY: u64 = 8;
 /// Once there is so much, every publish does: threads that have published keep some of their
 /// own until they do so again.
 const GARBAGE_BYTES_PRESSING: u64 = 8 * GARBAGE_BYTES_TOLERATED;
+/// So does one that replaces so much: looking at all threads is little beside what it has done,
+/// and what comes back soon is still in the processor's caches.
+const BATCH_BYTES_PRESSING: u64 = GARBAGE_BYTES_TOLERATED / 2;
 
 /// A state that has retired more nodes is not filled anew: its list is too long to keep.
-const LINKS_KEPT_MAX: usize = 64;
+const LINKS_KEPT_MAX: usize = 1024;
 
 /// Nodes that one state holds and the next one does not.
 #[derive(Debug, Default)]
@@ -149,7 +152,11 @@ impl Current {
         // SAFETY: rule 4: neither the old state nor the retired nodes can be
         // reached from the state just published, and each is retired once.
         unsafe { guard.defer_unchecked(move || old.into_owned().into_box().let_go(&memory)) };
-        let tolerated = match batch.number.is_multiple_of(URGED_EVERY) {
+        self.memory
+            .returned
+            .set_bytes_max(batch.spare.note_batch(bytes));
+        let is_due = batch.number.is_multiple_of(URGED_EVERY) || bytes >= BATCH_BYTES_PRESSING;
+        let tolerated = match is_due {
             true => GARBAGE_BYTES_TOLERATED,
             false => GARBAGE_BYTES_PRESSING,
         };

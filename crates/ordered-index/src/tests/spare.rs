@@ -3,7 +3,7 @@
 use super::check::check;
 use super::entry;
 use crate::new;
-use crate::spare::{RETURNED_BYTES_MAX, SPARE_BYTES_MAX};
+use crate::spare::KEPT_BYTES_MAX;
 use environment::randomness::Random;
 
 const KEYS: u64 = if cfg!(miri) { 300 } else { 30_000 };
@@ -52,7 +52,7 @@ fn what_is_kept_is_bounded_however_much_is_replaced_at_once() {
         writer.publish(mark);
         collect();
         let kept_bytes = writer.spare_bytes();
-        let most_bytes = RETURNED_BYTES_MAX + SPARE_BYTES_MAX;
+        let most_bytes = 2 * KEPT_BYTES_MAX;
         assert!(kept_bytes <= most_bytes, "{kept_bytes} bytes are kept");
     }
     check(&writer);
