@@ -97,6 +97,10 @@ impl File for MeteredFile {
         self.inner.size()
     }
 
+    fn keep_size(&self) {
+        self.inner.keep_size();
+    }
+
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.inner.set_size(size)
     }

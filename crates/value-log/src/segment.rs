@@ -175,8 +175,12 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
+    /// From now on it is read, record by record.
     pub fn insert(&self, segment: Arc<Segment>) {
         let id = segment.id();
+        // A segment's file has its whole size from the beginning, and is not cut. Not earlier:
+        // where recovery has the kernel forget a page, nobody may have it mapped.
+        segment.file.keep_size();
         let before = self
             .map
             .write()

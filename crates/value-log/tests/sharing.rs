@@ -84,6 +84,10 @@ impl File for GatedFile {
     fn size(&self) -> io::Result<u64> {
         self.file.size()
     }
+    fn keep_size(&self) {
+        self.file.keep_size();
+    }
+
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.file.set_size(size)
     }

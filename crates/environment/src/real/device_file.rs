@@ -129,6 +129,8 @@ impl File for DeviceFile {
         Ok(u64::try_from(status.st_size).expect("the kernel gives no negative size"))
     }
 
+    fn keep_size(&self) {}
+
     fn set_size(&self, _size: u64) -> io::Result<()> {
         Err(self.read_only())
     }

@@ -14,13 +14,15 @@
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fd::OwnedFd;
+use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Advice, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 
 use super::disk::open_with;
+use super::mapping::Mapping;
 use crate::disk::{File, OpenMode};
 use crate::path_error::on_path;
 
@@ -33,6 +35,8 @@ pub(super) struct CachedFile {
     /// The file system refused `RWF_DSYNC`. Set once and for good: a refusal
     /// comes before any byte is written, so falling back loses nothing.
     without_dsync: AtomicBool,
+    /// Once its size is known to last; `None` within: the kernel has refused.
+    mapping: OnceLock<Option<Mapping>>,
 }
 
 /// Linux takes this many parts in one call (`IOV_MAX`).
@@ -53,6 +57,7 @@ impl CachedFile {
             descriptor,
             path: path.to_path_buf(),
             without_dsync: AtomicBool::new(false),
+            mapping: OnceLock::new(),
         })
     }
 
@@ -108,6 +113,10 @@ impl CachedFile {
         retry_on_intr(|| rustix::fs::fdatasync(&self.descriptor))
     }
 
+    fn mapping(&self) -> Option<&Mapping> {
+        self.mapping.get()?.as_ref()
+    }
+
     fn named(&self, what: &'static str) -> impl FnOnce(Errno) -> io::Error {
         move |error| on_path(what, &self.path, error)
     }
@@ -115,6 +124,10 @@ impl CachedFile {
 
 impl File for CachedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mapping = self.mapping();
+        if mapping.is_some_and(|it| it.read(buffer, offset)) {
+            return Ok(buffer.len());
+        }
         let mut filled = 0;
         while filled < buffer.len() {
             let at = offset + filled as u64;
@@ -125,6 +138,9 @@ impl File for CachedFile {
                 break;
             }
             filled += read;
+        }
+        if let Some(mapping) = mapping {
+            mapping.note_read(offset, filled);
         }
         Ok(filled)
     }
@@ -151,7 +167,17 @@ impl File for CachedFile {
         Ok(u64::try_from(status.st_size).expect("the kernel gives no negative size"))
     }
 
+    fn keep_size(&self) {
+        self.mapping.get_or_init(|| {
+            let bytes = usize::try_from(self.size().ok()?).ok()?;
+            Mapping::of(self.descriptor.as_fd(), bytes)
+        });
+    }
+
     fn set_size(&self, size: u64) -> io::Result<()> {
+        if self.mapping().is_some_and(|it| size < it.bytes() as u64) {
+            return Err(on_path("cut", &self.path, Errno::BUSY));
+        }
         retry_on_intr(|| rustix::fs::ftruncate(&self.descriptor, size))
             .map_err(self.named("set the size of"))
     }
@@ -187,6 +213,34 @@ mod tests {
         let mut buffer = vec![0; bytes.len()];
         assert_eq!(file.read_at(&mut buffer, 0).unwrap(), bytes.len());
         assert_eq!(buffer, bytes);
+    }
+
+    #[test]
+    fn a_file_that_keeps_its_size_is_read_as_before_and_not_cut() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = new_file(&directory);
+        file.write_at(&[&[1; 5_000]], 0).unwrap();
+        file.keep_size();
+        file.write_at(&[&[2; 5_000]], 5_000).unwrap();
+        for byte in [3, 4] {
+            file.write_durable_at(&[&[byte; 10]], 4_090).unwrap();
+            for _ in 0..3 {
+                let mut buffer = [0; 20];
+                assert_eq!(file.read_at(&mut buffer, 4_085).unwrap(), 20);
+                assert_eq!(buffer[..5], [1; 5]);
+                assert_eq!(buffer[5..15], [byte; 10]);
+                assert_eq!(file.read_at(&mut buffer, 4_990).unwrap(), 20);
+                assert_eq!(
+                    (buffer[9], buffer[10]),
+                    (1, 2),
+                    "of the size kept, and beyond"
+                );
+                assert_eq!(file.read_at(&mut buffer, 9_990).unwrap(), 10);
+            }
+        }
+        let message = file.set_size(4_999).unwrap_err().to_string();
+        assert!(message.contains("cut"), "{message}");
+        file.set_size(5_000).unwrap();
     }
 
     #[test]

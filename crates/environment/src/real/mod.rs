@@ -6,6 +6,7 @@ mod device_file;
 mod disk;
 mod file;
 mod lock;
+mod mapping;
 mod memory;
 
 pub use boot::boot_id;

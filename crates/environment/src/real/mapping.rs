@@ -1,0 +1,163 @@
+//! A file's pages in this process's memory: small reads without a system call.
+//!
+//! A page that cannot be read in from the device ends the process here (`SIGBUS`), where
+//! `pread` answers with an error. So the first read of each page is a `pread`, which also
+//! brings it into the page cache; only a page that was good then, has since left the cache
+//! and cannot be read any more is met by the signal (docs/assumptions.md, 13).
+
+use std::ffi::c_void;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fd::BorrowedFd;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+/// The kernel's pages may be larger: then a page is read more than once before it is known.
+const PAGE_BYTES: usize = 4096;
+/// Longer reads are left to `pread`: what that costs is little beside the copy, and it reads
+/// from the device in one piece.
+const READ_BYTES_MAX: usize = 2 * PAGE_BYTES;
+
+/// The pages of a file that is not cut while this is there.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+    /// A bit for each page that was read without an error.
+    known: Box<[AtomicU64]>,
+}
+
+// SAFETY: the memory is only read, and unmapped when nobody has the mapping any more.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// The first `bytes` of a file. `None`: the kernel refuses, or there are none.
+    pub fn of(descriptor: BorrowedFd<'_>, bytes: usize) -> Option<Mapping> {
+        let (may, how) = (ProtFlags::READ, MapFlags::SHARED);
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let start = unsafe { rustix::mm::mmap(null_mut(), bytes, may, how, descriptor, 0) };
+        let start = start.ok()?;
+        // Records lie anywhere; advice only, so a refusal is no matter.
+        // SAFETY: this is the mapping that was just made, and reads give the same after it.
+        let _ = unsafe { rustix::mm::madvise(start, bytes, Advice::Random) };
+        let words = bytes.div_ceil(PAGE_BYTES).div_ceil(64);
+        Some(Mapping {
+            start: NonNull::new(start.cast())?,
+            bytes,
+            known: (0..words).map(|_| AtomicU64::new(0)).collect(),
+        })
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Fills the buffer, if it is small and all its pages are known.
+    pub fn read(&self, buffer: &mut [u8], offset: u64) -> bool {
+        let Some((first, last)) = self.pages(offset, buffer.len()) else {
+            return false;
+        };
+        if buffer.len() > READ_BYTES_MAX || !(first..=last).all(|page| self.is_known(page)) {
+            return false;
+        }
+        // SAFETY: `pages` has seen that the range lies within the mapping. Others may write to
+        // the file meanwhile: a copy of which some bytes are older and some newer is what
+        // `pread` gives, too, and whoever reads looks whose bytes they were.
+        unsafe {
+            let from = self.start.as_ptr().add(offset as usize);
+            std::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), buffer.len());
+        }
+        true
+    }
+
+    /// So many bytes were read with `pread`, without an error.
+    pub fn note_read(&self, offset: u64, bytes: usize) {
+        if let Some((first, last)) = self.pages(offset, bytes) {
+            for page in first..=last {
+                self.known[page / 64].fetch_or(1 << (page % 64), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn is_known(&self, page: usize) -> bool {
+        self.known[page / 64].load(Ordering::Relaxed) & (1 << (page % 64)) != 0
+    }
+
+    /// The first and the last page of a range; `None` where there is no such range.
+    fn pages(&self, offset: u64, bytes: usize) -> Option<(usize, usize)> {
+        let offset = usize::try_from(offset).ok()?;
+        let end = offset.checked_add(bytes)?;
+        let is_there = bytes > 0 && end <= self.bytes;
+        is_there.then(|| (offset / PAGE_BYTES, (end - 1) / PAGE_BYTES))
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        let start = self.start.as_ptr().cast::<c_void>();
+        // SAFETY: whoever drops it has it alone, so nobody reads any more. A refusal leaves
+        // the addresses in use, which harms nobody.
+        let _ = unsafe { rustix::mm::munmap(start, self.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    const BYTES: usize = 3 * PAGE_BYTES + 100;
+
+    fn a_mapping() -> (File, Mapping) {
+        let file = tempfile::tempfile().unwrap();
+        let bytes: Vec<u8> = (0..BYTES).map(|at| (at % 251) as u8).collect();
+        file.write_all_at(&bytes, 0).unwrap();
+        let mapping = Mapping::of(file.as_fd(), BYTES).unwrap();
+        (file, mapping)
+    }
+
+    #[test]
+    fn a_page_is_read_here_only_after_it_was_read_without_an_error() {
+        let (_file, mapping) = a_mapping();
+        let mut buffer = [0; 10];
+        let across = PAGE_BYTES as u64 - 5;
+        assert!(!mapping.read(&mut buffer, across));
+        mapping.note_read(0, 1);
+        assert!(mapping.read(&mut buffer, 0));
+        assert!(
+            !mapping.read(&mut buffer, across),
+            "of two pages one is known"
+        );
+        mapping.note_read(across, 10);
+        assert!(mapping.read(&mut buffer, across));
+        let expected: Vec<u8> = (4091..4101).map(|at| (at % 251) as u8).collect();
+        assert_eq!(&buffer[..], &expected);
+    }
+
+    #[test]
+    fn what_is_written_later_is_seen() {
+        let (file, mapping) = a_mapping();
+        mapping.note_read(0, BYTES);
+        file.write_all_at(b"later", 5_000).unwrap();
+        let mut buffer = [0; 5];
+        assert!(mapping.read(&mut buffer, 5_000));
+        assert_eq!(&buffer, b"later");
+    }
+
+    #[test]
+    fn long_reads_and_those_beyond_the_end_are_left_to_system_calls() {
+        let (_file, mapping) = a_mapping();
+        mapping.note_read(0, BYTES);
+        assert!(mapping.read(&mut [0; READ_BYTES_MAX], 0));
+        assert!(!mapping.read(&mut [0; READ_BYTES_MAX + 1], 0));
+        assert!(mapping.read(&mut [0; 100], BYTES as u64 - 100));
+        assert!(!mapping.read(&mut [0; 101], BYTES as u64 - 100));
+        assert!(!mapping.read(&mut [0; 1], u64::MAX));
+        assert!(!mapping.read(&mut [], 0));
+    }
+}
