@@ -17,12 +17,12 @@ const REVISION_BYTES: usize = 8;
 /// Everything that starts like this is a version of `key`, and all versions
 /// of smaller keys come before it.
 pub(crate) fn prefix(key: &[u8]) -> Vec<u8> {
-    let mut encoded = Vec::with_capacity(key.len() + END.len() + REVISION_BYTES + 2);
-    for &byte in key {
-        match byte {
-            0 => encoded.extend(ESCAPED_ZERO),
-            _ => encoded.push(byte),
+    let mut encoded = Vec::with_capacity(key.len() + END.len() + REVISION_BYTES);
+    for (number, part) in key.split(|&byte| byte == 0).enumerate() {
+        if number > 0 {
+            encoded.extend(ESCAPED_ZERO);
         }
+        encoded.extend_from_slice(part);
     }
     encoded.extend(END);
     encoded

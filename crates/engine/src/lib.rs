@@ -22,7 +22,7 @@
 //!
 //! Trade-offs: all keys live in memory (about 16 bytes and the key each, more
 //! for superseded versions), so the memory limit is the limit of the store;
-//! old values cost a pread; and values that live long are copied once more
+//! old values cost a read of the log; and values that live long are copied once more
 //! when their segment is reclaimed.
 //!
 //! Where to read on: `apply.rs` (what a batch does to the index),

@@ -9,7 +9,7 @@
 //!
 //! The class is *exact*: records up to 256 KiB count in units of 8 bytes, and
 //! larger ones are padded to a multiple of 4 KiB when they are written (1.6 %
-//! at worst). So one pread fetches a record, and the live-byte counters need
+//! at worst). So one read fetches a record, and the live-byte counters need
 //! no look at the disk when a version dies.
 
 use value_log::{Log, Position};

@@ -82,8 +82,9 @@ pub trait File: Send + Sync + Debug + 'static {
     fn sync_data(&self) -> io::Result<()>;
     /// Size in bytes.
     fn size(&self) -> io::Result<u64>;
-    /// From now on nobody cuts the file below the size that it has, and much of it will be
-    /// read in small pieces: those may then come without a system call.
+    /// From now on nobody cuts the file below the size that it has (with this handle that is an
+    /// error), and much of it will be read in small pieces: those may then come without a
+    /// system call.
     fn keep_size(&self);
     /// Cuts or extends the file (extended bytes read as zero).
     fn set_size(&self, size: u64) -> io::Result<()>;

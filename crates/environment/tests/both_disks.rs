@@ -98,6 +98,21 @@ fn a_size_can_be_cut_and_extended_with_zeros() {
 }
 
 #[test]
+fn a_file_that_keeps_its_size_is_not_cut() {
+    on_both(|disk, directory| {
+        let path = directory.join("file");
+        let file = disk.open(&path, OpenMode::CreateNew).unwrap();
+        file.write_at(&[&[9; 5_000]], 0).unwrap();
+        file.keep_size();
+        let message = file.set_size(4_999).unwrap_err().to_string();
+        assert!(message.contains(path.to_str().unwrap()), "{message}");
+        file.set_size(6_000).unwrap();
+        file.set_size(5_000).unwrap();
+        assert_eq!(contents(disk, &path, OpenMode::Read), [9; 5_000]);
+    });
+}
+
+#[test]
 fn opening_what_is_not_there_and_creating_what_is_are_errors_with_the_path() {
     on_both(|disk, directory| {
         let path = directory.join("file");

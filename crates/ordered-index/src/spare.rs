@@ -30,14 +30,14 @@ const SLOTS_IN_CLASS: usize = 8;
 const CLASSES: usize = 18;
 /// Kept of what is returned, and the same of what is spare, while every change is published:
 /// some nodes of each class that is in use.
-const KEPT_BYTES_MIN: u64 = 384 << 10;
+pub(crate) const KEPT_BYTES_MIN: u64 = 384 << 10;
 /// However many changes are published together.
 pub(crate) const KEPT_BYTES_MAX: u64 = 4 << 20;
 /// Batches whose nodes are kept: the collector lets those of some go at once.
 const BATCHES_KEPT: u64 = 8;
 /// A large batch is forgotten after some times so many small ones.
 const BATCHES_REMEMBERED: u64 = 64;
-/// States are small, and not counted.
+/// States are not counted: each has a list of at most 2 KiB.
 const STATES_MAX: usize = 32;
 /// Spare nodes among which one with fitting bytes is looked for.
 const LOOKED_AT_MAX: usize = 8;
@@ -196,8 +196,7 @@ struct Pile {
 #[derive(Debug, Default)]
 pub(crate) struct Returned {
     pile: Mutex<Pile>,
-    /// Heap bytes of the nodes in the pile; changes under the lock, and may be a few nodes
-    /// more than the limit where two come at once.
+    /// Heap bytes of the nodes in the pile; changes under the lock.
     bytes: AtomicU64,
     /// Nothing before the first publish.
     bytes_max: AtomicU64,
@@ -216,8 +215,8 @@ impl Returned {
     /// Keeps `nodes` (of so many heap bytes), or frees them.
     pub(crate) fn put_nodes(&self, nodes: impl Iterator<Item = Box<Node>>, bytes: u64) {
         // Freeing what is too much takes its time, without the lock.
-        if self.bytes() + bytes <= self.bytes_max.load(Ordering::Relaxed)
-            && let Ok(mut pile) = self.pile.try_lock()
+        if let Ok(mut pile) = self.pile.try_lock()
+            && self.bytes() + bytes <= self.bytes_max.load(Ordering::Relaxed)
         {
             pile.nodes.extend(nodes);
             self.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -179,7 +179,7 @@ impl Segments {
     pub fn insert(&self, segment: Arc<Segment>) {
         let id = segment.id();
         // A segment's file has its whole size from the beginning, and is not cut. Not earlier:
-        // where recovery has the kernel forget a page, nobody may have it mapped.
+        // where recovery has the kernel forget a page, this opening must not have it mapped.
         segment.file.keep_size();
         let before = self
             .map
@@ -269,7 +269,32 @@ impl std::fmt::Display for FileName {
 
 #[cfg(test)]
 mod tests {
+    use environment::simulated::SimulatedDisk;
+    use environment::{Disk, OpenMode};
+
     use super::*;
+    use crate::format::Salt;
+
+    #[test]
+    fn what_is_in_use_keeps_its_size() {
+        let disk = SimulatedDisk::new(1);
+        let path = Path::new("/00000001.log");
+        let file = disk.open(path, OpenMode::CreateNew).unwrap();
+        file.set_size(8_192).unwrap();
+        let header = SegmentHeader {
+            id: 1,
+            previous: 0,
+            epoch: 1,
+            segment_bytes: 8_192,
+            kind: SegmentKind::Log,
+            salt: Salt(1),
+        };
+        let segment = Segment::new(header, path.into(), file, 8_192, Extent::EMPTY);
+        let (segments, segment) = (Segments::default(), Arc::new(segment));
+        segment.file.set_size(8_192).unwrap();
+        segments.insert(Arc::clone(&segment));
+        assert!(segment.file.set_size(4_096).is_err());
+    }
 
     #[test]
     fn only_names_that_we_would_write_are_ours() {

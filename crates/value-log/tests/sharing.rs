@@ -87,7 +87,6 @@ impl File for GatedFile {
     fn keep_size(&self) {
         self.file.keep_size();
     }
-
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.file.set_size(size)
     }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_keeps_its_size_is_read_as_before_and_not_cut() {
+    fn a_file_that_keeps_its_size_is_read_as_before() {
         let directory = tempfile::tempdir().unwrap();
         let file = new_file(&directory);
         file.write_at(&[&[1; 5_000]], 0).unwrap();
@@ -238,9 +238,19 @@ mod tests {
                 assert_eq!(file.read_at(&mut buffer, 9_990).unwrap(), 10);
             }
         }
-        let message = file.set_size(4_999).unwrap_err().to_string();
-        assert!(message.contains("cut"), "{message}");
-        file.set_size(5_000).unwrap();
+    }
+
+    #[test]
+    fn what_was_read_once_is_there_without_a_system_call() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = new_file(&directory);
+        file.write_at(&[&[1; 5_000]], 0).unwrap();
+        file.keep_size();
+        let (mapping, mut buffer) = (file.mapping().unwrap(), [0; 20]);
+        assert!(!mapping.read(&mut buffer, 4_500));
+        file.read_at(&mut buffer, 4_500).unwrap();
+        assert!(mapping.read(&mut buffer, 4_500));
+        assert!(!mapping.read(&mut buffer, 0), "this page was not read");
     }
 
     #[test]

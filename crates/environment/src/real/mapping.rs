@@ -2,8 +2,8 @@
 //!
 //! A page that cannot be read in from the device ends the process here (`SIGBUS`), where
 //! `pread` answers with an error. So the first read of each page is a `pread`, which also
-//! brings it into the page cache; only a page that was good then, has since left the cache
-//! and cannot be read any more is met by the signal (docs/assumptions.md, 13).
+//! brings it into the page cache; what is met by the signal is a page that the cache had
+//! then, has since let go, and that the device cannot give back (docs/assumptions.md, 13).
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fd::BorrowedFd;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// The kernel's pages may be larger: then a page is read more than once before it is known.
+/// The unit in which reads are remembered. Where the kernel's pages are larger, a neighbour in
+/// the same page may be met by the signal although this one was good.
 const PAGE_BYTES: usize = 4096;
 /// Longer reads are left to `pread`: what that costs is little beside the copy, and it reads
 /// from the device in one piece.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::fault::{Fault, crash_error, input_output_error};
@@ -20,6 +21,8 @@ pub(super) struct SimulatedFile {
     /// Where it was when opened; for messages and the story.
     path: PathBuf,
     mode: OpenMode,
+    /// Nobody cuts the file below this.
+    kept_bytes: AtomicU64,
 }
 
 impl SimulatedFile {
@@ -37,6 +40,7 @@ impl SimulatedFile {
             inode,
             path: path.to_path_buf(),
             mode,
+            kept_bytes: AtomicU64::new(0),
         }
     }
 
@@ -211,10 +215,16 @@ impl File for SimulatedFile {
         Ok(state.inode(self.inode).cached_size)
     }
 
-    fn keep_size(&self) {}
+    fn keep_size(&self) {
+        let size = self.state().inode(self.inode).cached_size;
+        self.kept_bytes.store(size, Ordering::Relaxed);
+    }
 
     fn set_size(&self, size: u64) -> io::Result<()> {
         self.require_writable()?;
+        if size < self.kept_bytes.load(Ordering::Relaxed) {
+            return Err(on_path("cut", &self.path, rustix::io::Errno::BUSY));
+        }
         let mut state = self.state();
         let mut begun = state.begin(Operation::SetSize {
             path: self.path.clone(),

@@ -29,7 +29,7 @@ const GARBAGE_BYTES_PRESSING: u64 = 8 * GARBAGE_BYTES_TOLERATED;
 const BATCH_BYTES_PRESSING: u64 = GARBAGE_BYTES_TOLERATED / 2;
 
 /// A state that has retired more nodes is not filled anew: its list is too long to keep.
-const LINKS_KEPT_MAX: usize = 1024;
+const LINKS_KEPT_MAX: usize = 256;
 
 /// Nodes that one state holds and the next one does not.
 #[derive(Debug, Default)]

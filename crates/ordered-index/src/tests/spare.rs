@@ -3,7 +3,7 @@
 use super::check::check;
 use super::entry;
 use crate::new;
-use crate::spare::KEPT_BYTES_MAX;
+use crate::spare::{KEPT_BYTES_MAX, KEPT_BYTES_MIN};
 use environment::randomness::Random;
 
 const KEYS: u64 = if cfg!(miri) { 300 } else { 30_000 };
@@ -55,6 +55,28 @@ fn what_is_kept_is_bounded_however_much_is_replaced_at_once() {
         let most_bytes = 2 * KEPT_BYTES_MAX;
         assert!(kept_bytes <= most_bytes, "{kept_bytes} bytes are kept");
     }
+    check(&writer);
+}
+
+#[test]
+fn more_is_kept_while_batches_are_large_and_less_again_when_they_are_small() {
+    let (mut writer, _reader) = new(1);
+    let least_bytes = 2 * KEPT_BYTES_MIN;
+    let mut most_bytes = 0;
+    for mark in 0..40 {
+        (0..20_000).for_each(|number| _ = writer.insert(0, &name(number), entry(mark)));
+        writer.publish(mark);
+        collect();
+        most_bytes = most_bytes.max(writer.spare_bytes());
+    }
+    assert!(most_bytes > least_bytes, "{most_bytes} bytes are kept");
+    for mark in 40..2_000 {
+        writer.insert(0, &name(mark), entry(mark));
+        writer.publish(mark);
+        collect();
+    }
+    let kept_bytes = writer.spare_bytes();
+    assert!(kept_bytes <= least_bytes, "{kept_bytes} bytes are kept");
     check(&writer);
 }
 
