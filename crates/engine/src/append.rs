@@ -10,7 +10,7 @@ use crate::entry::HARD_STATE_BYTES;
 use crate::format::{KEY_HEADER_BYTES, KIND_HARD_STATE, KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
 use crate::{Batch, Change, Error, HardState, KeyChange, place, record};
 use std::sync::atomic::Ordering;
-use value_log::{Appended, Body, Log, Record, Tag};
+use value_log::{Appended, Body, BodyBuilder, Log, Record, Tag};
 
 /// What padding consists of.
 pub(crate) static ZEROS: [u8; 4096] = [0; 4096];
@@ -23,11 +23,32 @@ enum Header {
 
 /// The records of a batch.
 pub(crate) fn encode(batch: &Batch) -> Result<Body, Error> {
-    let headers = headers(batch)?;
-    let both = batch.changes.iter().zip(&headers);
-    let parts: Vec<[&[u8]; 3]> = both.map(|(change, header)| parts(change, header)).collect();
-    let records: Vec<Record<'_>> = batch.changes.iter().zip(&parts).map(record_of).collect();
-    Ok(Body::encode(&records))
+    let invalid = |what: String| Error::InvalidBatch {
+        index: batch.index,
+        what,
+    };
+    record::check(batch).map_err(invalid)?;
+    let bytes: u64 = batch.changes.iter().map(log_bytes).sum();
+    let mut body = BodyBuilder::with_capacity(bytes as usize);
+    for change in &batch.changes {
+        let header = header(change).map_err(invalid)?;
+        let kind = match change {
+            Change::Key(_) => KIND_KEY,
+            Change::State { .. } => KIND_STATE,
+        };
+        let parts = &parts(change, &header);
+        body.push(&Record { kind, parts });
+    }
+    Ok(body.finish())
+}
+
+fn log_bytes(change: &Change) -> u64 {
+    match change {
+        Change::Key(key) => key.log_bytes(),
+        Change::State { payload, .. } => {
+            Log::record_bytes(STATE_HEADER_BYTES + payload.len()) as u64
+        }
+    }
 }
 
 impl Shared {
@@ -201,19 +222,6 @@ fn tag(batch: &Batch) -> Tag {
     }
 }
 
-fn headers(batch: &Batch) -> Result<Vec<Header>, Error> {
-    let invalid = |what: String| Error::InvalidBatch {
-        index: batch.index,
-        what,
-    };
-    record::check(batch).map_err(invalid)?;
-    batch
-        .changes
-        .iter()
-        .map(|change| header(change).map_err(invalid))
-        .collect()
-}
-
 fn header(change: &Change) -> Result<Header, String> {
     Ok(match change {
         Change::Key(key) => Header::Key(record::header_of(key)?.encode()),
@@ -230,13 +238,4 @@ fn parts<'a>(change: &'a Change, header: &'a Header) -> [&'a [u8]; 3] {
         (Change::State { payload, .. }, Header::State(bytes)) => [bytes, payload, &[]],
         _ => unreachable!("a header is made from its own change"),
     }
-}
-
-fn record_of<'a>((change, parts): (&Change, &'a [&'a [u8]; 3])) -> Record<'a> {
-    let kind = if matches!(change, Change::Key(_)) {
-        KIND_KEY
-    } else {
-        KIND_STATE
-    };
-    Record { kind, parts }
 }

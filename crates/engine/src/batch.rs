@@ -1,5 +1,6 @@
 //! What goes into the engine: batches of changes, one batch per log entry.
 
+use crate::Lineage;
 use bytes::Bytes;
 
 /// The number of a change: transactions count in `main`, changes within one in `sub`.
@@ -29,6 +30,17 @@ pub struct KeyChange {
     pub version: i64,
     /// Lease the key hangs on; 0 for none.
     pub lease: i64,
+}
+
+impl KeyChange {
+    /// What the key's next version goes on from.
+    pub fn lineage(&self) -> Lineage {
+        Lineage {
+            created: self.created,
+            version: self.version,
+            lease: self.lease,
+        }
+    }
 }
 
 /// One effect.

@@ -18,8 +18,8 @@ use crate::transfer::import::Imports;
 use crate::trees;
 use crate::versions::Versions;
 use crate::{
-    Applier, Batch, Entry, Error, HardState, Options, Recovered, Replayed, Snapshot, Status,
-    Stored, Version,
+    Applier, Batch, Entry, Error, HardState, Lineage, Options, Recovered, Replayed, Snapshot,
+    Status, Stored, Version,
 };
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
@@ -201,6 +201,17 @@ impl Engine {
     /// the record's bytes.
     pub fn fetch(&self, snapshot: Snapshot, key: &[u8], at: i64) -> Result<Option<Stored>, Error> {
         self.0.fetch(snapshot, key, at)
+    }
+
+    /// What the version of `key` that `snapshot` shows at revision `at` says of itself,
+    /// without its value: nothing is copied.
+    pub fn lineage(
+        &self,
+        snapshot: &Snapshot,
+        key: &[u8],
+        at: i64,
+    ) -> Result<Option<Lineage>, Error> {
+        self.0.lineage(snapshot, key, at)
     }
 
     /// [`Engine::read`] of many versions, in their order. Those that lie together

@@ -118,7 +118,7 @@ pub use error::Error;
 pub use history::{Changes, History};
 pub use options::{Commitment, Durability, Options, Worker};
 pub use range::Range;
-pub use record::Stored;
+pub use record::{Lineage, Stored};
 pub use recovery::Recovered;
 pub use snapshot::{Snapshot, Version};
 pub use status::Status;

@@ -6,13 +6,14 @@
 //! place means try there; no place, compacted; the same place, real damage.
 
 use crate::engine::Shared;
-use crate::format::KEY_HEADER_BYTES;
+use crate::format::{KEY_HEADER_BYTES, KeyHeader};
 use crate::place::Place;
-use crate::record::unreadable;
+use crate::record::{self, Lineage, unreadable};
 use crate::trees::Known;
 use crate::{Error, Snapshot, Stored, Version, trees};
 use bytes::Bytes;
 use ordered_index::Snapshot as Trees;
+use value_log::Position;
 
 /// How often a record may move under one read.
 const MOVES_MAX: usize = 16;
@@ -37,9 +38,27 @@ impl Shared {
         self.read_version(key, known.main, known.place).map(Some)
     }
 
+    /// What the version of `key` says that `snapshot` shows at revision `at`, but for
+    /// its value.
+    pub(crate) fn lineage(
+        &self,
+        snapshot: &Snapshot,
+        key: &[u8],
+        at: i64,
+    ) -> Result<Option<Lineage>, Error> {
+        let Some(known) = snapshot.visible(key, at) else {
+            return Ok(None);
+        };
+        let find = |trees: &Trees| trees::find(trees, key, known.main);
+        let read = |place| self.header_at(place, known.main);
+        let header = self.follow(known.place, known.main, find, read)?;
+        Ok(Some(header.into()))
+    }
+
     fn read_version(&self, key: &[u8], main: i64, place: Place) -> Result<Stored, Error> {
         let find = |trees: &Trees| trees::find(trees, key, main);
-        Ok(self.find_record(place, main, find)?.1)
+        let read = |place| self.read_at(place, main);
+        self.follow(place, main, find, read)
     }
 
     /// Header and kv of the version that was at `place`; `find` looks it up
@@ -50,24 +69,27 @@ impl Shared {
         main: i64,
         find: impl Fn(&Trees) -> Option<Known>,
     ) -> Result<Bytes, Error> {
-        let (payload, stored) = self.find_record(place, main, find)?;
+        let read = |place| self.record_at(place, main);
+        let (payload, stored) = self.follow(place, main, find, read)?;
         Ok(payload.slice(..KEY_HEADER_BYTES + stored.kv.len()))
     }
 
-    fn find_record(
+    /// Reads the version that was at `place`, wherever it is by now.
+    fn follow<T>(
         &self,
         mut place: Place,
         main: i64,
         find: impl Fn(&Trees) -> Option<Known>,
-    ) -> Result<(Bytes, Stored), Error> {
+        read: impl Fn(Place) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         for _ in 0..MOVES_MAX {
-            let error = match self.record_at(place, main) {
+            let error = match read(place) {
                 Ok(found) => return Ok(found),
                 Err(error) => error,
             };
             place = self.place_now(&find, main, place)?.ok_or(error)?;
         }
-        self.record_at(place, main)
+        read(place)
     }
 
     /// Where the version is now; `None` when it is still where it was.
@@ -100,12 +122,27 @@ impl Shared {
         let record = record?;
         let stored = Stored::decode(record.kind, &record.payload)
             .map_err(|what| unreadable(position, what))?;
-        if stored.revision.main != main {
-            return Err(unreadable(
-                position,
-                "it is of another revision than the index says",
-            ));
-        }
+        check_revision(position, stored.revision.main, main)?;
         Ok((record.payload, stored))
+    }
+
+    /// The same without key and value.
+    fn header_at(&self, place: Place, main: i64) -> Result<KeyHeader, Error> {
+        let position = place.position();
+        let length = place.record_bytes() as usize;
+        let header = self.log.look_at(position, length, record::header_in);
+        self.check_open()?;
+        let header = header?.map_err(|what| unreadable(position, what))?;
+        check_revision(position, header.main as i64, main)?;
+        Ok(header)
+    }
+}
+
+fn check_revision(position: Position, found: i64, expected: i64) -> Result<(), Error> {
+    let what = "it is of another revision than the index says";
+    if found == expected {
+        Ok(())
+    } else {
+        Err(unreadable(position, what))
     }
 }

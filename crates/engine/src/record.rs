@@ -27,10 +27,7 @@ pub struct Stored {
 impl Stored {
     /// Reads a record's payload.
     pub(crate) fn decode(kind: u8, payload: &Bytes) -> Result<Stored, &'static str> {
-        if kind != KIND_KEY {
-            return Err("not a key version");
-        }
-        let header = KeyHeader::decode(payload)?;
+        let header = header_in(kind, payload)?;
         let kv = payload.slice(KEY_HEADER_BYTES..KEY_HEADER_BYTES + header.kv_bytes as usize);
         let key_start = usize::from(header.key_offset);
         Ok(Stored {
@@ -45,6 +42,35 @@ impl Stored {
             key: kv.slice(key_start..key_start + header.key_bytes as usize),
             kv,
         })
+    }
+}
+
+/// What the next version of a key goes on from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lineage {
+    /// Main revision of the key's creation.
+    pub created: i64,
+    /// Versions since creation, from 1.
+    pub version: i64,
+    /// Lease the key hangs on; 0 for none.
+    pub lease: i64,
+}
+
+impl From<KeyHeader> for Lineage {
+    fn from(header: KeyHeader) -> Lineage {
+        Lineage {
+            created: header.created as i64,
+            version: header.version as i64,
+            lease: header.lease as i64,
+        }
+    }
+}
+
+/// The header that a key version's payload begins with.
+pub(crate) fn header_in(kind: u8, payload: &[u8]) -> Result<KeyHeader, &'static str> {
+    match kind {
+        KIND_KEY => KeyHeader::decode(payload),
+        _ => Err("not a key version"),
     }
 }
 

@@ -1,9 +1,8 @@
 //! Deletions: a tombstone for every live key of a range.
 
-use bytes::Bytes;
 use engine::KeyChange;
+use etcd_api::Fields;
 use etcd_api::etcdserverpb::{DeleteRangeRequest, DeleteRangeResponse};
-use etcd_api::mvccpb::KeyValue;
 
 use crate::Error;
 use crate::evaluate::Evaluation;
@@ -37,7 +36,7 @@ impl Evaluation<'_> {
             .view()
             .scan(keys, self.now(), Direction::Ascending, usize::MAX);
         for found in &found {
-            self.delete(found.key().clone());
+            self.delete(found.key());
         }
         let deleted = i64::try_from(found.len()).expect("a count of keys in memory");
         Ok(DeleteRangeResponse {
@@ -48,10 +47,10 @@ impl Evaluation<'_> {
     }
 
     /// Deletes a key that lives.
-    pub fn delete(&mut self, key: Bytes) {
-        let (key, kv) = encode(&KeyValue {
+    pub fn delete(&mut self, key: &[u8]) {
+        let (key, kv) = encode(&Fields {
             key,
-            ..KeyValue::default()
+            ..Fields::default()
         });
         let revision = self.next_revision();
         self.write(KeyChange {

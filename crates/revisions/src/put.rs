@@ -1,11 +1,10 @@
 //! Puts: a new version of one key.
 
-use bytes::{Bytes, BytesMut};
-use engine::KeyChange;
+use bytes::Bytes;
+use engine::{KeyChange, Lineage};
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{PutRequest, PutResponse};
-use etcd_api::mvccpb::KeyValue;
-use prost::Message;
+use etcd_api::{EncodedKeyValue, Fields};
 
 use crate::Error;
 use crate::evaluate::Evaluation;
@@ -30,42 +29,56 @@ impl Evaluation<'_> {
 
     /// A put whose lease is known to exist.
     pub fn put_checked(&mut self, request: &PutRequest) -> Result<PutResponse, Error> {
-        let previous = self.fetch(&request.key)?;
-        if keeps_something(request) && previous.is_none() {
+        let (before, lineage) = self.before(request)?;
+        if keeps_something(request) && lineage.is_none() {
             return Err(Refusal::KeyNotFound.into());
         }
-        let held = previous.as_ref().map(|previous| previous.lease);
+        let held = lineage.map(|lineage| lineage.lease);
         if request.lease != 0 && held != Some(request.lease) {
             self.check_lease_room(request.lease, &request.key)?;
         }
-        self.write(self.new_version(request, previous.as_ref()));
-        let prev_kv = previous
+        let kept = before.as_ref().filter(|_| request.ignore_value);
+        let value = kept.map_or(&request.value[..], KeyVersion::value);
+        self.write(self.new_version(request, value, lineage));
+        let prev_kv = before
             .filter(|_| request.prev_kv)
-            .map(|previous| previous.encoded);
+            .map(|before| before.encoded);
         Ok(PutResponse {
             header: header(self.base + 1),
             prev_kv,
         })
     }
 
-    fn new_version(&self, request: &PutRequest, previous: Option<&KeyVersion>) -> KeyChange {
+    /// The version that the put replaces, where more of it is needed than its lineage,
+    /// and that.
+    fn before(&self, request: &PutRequest) -> Result<(Option<KeyVersion>, Option<Lineage>), Error> {
+        if request.prev_kv || request.ignore_value {
+            let version = self.fetch(&request.key)?;
+            let lineage = version.as_ref().map(KeyVersion::lineage);
+            return Ok((version, lineage));
+        }
+        Ok((None, self.view().lineage(&request.key, self.now())?))
+    }
+
+    fn new_version(
+        &self,
+        request: &PutRequest,
+        value: &[u8],
+        before: Option<Lineage>,
+    ) -> KeyChange {
         let revision = self.next_revision();
-        let value = match previous {
-            Some(previous) if request.ignore_value => Bytes::copy_from_slice(previous.value()),
-            _ => request.value.clone(),
-        };
-        let lease = match previous {
-            Some(previous) if request.ignore_lease => previous.lease,
+        let lease = match before {
+            Some(before) if request.ignore_lease => before.lease,
             _ => request.lease,
         };
-        let created = previous.map_or(revision.main, |previous| previous.created);
-        let version = previous.map_or(1, |previous| previous.version + 1);
+        let created = before.map_or(revision.main, |before| before.created);
+        let version = before.map_or(1, |before| before.version + 1);
         assert!(
             created <= revision.main && version >= 1,
             "a version before its creation"
         );
-        let (key, kv) = encode(&KeyValue {
-            key: request.key.clone(),
+        let (key, kv) = encode(&Fields {
+            key: &request.key,
             create_revision: created,
             mod_revision: revision.main,
             version,
@@ -90,14 +103,12 @@ fn keeps_something(request: &PutRequest) -> bool {
 
 /// Encodes a version once for the log, ranges, watches and hashes. The key
 /// comes back as a slice of the same bytes.
-pub(crate) fn encode(version: &KeyValue) -> (Bytes, Bytes) {
+pub(crate) fn encode(version: &Fields<'_>) -> (Bytes, Bytes) {
     assert!(
         !version.key.is_empty(),
         "requests without a key are refused before"
     );
-    let mut kv = BytesMut::with_capacity(version.encoded_len());
-    version.encode(&mut kv).expect("the buffer grows as needed");
-    let kv = kv.freeze();
+    let EncodedKeyValue(kv) = version.encode();
     // Field 1 comes first: tag, length, key.
     let start = 1 + prost::length_delimiter_len(version.key.len());
     let key = kv.slice(start..start + version.key.len());

@@ -15,7 +15,7 @@ use std::cmp::Ordering;
 use std::iter::Peekable;
 
 use bytes::Bytes;
-use engine::{Engine, KeyChange, Snapshot, Stored, Version};
+use engine::{Engine, KeyChange, Lineage, Snapshot, Stored, Version};
 use etcd_api::{EncodedKeyValue, Error};
 
 use crate::key_range::{End, KeyRange};
@@ -94,6 +94,15 @@ impl KeyVersion {
     /// The value.
     pub fn value(&self) -> &[u8] {
         self.encoded.value()
+    }
+
+    /// What the next version goes on from.
+    pub fn lineage(&self) -> Lineage {
+        Lineage {
+            created: self.created,
+            version: self.version,
+            lease: self.lease,
+        }
     }
 }
 
@@ -232,6 +241,15 @@ impl<'a> View<'a> {
             Found::Pending(_) => self.read(found),
         });
         versions.collect()
+    }
+
+    /// What the next version of a key goes on from: less than [`View::fetch`] reads
+    /// and copies.
+    pub fn lineage(&self, key: &[u8], at: i64) -> Result<Option<Lineage>, engine::Error> {
+        match self.overlay.get(key, at) {
+            Some(pending) => Ok((!pending.tombstone).then_some(pending.lineage())),
+            None => self.engine.lineage(self.snapshot, key, self.applied(at)),
+        }
     }
 
     /// [`View::get`] and [`View::read`].

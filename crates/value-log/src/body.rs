@@ -12,7 +12,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::frame::{encode_records, records_bytes};
+use crate::frame::records_bytes;
 use crate::record::{self, RecordHeader};
 use crate::{Error, Record};
 
@@ -20,14 +20,37 @@ use crate::{Error, Record};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Body(Bytes);
 
+/// A body that grows record by record.
+#[derive(Debug)]
+pub struct BodyBuilder(BytesMut);
+
+impl BodyBuilder {
+    /// Without records, and with room for so many bytes
+    /// ([`Log::record_bytes`](crate::Log::record_bytes)).
+    pub fn with_capacity(bytes: usize) -> BodyBuilder {
+        BodyBuilder(BytesMut::with_capacity(bytes))
+    }
+
+    /// Adds a record.
+    pub fn push(&mut self, record: &Record<'_>) {
+        let at = self.0.len();
+        let record_bytes = record::record_bytes(record.payload_bytes());
+        self.0.resize(at + record_bytes, 0);
+        record::encode(&mut self.0[at..], record);
+    }
+
+    /// All that was added.
+    pub fn finish(self) -> Body {
+        Body(self.0.freeze())
+    }
+}
+
 impl Body {
     /// Encodes records.
     pub fn encode(records: &[Record<'_>]) -> Body {
-        let length = records_bytes(records);
-        let mut bytes = BytesMut::with_capacity(length);
-        bytes.resize(length, 0);
-        encode_records(&mut bytes, records, |_| {});
-        Body(bytes.freeze())
+        let mut body = BodyBuilder::with_capacity(records_bytes(records));
+        records.iter().for_each(|record| body.push(record));
+        body.finish()
     }
 
     /// Takes bytes from elsewhere if every record in them verifies.

@@ -89,7 +89,7 @@ mod sync;
 mod window;
 mod work;
 
-pub use body::Body;
+pub use body::{Body, BodyBuilder};
 pub use error::Error;
 pub use group::{Appended, Group, GroupBuffer, Record, RecordBuffer, Tag};
 pub use groups::Groups;

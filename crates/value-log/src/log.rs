@@ -138,6 +138,17 @@ impl Log {
         self.shared.read_record(position, length_hint)
     }
 
+    /// The same for what is not kept: `look` gets its kind and payload, and for a
+    /// record of less than 1 KiB nothing is allocated.
+    pub fn look_at<T>(
+        &self,
+        position: Position,
+        length_hint: usize,
+        look: impl FnOnce(u8, &[u8]) -> T,
+    ) -> Result<T, Error> {
+        self.shared.look_at_record(position, length_hint, look)
+    }
+
     /// Reads records of one segment, ascending, with one read, and verifies each.
     /// To every position goes what [`Log::record_bytes`] says of its payload, or
     /// more. Fails as a whole: read one by one, each record says how it is. What

@@ -10,6 +10,8 @@ use crate::{Error, Position, RecordBuffer, SegmentKind};
 
 /// Read at first when the length is not known.
 const FIRST_READ_BYTES: usize = 512;
+/// Records up to this length are looked at on the stack.
+const LOOKED_AT_BYTES_MAX: usize = 1024;
 
 impl Shared {
     /// One read when `length_hint` covers the record.
@@ -18,6 +20,29 @@ impl Shared {
         position: Position,
         length_hint: usize,
     ) -> Result<RecordBuffer, Error> {
+        self.in_segment_of(position, |segment| {
+            read_in(segment, position.offset(), length_hint)
+        })
+    }
+
+    /// Kind and payload go to `look`; nothing is allocated for a short record whose
+    /// length `length_hint` covers.
+    pub fn look_at_record<T>(
+        &self,
+        position: Position,
+        length_hint: usize,
+        look: impl FnOnce(u8, &[u8]) -> T,
+    ) -> Result<T, Error> {
+        self.in_segment_of(position, |segment| {
+            look_in(segment, position.offset(), length_hint, look)
+        })
+    }
+
+    fn in_segment_of<T>(
+        &self,
+        position: Position,
+        read: impl FnOnce(&Segment) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let not_found = || Error::NotFound { position };
         let segment = self
             .segments
@@ -26,7 +51,7 @@ impl Shared {
         if segment.header.kind == SegmentKind::Log && position >= self.progress.end() {
             return Err(not_found());
         }
-        let result = read_in(&segment, position.offset(), length_hint);
+        let result = read(&segment);
         // Only now is it known whose bytes they were.
         if segment.is_released() {
             Err(not_found())
@@ -34,6 +59,27 @@ impl Shared {
             result
         }
     }
+}
+
+fn look_in<T>(
+    segment: &Segment,
+    offset: u64,
+    length_hint: usize,
+    look: impl FnOnce(u8, &[u8]) -> T,
+) -> Result<T, Error> {
+    let room = segment.header.segment_bytes.saturating_sub(offset);
+    let mut buffer = [0; LOOKED_AT_BYTES_MAX];
+    let fits = length_hint >= RECORD_HEADER_BYTES && length_hint as u64 <= room;
+    if fits && let Some(bytes) = buffer.get_mut(..length_hint) {
+        read_exactly(segment, bytes, offset)?;
+        let end = |header: RecordHeader| RECORD_HEADER_BYTES + header.payload_bytes;
+        if RecordHeader::decode(bytes).is_some_and(|header| end(header) <= length_hint) {
+            let header = verified(segment, offset, bytes)?;
+            return Ok(look(header.kind, &bytes[RECORD_HEADER_BYTES..end(header)]));
+        }
+    }
+    let record = read_in(segment, offset, length_hint)?;
+    Ok(look(record.kind, &record.payload))
 }
 
 fn read_in(segment: &Segment, offset: u64, length_hint: usize) -> Result<RecordBuffer, Error> {

@@ -40,6 +40,9 @@ fn check_all(log: &Log, written: &[(Position, Vec<u8>)]) {
         for hint in [0, 16, Log::record_bytes(payload.len()), 5000] {
             let record = log.read(*position, hint).unwrap();
             assert!(record.payload == payload[..], "{position} with hint {hint}");
+            let same = |kind, seen: &[u8]| kind == record.kind && seen == payload;
+            let seen = log.look_at(*position, hint, same).unwrap();
+            assert!(seen, "{position} looked at with hint {hint}");
         }
     }
     let read: Vec<Vec<u8>> = log
@@ -201,9 +204,18 @@ fn what_is_not_there_is_an_error_and_never_other_bytes() {
             matches!(log.read(missing, 0), Err(Error::NotFound { .. })),
             "{missing}"
         );
+        let looked = log.look_at(missing, 520, |_, _| ());
+        assert!(matches!(looked, Err(Error::NotFound { .. })), "{missing}");
     }
     let inside = Position::new(position.segment(), position.offset() + 8);
-    assert!(matches!(log.read(inside, 0), Err(Error::Damaged { .. })));
+    for hint in [0, 16, 520, 5000] {
+        let looked = log.look_at(inside, hint, |_, _| ());
+        assert!(matches!(looked, Err(Error::Damaged { .. })), "hint {hint}");
+        assert!(matches!(
+            log.read(inside, hint),
+            Err(Error::Damaged { .. })
+        ));
+    }
 }
 
 #[test]

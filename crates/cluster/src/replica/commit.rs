@@ -30,18 +30,20 @@ impl Replica {
         self.commit.awaited = self.commit.awaited.max(index);
     }
 
-    /// Tells the others, if it is time.
-    pub(super) fn pass_on_commit(&mut self) {
+    /// Tells the others, if it is time; true when it did.
+    pub(super) fn pass_on_commit(&mut self) -> bool {
         if !self.consensus.owes_commit() {
             self.commit.due = None;
-            return;
+            return false;
         }
         let now = self.clock.now();
         let due = *self.commit.due.get_or_insert(now + DELAY);
-        if now >= due || self.commit.awaited > self.consensus.commit_told() {
+        let is_time = now >= due || self.commit.awaited > self.consensus.commit_told();
+        if is_time {
             self.consensus.tell_commit();
             self.commit.due = None;
         }
+        is_time
     }
 
     /// What a leader need not be woken for.

@@ -183,6 +183,9 @@ impl Replica {
     /// reconfiguration check). Who waits for its first snapshot does not count as
     /// started: it cannot confirm any entry.
     pub(super) fn check_configuration_change(&self, command: &Command) -> Result<(), Refusal> {
+        if !command.changes_configuration() {
+            return Ok(());
+        }
         let progress = self.consensus.raft().prs();
         let holds_entries = |id| progress.get(id).is_some_and(|it| it.matched > 0);
         let active = |id| id == self.member_id || (self.hears(id) && holds_entries(id));

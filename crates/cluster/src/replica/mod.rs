@@ -508,8 +508,9 @@ impl Replica {
         self.pass_on_lease_questions();
         self.start_reads();
         self.settle()?;
-        self.pass_on_commit();
-        self.settle()?;
+        if self.pass_on_commit() {
+            self.settle()?;
+        }
         self.leave()
     }
 

@@ -217,9 +217,12 @@ impl Store {
     pub fn get(&self, key: &[u8], at: i64) -> Option<Stored> {
         let snapshot = self.engine.snapshot();
         let version = snapshot.get(key, at);
+        let lineage = self.engine.lineage(&snapshot, key, at).unwrap();
         let fetched = self.engine.fetch(snapshot, key, at).unwrap();
         let read = version.map(|version| self.engine.read(&version).unwrap());
         assert_eq!(fetched, read, "one call and two at {at}");
+        let whole = read.clone().map(|stored| KeyChange::from(stored).lineage());
+        assert_eq!(lineage, whole, "without its value at {at}");
         read
     }
 

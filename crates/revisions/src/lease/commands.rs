@@ -52,7 +52,7 @@ impl Machine {
         }
         self.attempt(|evaluation| {
             for key in evaluation.keys_of_lease(request.id) {
-                evaluation.delete(key);
+                evaluation.delete(&key);
             }
             Ok(())
         })?;

@@ -2,9 +2,8 @@
 
 use bytes::Bytes;
 use engine::{KeyChange, Stored};
-use etcd_api::EncodedKeyValue;
-use etcd_api::mvccpb::KeyValue;
 use etcd_api::mvccpb::event::EventType;
+use etcd_api::{EncodedKeyValue, Fields};
 
 use crate::put::encode;
 
@@ -52,10 +51,10 @@ impl KeyEvent {
 
     /// The log's tombstone names the key alone; clients get the revision too.
     fn deletion(revision: i64, key: &Bytes) -> KeyEvent {
-        let named = KeyValue {
-            key: key.clone(),
+        let named = Fields {
+            key,
             mod_revision: revision,
-            ..KeyValue::default()
+            ..Fields::default()
         };
         let (key, kv) = encode(&named);
         let kv = EncodedKeyValue(kv);
