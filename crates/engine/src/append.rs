@@ -15,12 +15,6 @@ use value_log::{Appended, Body, BodyBuilder, Log, Record, Tag};
 /// What padding consists of.
 pub(crate) static ZEROS: [u8; 4096] = [0; 4096];
 
-/// The bytes of a record's header; the rest is the caller's.
-enum Header {
-    Key([u8; KEY_HEADER_BYTES]),
-    State([u8; STATE_HEADER_BYTES]),
-}
-
 /// The records of a batch.
 pub(crate) fn encode(batch: &Batch) -> Result<Body, Error> {
     let invalid = |what: String| Error::InvalidBatch {
@@ -31,15 +25,36 @@ pub(crate) fn encode(batch: &Batch) -> Result<Body, Error> {
     let bytes: u64 = batch.changes.iter().map(log_bytes).sum();
     let mut body = BodyBuilder::with_capacity(bytes as usize);
     for change in &batch.changes {
-        let header = header(change).map_err(invalid)?;
-        let kind = match change {
-            Change::Key(_) => KIND_KEY,
-            Change::State { .. } => KIND_STATE,
-        };
-        let parts = &parts(change, &header);
-        body.push(&Record { kind, parts });
+        push(&mut body, change).map_err(invalid)?;
     }
-    Ok(body.finish())
+    let body = body.finish();
+    assert_eq!(
+        body.bytes().len() as u64,
+        bytes,
+        "changes are as long as they say"
+    );
+    Ok(body)
+}
+
+fn push(body: &mut BodyBuilder, change: &Change) -> Result<(), String> {
+    match change {
+        Change::Key(key) => {
+            let header = &record::header_of(key)?.encode();
+            let padding = &ZEROS[..place::padding(header.len() + key.kv.len())];
+            body.push(&Record {
+                kind: KIND_KEY,
+                parts: &[header, &key.kv, padding],
+            });
+        }
+        Change::State { kind, payload } => {
+            let header: &[u8; STATE_HEADER_BYTES] = &[*kind, 0, 0, 0, 0, 0, 0, 0];
+            body.push(&Record {
+                kind: KIND_STATE,
+                parts: &[header, payload],
+            });
+        }
+    }
+    Ok(())
 }
 
 fn log_bytes(change: &Change) -> u64 {
@@ -219,23 +234,5 @@ fn tag(batch: &Batch) -> Tag {
         index: batch.index,
         first: first as u64,
         last: last as u64,
-    }
-}
-
-fn header(change: &Change) -> Result<Header, String> {
-    Ok(match change {
-        Change::Key(key) => Header::Key(record::header_of(key)?.encode()),
-        Change::State { kind, .. } => Header::State([*kind, 0, 0, 0, 0, 0, 0, 0]),
-    })
-}
-
-fn parts<'a>(change: &'a Change, header: &'a Header) -> [&'a [u8]; 3] {
-    match (change, header) {
-        (Change::Key(key), Header::Key(bytes)) => {
-            let padding = place::padding(bytes.len() + key.kv.len());
-            [bytes, &key.kv, &ZEROS[..padding]]
-        }
-        (Change::State { payload, .. }, Header::State(bytes)) => [bytes, payload, &[]],
-        _ => unreachable!("a header is made from its own change"),
     }
 }

@@ -203,8 +203,9 @@ impl Engine {
         self.0.fetch(snapshot, key, at)
     }
 
-    /// What the version of `key` that `snapshot` shows at revision `at` says of itself,
-    /// without its value: nothing is copied.
+    /// What the next version of `key` goes on from, after the one that `snapshot` shows
+    /// at revision `at`. That is read and verified as a whole; of up to 1 KiB nothing is
+    /// allocated.
     pub fn lineage(
         &self,
         snapshot: &Snapshot,

@@ -38,8 +38,8 @@ impl Shared {
         self.read_version(key, known.main, known.place).map(Some)
     }
 
-    /// What the version of `key` says that `snapshot` shows at revision `at`, but for
-    /// its value.
+    /// What the next version of `key` goes on from, after the one that `snapshot` shows
+    /// at revision `at`.
     pub(crate) fn lineage(
         &self,
         snapshot: &Snapshot,
@@ -52,6 +52,10 @@ impl Shared {
         let find = |trees: &Trees| trees::find(trees, key, known.main);
         let read = |place| self.header_at(place, known.main);
         let header = self.follow(known.place, known.main, find, read)?;
+        assert!(
+            !header.tombstone,
+            "the index gave a tombstone as live: {header:?}"
+        );
         Ok(Some(header.into()))
     }
 

@@ -215,6 +215,9 @@ fn readers_beside_reclaim_always_find_their_version() {
                     Err(Error::Compacted { .. }) => {}
                     Err(error) => panic!("{version:?}: {error}"),
                 }
+                let snapshot = engine.snapshot();
+                let lineage = engine.lineage(&snapshot, &version.key, snapshot.revision());
+                assert!(lineage.unwrap().is_some_and(|it| it.version >= 1));
                 reads += 1;
             }
         }

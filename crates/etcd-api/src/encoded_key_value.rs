@@ -19,14 +19,11 @@ use prost::{
 
 use crate::mvccpb::KeyValue;
 
-/// Tags up to 15 take one byte.
-const TAG_BYTES: usize = 1;
-
 /// Encoded `mvccpb.KeyValue` bytes; equal when the bytes are equal.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct EncodedKeyValue(pub Bytes);
 
-/// The fields of an encoded key version, borrowed from its bytes.
+/// The fields of a key version: borrowed from its encoded bytes, or to be encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields<'a> {
     /// Field 1.
@@ -58,28 +55,26 @@ impl Fields<'_> {
     }
 
     fn encoded_len(&self) -> usize {
-        let numbers = [
-            self.create_revision,
-            self.mod_revision,
-            self.version,
-            self.lease,
-        ];
-        let numbers = numbers.into_iter().map(number_len);
-        bytes_len(self.key) + bytes_len(self.value) + numbers.sum::<usize>()
+        bytes_len(1, self.key)
+            + number_len(2, self.create_revision)
+            + number_len(3, self.mod_revision)
+            + number_len(4, self.version)
+            + bytes_len(5, self.value)
+            + number_len(6, self.lease)
     }
 }
 
-fn bytes_len(bytes: &[u8]) -> usize {
+fn bytes_len(tag: u32, bytes: &[u8]) -> usize {
     match bytes.len() {
         0 => 0,
-        length => TAG_BYTES + encoding::encoded_len_varint(length as u64) + length,
+        length => encoding::key_len(tag) + encoding::encoded_len_varint(length as u64) + length,
     }
 }
 
-fn number_len(number: i64) -> usize {
+fn number_len(tag: u32, number: i64) -> usize {
     match number {
         0 => 0,
-        number => TAG_BYTES + encoding::encoded_len_varint(number as u64),
+        number => encoding::int64::encoded_len(tag, &number),
     }
 }
 
@@ -93,8 +88,7 @@ fn put_bytes(tag: u32, bytes: &[u8], target: &mut BytesMut) {
 
 fn put_number(tag: u32, number: i64, target: &mut BytesMut) {
     if number != 0 {
-        encoding::encode_key(tag, WireType::Varint, target);
-        encoding::encode_varint(number as u64, target);
+        encoding::int64::encode(tag, &number, target);
     }
 }
 

@@ -74,7 +74,7 @@ impl Evaluation<'_> {
         let created = before.map_or(revision.main, |before| before.created);
         let version = before.map_or(1, |before| before.version + 1);
         assert!(
-            created <= revision.main && version >= 1,
+            (1..=revision.main).contains(&created) && version >= 1,
             "a version before its creation"
         );
         let (key, kv) = encode(&Fields {

@@ -12,10 +12,9 @@
 //! filters apply before the limit; `keys_only` gives no lease, unless the
 //! order is by value.
 
-use etcd_api::EncodedKeyValue;
 use etcd_api::etcdserverpb::range_request::{SortOrder, SortTarget};
 use etcd_api::etcdserverpb::{RangeRequest, RangeResponse, ResponseHeader};
-use etcd_api::mvccpb::KeyValue;
+use etcd_api::{EncodedKeyValue, Fields};
 
 use crate::Error;
 use crate::key_range::KeyRange;
@@ -185,12 +184,13 @@ fn response(revision: i64, count: i64, kvs: Vec<EncodedKeyValue>) -> RangeRespon
 }
 
 fn without_value(version: &KeyVersion, with_lease: bool) -> EncodedKeyValue {
-    EncodedKeyValue::from(KeyValue {
-        key: version.key().to_vec().into(),
+    let fields = Fields {
+        key: version.key(),
         create_revision: version.created,
         mod_revision: version.modified,
         version: version.version,
-        value: bytes::Bytes::new(),
+        value: &[],
         lease: if with_lease { version.lease } else { 0 },
-    })
+    };
+    fields.encode()
 }

@@ -243,8 +243,7 @@ impl<'a> View<'a> {
         versions.collect()
     }
 
-    /// What the next version of a key goes on from: less than [`View::fetch`] reads
-    /// and copies.
+    /// What the next version of a key goes on from: less than [`View::fetch`] keeps.
     pub fn lineage(&self, key: &[u8], at: i64) -> Result<Option<Lineage>, engine::Error> {
         match self.overlay.get(key, at) {
             Some(pending) => Ok((!pending.tombstone).then_some(pending.lineage())),

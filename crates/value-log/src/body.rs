@@ -36,7 +36,8 @@ impl BodyBuilder {
         let at = self.0.len();
         let record_bytes = record::record_bytes(record.payload_bytes());
         self.0.resize(at + record_bytes, 0);
-        record::encode(&mut self.0[at..], record);
+        let encoded_bytes = record::encode(&mut self.0[at..], record);
+        assert_eq!(encoded_bytes, record_bytes, "a record fills its stretch");
     }
 
     /// All that was added.

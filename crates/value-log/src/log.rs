@@ -138,8 +138,8 @@ impl Log {
         self.shared.read_record(position, length_hint)
     }
 
-    /// The same for what is not kept: `look` gets its kind and payload, and for a
-    /// record of less than 1 KiB nothing is allocated.
+    /// The same for what is not kept: `look` gets its kind and payload. Nothing is
+    /// allocated for a record of up to 1 KiB whose length `length_hint` covers.
     pub fn look_at<T>(
         &self,
         position: Position,

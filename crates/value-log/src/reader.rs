@@ -38,7 +38,8 @@ impl Shared {
         })
     }
 
-    fn in_segment_of<T>(
+    /// What `read` finds in the segment of a record at `position`.
+    pub(crate) fn in_segment_of<T>(
         &self,
         position: Position,
         read: impl FnOnce(&Segment) -> Result<T, Error>,

@@ -14,7 +14,7 @@ use crate::format::RECORD_HEADER_BYTES;
 use crate::reader::{read_exactly, verified};
 use crate::segment::Segment;
 use crate::shared::Shared;
-use crate::{Error, Position, RecordBuffer, SegmentKind};
+use crate::{Error, Position, RecordBuffer};
 
 impl Shared {
     /// Reads and verifies the records at `run`, each with its length, which
@@ -27,18 +27,7 @@ impl Shared {
             first.segment() == last.segment() && run.is_sorted(),
             "a run ascends within one segment: {run:?}"
         );
-        let not_found = || Error::NotFound { position: last };
-        let segment = self.segments.get(last.segment()).ok_or_else(not_found)?;
-        if segment.header.kind == SegmentKind::Log && last >= self.progress.end() {
-            return Err(not_found());
-        }
-        let result = read_in(&segment, run);
-        // Only now is it known whose bytes they were.
-        if segment.is_released() {
-            Err(not_found())
-        } else {
-            result
-        }
+        self.in_segment_of(last, |segment| read_in(segment, run))
     }
 }
 

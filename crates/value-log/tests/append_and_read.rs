@@ -11,7 +11,9 @@ use environment::simulated::SimulatedDisk;
 use support::{explicit, open, payload, put, shared};
 use value_log::{Durability, Error, Log, Options, Position, Record, Tag};
 
-const SIZES: [usize; 12] = [0, 1, 3, 4, 5, 100, 549, 4000, 4096, 9000, 20_000, 60_000];
+const SIZES: [usize; 14] = [
+    0, 1, 3, 4, 5, 100, 549, 1012, 1013, 4000, 4096, 9000, 20_000, 60_000,
+];
 
 fn write_all_sizes(log: &Log) -> Vec<(Position, Vec<u8>)> {
     let mut written = Vec::new();
@@ -37,7 +39,7 @@ fn write_all_sizes(log: &Log) -> Vec<(Position, Vec<u8>)> {
 
 fn check_all(log: &Log, written: &[(Position, Vec<u8>)]) {
     for (position, payload) in written {
-        for hint in [0, 16, Log::record_bytes(payload.len()), 5000] {
+        for hint in [0, 1, 11, 16, Log::record_bytes(payload.len()), 1024, 5000] {
             let record = log.read(*position, hint).unwrap();
             assert!(record.payload == payload[..], "{position} with hint {hint}");
             let same = |kind, seen: &[u8]| kind == record.kind && seen == payload;
@@ -211,10 +213,7 @@ fn what_is_not_there_is_an_error_and_never_other_bytes() {
     for hint in [0, 16, 520, 5000] {
         let looked = log.look_at(inside, hint, |_, _| ());
         assert!(matches!(looked, Err(Error::Damaged { .. })), "hint {hint}");
-        assert!(matches!(
-            log.read(inside, hint),
-            Err(Error::Damaged { .. })
-        ));
+        assert!(matches!(log.read(inside, hint), Err(Error::Damaged { .. })));
     }
 }
 

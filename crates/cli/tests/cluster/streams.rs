@@ -107,9 +107,10 @@ async fn streams_that_require_a_leader_end_without_one_and_others_go_on() {
 #[tokio::test]
 async fn streams_that_require_a_leader_outlive_a_change_of_it() {
     let mut three = Three::start();
-    three.put(0, "k", "before").await;
     let leader = three.leader(0).await;
     let stays = (leader + 1) % 3;
+    // Answered once it is applied there: the watch begins behind it.
+    three.put(stays, "k", "before").await;
     let mut needy = Watch::open(&three, stays, "k", true).await;
     three.stop(leader).await;
     three.put(stays, "k", "after").await;

@@ -50,7 +50,7 @@ impl KeyEvent {
     }
 
     /// The log's tombstone names the key alone; clients get the revision too.
-    fn deletion(revision: i64, key: &Bytes) -> KeyEvent {
+    fn deletion(revision: i64, key: &[u8]) -> KeyEvent {
         let named = Fields {
             key,
             mod_revision: revision,
