@@ -205,7 +205,7 @@ impl Engine {
 
     /// What the next version of `key` goes on from, after the one that `snapshot` shows
     /// at revision `at`. That is read and verified as a whole; of up to 1 KiB nothing is
-    /// allocated.
+    /// allocated. [`Error::Compacted`] when it has been dropped since.
     pub fn lineage(
         &self,
         snapshot: &Snapshot,
