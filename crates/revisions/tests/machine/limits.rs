@@ -1,7 +1,9 @@
 //! The quota and what happens at it.
 
+use std::path::Path;
+
 use etcd_api::Error as Refusal;
-use etcd_api::etcdserverpb::{AlarmRequest, AlarmType};
+use etcd_api::etcdserverpb::{AlarmRequest, AlarmType, PutRequest};
 use revisions::{Command, Error, Options};
 
 use crate::store::{Store, put, small};
@@ -86,4 +88,28 @@ fn reading_ahead_changes_nothing() {
     store.put("a", "1");
     store.reader.warm(&Command::Put(put("a", "2")));
     assert_eq!(store.reader.revision(), 2);
+}
+
+#[test]
+fn a_put_over_a_version_that_cannot_be_read_is_refused_and_changes_nothing() {
+    let mut store = Store::new();
+    store.put("bad", "before");
+    store.disk.evict_clean_pages();
+    store
+        .disk
+        .fail_reads(Path::new("/data/00000001.log"), 0..64 << 10);
+    let revision = store.reader.revision();
+    for request in [
+        put("bad", "after"),
+        PutRequest {
+            prev_kv: true,
+            ..put("bad", "after")
+        },
+    ] {
+        let refused = store.try_put(request).unwrap_err();
+        assert!(refused.to_string().contains("00000001.log"), "{refused}");
+    }
+    assert_eq!(store.reader.revision(), revision);
+    store.put("good", "value");
+    assert_eq!(store.reader.revision(), revision + 1);
 }
