@@ -1,4 +1,4 @@
-//! The quota and what happens at it.
+//! What refuses a put: the quota, and a version that cannot be read.
 
 use std::path::Path;
 
