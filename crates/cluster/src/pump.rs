@@ -6,7 +6,6 @@
 
 mod defragmenting;
 mod desk;
-mod patience;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

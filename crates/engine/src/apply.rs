@@ -66,6 +66,43 @@ impl Applier {
 
     /// Makes a durable batch visible.
     pub fn apply(&mut self, batch: &Batch, appended: &Appended) {
+        self.check_follows(batch);
+        let shared = &self.engine.0;
+        self.index.apply(&shared.books, batch, appended);
+        self.index.publish(shared);
+    }
+
+    /// The same and [`Applier::compact`] to the batch's last revision, in one step: what
+    /// the batch replaces is let go at once, and nothing is left to sweep but what was kept
+    /// before. For stores whose past nobody asks for: a deletion leaves nothing, where a
+    /// compaction to its revision would keep it for a watch that starts there.
+    pub fn apply_and_compact(&mut self, batch: &Batch, appended: &Appended) {
+        if self.engine.0.holds.hold_back(i64::MAX) {
+            self.apply(batch, appended);
+            self.compact(self.index.revision);
+            return;
+        }
+        self.check_follows(batch);
+        let shared = &self.engine.0;
+        let index = &mut self.index;
+        index.supersede(&shared.books, batch, appended);
+        index.compacted = index.revision;
+        trees::set_compacted(&mut index.writer, index.revision);
+        index.publish(shared);
+        if index.kept_versions() > 0 {
+            self.begin_sweep();
+        }
+    }
+
+    /// Unless one is at it: that goes on to its end first, lest frequent compactions keep
+    /// it from ever getting there.
+    fn begin_sweep(&mut self) {
+        if !self.sweep.as_ref().is_some_and(Sweep::has_begun) {
+            self.sweep = Some(Sweep::new(self.index.compacted));
+        }
+    }
+
+    fn check_follows(&self, batch: &Batch) {
         let expected = self.index.revision + 1;
         if let Some((first, _)) = batch.mains() {
             assert_eq!(
@@ -79,9 +116,6 @@ impl Applier {
             "batch {} was applied twice",
             batch.index
         );
-        let shared = &self.engine.0;
-        self.index.apply(&shared.books, batch, appended);
-        self.index.publish(shared);
     }
 
     /// From now on nobody reads below `revision`, unless it has been compacted
@@ -100,11 +134,7 @@ impl Applier {
         index.compacted = revision;
         trees::set_compacted(&mut index.writer, revision);
         index.publish(&self.engine.0);
-        // One that has begun goes on to its end first, lest frequent
-        // compactions keep it from ever getting there.
-        if !self.sweep.as_ref().is_some_and(Sweep::has_begun) {
-            self.sweep = Some(Sweep::new(revision));
-        }
+        self.begin_sweep();
     }
 
     /// Drops all that compactions have let go, before it returns; what an
@@ -178,6 +208,35 @@ impl Index {
         }
         drop((live, turnover));
         self.pass(books, batch, appended.start);
+    }
+
+    /// The same where nothing is kept of what the batch replaces.
+    fn supersede(&mut self, books: &Books, batch: &Batch, appended: &Appended) {
+        let mut live = books.live();
+        for (change, position) in key_changes(batch, &appended.positions) {
+            let (key, known) = (&change.key[..], known(change, position));
+            live.born(known.place);
+            let before = if known.tombstone {
+                self.bury(&mut live, key, known);
+                self.writer.remove(CURRENT, key)
+            } else {
+                self.writer.insert(CURRENT, key, known.entry())
+            };
+            if let Some(before) = before {
+                live.died(Known::from(before).place);
+            }
+        }
+        drop(live);
+        self.pass(books, batch, appended.start);
+    }
+
+    /// Versions of the key that are not swept yet would show again without its deletion.
+    fn bury(&mut self, live: &mut Live, key: &[u8], deletion: Known) {
+        if self.writer.len(HISTORY) > 0 {
+            self.insert_history(live, key, deletion);
+        } else {
+            live.died(deletion.place);
+        }
     }
 
     /// The same for a batch that a checkpoint may know: versions that are there

@@ -7,12 +7,17 @@
 //!     ► C ► B ► LED somebody leads, B and C will be the next group
 //! ```
 //!
-//! A leader takes all arrivals at once, commits them in their order, and then, in this
-//! order: makes the newest arrival the next leader, so that the next group can start;
-//! tells those that have not gone to sleep yet, which costs a store each; and wakes the
-//! sleepers *in chains*, as many as there are cores. Who is woken wakes the next in its
-//! chain. So a group of 200 never makes 200 threads runnable at once on two cores, where
-//! they would only push each other and the next leader aside.
+//! A leader takes all arrivals at once, commits them in their order, and tells them. Those
+//! that are awake are told with a store each; the sleepers are woken *in chains*, as many as
+//! there are cores: who is woken wakes the next in its chain. So a group of 200 never makes
+//! 200 threads runnable at once on two cores, where they would only push each other and the
+//! leader aside. What has arrived meanwhile is the same leader's next group. After
+//! [`GROUPS_MAX`] of them the newest arrival leads: it is the likeliest to be awake.
+//!
+//! Who waits stays awake for a while and gives way to whoever wants its core
+//! ([`Patience`]): that one brings the next operation, or gets on with the group. With
+//! more threads than cores that costs one switch of threads for an operation, and no
+//! wake-up.
 //!
 //! Places are on the stacks of the waiting threads: nothing is allocated.
 
@@ -21,6 +26,7 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use crate::futex;
+use crate::patience::{GROUPS_MAX, Patience};
 use crate::slices;
 use crate::spinning::{self, Spin};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell, const_fn};
@@ -59,6 +65,8 @@ struct Place<Op, Out> {
 /// ```
 pub struct CommitQueue<Op, Out> {
     arrivals: AtomicPtr<Place<Op, Out>>,
+    /// Threads that wait for a leader.
+    waiting: AtomicU32,
     owns: PhantomData<(Op, Out)>,
 }
 
@@ -106,18 +114,20 @@ impl<Op, Out> CommitQueue<Op, Out> {
         pub fn new() -> CommitQueue<Op, Out> {
             CommitQueue {
                 arrivals: AtomicPtr::new(ptr::null_mut()),
+                waiting: AtomicU32::new(0),
                 owns: PhantomData,
             }
         }
     }
 
     /// Has `operation` done by a leader, and returns that one's answer. If this thread
-    /// comes to lead it calls `lead` with everything that waits, its own included;
-    /// `lead` is never called by two threads at a time.
+    /// comes to lead it calls `lead` with everything that waits, its own included, and
+    /// again with what has come meanwhile, up to 16 times in all; `lead` is never called by
+    /// two threads at a time.
     pub fn commit(
         &self,
         operation: Op,
-        lead: impl FnOnce(&mut Group<'_, Op, Out>),
+        mut lead: impl FnMut(&mut Group<'_, Op, Out>),
     ) -> Result<Out, Unanswered> {
         let place = Place {
             next: UnsafeCell::new(led()),
@@ -125,10 +135,10 @@ impl<Op, Out> CommitQueue<Op, Out> {
             operation: UnsafeCell::new(Some(operation)),
             answer: UnsafeCell::new(None),
         };
-        let leads = self.arrive(&place) || place.wait() == LEADER;
+        let leads = self.arrive(&place) || self.wait(&place) == LEADER;
         if leads {
-            let group = Led::take(self);
-            lead(&mut group.as_group());
+            let mut leadership = Leadership::begin(self);
+            while leadership.commit_a_group(&mut lead) {}
         } else {
             // SAFETY: done, so the chain's rest is ours to wake.
             unsafe { wake_chain(get(&place.next)) };
@@ -159,15 +169,25 @@ impl<Op, Out> CommitQueue<Op, Out> {
         }
     }
 
+    /// Waits for a leader's word.
+    fn wait(&self, place: &Place<Op, Out>) -> u32 {
+        let others = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let told = place.wait_awake(others).unwrap_or_else(|| place.sleep());
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        told
+    }
+
+    /// Ends a leadership; false if somebody waits.
+    fn end(&self) -> bool {
+        self.arrivals
+            .compare_exchange(led(), ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
     /// Ends a leadership, or gives it to the newest arrival.
     fn pass_on(&self) {
-        let nobody_waits = self.arrivals.compare_exchange(
-            led(),
-            ptr::null_mut(),
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        if let Err(newest) = nobody_waits {
+        if !self.end() {
+            let newest = self.arrivals.load(Ordering::Acquire);
             // SAFETY: whoever waits stays until a leader has told it.
             unsafe { Place::tell(newest, LEADER) };
         }
@@ -184,18 +204,41 @@ impl<Op, Out> Drop for CommitQueue<Op, Out> {
 }
 
 impl<Op, Out> Place<Op, Out> {
-    /// Waits for a leader's word.
-    fn wait(&self) -> u32 {
-        {
-            // The place among the spinners ends with this block.
-            let mut spin = Spin::begin(false);
-            while spin.as_mut().is_some_and(Spin::again) {
-                match self.word.load(Ordering::Acquire) {
-                    WAITING => {}
-                    told => return told,
-                }
+    /// What a leader has told; `None`: nothing yet.
+    fn told(&self) -> Option<u32> {
+        let word = self.word.load(Ordering::Acquire);
+        (word != WAITING).then_some(word)
+    }
+
+    /// Waits beside so many others for a leader's word. `None`: that is taking too long.
+    fn wait_awake(&self, others: u32) -> Option<u32> {
+        self.spin().or_else(|| self.give_way(others))
+    }
+
+    fn spin(&self) -> Option<u32> {
+        // The place among the spinners ends with this function.
+        let mut spin = Spin::begin(false)?;
+        while spin.again() {
+            if let Some(told) = self.told() {
+                return Some(told);
             }
         }
+        None
+    }
+
+    fn give_way(&self, others: u32) -> Option<u32> {
+        let mut patience = Patience::new(others as usize)?;
+        while patience.give_way() {
+            if let Some(told) = self.told() {
+                patience.paid_off();
+                return Some(told);
+            }
+        }
+        None
+    }
+
+    /// Sleeps until a leader says something, if none has.
+    fn sleep(&self) -> u32 {
         let parked =
             self.word
                 .compare_exchange(WAITING, PARKED, Ordering::Acquire, Ordering::Acquire);
@@ -236,17 +279,54 @@ impl<Op, Out> Place<Op, Out> {
     }
 }
 
-/// A leadership: when it ends, however it ends, everybody is told.
-struct Led<'a, Op, Out> {
+/// A leadership: when it ends, however it ends, somebody else leads or nobody waits.
+struct Leadership<'a, Op, Out> {
     queue: &'a CommitQueue<Op, Out>,
-    /// Oldest of the group.
+    groups_left: u32,
+    has_ended: bool,
+}
+
+impl<'a, Op, Out> Leadership<'a, Op, Out> {
+    fn begin(queue: &'a CommitQueue<Op, Out>) -> Leadership<'a, Op, Out> {
+        // All wait for us as for the holder of a lock.
+        slices::entered();
+        Leadership {
+            queue,
+            groups_left: GROUPS_MAX,
+            has_ended: false,
+        }
+    }
+
+    /// Commits all that has arrived; false when the leadership has ended.
+    fn commit_a_group(&mut self, lead: &mut impl FnMut(&mut Group<'_, Op, Out>)) -> bool {
+        let taken = Taken::from(self.queue);
+        lead(&mut taken.as_group());
+        drop(taken);
+        self.has_ended = self.queue.end();
+        self.groups_left -= 1;
+        !self.has_ended && self.groups_left > 0
+    }
+}
+
+impl<Op, Out> Drop for Leadership<'_, Op, Out> {
+    fn drop(&mut self) {
+        slices::left();
+        if !self.has_ended {
+            self.queue.pass_on();
+        }
+    }
+}
+
+/// A group: all in it are told when this goes, however it goes.
+struct Taken<Op, Out> {
+    /// The oldest.
     first: *mut Place<Op, Out>,
     length: usize,
 }
 
-impl<'a, Op, Out> Led<'a, Op, Out> {
+impl<Op, Out> Taken<Op, Out> {
     /// Takes all arrivals and turns them round.
-    fn take(queue: &'a CommitQueue<Op, Out>) -> Led<'a, Op, Out> {
+    fn from(queue: &CommitQueue<Op, Out>) -> Taken<Op, Out> {
         let mut place = queue.arrivals.swap(led(), Ordering::AcqRel);
         let mut first = ptr::null_mut();
         let mut length = 0;
@@ -259,13 +339,7 @@ impl<'a, Op, Out> Led<'a, Op, Out> {
             place = older;
             length += 1;
         }
-        // The group waits for us as for the holder of a lock.
-        slices::entered();
-        Led {
-            queue,
-            first,
-            length,
-        }
+        Taken { first, length }
     }
 
     fn as_group(&self) -> Group<'_, Op, Out> {
@@ -277,19 +351,17 @@ impl<'a, Op, Out> Led<'a, Op, Out> {
     }
 }
 
-impl<Op, Out> Drop for Led<'_, Op, Out> {
+impl<Op, Out> Drop for Taken<Op, Out> {
     fn drop(&mut self) {
-        slices::left();
-        self.queue.pass_on();
-        // SAFETY: all of the group wait for us; we are among them, and in no
-        // danger of being told twice: see `tell_all`.
+        // SAFETY: all of the group wait for us, or are us, in no danger of being told
+        // twice: see `tell_all`.
         unsafe { tell_all(self.first) };
     }
 }
 
 /// Tells all of a group: the awake at once, the sleepers in chains.
 ///
-/// The leader is among them. Nobody waits on its word, so being told does it no harm:
+/// The leader may be among them. Nobody waits on its word, so being told does it no harm:
 /// it is awake, or has been told `LEADER`.
 ///
 /// # Safety

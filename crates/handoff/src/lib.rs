@@ -49,6 +49,7 @@ mod guard;
 pub mod hints;
 mod lock;
 mod mutex;
+mod patience;
 mod process;
 mod rw_lock;
 mod slices;
@@ -63,6 +64,7 @@ mod waiters_tests;
 pub use commit_queue::{CommitQueue, Group, Member, Unanswered};
 pub use condvar::{Condvar, WaitTimeoutResult};
 pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
+pub use patience::Patience;
 pub use rw_lock::{RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Locks without values, for those who bring their own memory and know what they do.

@@ -19,7 +19,7 @@ mod model;
 #[path = "../src/waiters.rs"]
 mod waiters;
 
-use model::{clock, counts, futex, hints, process, slices, spinning, sync};
+use model::{clock, counts, futex, hints, patience, process, slices, spinning, sync};
 
 mod checker {
     use std::cell::Cell;

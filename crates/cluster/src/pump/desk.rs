@@ -12,7 +12,7 @@
 //! group costs less for each.
 //!
 //! Those who wait stay awake for a while, and give way to whoever wants their core
-//! (`patience.rs`, docs/decisions/0013-callers-work.md). Of those who sleep the thread has
+//! ([`Patience`], docs/decisions/0013-callers-work.md). Of those who sleep the thread has
 //! the commands done, which nobody else waits for.
 //!
 //! Invariant: whoever takes from the inbox has the replica and keeps it until that is
@@ -22,10 +22,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
+use handoff::Patience;
 use revisions::{Command, Response, WatchHub};
 
 use super::Pump;
-use super::patience::Patience;
 use crate::Error;
 use crate::inbox::{Arrived, Inbox, Pending};
 

@@ -5,6 +5,7 @@
 
 pub mod committed;
 pub mod futex;
+pub mod patience;
 pub mod spinning;
 pub mod sync;
 

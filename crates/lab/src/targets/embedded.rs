@@ -108,6 +108,7 @@ pub fn built_in() -> Vec<Offer> {
         super::append::OFFER,
         super::log::OFFER,
         super::engine::OFFER,
+        super::store::OFFER,
     ]
 }
 

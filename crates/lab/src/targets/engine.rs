@@ -1,9 +1,8 @@
-//! Inkstone embedded: the crate `inkstone` as programs add it.
+//! Inkstone's engine as an ordered map: what programs embed LevelDB for.
 
 use std::path::Path;
 
-use bytes::Bytes;
-use inkstone::{Batch, Durability, Options, Store};
+use ordered_map::{Batch, Durability, Map, Options};
 
 use super::embedded::{Embedded, Failure, Offer, OpenOptions, Seen, Session};
 use crate::workload::DurabilityLevel;
@@ -11,7 +10,7 @@ use crate::workload::DurabilityLevel;
 pub const OFFER: Offer = Offer {
     name: "engine",
     version: env!("CARGO_PKG_VERSION"),
-    about: "Inkstone embedded: crate inkstone, Store",
+    about: "Inkstone's engine alone: crate ordered-map, Map",
     promises: &[DurabilityLevel::Durable, DurabilityLevel::Os],
     has_ranges: true,
     keeps_data: true,
@@ -19,12 +18,12 @@ pub const OFFER: Offer = Offer {
     open,
 };
 
-/// What one batch of a preload may hold: well below what one command may put.
+/// What one batch of a preload may hold: well below what one may hold.
 const BATCH_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 struct Engine {
-    store: Store,
+    map: Map,
 }
 
 fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Failure> {
@@ -32,17 +31,15 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
         DurabilityLevel::Durable => Durability::Durable,
         DurabilityLevel::Os | DurabilityLevel::None => Durability::Os,
     };
-    let store = Options::new(directory).durability(durability).open();
+    let map = Options::new(directory).durability(durability).open();
     Ok(Box::new(Engine {
-        store: store.map_err(Failure::of)?,
+        map: map.map_err(Failure::of)?,
     }))
 }
 
 impl Embedded for Engine {
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure> {
-        Ok(Box::new(EngineSession {
-            store: self.store.clone(),
-        }))
+        Ok(Box::new(EngineSession { map: &self.map }))
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
@@ -51,22 +48,19 @@ impl Embedded for Engine {
     }
 }
 
-struct EngineSession {
-    store: Store,
+struct EngineSession<'a> {
+    map: &'a Map,
 }
 
-impl Session for EngineSession {
+impl Session for EngineSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
-        let put = self
-            .store
-            .put(Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
-        put.map(drop).map_err(Failure::of)
+        self.map.put(key, value).map_err(Failure::of)
     }
 
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
-        match self.store.get(key).map_err(Failure::of)? {
+        match self.map.get(key).map_err(Failure::of)? {
             Some(found) => {
-                value.extend_from_slice(&found.value);
+                value.extend_from_slice(&found);
                 Ok(true)
             }
             None => Ok(false),
@@ -74,15 +68,16 @@ impl Session for EngineSession {
     }
 
     fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
-        let mut query = self.store.range(from..);
-        if limit > 0 {
-            query = query.limit(limit as usize);
-        }
+        let pairs = self.map.range(from..);
+        let limit = match limit {
+            0 => usize::MAX,
+            limit => limit as usize,
+        };
         let mut seen = Seen::default();
-        for entry in query.iter() {
-            let entry = entry.map_err(Failure::of)?;
+        for pair in pairs.take(limit) {
+            let (key, value) = pair.map_err(Failure::of)?;
             seen.keys += 1;
-            seen.bytes += (entry.key.len() + entry.value.len()) as u64;
+            seen.bytes += (key.len() + value.len()) as u64;
         }
         Ok(seen)
     }
@@ -95,10 +90,10 @@ impl Session for EngineSession {
             bytes += key.len() + value.len();
             if bytes >= BATCH_BYTES {
                 let full = std::mem::take(&mut batch);
-                self.store.write_batch(full).map_err(Failure::of)?;
+                self.map.write(full).map_err(Failure::of)?;
                 bytes = 0;
             }
         }
-        self.store.write_batch(batch).map(drop).map_err(Failure::of)
+        self.map.write(batch).map(drop).map_err(Failure::of)
     }
 }

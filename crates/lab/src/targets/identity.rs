@@ -65,7 +65,8 @@ impl TargetSpec {
     fn product(&self) -> String {
         match &self.place {
             Place::Embedded { target, .. } => match target.as_str() {
-                "engine" => "inkstone (embedded)".into(),
+                "engine" => "inkstone (engine)".into(),
+                "store" => "inkstone (embedded)".into(),
                 "log" => "inkstone (value log)".into(),
                 target => target.into(),
             },

@@ -1,8 +1,8 @@
 //! What can be measured, behind one small trait.
 //!
 //! ```text
-//!   null  file  append  log  engine  (peers of other crates)      server:PATH   endpoints:URL,URL
-//!        └─ Embedded: sessions of one thread each ─┘        └─ Remote: etcd's API ─┘
+//!   null  file  append  log  engine  store  (peers of other crates)      server:PATH   endpoints:URL,URL
+//!        └─ Embedded: sessions of one thread each ─┘               └─ Remote: etcd's API ─┘
 //! ```
 //!
 //! An embedded target works in the worker's own process, one session for each
@@ -20,6 +20,7 @@ mod null;
 mod ports;
 mod server;
 mod spec;
+mod store;
 
 pub use embedded::{
     Embedded, Failure, Offer, Open, OpenOptions, Seen, Session, built_in, offer_also, offered,

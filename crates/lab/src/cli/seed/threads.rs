@@ -12,7 +12,8 @@
 //! early), and neither a write nor a read is flushed. The published database of
 //! 1,000,000 keys was read in its first 100,000 only.
 //!
-//! LevelDB also runs under `handoff run`, whose locks are those of the predecessor
+//! Of Inkstone both the engine alone runs, which does what LevelDB does, and the embedded
+//! store, whose puts have etcd's revisions. LevelDB also runs under `handoff run`, whose locks are those of the predecessor
 //! carried on: the same worker, the same library, other mutexes.
 
 use super::{Options, Table, existing, measured, points, program, targets_or, written};
@@ -25,6 +26,8 @@ use crate::targets::{HANDOFF, TargetSpec, offered};
 use crate::workload::Workload;
 
 const PUBLISHED_KEYS: u64 = 100_000;
+/// Its place among the targets.
+const LEVELDB: usize = 2;
 
 /// Measures both rows at every number of threads.
 pub fn run(options: &Options) -> Outcome {
@@ -51,8 +54,8 @@ fn cells(options: &Options) -> Result<Vec<Point>, String> {
 
 fn targets(options: &Options) -> Result<Vec<TargetSpec>, String> {
     let names = match options.as_published {
-        true => ["engine", "leveldb-defaults", "rocksdb-defaults"],
-        false => ["engine", "leveldb", "rocksdb"],
+        true => ["engine", "store", "leveldb-defaults", "rocksdb-defaults"],
+        false => ["engine", "store", "leveldb", "rocksdb"],
     };
     let mut targets = targets_or(options, &names)?;
     let offers = offered();
@@ -71,8 +74,8 @@ fn targets(options: &Options) -> Result<Vec<TargetSpec>, String> {
                     program(HANDOFF),
                     "cargo build --release -p handoff-preload -p handoff-run",
                 )?;
-                let under = format!("{}@{}", names[1], handoff.display());
-                targets.insert(2, under.parse()?);
+                let under = format!("{}@{}", names[LEVELDB], handoff.display());
+                targets.insert(LEVELDB + 1, under.parse()?);
             }
             Ok(targets)
         }

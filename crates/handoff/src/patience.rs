@@ -1,35 +1,36 @@
-//! How long a caller waits awake for others that want its core, and when not.
+//! How long a thread waits awake for others that want its core, and when not.
 //!
-//! Giving way to another caller takes some microseconds, and that one gets on with what this
+//! Giving way to another thread takes some microseconds, and that one gets on with what this
 //! one waits for. Somebody who computes keeps the core for milliseconds: then it is better
-//! to sleep, since the kernel prefers whoever has slept. Callers seldom keep the core for so
+//! to sleep, since the kernel prefers whoever has slept. Those who wait seldom keep the core for so
 //! long, so a thread that is late once sleeps at once a few times, and one that is late
 //! again and again for longer and longer.
 //!
 //! RocksDB's write threads wait in much the same way (`enable_write_thread_adaptive_yield`).
 
 use std::cell::Cell;
-use std::thread::yield_now;
-use std::time::Duration;
 
-use environment::real::RealClock;
-use environment::{Clock, Instant};
+use crate::clock;
+use crate::sync::yield_now;
 
-/// So often a caller gives way for one command.
+/// After so many groups of others a leader goes on with its own affairs.
+pub(crate) const GROUPS_MAX: u32 = 16;
+/// So often a thread gives way for one answer.
 const WAYS_GIVEN_MAX: u32 = 50;
 /// So long it is patient, and so much longer for each other that waits: of many each waits for
-/// all the others' commands.
-const AWAKE_MAX: Duration = Duration::from_millis(2);
-const AWAKE_FOR_EACH_MAX: Duration = Duration::from_micros(40);
-/// Commands of others' turns for which a thread sleeps at once after it was late, the first
-/// time and at most.
+/// what all the others want done.
+const AWAKE_MICROS_MAX: u32 = 2_000;
+const AWAKE_FOR_EACH_MICROS_MAX: u32 = 40;
+/// More than that many others make no difference.
+const OTHERS_MAX: u32 = 1 << 16;
+/// Waits for which a thread sleeps at once after it was late, the first time and at most.
 const SLEEPS_MIN: u32 = 8;
 const SLEEPS_MAX: u32 = 1024;
 
-/// What a thread has met lately, in all stores: they share its core.
+/// What a thread has met lately, wherever it waited: those share its core.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Luck {
-    /// Commands for which it still sleeps at once.
+    /// Waits for which it still sleeps at once.
     sleeps_left: u32,
     /// Those of the next time.
     sleeps_next: u32,
@@ -70,32 +71,54 @@ thread_local! {
     static LUCK: Cell<Luck> = const { Cell::new(Luck::NEW) };
 }
 
-/// A caller's, for one command.
+/// A thread's, for one answer.
+///
+/// ```
+/// use std::sync::atomic::{AtomicBool, Ordering};
+///
+/// let done = AtomicBool::new(false);
+/// std::thread::scope(|scope| {
+///     let other = scope.spawn(|| done.store(true, Ordering::Release));
+///     if let Some(mut patience) = handoff::Patience::new(0) {
+///         loop {
+///             if done.load(Ordering::Acquire) {
+///                 break patience.paid_off();
+///             }
+///             if !patience.give_way() {
+///                 break;
+///             }
+///         }
+///     }
+///     // Whoever is still not sure sleeps.
+///     other.join().unwrap();
+/// });
+/// ```
 #[derive(Debug)]
-pub(super) struct Patience {
-    ends: Instant,
+pub struct Patience {
+    /// As [`clock::micros`] counts.
+    ends: u32,
     ways_left: u32,
 }
 
 impl Patience {
     /// Beside so many others that wait. None: this time the thread sleeps at once.
-    pub(super) fn new(others: usize) -> Option<Patience> {
+    pub fn new(others: usize) -> Option<Patience> {
         if let Some(luck) = LUCK.get().slept() {
             LUCK.set(luck);
             return None;
         }
-        let others = u32::try_from(others).unwrap_or(u32::MAX);
-        let patience = AWAKE_MAX.saturating_add(AWAKE_FOR_EACH_MAX.saturating_mul(others));
+        let others = u32::try_from(others).map_or(OTHERS_MAX, |it| it.min(OTHERS_MAX));
+        let patience = AWAKE_MICROS_MAX + AWAKE_FOR_EACH_MICROS_MAX * others;
         Some(Patience {
-            ends: RealClock.now() + patience,
+            ends: clock::micros().wrapping_add(patience),
             ways_left: WAYS_GIVEN_MAX,
         })
     }
 
     /// Lets others have the core; false when it is time to sleep.
-    pub(super) fn give_way(&mut self) -> bool {
+    pub fn give_way(&mut self) -> bool {
         yield_now();
-        if RealClock.now() > self.ends {
+        if clock::has_come(self.ends, clock::micros()) {
             LUCK.set(LUCK.get().after_a_late_answer());
             return false;
         }
@@ -104,7 +127,7 @@ impl Patience {
     }
 
     /// The answer came.
-    pub(super) fn paid_off(self) {
+    pub fn paid_off(self) {
         LUCK.set(LUCK.get().after_an_early_answer());
     }
 }
@@ -131,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_patience_ends_with_the_commands_it_was_lost_for() {
+    fn a_lost_patience_ends_with_the_waits_it_was_lost_for() {
         LUCK.set(Luck::NEW.after_a_late_answer());
         let slept = (0..100).filter(|_| Patience::new(0).is_none()).count();
         assert_eq!(slept, SLEEPS_MIN as usize);

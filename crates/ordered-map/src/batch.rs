@@ -1,0 +1,75 @@
+//! Several changes that happen together.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::pair;
+use crate::writing::Edit;
+
+/// Puts and deletions that happen together, whole or not at all. Of several changes of
+/// one key the last counts.
+///
+/// ```
+/// let batch = ordered_map::Batch::new().put("from", "90").put("to", "110").delete("pending");
+/// assert_eq!(batch.len(), 3);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// `None`: a deletion. In the order of keys, which is the index's.
+    changes: BTreeMap<Bytes, Option<Bytes>>,
+}
+
+impl Batch {
+    /// Nothing yet.
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Adds a put.
+    #[must_use]
+    pub fn put(mut self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Batch {
+        self.changes.insert(key.into(), Some(value.into()));
+        self
+    }
+
+    /// Adds the deletion of one key; fine when it does not exist.
+    #[must_use]
+    pub fn delete(mut self, key: impl Into<Bytes>) -> Batch {
+        self.changes.insert(key.into(), None);
+        self
+    }
+
+    /// Keys that it changes.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// It changes nothing.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    pub(crate) fn into_edits(self) -> Vec<Edit> {
+        let changes = self.changes.into_iter();
+        changes
+            .map(|(key, value)| match value {
+                Some(value) => Edit::put(pair::encode(&key, &value)),
+                None => Edit::delete(&key),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_change_of_a_key_counts() {
+        let batch = Batch::new().put("a", "1").delete("a").put("b", "2");
+        let edits = batch.put("b", "3").into_edits();
+        let keys: Vec<(&[u8], bool)> = edits.iter().map(|it| (it.key(), it.deletes())).collect();
+        assert_eq!(keys, [(&b"a"[..], true), (&b"b"[..], false)]);
+    }
+}

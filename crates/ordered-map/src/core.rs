@@ -1,0 +1,133 @@
+//! What a map's handles and its upkeep share.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine::Engine;
+use environment::Disk;
+use handoff::{CommitQueue, Mutex};
+
+use crate::Error;
+use crate::held::{Held, Hold};
+use crate::stamp::Inspector;
+use crate::upkeep::Bell;
+use crate::writing::{Answer, Operation, Work};
+
+pub(crate) struct Core {
+    pub engine: Engine,
+    held: Arc<Held>,
+    pub bell: Bell,
+    directory: PathBuf,
+    queue: CommitQueue<Operation, Answer>,
+    /// The leader's, or upkeep's between two groups.
+    work: Mutex<Work>,
+    /// A panic while somebody had the work: nobody knows what it left.
+    panicked: AtomicBool,
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut core = formatter.debug_struct("Core");
+        core.field("directory", &self.directory)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Core {
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        options: engine::Options,
+    ) -> Result<Core, Error> {
+        let mut inspector = Inspector::default();
+        let opened = Engine::open(disk, directory, options, &mut |replayed| {
+            inspector.see(&replayed)
+        });
+        let is_stamped = inspector.is_stamped();
+        let (engine, applier, recovered) = match (opened, inspector.foreign()) {
+            (Err(_), Some(what)) => {
+                let directory = directory.to_owned();
+                return Err(Error::Foreign { directory, what });
+            }
+            (opened, _) => opened?,
+        };
+        let held = Arc::new(Held::default());
+        let mut work = Work::new(applier, &recovered, Arc::clone(&held));
+        if !is_stamped {
+            work.stamp()?;
+        }
+        Ok(Core {
+            engine,
+            held,
+            bell: Bell::default(),
+            directory: directory.to_owned(),
+            queue: CommitQueue::new(),
+            work: Mutex::new(work),
+            panicked: AtomicBool::new(false),
+        })
+    }
+
+    /// Has an operation carried out, by this thread or by one that is at work; how many
+    /// keys it has deleted.
+    pub(crate) fn carry_out(&self, operation: Operation) -> Answer {
+        let answer = self.queue.commit(operation, |group| {
+            let members: Vec<_> = group.collect();
+            let operations: Vec<_> = members.iter().map(|it| it.take_operation()).collect();
+            let answers = self.at_work(|work| {
+                let answers = work.carry_out(&operations);
+                if work.wants_upkeep() {
+                    self.bell.ring();
+                }
+                answers
+            });
+            // What they allocated goes before they are told: they have a part of it, too,
+            // and memory goes back where it came from.
+            drop(operations);
+            match answers {
+                Ok(answers) => {
+                    for (member, answer) in members.iter().zip(answers) {
+                        member.answer(answer);
+                    }
+                }
+                Err(error) => members.iter().for_each(|it| it.answer(Err(error.clone()))),
+            }
+        });
+        answer.unwrap_or_else(|_unanswered| Err(self.panic_error()))
+    }
+
+    /// Alone with the work.
+    pub(crate) fn at_work<T>(&self, body: impl FnOnce(&mut Work) -> T) -> Result<T, Error> {
+        let mut work = self.work.lock();
+        if self.panicked.load(Ordering::Relaxed) {
+            return Err(self.panic_error());
+        }
+        let latch = Latch(&self.panicked);
+        let outcome = body(&mut work);
+        drop(latch);
+        Ok(outcome)
+    }
+
+    /// Holds what is visible now.
+    pub(crate) fn hold(&self) -> Hold {
+        self.held.hold(|| self.engine.snapshot().revision())
+    }
+
+    fn panic_error(&self) -> Error {
+        Error::Panicked {
+            directory: self.directory.clone(),
+        }
+    }
+}
+
+/// Remembers a panic.
+struct Latch<'a>(&'a AtomicBool);
+
+impl Drop for Latch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Revisions that somebody still reads at.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How many hold each revision.
+#[derive(Debug, Default)]
+pub(crate) struct Held(Mutex<BTreeMap<i64, usize>>);
+
+/// Keeps what is visible at a revision from being compacted.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    held: Arc<Held>,
+    pub revision: i64,
+}
+
+impl Held {
+    /// Holds the revision that `newest` tells; no compaction comes in between.
+    pub(crate) fn hold(self: &Arc<Held>, newest: impl FnOnce() -> i64) -> Hold {
+        let mut held = self.lock();
+        let revision = newest();
+        *held.entry(revision).or_default() += 1;
+        Hold {
+            held: Arc::clone(self),
+            revision,
+        }
+    }
+
+    /// Tells `body` the oldest revision that is held, if any is. Nobody comes to hold
+    /// another one before it returns, so it must not wait for anything.
+    pub(crate) fn with_oldest(&self, body: impl FnOnce(Option<i64>)) {
+        let held = self.lock();
+        body(held.first_key_value().map(|(&revision, _)| revision));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i64, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut held = self.held.lock();
+        if let Some(count) = held.get_mut(&self.revision) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&self.revision);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn oldest(held: &Held) -> Option<i64> {
+        let mut told = None;
+        held.with_oldest(|oldest| told = oldest);
+        told
+    }
+
+    #[test]
+    fn the_oldest_that_is_held_counts() {
+        let held = Arc::new(Held::default());
+        let (seven, five, other_five) = (held.hold(|| 7), held.hold(|| 5), held.hold(|| 5));
+        assert_eq!(oldest(&held), Some(5));
+        drop(five);
+        assert_eq!(oldest(&held), Some(5));
+        drop(other_five);
+        assert_eq!(oldest(&held), Some(7));
+        drop(seven);
+        assert_eq!(oldest(&held), None);
+    }
+}

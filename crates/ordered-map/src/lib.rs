@@ -1,0 +1,65 @@
+//! Inkstone's engine as a plain ordered map on disk: for programs that embed LevelDB.
+//!
+//! ```text
+//!   threads ──► commit queue ──► one of them: log (page cache, or device) ──► index ──► all
+//!   threads ──► index, no lock ──► value, from where it was written
+//!                  upkeep thread: checkpoints, sweeps, reclaim
+//! ```
+//!
+//! [`Map`] has keys and values of any bytes: put, get, delete, [`Batch`]es that happen
+//! together, ranges in both directions, [`Snapshot`]s. Any number of threads use it, one
+//! process has the directory.
+//!
+//! It keeps no revisions that anyone could ask for, and has no watches, leases, transactions
+//! or replicas: crate `inkstone` has those, on the same engine, at about three times the cost
+//! of a write (docs/decisions/0016-the-engine-alone.md).
+//!
+//! All keys live in memory (about 16 bytes and the key each); values live in the log, where
+//! they were written once. What is overwritten or deleted is kept for snapshots until a
+//! share of the keys has been, and goes then, oldest first.
+//!
+//! ```
+//! use ordered_map::{Batch, Map};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let directory = directory.path().join("data");
+//! let map = Map::open(&directory)?;
+//! map.put("colour/ink", "black")?;
+//! map.write(Batch::new().put("colour/stone", "grey").delete("colour/ink"))?;
+//!
+//! assert_eq!(map.get("colour/stone")?.as_deref(), Some(&b"grey"[..]));
+//! assert_eq!(map.get("colour/ink")?, None);
+//! for pair in map.prefix("colour/") {
+//!     let (key, value) = pair?;
+//!     assert_eq!((&key[..], &value[..]), (&b"colour/stone"[..], &b"grey"[..]));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
+mod batch;
+mod bounds;
+mod core;
+#[cfg(test)]
+mod crash_tests;
+mod error;
+mod held;
+mod map;
+mod options;
+mod pair;
+mod range;
+mod snapshot;
+mod stamp;
+mod upkeep;
+mod writing;
+
+pub use batch::Batch;
+pub use engine::{Durability, Status};
+pub use error::Error;
+pub use map::Map;
+pub use options::Options;
+pub use range::Range;
+pub use snapshot::Snapshot;

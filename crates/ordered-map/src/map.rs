@@ -1,0 +1,123 @@
+//! The map: one directory, one process, any number of threads.
+
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use environment::Disk;
+
+use crate::bounds::Bounds;
+use crate::core::Core;
+use crate::snapshot::read;
+use crate::upkeep::Upkeep;
+use crate::writing::{Edit, Operation};
+use crate::{Batch, Error, Options, Range, Snapshot, Status, pair};
+
+/// An open map. Clones share it; the last one closes it, and so does the last snapshot or
+/// range when that goes later.
+#[derive(Clone, Debug)]
+pub struct Map {
+    // In this order: upkeep ends before the core goes.
+    _upkeep: Arc<Upkeep>,
+    core: Arc<Core>,
+}
+
+impl Map {
+    /// Opens the map in `directory`, making it when missing, with the default [`Options`].
+    pub fn open(directory: impl AsRef<Path>) -> Result<Map, Error> {
+        Options::new(directory.as_ref()).open()
+    }
+
+    pub(crate) fn with(
+        disk: Arc<dyn Disk>,
+        directory: &Path,
+        options: engine::Options,
+    ) -> Result<Map, Error> {
+        let core = Arc::new(Core::open(disk, directory, options)?);
+        let upkeep = Upkeep::start(&core).map_err(|error| Error::Thread {
+            directory: directory.to_owned(),
+            reason: error.to_string(),
+        })?;
+        Ok(Map {
+            _upkeep: Arc::new(upkeep),
+            core,
+        })
+    }
+
+    /// Writes one key. Whatever it had is replaced.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
+        let pair = pair::encode(key.as_ref(), value.as_ref());
+        // Kept, so that its memory goes back on this thread, where it came from.
+        let kept = pair.clone();
+        let answer = self.core.carry_out(Operation::One(Edit::put(pair)));
+        drop(kept);
+        answer.map(drop)
+    }
+
+    /// Deletes one key and says whether it existed.
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
+        let edit = Edit::delete(key.as_ref());
+        Ok(self.core.carry_out(Operation::One(edit))? > 0)
+    }
+
+    /// Makes all of a batch's changes, together or not at all; returns how many keys that
+    /// existed it has deleted.
+    pub fn write(&self, batch: Batch) -> Result<u64, Error> {
+        self.core.carry_out(Operation::Many(batch.into_edits()))
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>, Error> {
+        let key = key.as_ref();
+        loop {
+            match read(&self.core.engine, key, i64::MAX) {
+                // What was looked up was replaced, and let go, before it was read.
+                Err(Error::Engine(error)) if is_compacted(&error) => {}
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Keys in a range and their values, as they are now: `map.range("a".."b")`,
+    /// `map.range::<&str>(..)`.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range {
+        Range::new(self.snapshot(), Bounds::of(range))
+    }
+
+    /// Keys that begin with `prefix`, and their values, as they are now.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        Range::new(self.snapshot(), Bounds::prefix(prefix.as_ref()))
+    }
+
+    /// The map as it is at this moment; later writes do not show. What they replace is
+    /// kept for as long.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(Arc::clone(&self.core))
+    }
+
+    /// Keys that exist.
+    pub fn len(&self) -> u64 {
+        self.core.engine.snapshot().keys()
+    }
+
+    /// No key exists.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns when everything that was written is on stable storage, with
+    /// [`Durability::Os`](crate::Durability::Os) too.
+    pub fn flush(&self) -> Result<(), Error> {
+        Ok(self.core.engine.settle()?)
+    }
+
+    /// Figures for people and metrics.
+    pub fn status(&self) -> Status {
+        self.core.engine.status()
+    }
+}
+
+fn is_compacted(error: &engine::Error) -> bool {
+    matches!(error, engine::Error::Compacted { .. })
+}

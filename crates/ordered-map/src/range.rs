@@ -1,0 +1,126 @@
+//! A walk over keys and their values, from both ends.
+//!
+//! ```text
+//!   keys     a b c d e f g h i j k l
+//!            └─┘ front     back └──┘     pages that are fetched and not yet handed out
+//!               ▲ start      end ▲       of what is not fetched
+//! ```
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use engine::Version;
+
+use crate::Error;
+use crate::bounds::{Bounds, successor};
+use crate::snapshot::{Snapshot, value};
+
+/// Pairs of the first page; each further one has twice as many.
+const PAGE_MIN: usize = 16;
+const PAGE_MAX: usize = 256;
+
+/// Keys and their values in order, each with its value, as they were at one moment; from
+/// the last key with [`Iterator::rev`]. After an error it ends.
+///
+/// Values that lie together share up to 64 KiB of memory: copy what you keep for long.
+#[derive(Debug)]
+pub struct Range {
+    snapshot: Snapshot,
+    /// What is not fetched yet.
+    rest: Bounds,
+    front: VecDeque<(Bytes, Bytes)>,
+    /// In the order of keys, too.
+    back: VecDeque<(Bytes, Bytes)>,
+    page: usize,
+}
+
+/// Where a page is taken from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Front,
+    Back,
+}
+
+impl Range {
+    pub(crate) fn new(snapshot: Snapshot, bounds: Bounds) -> Range {
+        Range {
+            snapshot,
+            rest: bounds,
+            front: VecDeque::new(),
+            back: VecDeque::new(),
+            page: PAGE_MIN,
+        }
+    }
+
+    /// Fetches a page; empty when nothing is left.
+    fn fetch(&mut self, from: End) -> Result<VecDeque<(Bytes, Bytes)>, Error> {
+        let versions = self.next_versions(from);
+        if versions.len() < self.page {
+            self.rest.end = Some(self.rest.start.clone());
+        } else if let Some(last) = versions.last() {
+            match from {
+                End::Front => self.rest.start = successor(&last.key),
+                End::Back => self.rest.end = Some(last.key.to_vec()),
+            }
+        }
+        self.page = (self.page * 2).min(PAGE_MAX);
+        self.read(&versions)
+    }
+
+    fn next_versions(&self, from: End) -> Vec<Version> {
+        if self.rest.is_empty() {
+            return Vec::new();
+        }
+        let now = self.snapshot.engine().snapshot();
+        let (start, end) = (&self.rest.start, self.rest.end.as_deref());
+        let range = now.range(start, end, self.snapshot.revision());
+        match from {
+            End::Front => range.take(self.page).collect(),
+            End::Back => range.rev().take(self.page).collect(),
+        }
+    }
+
+    fn read(&self, versions: &[Version]) -> Result<VecDeque<(Bytes, Bytes)>, Error> {
+        let versions: Vec<&Version> = versions.iter().collect();
+        let stored = self.snapshot.engine().read_all(&versions)?;
+        let pairs = stored.iter().zip(versions);
+        pairs
+            .map(|(stored, version)| Ok((version.key.clone(), value(stored)?)))
+            .collect()
+    }
+
+    fn end_with(&mut self, error: Error) -> Result<(Bytes, Bytes), Error> {
+        self.rest.end = Some(self.rest.start.clone());
+        self.front.clear();
+        self.back.clear();
+        Err(error)
+    }
+}
+
+impl Iterator for Range {
+    type Item = Result<(Bytes, Bytes), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.front.is_empty() {
+            match self.fetch(End::Front) {
+                Ok(page) => self.front = page,
+                Err(error) => return Some(self.end_with(error)),
+            }
+        }
+        let pair = self.front.pop_front().or_else(|| self.back.pop_front());
+        pair.map(Ok)
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.back.is_empty() {
+            match self.fetch(End::Back) {
+                Ok(page) => self.back = page.into_iter().rev().collect(),
+                Err(error) => return Some(self.end_with(error)),
+            }
+        }
+        let pair = self.back.pop_back().or_else(|| self.front.pop_back());
+        pair.map(Ok)
+    }
+}

@@ -1,0 +1,81 @@
+//! The map as it was at a moment.
+
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::Engine;
+
+use crate::bounds::Bounds;
+use crate::core::Core;
+use crate::held::Hold;
+use crate::{Error, Range, pair};
+
+/// The map as it was when this was made. Clones share it; what later writes replace is
+/// kept until the last one goes.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// let map = ordered_map::Map::open(directory.path().join("data"))?;
+/// map.put("stone", "grey")?;
+/// let before = map.snapshot();
+/// map.put("stone", "black")?;
+/// assert_eq!(before.get("stone")?.as_deref(), Some(&b"grey"[..]));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    core: Arc<Core>,
+    hold: Arc<Hold>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(core: Arc<Core>) -> Snapshot {
+        let hold = Arc::new(core.hold());
+        Snapshot { core, hold }
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>, Error> {
+        read(&self.core.engine, key.as_ref(), self.revision())
+    }
+
+    /// Keys in a range and their values.
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range {
+        Range::new(self.clone(), Bounds::of(range))
+    }
+
+    /// Keys that begin with `prefix`, and their values.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        Range::new(self.clone(), Bounds::prefix(prefix.as_ref()))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.core.engine
+    }
+
+    pub(crate) fn revision(&self) -> i64 {
+        self.hold.revision
+    }
+}
+
+/// The value that a key has at a revision.
+pub(crate) fn read(engine: &Engine, key: &[u8], at: i64) -> Result<Option<Bytes>, Error> {
+    let found = engine.fetch(engine.snapshot(), key, at)?;
+    found.map(|stored| value(&stored)).transpose()
+}
+
+/// The value of a version.
+pub(crate) fn value(stored: &engine::Stored) -> Result<Bytes, Error> {
+    pair::value(&stored.kv).ok_or_else(|| {
+        let what = format!(
+            "the version of {} written as number {} is no pair of a key and a value; it was \
+             written by a newer version, or by another program",
+            stored.key.escape_ascii(),
+            stored.revision.main
+        );
+        engine::Error::Replay(what).into()
+    })
+}

@@ -1,0 +1,292 @@
+//! What the leader of a group does: one frame of the log for all of them, then the index.
+//!
+//! ```text
+//!   operations   put a   put b   delete c   batch(d, e)
+//!   revisions      8       9     (no c)       10.0, 10.1      one frame, one write, one flush
+//! ```
+//!
+//! Nobody can ask for what a write replaces, unless somebody holds a snapshot: then it is
+//! kept, and let go when nobody does any more.
+//!
+//! Whatever can be refused is refused before anything is written. Where a group is
+//! refused each operation is tried alone, so that one that is too large, or has no room,
+//! stops nobody else.
+
+use std::collections::HashMap;
+use std::slice;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use engine::{Applier, Batch, Change, Engine, KeyChange, Recovered, Revision, Snapshot};
+
+use crate::held::Held;
+use crate::pair::{self, Pair};
+use crate::{Error, stamp};
+
+/// Of one frame, but for a batch that is larger by itself.
+const FRAME_BYTES_MAX: u64 = 1 << 20;
+/// Upkeep looks what is due after so many bytes of log.
+const UPKEEP_EVERY_BYTES: u64 = 1 << 20;
+/// While snapshots are held, what is older than they are is let go after so many writes and
+/// one for each second key: a sweep looks at all versions that are kept.
+const COMPACT_EVERY: u64 = 10_000;
+/// As etcd counts.
+const REVISION_OF_NOTHING: i64 = 1;
+/// There are no elections here.
+const TERM: u64 = 1;
+
+/// Keys that were deleted.
+pub(crate) type Answer = Result<u64, Error>;
+
+/// One key's change.
+#[derive(Clone, Debug)]
+pub(crate) struct Edit {
+    pair: Pair,
+    deletes: bool,
+}
+
+/// What a thread wants done.
+#[derive(Clone, Debug)]
+pub(crate) enum Operation {
+    One(Edit),
+    /// Together.
+    Many(Vec<Edit>),
+}
+
+/// The writer's side of the engine.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub applier: Applier,
+    held: Arc<Held>,
+    /// Of the last write.
+    revision: i64,
+    /// Of the last entry in the log.
+    index: u64,
+    bytes_since_upkeep: u64,
+}
+
+impl Edit {
+    pub(crate) fn put(pair: Pair) -> Edit {
+        Edit {
+            pair,
+            deletes: false,
+        }
+    }
+
+    pub(crate) fn delete(key: &[u8]) -> Edit {
+        Edit {
+            pair: pair::encode(key, &[]),
+            deletes: true,
+        }
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.pair.key
+    }
+
+    pub(crate) fn deletes(&self) -> bool {
+        self.deletes
+    }
+
+    fn at(&self, revision: Revision) -> Change {
+        // Versions are not counted here: each is the first of its key.
+        let (created, version) = match self.deletes {
+            true => (0, 0),
+            false => (revision.main, 1),
+        };
+        Change::Key(KeyChange {
+            revision,
+            tombstone: self.deletes,
+            key: self.pair.key.clone(),
+            kv: self.pair.kv.clone(),
+            created,
+            version,
+            lease: 0,
+        })
+    }
+}
+
+impl Operation {
+    fn edits(&self) -> &[Edit] {
+        match self {
+            Operation::One(edit) => slice::from_ref(edit),
+            Operation::Many(edits) => edits,
+        }
+    }
+
+    fn log_bytes(&self) -> u64 {
+        let edits = self.edits().iter();
+        edits
+            .map(|edit| KeyChange::log_bytes_of(edit.pair.kv.len()))
+            .sum()
+    }
+}
+
+impl Work {
+    /// Nobody has a snapshot of what was there before this opening.
+    pub(crate) fn new(mut applier: Applier, recovered: &Recovered, held: Arc<Held>) -> Work {
+        if recovered.revision > REVISION_OF_NOTHING {
+            applier.compact(recovered.revision);
+        }
+        Work {
+            applier,
+            held,
+            revision: recovered.revision,
+            index: recovered.applied_index,
+            bytes_since_upkeep: 0,
+        }
+    }
+
+    /// Makes the directory a map's.
+    pub(crate) fn stamp(&mut self) -> Result<(), Error> {
+        self.append(vec![stamp::change()], self.revision)
+    }
+
+    /// The answers, in the operations' order.
+    pub(crate) fn carry_out(&mut self, operations: &[Operation]) -> Vec<Answer> {
+        let mut answers = Vec::with_capacity(operations.len());
+        let mut rest = operations;
+        while !rest.is_empty() {
+            let (frame, behind) = rest.split_at(frame_length(rest));
+            match self.write(frame) {
+                Ok(deleted) => answers.extend(deleted.into_iter().map(Ok)),
+                Err(_) if frame.len() > 1 => {
+                    answers.extend(frame.iter().map(|operation| self.write_one(operation)));
+                }
+                Err(error) => answers.push(Err(error)),
+            }
+            rest = behind;
+        }
+        answers
+    }
+
+    fn write_one(&mut self, operation: &Operation) -> Answer {
+        let deleted = self.write(slice::from_ref(operation))?;
+        Ok(deleted.into_iter().sum())
+    }
+
+    /// As one frame, whole or not at all; how many keys each has deleted.
+    fn write(&mut self, operations: &[Operation]) -> Result<Vec<u64>, Error> {
+        let mut there = There::before(self.applier.engine(), operations);
+        let mut revision = self.revision;
+        let mut changes = Vec::with_capacity(operations.len());
+        let mut deleted = Vec::with_capacity(operations.len());
+        for operation in operations {
+            let (main, before) = (revision + 1, changes.len());
+            let mut gone = 0;
+            for edit in operation.edits() {
+                if edit.deletes && !there.has(edit.key()) {
+                    continue;
+                }
+                there.note(edit);
+                gone += u64::from(edit.deletes);
+                let sub = (changes.len() - before) as i64;
+                changes.push(edit.at(Revision { main, sub }));
+            }
+            if changes.len() > before {
+                revision = main;
+            }
+            deleted.push(gone);
+        }
+        if !changes.is_empty() {
+            self.append(changes, revision)?;
+        }
+        Ok(deleted)
+    }
+
+    /// Returns when it is as durable as it shall be, and visible.
+    fn append(&mut self, changes: Vec<Change>, revision: i64) -> Result<(), Error> {
+        let batch = Batch {
+            term: TERM,
+            index: self.index + 1,
+            changes,
+        };
+        let engine = self.applier.engine();
+        let appended = engine.append(&batch)?;
+        engine.wait_durable(appended.sequence)?;
+        let applier = &mut self.applier;
+        self.held.with_oldest(|oldest| match oldest {
+            None => applier.apply_and_compact(&batch, &appended),
+            Some(_) => applier.apply(&batch, &appended),
+        });
+        self.index = batch.index;
+        self.revision = revision;
+        self.bytes_since_upkeep += batch.keys().map(KeyChange::log_bytes).sum::<u64>();
+        Ok(())
+    }
+
+    /// Somebody should look whether there is upkeep to do; says so once for some time.
+    pub(crate) fn wants_upkeep(&mut self) -> bool {
+        let wants = self.bytes_since_upkeep >= UPKEEP_EVERY_BYTES;
+        if wants {
+            self.bytes_since_upkeep = 0;
+        }
+        wants
+    }
+
+    /// Lets go what is older than all snapshots, where that is a good part of all.
+    pub(crate) fn compact_if_due(&mut self) {
+        if self.applier.is_sweeping() {
+            return;
+        }
+        let snapshot = self.applier.engine().snapshot();
+        let (compacted, keys) = (snapshot.compacted().max(1), snapshot.keys());
+        drop(snapshot);
+        let due = compacted + (keys / 2 + COMPACT_EVERY) as i64;
+        let (applier, newest) = (&mut self.applier, self.revision);
+        self.held.with_oldest(|oldest| {
+            let revision = oldest.unwrap_or(newest);
+            if oldest.is_none() || revision >= due {
+                applier.compact(revision);
+            }
+        });
+    }
+}
+
+/// So many operations go into one frame.
+fn frame_length(operations: &[Operation]) -> usize {
+    let mut bytes = 0;
+    let fitting = operations.iter().take_while(|operation| {
+        bytes += operation.log_bytes();
+        bytes <= FRAME_BYTES_MAX
+    });
+    fitting.count().max(1)
+}
+
+/// Whether keys exist, for deletions: in the index, or written before in the same frame.
+enum There {
+    NobodyAsks,
+    Known {
+        snapshot: Snapshot,
+        written: HashMap<Bytes, bool>,
+    },
+}
+
+impl There {
+    fn before(engine: &Engine, operations: &[Operation]) -> There {
+        let mut edits = operations.iter().flat_map(Operation::edits);
+        if !edits.any(Edit::deletes) {
+            return There::NobodyAsks;
+        }
+        There::Known {
+            snapshot: engine.snapshot(),
+            written: HashMap::new(),
+        }
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        match self {
+            There::NobodyAsks => true,
+            There::Known { snapshot, written } => match written.get(key) {
+                Some(&there) => there,
+                None => snapshot.get(key, i64::MAX).is_some(),
+            },
+        }
+    }
+
+    fn note(&mut self, edit: &Edit) {
+        if let There::Known { written, .. } = self {
+            written.insert(edit.pair.key.clone(), !edit.deletes);
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! What a user of the map sees.
+
+#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::thread;
+
+use ordered_map::{Batch, Durability, Error, Map, Options};
+
+fn options(directory: &tempfile::TempDir) -> Options {
+    Options::new(directory.path().join("data"))
+        .durability(Durability::Os)
+        .segment_bytes(1 << 20)
+        .reserve_bytes(0)
+}
+
+fn a_map() -> (tempfile::TempDir, Map) {
+    let directory = tempfile::tempdir().unwrap();
+    let map = options(&directory).open().unwrap();
+    (directory, map)
+}
+
+fn keys(pairs: impl Iterator<Item = Result<(bytes::Bytes, bytes::Bytes), Error>>) -> Vec<String> {
+    let key = |pair: Result<(bytes::Bytes, bytes::Bytes), Error>| pair.unwrap().0;
+    pairs
+        .map(|pair| String::from_utf8(key(pair).to_vec()).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_key_has_the_value_that_was_put_last() {
+    let (_directory, map) = a_map();
+    assert_eq!(map.get("a").unwrap(), None);
+    map.put("a", "1").unwrap();
+    map.put("a", "2").unwrap();
+    assert_eq!(map.get("a").unwrap().unwrap(), "2");
+    assert!(map.delete("a").unwrap());
+    assert!(!map.delete("a").unwrap(), "it is gone already");
+    assert_eq!(map.get("a").unwrap(), None);
+    assert!(map.is_empty());
+}
+
+#[test]
+fn keys_and_values_may_be_empty_long_and_of_any_bytes() {
+    let (directory, map) = a_map();
+    let long = vec![0xff; 100_000];
+    map.put("", "of the empty key").unwrap();
+    map.put("empty", "").unwrap();
+    map.put([0, 0xff, 0x2a], [0x2a, 0, 0xff]).unwrap();
+    map.put(&long, &long).unwrap();
+    drop(map);
+    let map = options(&directory).open().unwrap();
+    assert_eq!(map.get("").unwrap().unwrap(), "of the empty key");
+    assert_eq!(map.get("empty").unwrap().unwrap(), "");
+    assert_eq!(
+        map.get([0, 0xff, 0x2a]).unwrap().unwrap(),
+        &[0x2a, 0, 0xff][..]
+    );
+    assert_eq!(map.get(&long).unwrap().unwrap(), long);
+    assert_eq!(map.range::<&str>(..).count(), 4);
+    assert!(map.delete("").unwrap());
+    assert_eq!(map.len(), 3);
+}
+
+#[test]
+fn a_batch_happens_together_and_counts_what_it_deletes() {
+    let (_directory, map) = a_map();
+    map.put("a", "1").unwrap();
+    let batch = Batch::new().put("b", "2").delete("a").delete("absent");
+    assert_eq!(map.write(batch).unwrap(), 1);
+    assert_eq!(keys(map.range::<&str>(..)), ["b"]);
+    assert_eq!(map.write(Batch::new()).unwrap(), 0);
+}
+
+#[test]
+fn ranges_run_in_order_from_both_ends_and_stop_where_these_meet() {
+    let (_directory, map) = a_map();
+    let mut batch = Batch::new();
+    for number in 0..1_000 {
+        batch = batch.put(format!("{number:04}"), number.to_string());
+    }
+    map.write(batch).unwrap();
+    let all: Vec<String> = (0..1_000).map(|number| format!("{number:04}")).collect();
+    assert_eq!(keys(map.range::<&str>(..)), all);
+    assert!(
+        keys(map.range::<&str>(..).rev())
+            .iter()
+            .eq(all.iter().rev())
+    );
+    assert_eq!(keys(map.range("0100"..="0102")), ["0100", "0101", "0102"]);
+    let above = (Bound::Excluded("0997"), Bound::Unbounded);
+    assert_eq!(keys(map.range::<&str>(above)), ["0998", "0999"]);
+    assert_eq!(keys(map.prefix("099")).len(), 10);
+    assert_eq!(map.range("b".."a").count(), 0);
+    for front in [0, 1, 15, 16, 17, 500, 999, 1_000] {
+        let mut range = map.range::<&str>(..);
+        let mut seen = keys(range.by_ref().take(front));
+        let mut behind = keys(range.by_ref().rev());
+        behind.reverse();
+        seen.extend(behind);
+        assert_eq!(seen, all, "{front} from the front");
+        assert!(range.next().is_none() && range.next_back().is_none());
+    }
+}
+
+#[test]
+fn a_snapshot_shows_what_was_whatever_is_written_later() {
+    let (_directory, map) = a_map();
+    for number in 0..500 {
+        map.put(format!("{number:03}"), "before").unwrap();
+    }
+    let snapshot = map.snapshot();
+    let mut range = map.range::<&str>(..);
+    assert_eq!(range.next().unwrap().unwrap().1, "before");
+    for round in 0..60 {
+        for number in 0..500 {
+            match number % 3 {
+                0 => map.put(format!("{number:03}"), format!("{round}")).unwrap(),
+                1 => drop(map.delete(format!("{number:03}")).unwrap()),
+                _ => {}
+            }
+        }
+    }
+    map.put("new", "after").unwrap();
+    assert_eq!(snapshot.get("000").unwrap().unwrap(), "before");
+    assert_eq!(snapshot.get("new").unwrap(), None);
+    for all in [snapshot.range::<&str>(..), snapshot.prefix("")] {
+        let values: Vec<_> = all.map(|pair| pair.unwrap().1).collect();
+        assert_eq!(values.len(), 500);
+        assert!(values.iter().all(|value| value == "before"));
+    }
+    assert_eq!(range.count(), 499, "a range is of the moment it was made");
+    assert_eq!(map.len(), 500 - 167 + 1);
+}
+
+#[test]
+fn what_nobody_can_see_goes() {
+    let (_directory, map) = a_map();
+    let kept = |map: &Map| map.status().versions - map.len();
+    map.put("a", "1").unwrap();
+    map.put("a", "2").unwrap();
+    assert_eq!(kept(&map), 0, "nobody holds it");
+    let snapshot = map.snapshot();
+    map.put("a", "3").unwrap();
+    map.delete("a").unwrap();
+    assert!(kept(&map) > 0, "somebody does");
+    drop(snapshot);
+    // Upkeep sweeps after a good piece of log.
+    while kept(&map) > 0 {
+        map.put("large", vec![0; 100_000]).unwrap();
+    }
+    assert!(map.status().log_bytes > 0);
+}
+
+#[test]
+fn everything_is_there_after_opening_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut expected = BTreeMap::new();
+    for life in 0..4 {
+        let map = options(&directory).open().unwrap();
+        for number in 0..300 {
+            let key = format!("{:03}", (number * 7 + life * 31) % 400);
+            if number % 5 == 0 {
+                assert_eq!(map.delete(&key).unwrap(), expected.remove(&key).is_some());
+            } else {
+                map.put(&key, format!("{life}/{number}")).unwrap();
+                expected.insert(key, format!("{life}/{number}"));
+            }
+        }
+    }
+    let map = options(&directory).open().unwrap();
+    let pairs = map.range::<&str>(..).map(|pair| {
+        let (key, value) = pair.unwrap();
+        (
+            String::from_utf8(key.to_vec()).unwrap(),
+            String::from_utf8(value.to_vec()).unwrap(),
+        )
+    });
+    assert!(pairs.eq(expected));
+}
+
+#[test]
+fn threads_share_a_map_and_each_reads_what_it_wrote() {
+    let (directory, map) = a_map();
+    thread::scope(|scope| {
+        for number in 0..16 {
+            let map = &map;
+            scope.spawn(move || {
+                for round in 0..300 {
+                    let key = format!("{number}/{}", round % 20);
+                    map.put(&key, round.to_string()).unwrap();
+                    assert_eq!(map.get(&key).unwrap().unwrap(), round.to_string());
+                    if round % 7 == 0 {
+                        assert!(map.delete(&key).unwrap());
+                        assert_eq!(map.get(&key).unwrap(), None);
+                    }
+                    if round % 50 == 0 {
+                        assert!(map.prefix(format!("{number}/")).all(|pair| pair.is_ok()));
+                    }
+                }
+            });
+        }
+    });
+    let before = keys(map.range::<&str>(..));
+    drop(map);
+    assert_eq!(
+        keys(options(&directory).open().unwrap().range::<&str>(..)),
+        before
+    );
+}
+
+#[test]
+fn a_batch_is_seen_whole_or_not_at_all() {
+    let (_directory, map) = a_map();
+    map.write(Batch::new().put("a", "0").put("z", "0")).unwrap();
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 1..2_000 {
+                let value = round.to_string();
+                map.write(Batch::new().put("a", value.clone()).put("z", value))
+                    .unwrap();
+            }
+        });
+        while !writer.is_finished() {
+            let snapshot = map.snapshot();
+            assert_eq!(snapshot.get("a").unwrap(), snapshot.get("z").unwrap());
+            let values: Vec<_> = map.range::<&str>(..).map(|pair| pair.unwrap().1).collect();
+            assert_eq!(values[0], values[1]);
+        }
+    });
+}
+
+#[test]
+fn what_is_too_large_is_refused_and_loses_nothing() {
+    let (_directory, map) = a_map();
+    map.put("a", "1").unwrap();
+    let error = map.put("large", vec![0; 2 << 20]).unwrap_err();
+    assert!(
+        error.to_string().contains("the largest possible is"),
+        "{error}"
+    );
+    let mut batch = Batch::new().put("a", "2");
+    for number in 0..20 {
+        batch = batch.put(number.to_string(), vec![0; 100_000]);
+    }
+    map.write(batch).unwrap_err();
+    assert_eq!(map.get("a").unwrap().unwrap(), "1");
+    assert_eq!(map.len(), 1);
+    map.put("a", "2").unwrap();
+}
+
+#[test]
+fn who_waits_beside_a_refused_write_is_not_refused() {
+    let (_directory, map) = a_map();
+    thread::scope(|scope| {
+        for number in 0..8 {
+            let map = &map;
+            scope.spawn(move || {
+                for round in 0..50 {
+                    if number == 0 {
+                        map.put("large", vec![0; 2 << 20]).unwrap_err();
+                    } else {
+                        map.put(format!("{number}/{round}"), "value").unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(map.len(), 7 * 50);
+}
+
+#[test]
+fn at_the_limit_of_memory_only_deletions_pass() {
+    let directory = tempfile::tempdir().unwrap();
+    let map = options(&directory)
+        .memory_bytes_max(64 << 10)
+        .open()
+        .unwrap();
+    let refused = (0..10_000).find_map(|number| map.put(format!("{number:06}"), "value").err());
+    let error = refused.expect("64 KiB hold no 10,000 keys");
+    assert!(
+        error
+            .to_string()
+            .contains("delete and compact, or raise the limit"),
+        "{error}"
+    );
+    assert!(map.delete("000000").unwrap());
+    assert_eq!(map.get("000001").unwrap().unwrap(), "value");
+}
+
+#[test]
+fn a_directory_in_use_or_of_another_program_is_refused() {
+    let (directory, map) = a_map();
+    let error = options(&directory).open().unwrap_err().to_string();
+    assert!(error.contains("data"), "{error}");
+    map.put("a", "1").unwrap();
+    drop(map);
+    let foreign = tempfile::tempdir().unwrap();
+    std::fs::create_dir(foreign.path().join("data")).unwrap();
+    let current = foreign.path().join("data").join("CURRENT");
+    std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"), &current).unwrap();
+    let error = options(&foreign).open().unwrap_err().to_string();
+    assert!(error.contains("CURRENT"), "{error}");
+    assert_eq!(
+        std::fs::read_dir(foreign.path().join("data"))
+            .unwrap()
+            .count(),
+        1
+    );
+    assert_eq!(options(&directory).open().unwrap().len(), 1);
+}
+
+#[test]
+fn a_snapshot_outlives_its_map() {
+    let (directory, map) = a_map();
+    map.put("a", "1").unwrap();
+    let snapshot = map.snapshot();
+    drop(map);
+    assert_eq!(snapshot.get("a").unwrap().unwrap(), "1");
+    options(&directory).open().unwrap_err();
+    drop(snapshot);
+    assert_eq!(
+        options(&directory)
+            .open()
+            .unwrap()
+            .get("a")
+            .unwrap()
+            .unwrap(),
+        "1"
+    );
+}
+
+#[test]
+fn durable_writes_of_many_threads_share_flushes() {
+    let directory = tempfile::tempdir().unwrap();
+    let map = options(&directory)
+        .durability(Durability::Durable)
+        .open()
+        .unwrap();
+    let before = map.status().flushes;
+    thread::scope(|scope| {
+        for number in 0..32 {
+            let map = &map;
+            scope.spawn(move || {
+                (0..20).for_each(|round| map.put(format!("{number}/{round}"), "value").unwrap());
+            });
+        }
+    });
+    let flushes = map.status().flushes - before;
+    assert!(flushes < 32 * 20, "{flushes} flushes for 640 writes");
+    assert_eq!(map.status().unflushed_bytes, 0);
+}
+
+#[test]
+fn flush_leaves_nothing_in_the_page_cache_alone() {
+    let (_directory, map) = a_map();
+    map.put("a", "1").unwrap();
+    assert!(map.status().unflushed_bytes > 0);
+    map.flush().unwrap();
+    assert_eq!(map.status().unflushed_bytes, 0);
+}
