@@ -184,8 +184,9 @@ impl Applier {
         index.publish(shared);
         if done {
             self.swept = sweep.compacted();
-            // Compactions that came meanwhile are swept for together.
-            let behind = self.swept < index.compacted;
+            // Compactions that came meanwhile are swept for together, where they have let
+            // anything go.
+            let behind = self.swept < index.compacted && index.kept_versions() > 0;
             self.sweep = behind.then(|| Sweep::new(index.compacted));
         }
         self.sweep.is_some()
@@ -232,7 +233,7 @@ impl Index {
 
     /// Versions of the key that are not swept yet would show again without its deletion.
     fn bury(&mut self, live: &mut Live, key: &[u8], deletion: Known) {
-        if self.writer.len(HISTORY) > 0 {
+        if self.writer.len(HISTORY) > 0 && self.newest_since(key, 0).is_some() {
             self.insert_history(live, key, deletion);
         } else {
             live.died(deletion.place);

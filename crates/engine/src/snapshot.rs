@@ -32,6 +32,11 @@ pub struct Version {
 }
 
 impl Version {
+    /// Bytes that it takes in the log, and that a read of it fetches.
+    pub fn log_bytes(&self) -> u64 {
+        self.place.record_bytes()
+    }
+
     pub(crate) fn new(key: Bytes, known: Known) -> Version {
         Version {
             key,

@@ -6,7 +6,7 @@ mod store;
 
 use engine::{Engine, Status};
 use environment::randomness::Random;
-use environment::simulated::SimulatedDisk;
+use environment::simulated::{Restart, SimulatedDisk};
 use store::model::Model;
 use store::{Store, Write, delete, options, put, seed};
 
@@ -115,4 +115,39 @@ fn what_an_export_reads_is_kept_for_it() {
     drop(held);
     store.applier.finish_compaction();
     assert_eq!(store.engine.status().versions, 1);
+}
+
+#[test]
+fn a_checkpoint_amid_such_batches_is_as_good_as_any() {
+    let options = engine::Options {
+        checkpoint_bytes: 8 << 10,
+        ..options()
+    };
+    let disk = SimulatedDisk::new(3);
+    let mut store = Store::open(&disk, options.clone(), Model::default()).unwrap();
+    let mut random = Random::from_seed(seed(3));
+    let many: Vec<Write> = (0..2_000)
+        .map(|number| put(format!("{number:04}"), "v"))
+        .collect();
+    many.chunks(200)
+        .for_each(|some| supersede(&mut store, some));
+    let mut opened = 0;
+    for round in 0..1_500 {
+        let writes = writes(&mut random, &store.model);
+        supersede(&mut store, &writes);
+        let was_at_it = store.applier.is_maintaining();
+        store.maintain().unwrap();
+        if round % 10 == 0 || (was_at_it && !store.applier.is_maintaining()) {
+            let copy = disk.fork().restart(Restart::ProcessCrash);
+            let found = Store::open(&copy, options.clone(), Model::default()).unwrap();
+            assert_eq!(
+                state(&found.engine).0,
+                state(&store.engine).0,
+                "round {round}"
+            );
+            opened += u64::from(found.recovered.batches < store.index);
+        }
+    }
+    assert!(store.engine.status().checkpoints > 5);
+    assert!(opened > 0, "some openings find a checkpoint");
 }

@@ -12,7 +12,8 @@
 //! there are cores: who is woken wakes the next in its chain. So a group of 200 never makes
 //! 200 threads runnable at once on two cores, where they would only push each other and the
 //! leader aside. What has arrived meanwhile is the same leader's next group. After
-//! [`GROUPS_MAX`] of them the newest arrival leads: it is the likeliest to be awake.
+//! [`GROUPS_MAX`] groups, or a millisecond, the newest arrival leads: it is the likeliest to
+//! be awake.
 //!
 //! Who waits stays awake for a while and gives way to whoever wants its core
 //! ([`Patience`]): that one brings the next operation, or gets on with the group. With
@@ -25,8 +26,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr;
 
+use crate::clock;
 use crate::futex;
-use crate::patience::{GROUPS_MAX, Patience};
+use crate::patience::{GROUPS_MAX, LEADS_MICROS_MAX, Patience};
 use crate::slices;
 use crate::spinning::{self, Spin};
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell, const_fn};
@@ -122,8 +124,9 @@ impl<Op, Out> CommitQueue<Op, Out> {
 
     /// Has `operation` done by a leader, and returns that one's answer. If this thread
     /// comes to lead it calls `lead` with everything that waits, its own included, and
-    /// again with what has come meanwhile, up to 16 times in all; `lead` is never called by
-    /// two threads at a time.
+    /// again with what has come meanwhile: up to 16 times in all, and not again after a
+    /// millisecond. `lead` is never called by two threads at a time; where it panics, this
+    /// does, too, and those of that group are [`Unanswered`].
     pub fn commit(
         &self,
         operation: Op,
@@ -283,6 +286,8 @@ impl<Op, Out> Place<Op, Out> {
 struct Leadership<'a, Op, Out> {
     queue: &'a CommitQueue<Op, Out>,
     groups_left: u32,
+    /// As [`clock::micros`] counts.
+    ends: u32,
     has_ended: bool,
 }
 
@@ -293,6 +298,7 @@ impl<'a, Op, Out> Leadership<'a, Op, Out> {
         Leadership {
             queue,
             groups_left: GROUPS_MAX,
+            ends: clock::micros().wrapping_add(LEADS_MICROS_MAX),
             has_ended: false,
         }
     }
@@ -304,7 +310,8 @@ impl<'a, Op, Out> Leadership<'a, Op, Out> {
         drop(taken);
         self.has_ended = self.queue.end();
         self.groups_left -= 1;
-        !self.has_ended && self.groups_left > 0
+        let goes_on = !self.has_ended && self.groups_left > 0;
+        goes_on && !clock::has_come(self.ends, clock::micros())
     }
 }
 
@@ -426,7 +433,7 @@ impl<'a, Op, Out> Iterator for Group<'a, Op, Out> {
     type Item = Member<'a, Op, Out>;
 
     fn next(&mut self) -> Option<Member<'a, Op, Out>> {
-        // SAFETY: everybody in the group waits until the leadership has ended.
+        // SAFETY: everybody in the group waits until the group is told.
         let place = unsafe { self.next.as_ref() }?;
         // SAFETY: links of the group are the leader's.
         self.next = unsafe { get(&place.next) };

@@ -13,8 +13,9 @@ use std::cell::Cell;
 use crate::clock;
 use crate::sync::yield_now;
 
-/// After so many groups of others a leader goes on with its own affairs.
+/// After so many groups, or so long, a leader goes on with its own affairs.
 pub(crate) const GROUPS_MAX: u32 = 16;
+pub(crate) const LEADS_MICROS_MAX: u32 = 1_000;
 /// So often a thread gives way for one answer.
 const WAYS_GIVEN_MAX: u32 = 50;
 /// So long it is patient, and so much longer for each other that waits: of many each waits for

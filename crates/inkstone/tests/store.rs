@@ -270,3 +270,33 @@ fn at_the_memory_limit_deletions_make_room_and_disarming_lets_writes_go_on() {
     store.disarm().unwrap();
     store.put("again", "v").unwrap();
 }
+
+#[test]
+fn a_store_and_a_map_leave_each_others_directories_as_they_are() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("map");
+    let map = ordered_map::Map::open(&path).unwrap();
+    map.put("a", "1").unwrap();
+    drop(map);
+    for _ in 0..2 {
+        let error = Options::new(&path).open().unwrap_err();
+        assert!(error.to_string().contains("109"), "{error}");
+    }
+    let map = ordered_map::Map::open(&path).unwrap();
+    assert_eq!(map.get("a").unwrap().unwrap(), "1");
+
+    let store = open(&directory);
+    store.put("a", "2").unwrap();
+    drop(store);
+    for path in ["data", "data/member"] {
+        let path = directory.path().join(path);
+        if path.is_dir() {
+            let error = ordered_map::Map::open(path).unwrap_err();
+            assert!(
+                error.to_string().contains("holds no ordered map"),
+                "{error}"
+            );
+        }
+    }
+    assert_eq!(open(&directory).get("a").unwrap().unwrap().value, "2");
+}

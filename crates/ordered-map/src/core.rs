@@ -20,6 +20,8 @@ pub(crate) struct Core {
     held: Arc<Held>,
     pub bell: Bell,
     directory: PathBuf,
+    /// Neither does a key with its value have more.
+    batch_bytes_max: u64,
     queue: CommitQueue<Operation, Answer>,
     /// The leader's, or upkeep's between two groups.
     work: Mutex<Work>,
@@ -41,20 +43,28 @@ impl Core {
         directory: &Path,
         options: engine::Options,
     ) -> Result<Core, Error> {
+        let batch_bytes_max = options.batch_bytes_max;
         let mut inspector = Inspector::default();
         let opened = Engine::open(disk, directory, options, &mut |replayed| {
             inspector.see(&replayed)
         });
-        let is_stamped = inspector.is_stamped();
+        let foreign = |what| Error::Foreign {
+            directory: directory.to_owned(),
+            what,
+        };
         let (engine, applier, recovered) = match (opened, inspector.foreign()) {
-            (Err(_), Some(what)) => {
-                let directory = directory.to_owned();
-                return Err(Error::Foreign { directory, what });
-            }
+            (Err(_), Some(what)) => return Err(foreign(what)),
             (opened, _) => opened?,
         };
+        let is_stamped = inspector.is_stamped(&recovered).map_err(foreign)?;
         let held = Arc::new(Held::default());
-        let mut work = Work::new(applier, &recovered, Arc::clone(&held));
+        let mut work = Work::new(
+            applier,
+            &recovered,
+            Arc::clone(&held),
+            directory,
+            batch_bytes_max,
+        );
         if !is_stamped {
             work.stamp()?;
         }
@@ -63,6 +73,7 @@ impl Core {
             held,
             bell: Bell::default(),
             directory: directory.to_owned(),
+            batch_bytes_max,
             queue: CommitQueue::new(),
             work: Mutex::new(work),
             panicked: AtomicBool::new(false),
@@ -72,12 +83,14 @@ impl Core {
     /// Has an operation carried out, by this thread or by one that is at work; how many
     /// keys it has deleted.
     pub(crate) fn carry_out(&self, operation: Operation) -> Answer {
+        operation.check(self.batch_bytes_max)?;
         let answer = self.queue.commit(operation, |group| {
             let members: Vec<_> = group.collect();
             let operations: Vec<_> = members.iter().map(|it| it.take_operation()).collect();
             let answers = self.at_work(|work| {
                 let answers = work.carry_out(&operations);
-                if work.wants_upkeep() {
+                // What was refused for want of room may pass after some upkeep.
+                if work.wants_upkeep() || answers.iter().any(Result::is_err) {
                     self.bell.ring();
                 }
                 answers
@@ -105,7 +118,7 @@ impl Core {
         }
         let latch = Latch(&self.panicked);
         let outcome = body(&mut work);
-        drop(latch);
+        std::mem::forget(latch);
         Ok(outcome)
     }
 
@@ -121,13 +134,11 @@ impl Core {
     }
 }
 
-/// Remembers a panic.
+/// Dropped by a panic alone, and remembers it.
 struct Latch<'a>(&'a AtomicBool);
 
 impl Drop for Latch<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
-        }
+        self.0.store(true, Ordering::Relaxed);
     }
 }

@@ -79,7 +79,12 @@ fn run_once(
         let operation = operation(&mut random, &mut pairs);
         let writes = pairs != *story.after.last().unwrap();
         story.after.push(pairs);
-        core.carry_out(operation)?;
+        if let Err(error) = core.carry_out(operation) {
+            let later = Operation::One(Edit::put(pair::encode(b"later", b"")));
+            core.carry_out(later)
+                .expect_err("a log that has failed stays so");
+            return Err(error);
+        }
         story.acknowledged = story.after.len() - 1;
         if round % 16 == 8 {
             held = Some(core.hold());

@@ -11,12 +11,13 @@
 //! process has the directory.
 //!
 //! It keeps no revisions that anyone could ask for, and has no watches, leases, transactions
-//! or replicas: crate `inkstone` has those, on the same engine, at about three times the cost
-//! of a write (docs/decisions/0016-the-engine-alone.md).
+//! or replicas: crate `inkstone` has those, on the same engine
+//! (docs/decisions/0016-the-engine-alone.md).
 //!
 //! All keys live in memory (about 16 bytes and the key each); values live in the log, where
-//! they were written once. What is overwritten or deleted is kept for snapshots until a
-//! share of the keys has been, and goes then, oldest first.
+//! they were written once. What is overwritten or deleted goes at once, unless a snapshot or
+//! a range is open: then everything written since the oldest was made is kept until that
+//! goes.
 //!
 //! ```
 //! use ordered_map::{Batch, Map};
@@ -43,6 +44,8 @@
 mod batch;
 mod bounds;
 mod core;
+#[cfg(test)]
+mod core_tests;
 #[cfg(test)]
 mod crash_tests;
 mod error;

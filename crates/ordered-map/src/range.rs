@@ -18,6 +18,8 @@ use crate::snapshot::{Snapshot, value};
 /// Pairs of the first page; each further one has twice as many.
 const PAGE_MIN: usize = 16;
 const PAGE_MAX: usize = 256;
+/// A page ends with the value that makes it so large.
+const PAGE_BYTES_MAX: u64 = 256 << 10;
 
 /// Keys and their values in order, each with its value, as they were at one moment; from
 /// the last key with [`Iterator::rev`]. After an error it ends.
@@ -54,30 +56,34 @@ impl Range {
 
     /// Fetches a page; empty when nothing is left.
     fn fetch(&mut self, from: End) -> Result<VecDeque<(Bytes, Bytes)>, Error> {
+        if self.rest.is_empty() {
+            return Ok(VecDeque::new());
+        }
         let versions = self.next_versions(from);
-        if versions.len() < self.page {
-            self.rest.end = Some(self.rest.start.clone());
-        } else if let Some(last) = versions.last() {
-            match from {
-                End::Front => self.rest.start = successor(&last.key),
-                End::Back => self.rest.end = Some(last.key.to_vec()),
-            }
+        match (versions.last(), from) {
+            (None, _) => self.rest.end = Some(self.rest.start.clone()),
+            (Some(last), End::Front) => self.rest.start = successor(&last.key),
+            (Some(last), End::Back) => self.rest.end = Some(last.key.to_vec()),
         }
         self.page = (self.page * 2).min(PAGE_MAX);
         self.read(&versions)
     }
 
     fn next_versions(&self, from: End) -> Vec<Version> {
-        if self.rest.is_empty() {
-            return Vec::new();
-        }
         let now = self.snapshot.engine().snapshot();
         let (start, end) = (&self.rest.start, self.rest.end.as_deref());
-        let range = now.range(start, end, self.snapshot.revision());
-        match from {
-            End::Front => range.take(self.page).collect(),
-            End::Back => range.rev().take(self.page).collect(),
+        let mut range = now.range(start, end, self.snapshot.revision());
+        let (mut versions, mut bytes) = (Vec::new(), 0);
+        while versions.len() < self.page && bytes < PAGE_BYTES_MAX {
+            let next = match from {
+                End::Front => range.next(),
+                End::Back => range.next_back(),
+            };
+            let Some(version) = next else { break };
+            bytes += version.log_bytes();
+            versions.push(version);
         }
+        versions
     }
 
     fn read(&self, versions: &[Version]) -> Result<VecDeque<(Bytes, Bytes)>, Error> {

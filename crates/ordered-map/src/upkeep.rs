@@ -60,28 +60,22 @@ impl Bell {
         while *word == Word::Sleep {
             word = self.said.wait(word).unwrap_or_else(PoisonError::into_inner);
         }
-        Bell::hear(&mut word)
+        let goes_on = *word != Word::End;
+        if goes_on {
+            *word = Word::Sleep;
+        }
+        goes_on
     }
 
-    /// The same, for a moment at most.
-    fn wait_a_moment(&self) -> bool {
+    /// Lets a moment pass, if the end does not come.
+    fn wait_a_moment(&self) {
         let word = self.lock();
-        let waited = self
-            .said
-            .wait_timeout_while(word, BETWEEN_LOOKS, |word| *word == Word::Sleep);
-        Bell::hear(&mut waited.unwrap_or_else(PoisonError::into_inner).0)
+        let goes_on = |word: &mut Word| *word != Word::End;
+        drop(self.said.wait_timeout_while(word, BETWEEN_LOOKS, goes_on));
     }
 
     fn is_ending(&self) -> bool {
         *self.lock() == Word::End
-    }
-
-    fn hear(word: &mut Word) -> bool {
-        if *word == Word::End {
-            return false;
-        }
-        *word = Word::Sleep;
-        true
     }
 
     fn lock(&self) -> MutexGuard<'_, Word> {
@@ -116,27 +110,28 @@ impl Core {
     }
 
     fn look_after(&self) {
+        let mut said = String::new();
         while self.bell.wait() {
-            self.do_what_is_due();
-        }
-    }
-
-    fn do_what_is_due(&self) {
-        while !self.bell.is_ending() {
-            match self.step() {
-                Ok(Left::Step) => {}
-                Ok(Left::Others) => {
-                    if !self.bell.wait_a_moment() {
-                        return;
-                    }
-                }
-                Ok(Left::Nothing) => return,
-                Err(error) => {
+            if let Err(error) = self.do_what_is_due() {
+                // Once, however often it is tried again.
+                let error = error.to_string();
+                if said != error {
                     tracing::warn!("upkeep: {error}");
-                    return;
+                    said = error;
                 }
             }
         }
+    }
+
+    fn do_what_is_due(&self) -> Result<(), Error> {
+        while !self.bell.is_ending() {
+            match self.step()? {
+                Left::Step => {}
+                Left::Others => self.bell.wait_a_moment(),
+                Left::Nothing => break,
+            }
+        }
+        Ok(())
     }
 }
 

@@ -13,6 +13,7 @@
 //! stops nobody else.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use engine::{Applier, Batch, Change, Engine, KeyChange, Recovered, Revision, Sna
 
 use crate::held::Held;
 use crate::pair::{self, Pair};
+use crate::stamp::TERM;
 use crate::{Error, stamp};
 
 /// Of one frame, but for a batch that is larger by itself.
@@ -32,9 +34,6 @@ const UPKEEP_EVERY_BYTES: u64 = 1 << 20;
 const COMPACT_EVERY: u64 = 10_000;
 /// As etcd counts.
 const REVISION_OF_NOTHING: i64 = 1;
-/// There are no elections here.
-const TERM: u64 = 1;
-
 /// Keys that were deleted.
 pub(crate) type Answer = Result<u64, Error>;
 
@@ -58,10 +57,12 @@ pub(crate) enum Operation {
 pub(crate) struct Work {
     pub applier: Applier,
     held: Arc<Held>,
+    directory: PathBuf,
     /// Of the last write.
     revision: i64,
     /// Of the last entry in the log.
     index: u64,
+    frame_bytes_max: u64,
     bytes_since_upkeep: u64,
 }
 
@@ -114,6 +115,23 @@ impl Operation {
         }
     }
 
+    /// Refuses keys and values that no record holds.
+    pub(crate) fn check(&self, entry_bytes_max: u64) -> Result<(), Error> {
+        let longest = self
+            .edits()
+            .iter()
+            .map(|edit| edit.pair.kv.len() as u64)
+            .max();
+        match longest {
+            Some(batch_bytes) if batch_bytes > entry_bytes_max => Err(engine::Error::TooLarge {
+                batch_bytes,
+                batch_bytes_max: entry_bytes_max,
+            }
+            .into()),
+            _ => Ok(()),
+        }
+    }
+
     fn log_bytes(&self) -> u64 {
         let edits = self.edits().iter();
         edits
@@ -124,13 +142,22 @@ impl Operation {
 
 impl Work {
     /// Nobody has a snapshot of what was there before this opening.
-    pub(crate) fn new(mut applier: Applier, recovered: &Recovered, held: Arc<Held>) -> Work {
+    pub(crate) fn new(
+        mut applier: Applier,
+        recovered: &Recovered,
+        held: Arc<Held>,
+        directory: &Path,
+        batch_bytes_max: u64,
+    ) -> Work {
         if recovered.revision > REVISION_OF_NOTHING {
             applier.compact(recovered.revision);
         }
+        let segment_bytes = applier.engine().batch_log_bytes_max();
         Work {
             applier,
             held,
+            directory: directory.to_owned(),
+            frame_bytes_max: FRAME_BYTES_MAX.min(segment_bytes).min(batch_bytes_max),
             revision: recovered.revision,
             index: recovered.applied_index,
             bytes_since_upkeep: 0,
@@ -139,7 +166,15 @@ impl Work {
 
     /// Makes the directory a map's.
     pub(crate) fn stamp(&mut self) -> Result<(), Error> {
-        self.append(vec![stamp::change()], self.revision)
+        let batch = stamp::first_batch();
+        let engine = self.applier.engine();
+        let body = batch.encode()?;
+        engine.check(&batch, &body)?;
+        let appended = engine.append_entry(&batch, &body, Some(stamp::hard_state()))?;
+        engine.wait_durable(appended.sequence)?;
+        self.applier.apply(&batch, &appended);
+        self.index = batch.index;
+        Ok(())
     }
 
     /// The answers, in the operations' order.
@@ -147,7 +182,7 @@ impl Work {
         let mut answers = Vec::with_capacity(operations.len());
         let mut rest = operations;
         while !rest.is_empty() {
-            let (frame, behind) = rest.split_at(frame_length(rest));
+            let (frame, behind) = rest.split_at(frame_length(rest, self.frame_bytes_max));
             match self.write(frame) {
                 Ok(deleted) => answers.extend(deleted.into_iter().map(Ok)),
                 Err(_) if frame.len() > 1 => {
@@ -188,6 +223,8 @@ impl Work {
             }
             deleted.push(gone);
         }
+        // It holds memory of the index back.
+        drop(there);
         if !changes.is_empty() {
             self.append(changes, revision)?;
         }
@@ -202,7 +239,8 @@ impl Work {
             changes,
         };
         let engine = self.applier.engine();
-        let appended = engine.append(&batch)?;
+        let refused = |error| Error::of_write(error, &self.directory);
+        let appended = engine.append(&batch).map_err(refused)?;
         engine.wait_durable(appended.sequence)?;
         let applier = &mut self.applier;
         self.held.with_oldest(|oldest| match oldest {
@@ -244,11 +282,11 @@ impl Work {
 }
 
 /// So many operations go into one frame.
-fn frame_length(operations: &[Operation]) -> usize {
+fn frame_length(operations: &[Operation], bytes_max: u64) -> usize {
     let mut bytes = 0;
     let fitting = operations.iter().take_while(|operation| {
         bytes += operation.log_bytes();
-        bytes <= FRAME_BYTES_MAX
+        bytes <= bytes_max
     });
     fitting.count().max(1)
 }

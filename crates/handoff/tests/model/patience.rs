@@ -4,6 +4,7 @@ use crate::checker;
 
 /// Fewer than there are operations, so that leaderships are passed on.
 pub const GROUPS_MAX: u32 = 2;
+pub const LEADS_MICROS_MAX: u32 = 1;
 
 pub struct Patience(u32);
 

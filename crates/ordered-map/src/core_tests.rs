@@ -1,0 +1,170 @@
+//! What the core does whatever the threads around it do.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::{Options, Worker};
+use environment::simulated::SimulatedDisk;
+
+use crate::core::Core;
+use crate::pair;
+use crate::snapshot::read;
+use crate::upkeep::Left;
+use crate::writing::{Edit, Operation};
+use crate::{Batch, Error};
+
+fn options() -> Options {
+    Options {
+        segment_bytes: 64 << 10,
+        spare_segments: 1,
+        reserve_bytes: 0,
+        batch_bytes_max: 32 << 10,
+        worker: Worker::Caller,
+        ..Options::default()
+    }
+}
+
+fn open(disk: &SimulatedDisk) -> Core {
+    Core::open(Arc::new(disk.clone()), Path::new("/data"), options()).unwrap()
+}
+
+fn put(key: &str, bytes: usize) -> Operation {
+    let value = vec![b'v'; bytes];
+    Operation::One(Edit::put(pair::encode(key.as_bytes(), &value)))
+}
+
+fn flushes(core: &Core) -> u64 {
+    core.engine.status().flushes
+}
+
+#[test]
+fn writes_that_come_together_share_a_flush() {
+    let core = open(&SimulatedDisk::new(1));
+    let before = flushes(&core);
+    let together: Vec<Operation> = (0..20)
+        .map(|number| put(&number.to_string(), 100))
+        .collect();
+    let answers = core.at_work(|work| work.carry_out(&together)).unwrap();
+    assert!(answers.iter().all(|answer| matches!(answer, Ok(0))));
+    assert_eq!(flushes(&core) - before, 1);
+}
+
+#[test]
+fn more_than_a_segment_holds_is_written_in_as_few_frames_as_hold_it() {
+    let core = open(&SimulatedDisk::new(1));
+    let before = core.engine.applied_index();
+    let together: Vec<Operation> = (0..40)
+        .map(|number| put(&number.to_string(), 8_000))
+        .collect();
+    let answers = core.at_work(|work| work.carry_out(&together)).unwrap();
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    assert!(core.engine.applied_index() - before < 20);
+}
+
+#[test]
+fn one_that_is_refused_stops_nobody_beside_it() {
+    let core = open(&SimulatedDisk::new(1));
+    let large = (0..5).fold(Batch::new(), |batch, number| {
+        batch.put(number.to_string(), vec![0; 10_000])
+    });
+    let together = [
+        put("a", 10),
+        Operation::Many(large.into_edits()),
+        put("b", 10),
+    ];
+    let answers = core.at_work(|work| work.carry_out(&together)).unwrap();
+    let passed: Vec<bool> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(passed, [true, false, true]);
+    assert_eq!(core.engine.snapshot().keys(), 2);
+}
+
+#[test]
+fn deletions_know_what_was_written_with_them() {
+    let core = open(&SimulatedDisk::new(1));
+    let delete = || Operation::One(Edit::delete(b"a"));
+    let together = [delete(), put("a", 10), delete(), delete(), put("a", 20)];
+    let answers = core.at_work(|work| work.carry_out(&together)).unwrap();
+    let deleted: Vec<u64> = answers.into_iter().map(Result::unwrap).collect();
+    assert_eq!(deleted, [0, 0, 1, 0, 0]);
+    assert_eq!(
+        read(&core.engine, b"a", i64::MAX).unwrap().unwrap().len(),
+        20
+    );
+}
+
+#[test]
+fn a_key_or_value_that_no_record_holds_is_refused_before_anybody_takes_it_up() {
+    let core = open(&SimulatedDisk::new(1));
+    for operation in [
+        put("a", 40_000),
+        Operation::One(Edit::delete(&[b'k'; 40_000])),
+    ] {
+        let error = core.carry_out(operation).unwrap_err();
+        let Error::Engine(error) = error else {
+            panic!("{error}");
+        };
+        assert!(matches!(*error, engine::Error::TooLarge { .. }), "{error}");
+    }
+}
+
+#[test]
+fn after_a_panic_nothing_is_written() {
+    let core = open(&SimulatedDisk::new(1));
+    core.carry_out(put("a", 10)).unwrap();
+    let panics = || core.at_work(|_work| panic!("on purpose"));
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    let error = core.carry_out(put("b", 10)).unwrap_err();
+    assert!(error.to_string().contains("/data"), "{error}");
+    assert!(read(&core.engine, b"a", i64::MAX).unwrap().is_some());
+}
+
+#[test]
+fn a_write_in_the_course_of_another_panic_is_a_write() {
+    struct Writes<'a>(&'a Core);
+    impl Drop for Writes<'_> {
+        fn drop(&mut self) {
+            self.0.carry_out(put("last words", 10)).unwrap();
+        }
+    }
+    let core = open(&SimulatedDisk::new(1));
+    let panics = || {
+        let _writes = Writes(&core);
+        panic!("on purpose");
+    };
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    core.carry_out(put("a", 10)).unwrap();
+    assert_eq!(core.engine.snapshot().keys(), 2);
+}
+
+#[test]
+fn upkeep_comes_to_rest_beside_writes() {
+    let disk = SimulatedDisk::new(1);
+    let core = open(&disk);
+    for number in 0..200 {
+        core.carry_out(put(&format!("{:02}", number % 50), 10))
+            .unwrap();
+    }
+    drop(core);
+    // Opening replays what was replaced as if somebody might ask for it.
+    let core = open(&disk);
+    let mut steps = 0;
+    loop {
+        core.carry_out(put(&format!("{:02}", steps % 50), 10))
+            .unwrap();
+        if core.step().unwrap() == Left::Nothing {
+            break;
+        }
+        steps += 1;
+        assert!(steps < 20, "as long as somebody writes");
+    }
+    assert_eq!(core.engine.status().versions, 50);
+    for number in 0..50 {
+        core.carry_out(Operation::One(Edit::delete(
+            format!("{number:02}").as_bytes(),
+        )))
+        .unwrap();
+        assert_eq!(core.step().unwrap(), Left::Nothing);
+    }
+    assert_eq!(core.engine.status().versions, 0);
+}
