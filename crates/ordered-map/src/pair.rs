@@ -1,5 +1,5 @@
 //! A key and its value as the engine stores them: an `mvccpb.KeyValue` with these two alone,
-//! so that `inkstone inspect` shows them as it shows a member's.
+//! so that `inkstone inspect` shows them as it shows a member's (docs/formats/ordered-map.md).
 //!
 //! ```text
 //!   0a  length  key ...  2a  length  value ...        an empty field is left out
