@@ -59,6 +59,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri knows no pidfd_open")]
     fn what_cannot_be_opened_is_copied_from_its_process() {
         // SAFETY: makes a descriptor that only knows itself, as maps of the kernel's do.
         let made = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0) });
