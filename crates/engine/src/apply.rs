@@ -187,6 +187,7 @@ impl Applier {
             // Compactions that came meanwhile are swept for together, where they have let
             // anything go.
             let behind = self.swept < index.compacted && index.kept_versions() > 0;
+            shared.books.turnover().forget_through(index.compacted);
             self.sweep = behind.then(|| Sweep::new(index.compacted));
         }
         self.sweep.is_some()

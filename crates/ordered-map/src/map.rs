@@ -45,7 +45,8 @@ impl Map {
         })
     }
 
-    /// Writes one key. Whatever it had is replaced.
+    /// Writes one key. Whatever it had is replaced. Key and value together may have 32 MiB,
+    /// or what fits into a segment if that is less.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         let pair = pair::encode(key.as_ref(), value.as_ref());
         // Kept, so that its memory goes back on this thread, where it came from.
@@ -62,7 +63,7 @@ impl Map {
     }
 
     /// Makes all of a batch's changes, together or not at all; returns how many keys that
-    /// existed it has deleted.
+    /// existed it has deleted. What it puts may have as much as one key with its value.
     pub fn write(&self, batch: Batch) -> Result<u64, Error> {
         self.core.carry_out(Operation::Many(batch.into_edits()))
     }

@@ -89,6 +89,7 @@ fn no_acknowledged_write_goes_with_the_process() {
             }
         }
         child.wait().unwrap();
+        assert_eq!(left, 0, "the writer ended by itself in round {round}");
         let map = open(&directory, Durability::Os);
         for (thread, written) in acknowledged.iter().enumerate() {
             let found = map.get(thread.to_string()).unwrap();
