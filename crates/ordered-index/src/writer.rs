@@ -114,6 +114,13 @@ impl Writer {
         self.current.publish(mark, &self.trees, &mut self.batch);
     }
 
+    /// Takes the collector a step further: after some, all that was replaced and that no reader
+    /// can see any more is freed or spare. Publishes do so themselves while there is much; this
+    /// is for a writer that rests.
+    pub fn collect(&mut self) {
+        self.batch.collect();
+    }
+
     /// Heap bytes of all nodes of the working state, as they were asked from the
     /// allocator (its own overhead is not known here).
     pub fn memory_bytes(&self) -> u64 {

@@ -35,8 +35,8 @@ use crate::fanout::Fanout;
 use crate::node::{Body, Node};
 use crate::spare::{Spare, capacity_for, refill, reserve_about};
 use crate::tree::Tree;
-use state::Retired;
 pub(crate) use state::{Current, Pinned, Published};
+use state::{Participant, Retired};
 use std::mem;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -199,6 +199,7 @@ pub(crate) struct Batch {
     /// Nodes of older batches that the working state no longer contains.
     retired: Retired,
     pub(crate) spare: Spare,
+    participant: Participant,
     /// The last publish has urged the collector, which has another step to do.
     has_urged: bool,
     /// Heap bytes of all nodes in the working state.
@@ -212,10 +213,16 @@ impl Batch {
             number: 1,
             retired: Retired::default(),
             spare: Spare::default(),
+            participant: Participant::new(),
             has_urged: false,
             live_bytes: 0,
             fanout,
         }
+    }
+
+    /// Takes the collector a step further.
+    pub(crate) fn collect(&mut self) {
+        self.participant.collect();
     }
 
     /// A link to a new node with this content.

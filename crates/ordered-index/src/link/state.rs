@@ -10,7 +10,7 @@
 use super::{Batch, Link};
 use crate::spare::Returned;
 use crate::tree::Tree;
-use crossbeam_epoch::{self as epoch, Atomic, Guard, Owned, Shared};
+use crossbeam_epoch::{self as epoch, Atomic, Guard, LocalHandle, Owned, Shared};
 use std::mem;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -21,15 +21,39 @@ use std::sync::{Arc, Mutex};
 const GARBAGE_BYTES_TOLERATED: u64 = 128 << 10;
 /// It looks at each thread that has ever read, which is much for every publish.
 const URGED_EVERY: u64 = 8;
-/// Once there is so much, every publish does: threads that have published keep some of their
-/// own until they do so again.
-const GARBAGE_BYTES_PRESSING: u64 = 8 * GARBAGE_BYTES_TOLERATED;
-/// So does one that replaces so much: looking at all threads is little beside what it has done,
+/// One that replaces so much does, too: looking at all threads is little beside what it has done,
 /// and what comes back soon is still in the processor's caches.
 const BATCH_BYTES_PRESSING: u64 = GARBAGE_BYTES_TOLERATED / 2;
 
 /// A state that has retired more nodes is not filled anew: its list is too long to keep.
 const LINKS_KEPT_MAX: usize = 256;
+
+/// The writer's part in the collector, whichever thread it is on. A thread that never reads has
+/// none then, which the collector would look at, and what is retired waits in one place.
+#[derive(Debug)]
+pub(super) struct Participant(LocalHandle);
+
+// SAFETY: a handle is a pointer to what the collector knows of it, which no other handle and no
+// thread-local leads to. The collector reads nothing of that but atomics, and the rest is
+// reached by `pin` alone, in `publish`, which has the writer to itself and keeps no guard. What
+// is deferred may run on any thread, as `Link` may be freed on any.
+unsafe impl Send for Participant {}
+// SAFETY: `pin` wants it alone; nothing is reached through a shared reference.
+unsafe impl Sync for Participant {}
+
+impl Participant {
+    pub(super) fn new() -> Participant {
+        Participant(epoch::default_collector().register())
+    }
+
+    pub(super) fn collect(&mut self) {
+        self.pin().flush();
+    }
+
+    fn pin(&mut self) -> Guard {
+        self.0.pin()
+    }
+}
 
 /// Nodes that one state holds and the next one does not.
 #[derive(Debug, Default)]
@@ -130,7 +154,7 @@ impl Current {
 
     /// Ends the batch: readers that pin from now on see the working state.
     pub(crate) fn publish(&self, mark: u64, working: &[Tree], batch: &mut Batch) {
-        let guard = epoch::pin();
+        let guard = batch.participant.pin();
         if batch.has_urged {
             // Before anything new is deferred, which would be put away by itself.
             guard.flush();
@@ -156,11 +180,7 @@ impl Current {
             .returned
             .set_bytes_max(batch.spare.note_batch(bytes));
         let is_due = batch.number.is_multiple_of(URGED_EVERY) || bytes >= BATCH_BYTES_PRESSING;
-        let tolerated = match is_due {
-            true => GARBAGE_BYTES_TOLERATED,
-            false => GARBAGE_BYTES_PRESSING,
-        };
-        batch.has_urged = waiting > tolerated;
+        batch.has_urged = is_due && waiting > GARBAGE_BYTES_TOLERATED;
         if batch.has_urged {
             guard.flush();
         }

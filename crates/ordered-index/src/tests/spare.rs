@@ -2,8 +2,8 @@
 
 use super::check::check;
 use super::entry;
-use crate::new;
 use crate::spare::{KEPT_BYTES_MAX, KEPT_BYTES_MIN};
+use crate::{Writer, new};
 use environment::randomness::Random;
 
 const KEYS: u64 = if cfg!(miri) { 300 } else { 30_000 };
@@ -18,10 +18,8 @@ fn long_name(number: u64) -> Vec<u8> {
 }
 
 /// Other tests of this process hold the collector back for moments.
-fn collect() {
-    for _ in 0..100 {
-        crossbeam_epoch::pin().flush();
-    }
+fn collect(writer: &mut Writer) {
+    (0..100).for_each(|_| writer.collect());
 }
 
 #[test]
@@ -36,7 +34,7 @@ fn a_change_fills_nodes_that_earlier_ones_replaced() {
             return;
         }
         writer.publish(mark);
-        collect();
+        collect(&mut writer);
     }
     panic!("a million changes, and none has used a spare node");
 }
@@ -50,7 +48,7 @@ fn what_is_kept_is_bounded_however_much_is_replaced_at_once() {
             writer.insert(tree, &name(number * mark), entry(mark));
         }
         writer.publish(mark);
-        collect();
+        collect(&mut writer);
         let kept_bytes = writer.spare_bytes();
         let most_bytes = 2 * KEPT_BYTES_MAX;
         assert!(kept_bytes <= most_bytes, "{kept_bytes} bytes are kept");
@@ -67,14 +65,14 @@ fn more_is_kept_while_batches_are_large_and_less_again_when_they_are_small() {
     for mark in 0..40 {
         (0..20_000).for_each(|number| _ = writer.insert(0, &name(number), entry(mark)));
         writer.publish(mark);
-        collect();
+        collect(&mut writer);
         most_bytes = most_bytes.max(writer.spare_bytes());
     }
     assert!(most_bytes > least_bytes, "{most_bytes} bytes are kept");
     for mark in 40..2_000 {
         writer.insert(0, &name(mark), entry(mark));
         writer.publish(mark);
-        collect();
+        collect(&mut writer);
     }
     let kept_bytes = writer.spare_bytes();
     assert!(kept_bytes <= least_bytes, "{kept_bytes} bytes are kept");
