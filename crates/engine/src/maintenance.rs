@@ -27,7 +27,7 @@ use crate::checkpoint::format::Head;
 use crate::live::Live;
 use crate::reclaim::{self, Moves, Plan};
 use crate::task::Task;
-use crate::{Entry, Error};
+use crate::{Entry, Error, trees};
 use defragment::Defragmentation;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -129,7 +129,7 @@ impl Applier {
             return Ok(());
         }
         match std::mem::replace(&mut self.maintenance.work, Work::Idle) {
-            Work::Idle => {}
+            Work::Idle => trees::free_replaced(&mut self.index.writer),
             Work::Swapping(moves) => {
                 self.swap(moves, SWAPS_PER_STEP);
                 return Ok(());

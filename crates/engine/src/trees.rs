@@ -23,6 +23,9 @@ pub(crate) const TREES: usize = 4;
 /// The trees whose entries are versions; a checkpoint holds these, in this order.
 pub(crate) const OF_VERSIONS: [usize; 3] = [CURRENT, HISTORY, HIDDEN];
 
+/// More than that should not wait for a publish that may not come: a whole tree is replaced at
+/// once when a snapshot of another member is installed.
+const REPLACED_BYTES_RESTING: u64 = 1 << 20;
 /// Its stamp is the last compacted revision.
 const COMPACTED_KEY: &[u8] = &[];
 /// etcd's revision of an empty store.
@@ -67,6 +70,13 @@ pub(crate) fn compacted(trees: &Snapshot) -> i64 {
         .map_or(NEVER_COMPACTED, |entry| entry.stamp as i64)
 }
 
+/// Gets on with freeing what was replaced, if that is much.
+pub(crate) fn free_replaced(writer: &mut Writer) {
+    if writer.garbage_bytes() > REPLACED_BYTES_RESTING {
+        writer.collect();
+    }
+}
+
 pub(crate) fn set_compacted(writer: &mut Writer, revision: i64) {
     writer.insert(
         COMPACTION,
@@ -89,4 +99,31 @@ pub(crate) fn find(trees: &Snapshot, key: &[u8], main: i64) -> Option<Known> {
             .get(HISTORY, &history_key::encode(key, main as u64))
             .map(Known::from)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ordered_index::BulkLoad;
+
+    #[test]
+    fn a_tree_that_was_replaced_goes_without_another_publish() {
+        let (mut writer, reader) = ordered_index::new(TREES);
+        for number in 0..50_000_u64 {
+            writer.insert(CURRENT, &number.to_be_bytes(), Entry::default());
+        }
+        writer.publish(1);
+        let snapshot = reader.pin();
+        writer.install(CURRENT, BulkLoad::new());
+        writer.publish(2);
+        let replaced_bytes = writer.garbage_bytes();
+        assert!(replaced_bytes > REPLACED_BYTES_RESTING);
+        (0..100).for_each(|_| free_replaced(&mut writer));
+        assert_eq!(writer.garbage_bytes(), replaced_bytes, "somebody reads it");
+        drop(snapshot);
+        // Other tests of this process hold the collector back for moments.
+        while writer.garbage_bytes() > REPLACED_BYTES_RESTING {
+            free_replaced(&mut writer);
+        }
+    }
 }

@@ -4,8 +4,8 @@ use environment::randomness::Random;
 use environment::threads;
 use ordered_index::{Entry, Fanout, Reader, Snapshot, Writer, with_fanout};
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 const BATCHES: u64 = if cfg!(miri) { 40 } else { 20_000 };
 const READERS: u64 = if cfg!(miri) { 2 } else { 4 };
@@ -96,6 +96,46 @@ fn writers_and_readers_move_between_threads() {
     fn moves<T: Send + Sync>() {}
     moves::<Writer>();
     moves::<Reader>();
+}
+
+#[test]
+fn threads_take_turns_as_the_writer_and_another_one_ends_it() {
+    let (writer, reader) = with_fanout(2, Fanout { leaf: 4, inner: 4 });
+    let writer = Arc::new(Mutex::new((writer, 0)));
+    let stop = Arc::new(AtomicBool::new(false));
+    let reads = {
+        let (reader, stop) = (reader.clone(), Arc::clone(&stop));
+        threads::spawn("reader", move || read_until(&reader, &stop, 7)).unwrap()
+    };
+    let start = |seed| {
+        let writer = Arc::clone(&writer);
+        let turns = move || {
+            let mut random = Random::from_seed(seed);
+            for _ in 0..BATCHES / 4 {
+                let mut guard = writer.lock().unwrap();
+                let (writer, mark) = &mut *guard;
+                *mark += 1;
+                change(writer, &mut random, *mark);
+                if random.chance(1, 4) {
+                    writer.collect();
+                }
+            }
+        };
+        threads::spawn("writer", turns).unwrap()
+    };
+    let writers: Vec<_> = (10..14).map(start).collect();
+    writers
+        .into_iter()
+        .for_each(|writer| writer.join().unwrap());
+    stop.store(true, Ordering::Relaxed);
+    reads.join().unwrap();
+    let last = Arc::into_inner(writer).unwrap();
+    threads::spawn("ends it", move || drop(last))
+        .unwrap()
+        .join()
+        .unwrap();
+    verify(&reader.pin());
+    assert_eq!(reader.pin().mark(), BATCHES / 4 * 4);
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::{Batch, Link};
 use crate::spare::Returned;
 use crate::tree::Tree;
 use crossbeam_epoch::{self as epoch, Atomic, Guard, LocalHandle, Owned, Shared};
+use std::marker::PhantomData;
 use std::mem;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -19,29 +20,36 @@ use std::sync::{Arc, Mutex};
 
 /// Once so much garbage waits for the collector, one publish in [`URGED_EVERY`] urges it on.
 const GARBAGE_BYTES_TOLERATED: u64 = 128 << 10;
-/// It looks at each thread that has ever read, which is much for every publish.
+/// It looks at each writer and each thread that has ever read, which is much for every publish.
 const URGED_EVERY: u64 = 8;
-/// One that replaces so much does, too: looking at all threads is little beside what it has done,
+/// One that replaces so much may do so, too: looking at all threads is little beside what it has done,
 /// and what comes back soon is still in the processor's caches.
 const BATCH_BYTES_PRESSING: u64 = GARBAGE_BYTES_TOLERATED / 2;
 
 /// A state that has retired more nodes is not filled anew: its list is too long to keep.
 const LINKS_KEPT_MAX: usize = 256;
 
-/// The writer's part in the collector, whichever thread it is on. A thread that never reads has
-/// none then, which the collector would look at, and what is retired waits in one place.
+/// The writer's part in the collector, whichever thread it is on. Threads that only write are
+/// not looked at then, and what is retired waits in one place.
 #[derive(Debug)]
 pub(super) struct Participant(LocalHandle);
 
-// SAFETY: a handle is a pointer to what the collector knows of it, which no other handle and no
-// thread-local leads to. The collector reads nothing of that but atomics, and the rest is
-// reached by `pin` alone, in `publish`, which has the writer to itself and keeps no guard. What
-// is deferred may run on any thread, as `Link` may be freed on any.
+/// The writer's guard, which is gone before the writer can go to another thread.
+struct WriterGuard<'a> {
+    guard: Guard,
+    holds: PhantomData<&'a mut Participant>,
+}
+
+// SAFETY: only we have this handle. While it lives, other threads read only atomics of what it
+// points to; the rest is touched by `pin`, by its guards and by the end of the handle, each of
+// which has it to itself. Afterwards that is the collector's, on whichever thread; and what is
+// deferred may run on any, as `Link` may be freed on any.
 unsafe impl Send for Participant {}
-// SAFETY: `pin` wants it alone; nothing is reached through a shared reference.
+// SAFETY: nothing is reached through a shared reference.
 unsafe impl Sync for Participant {}
 
 impl Participant {
+    /// In the collector that readers pin (`epoch::pin`), without which rule 4 would not hold.
     pub(super) fn new() -> Participant {
         Participant(epoch::default_collector().register())
     }
@@ -50,8 +58,19 @@ impl Participant {
         self.pin().flush();
     }
 
-    fn pin(&mut self) -> Guard {
-        self.0.pin()
+    fn pin(&mut self) -> WriterGuard<'_> {
+        WriterGuard {
+            guard: self.0.pin(),
+            holds: PhantomData,
+        }
+    }
+}
+
+impl Deref for WriterGuard<'_> {
+    type Target = Guard;
+
+    fn deref(&self) -> &Guard {
+        &self.guard
     }
 }
 
