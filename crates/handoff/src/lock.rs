@@ -40,7 +40,8 @@
 //!   The newest is woken along with it, as a newcomer: it may have been notified to do
 //!   what all the others wait for.
 //! * **Whoever has had its slice steps back.** It parks so that nobody prefers it for
-//!   being new, and where only such are parked the oldest is chosen: see `slices`.
+//!   being new, and where only such are parked the oldest is chosen: see `slices`. If
+//!   nobody has use for its core, because the heir waits for another, it wakes the oldest.
 //! * **Whoever leaves makes room.** While the heir waits for a core there are no turns.
 //!   Once a turn is long overdue those who leave the lock yield theirs, now and then.
 //! * **Nobody is woken under the lock**, and the store that unlocks is the last

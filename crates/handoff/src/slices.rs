@@ -23,6 +23,10 @@ const SLICE_MICROS: u32 = 500;
 /// A slice that began so long ago was not used up, or the thread would have stepped back:
 /// it was away, or another had its core. It begins anew.
 const FORGOTTEN_MICROS: u32 = 2 * SLICE_MICROS;
+/// After a look at the clock so soon after the one before, so many entries go without one: they
+/// make a slice longer by a quarter at most, and a look costs more than an entry.
+const SOON_MICROS: u32 = 16;
+const ENTRIES_WITHOUT_A_LOOK: u32 = 7;
 /// Locks that a thread remembers.
 const PLACES: usize = 4;
 
@@ -33,12 +37,18 @@ struct Slice {
     lock: *const Lock,
     /// In [`clock::micros`].
     began: u32,
+    /// The last look at the clock.
+    looked: u32,
+    /// Entries that go without one.
+    without_a_look: u32,
     uses_conditions: bool,
 }
 
 const NO_SLICE: Slice = Slice {
     lock: std::ptr::null(),
     began: 0,
+    looked: 0,
+    without_a_look: 0,
     uses_conditions: false,
 };
 
@@ -74,6 +84,31 @@ impl Thread {
         self.place_of(lock).set(Slice {
             lock,
             began: now,
+            ..slice
+        });
+    }
+
+    /// Whether it is too soon to look at the clock again.
+    fn passes_over_a_look(&self, lock: &Lock, slice: Option<Slice>) -> bool {
+        let Some(slice) = slice else { return false };
+        let Some(without_a_look) = slice.without_a_look.checked_sub(1) else {
+            return false;
+        };
+        self.place_of(lock).set(Slice {
+            without_a_look,
+            ..slice
+        });
+        true
+    }
+
+    fn note_a_look(&self, lock: &Lock, now: u32) {
+        let Some(slice) = self.slice_at(lock) else {
+            return;
+        };
+        let is_soon = now.wrapping_sub(slice.looked) < SOON_MICROS;
+        self.place_of(lock).set(Slice {
+            looked: now,
+            without_a_look: if is_soon { ENTRIES_WITHOUT_A_LOOK } else { 0 },
             ..slice
         });
     }
@@ -114,7 +149,13 @@ pub(crate) fn may_step_back(lock: &Lock) -> bool {
 pub(crate) fn is_over(lock: &Lock) -> bool {
     THREAD.with(|thread| {
         let slice = thread.slice_at(lock);
-        thread.may_step_back(slice) && thread.is_over(lock, slice, clock::micros())
+        if !thread.may_step_back(slice) || thread.passes_over_a_look(lock, slice) {
+            return false;
+        }
+        let now = clock::micros();
+        let is_over = thread.is_over(lock, slice, now);
+        thread.note_a_look(lock, now);
+        is_over
     })
 }
 
@@ -160,6 +201,25 @@ mod tests {
         begin_at(&lock, begin.wrapping_add(SLICE_MICROS));
         assert!(!after(FORGOTTEN_MICROS - 1), "chosen again");
         assert!(after(2 * SLICE_MICROS));
+    }
+
+    #[test]
+    fn quick_entries_look_at_the_clock_now_and_then_and_slow_ones_always() {
+        let lock = Lock::new();
+        let looks_at = |now: u32| {
+            THREAD.with(|thread| {
+                let looks = !thread.passes_over_a_look(&lock, thread.slice_at(&lock));
+                if looks {
+                    thread.note_a_look(&lock, now);
+                }
+                looks
+            })
+        };
+        begin_at(&lock, 0);
+        let quick = (1..=800_u32).filter(|entry| looks_at(entry / 8)).count();
+        assert_eq!(quick, 100);
+        let slow = (1..=100).filter(|entry| looks_at(1000 + entry * SOON_MICROS));
+        assert!(slow.count() > 90);
     }
 
     #[test]

@@ -13,6 +13,10 @@ use crate::sync::spin_loop;
 /// Time between two ways given.
 const BETWEEN_MICROS: u32 = 100;
 
+/// Whoever gets its core back sooner has given it to nobody, or to somebody who only went to
+/// sleep.
+const TAKEN_MICROS: u32 = 50;
+
 /// Looks at the lock of the waiter that will have it next.
 const LOOKS_OF_HEIR: u32 = 100;
 /// Looks of whoever waits for a condition variable: what a group's leader does meanwhile
@@ -117,6 +121,13 @@ pub(crate) fn give_way() {
         LAST.set(now);
         std::thread::yield_now();
     }
+}
+
+/// Gives way once; whether anybody had use for this core.
+pub(crate) fn somebody_takes_this_core() -> bool {
+    let before = clock::micros();
+    std::thread::yield_now();
+    clock::micros().wrapping_sub(before) >= TAKEN_MICROS
 }
 
 /// In a forked child: spinners of the parent do not exist here.

@@ -5,19 +5,22 @@ use crate::clock;
 use crate::futex::Deadline;
 use crate::hints;
 use crate::slices;
-use crate::spinning::Spin;
+use crate::spinning::{self, Spin};
 use crate::sync::Ordering;
-use crate::waiters::{ASLEEP, Waiter};
+use crate::waiters::{ASLEEP, NOTIFIED, Waiter};
 
 impl Lock {
     /// Waits until inside; false when the deadline came first.
     #[cold]
     pub(super) fn acquire(&self, mut role: Role, deadline: Option<&Deadline>) -> bool {
         // A timed wait must not end in vain while the lock is free.
-        let may_step_back = deadline.is_none() && self.state.load(Ordering::Relaxed) & PARKED != 0;
+        let state = self.state.load(Ordering::Relaxed);
+        let may_step_back = deadline.is_none() && state & PARKED != 0;
         if may_step_back && slices::is_over(self) {
+            // The heir, if there is one, may be waiting for another core.
+            let leaves_a_core = state & HEIR_EXISTS != 0 && !spinning::somebody_takes_this_core();
             let waiter = Waiter::stepping_back(self);
-            if self.step_back(&waiter)
+            if self.step_back(&waiter, leaves_a_core)
                 && let Some(told) = self.sleep(&waiter, role, None)
             {
                 role = told;
@@ -46,24 +49,47 @@ impl Lock {
 
     /// Parks a newcomer behind the others even if the lock is free; then it takes the lock
     /// first, so that it is a holder that leaves by way of the list, with itself in it.
-    /// False when there is nobody to step back for.
-    fn step_back(&self, waiter: &Waiter) -> bool {
+    /// Another one has its core, woken if nobody else would come. False when there is nobody
+    /// to step back for.
+    fn step_back(&self, waiter: &Waiter, leaves_a_core: bool) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         if state & PARKED == 0 {
             return false;
         }
         if state & (LOCKED | RESERVED) != 0 {
-            return self.park(waiter, Role::Newcomer);
-        }
-        if !self.step(state, state | LOCKED, Ordering::Acquire) {
+            if !self.park(waiter, Role::Newcomer) {
+                return false;
+            }
+        } else if self.step(state, state | LOCKED, Ordering::Acquire) {
+            let inside = self.enter();
+            self.state.fetch_or(PARKED, Ordering::Relaxed);
+            inside.link(waiter, false);
+            drop(inside);
+            self.unlock_slowly();
+        } else {
             return false;
         }
-        let inside = self.enter();
-        self.state.fetch_or(PARKED, Ordering::Relaxed);
-        inside.link(waiter, false);
-        drop(inside);
-        self.unlock_slowly();
+        if leaves_a_core {
+            self.bring_the_oldest();
+        }
         true
+    }
+
+    /// Wakes the oldest as a newcomer, beside the heir, unless the lock is reserved: then the
+    /// oldest may be the one that has to come.
+    fn bring_the_oldest(&self) {
+        let inside = self.enter();
+        if self.state.load(Ordering::Relaxed) & RESERVED != 0 {
+            return;
+        }
+        // SAFETY: inside.
+        let Some(oldest) = (unsafe { self.waiters.pop_back() }) else {
+            return;
+        };
+        inside.note_if_empty();
+        drop(inside);
+        // SAFETY: unlinked by us alone.
+        unsafe { Waiter::wake(oldest, NOTIFIED) };
     }
 
     /// Takes a free lock, looking at it for as long as spinning makes sense.

@@ -34,6 +34,10 @@ pub fn give_way() {
     checker::pause();
 }
 
+pub fn somebody_takes_this_core() -> bool {
+    !checker::a_core_is_free()
+}
+
 pub fn cores() -> u32 {
     checker::CORES
 }
