@@ -34,7 +34,7 @@
 //!   are still in the caches; those that have stepped back do not count as new.
 //! * **Fairness by time.** The waiter that has become the oldest is chosen
 //!   instead once [`TURN_MICROS`] have passed, and reserves the lock as soon as it
-//!   *runs*. With n waiters each is chosen after n turns at most. If the holder stays
+//!   *runs*. With n waiters each is chosen after n turns or so. If the holder stays
 //!   so long that a due heir goes back to sleep, the reservation stays and the
 //!   next unlock wakes that heir: idle for a wake-up once in a turn, at worst.
 //!   The newest is woken along with it, as a newcomer: it may have been notified to do

@@ -23,8 +23,9 @@ const SLICE_MICROS: u32 = 500;
 /// A slice that began so long ago was not used up, or the thread would have stepped back:
 /// it was away, or another had its core. It begins anew.
 const FORGOTTEN_MICROS: u32 = 2 * SLICE_MICROS;
-/// After a look at the clock so soon after the one before, so many entries go without one: they
-/// make a slice longer by a quarter at most, and a look costs more than an entry.
+/// After a look at the clock so soon after the one before, so many entries go without one: while
+/// they stay as quick they make a slice longer by a quarter at most, and a look costs more than
+/// an entry.
 const SOON_MICROS: u32 = 16;
 const ENTRIES_WITHOUT_A_LOOK: u32 = 7;
 /// Locks that a thread remembers.
@@ -84,6 +85,7 @@ impl Thread {
         self.place_of(lock).set(Slice {
             lock,
             began: now,
+            without_a_look: 0,
             ..slice
         });
     }
@@ -154,7 +156,9 @@ pub(crate) fn is_over(lock: &Lock) -> bool {
         }
         let now = clock::micros();
         let is_over = thread.is_over(lock, slice, now);
-        thread.note_a_look(lock, now);
+        if !is_over {
+            thread.note_a_look(lock, now);
+        }
         is_over
     })
 }
