@@ -116,14 +116,18 @@ mod tests {
         let snapshot = reader.pin();
         writer.install(CURRENT, BulkLoad::new());
         writer.publish(2);
-        let replaced_bytes = writer.garbage_bytes();
-        assert!(replaced_bytes > REPLACED_BYTES_RESTING);
         (0..100).for_each(|_| free_replaced(&mut writer));
-        assert_eq!(writer.garbage_bytes(), replaced_bytes, "somebody reads it");
+        let much = |writer: &Writer| writer.garbage_bytes() > REPLACED_BYTES_RESTING;
+        assert!(much(&writer), "freed under a snapshot");
         drop(snapshot);
         // Other tests of this process hold the collector back for moments.
-        while writer.garbage_bytes() > REPLACED_BYTES_RESTING {
+        for _ in 0..1_000_000 {
             free_replaced(&mut writer);
+            if !much(&writer) {
+                return;
+            }
+            std::thread::yield_now();
         }
+        panic!("{} bytes are not freed", writer.garbage_bytes());
     }
 }

@@ -34,14 +34,15 @@
 //!   are still in the caches; those that have stepped back do not count as new.
 //! * **Fairness by time.** The waiter that has become the oldest is chosen
 //!   instead once [`TURN_MICROS`] have passed, and reserves the lock as soon as it
-//!   *runs*. With n waiters each is chosen after n turns or so. If the holder stays
+//!   *runs*. With n waiters each is woken after n turns at most. If the holder stays
 //!   so long that a due heir goes back to sleep, the reservation stays and the
 //!   next unlock wakes that heir: idle for a wake-up once in a turn, at worst.
 //!   The newest is woken along with it, as a newcomer: it may have been notified to do
 //!   what all the others wait for.
 //! * **Whoever has had its slice steps back.** It parks so that nobody prefers it for
 //!   being new, and where only such are parked the oldest is chosen: see `slices`. If
-//!   nobody has use for its core, because the heir waits for another, it wakes the oldest.
+//!   nobody has use for its core, because the heir waits for another, it wakes the oldest of
+//!   an unreserved lock.
 //! * **Whoever leaves makes room.** While the heir waits for a core there are no turns.
 //!   Once a turn is long overdue those who leave the lock yield theirs, now and then.
 //! * **Nobody is woken under the lock**, and the store that unlocks is the last

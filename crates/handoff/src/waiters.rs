@@ -40,7 +40,7 @@ pub(crate) const HEIR: u32 = 3;
 pub(crate) const DUE: u32 = 4;
 /// The lock is its own already.
 pub(crate) const OWNER: u32 = 5;
-/// It was notified and has to compete like a newcomer.
+/// It was notified, or woken beside an heir, and has to compete like a newcomer.
 pub(crate) const NOTIFIED: u32 = 6;
 /// Nobody has chosen it yet, and it looks by itself before it sleeps.
 pub(crate) const WATCHING: u32 = 7;

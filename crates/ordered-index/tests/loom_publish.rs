@@ -7,7 +7,7 @@
 //! threads share passes. The nodes behind the pointer are plain memory: a wrong
 //! publish shows as a state that is not whole, a node freed too early as a
 //! crash (seen with the collector bypassed; `-Zsanitizer=address` names the
-//! line). Two preemptions take half a minute, three take hours.
+//! line). Two preemptions take a quarter of a minute, three take hours.
 #![cfg(crossbeam_loom)]
 
 use loom::thread;

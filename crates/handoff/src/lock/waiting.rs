@@ -49,8 +49,8 @@ impl Lock {
 
     /// Parks a newcomer behind the others even if the lock is free; then it takes the lock
     /// first, so that it is a holder that leaves by way of the list, with itself in it.
-    /// Another one has its core, woken if nobody else would come. False when there is nobody
-    /// to step back for.
+    /// If it leaves a core that nobody has use for, it brings another one. False when there is
+    /// nobody to step back for, or somebody else was quicker.
     fn step_back(&self, waiter: &Waiter, leaves_a_core: bool) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         if state & PARKED == 0 {
