@@ -27,10 +27,11 @@ use std::marker::PhantomData;
 use std::ptr;
 
 use crate::clock;
+use crate::cores;
 use crate::futex;
 use crate::patience::{GROUPS_MAX, LEADS_MICROS_MAX, Patience};
 use crate::slices;
-use crate::spinning::{self, Spin};
+use crate::spinning::Spin;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell, const_fn};
 
 /// Waits awake.
@@ -397,7 +398,7 @@ unsafe fn tell_all<Op, Out>(first: *mut Place<Op, Out>) {
 /// # Safety
 /// So many sleepers, linked to null, nobody told yet.
 unsafe fn wake_in_chains<Op, Out>(first: *mut Place<Op, Out>, sleepers: usize) {
-    let length = sleepers.div_ceil(spinning::cores() as usize);
+    let length = sleepers.div_ceil(cores::number() as usize);
     let mut rest = first;
     while !rest.is_null() {
         let chain = rest;

@@ -43,6 +43,7 @@ mod clock;
 mod commit_queue;
 mod condition;
 mod condvar;
+mod cores;
 mod counts;
 mod futex;
 mod guard;

@@ -31,7 +31,10 @@
 //! * **Barging.** An unlocked lock belongs to whoever takes it. Handing it to a
 //!   sleeping thread would leave it idle for the time of a wake-up.
 //! * **Last in, first out.** The newest waiter is the one whose stack and data
-//!   are still in the caches; those that have stepped back do not count as new.
+//!   are still in the caches; those that have stepped back do not count as new. Of the
+//!   newest rather one that ran on the unlocker's core: it runs there as soon as the
+//!   unlocker sleeps. Any other disturbs who has its core, such as a thread that works for
+//!   all of them, and may wait for it while this one is idle.
 //! * **Fairness by time.** The waiter that has become the oldest is chosen
 //!   instead once [`TURN_MICROS`] have passed, and reserves the lock as soon as it
 //!   *runs*. With n waiters each is woken after n turns at most. If the holder stays
@@ -61,6 +64,7 @@
 mod waiting;
 
 use crate::clock;
+use crate::cores;
 use crate::counts;
 use crate::futex::Deadline;
 use crate::guard::{Found, Guard};
@@ -324,7 +328,7 @@ impl Lock {
         // SAFETY: inside.
         let chosen = unsafe {
             let oldest = due.then(|| self.waiters.pop_back()).flatten();
-            let newest = self.waiters.pop_newest();
+            let newest = self.waiters.pop_newest(cores::here());
             let nobody = oldest.is_none() && newest.is_none();
             let oldest = oldest.or_else(|| nobody.then(|| self.waiters.pop_back()).flatten());
             Chosen { oldest, newest }

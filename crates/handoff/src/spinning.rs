@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::clock;
+use crate::cores;
 use crate::sync::spin_loop;
 
 /// Time between two ways given.
@@ -34,8 +35,6 @@ const LUCK_MAX: u32 = 16;
 const TRY_EVERY: u32 = 16;
 
 static SPINNERS: Places = Places(AtomicU32::new(0));
-/// 0 until the cores have been counted.
-static CORES: AtomicU32 = AtomicU32::new(0);
 
 /// Alone on its cache line: all locks of the process use it.
 #[repr(align(128))]
@@ -83,7 +82,7 @@ impl Spin {
 
     fn with(looks_left: u32) -> Option<Spin> {
         let before = SPINNERS.0.fetch_add(1, Ordering::Relaxed);
-        if before + 1 >= cores() {
+        if before + 1 >= cores::number() {
             SPINNERS.0.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
@@ -135,45 +134,13 @@ pub(crate) fn forget_spinners() {
     SPINNERS.0.store(0, Ordering::Relaxed);
 }
 
-/// Cores this process may run on, as they were counted first.
-pub(crate) fn cores() -> u32 {
-    match CORES.load(Ordering::Relaxed) {
-        0 => {
-            let cores = count().max(1);
-            CORES.store(cores, Ordering::Relaxed);
-            cores
-        }
-        known => known,
-    }
-}
-
-/// Cores this process may run on; asks the kernel without allocating.
-#[cfg(target_os = "linux")]
-fn count() -> u32 {
-    // SAFETY: all zeros are an empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is writable and as long as we say.
-    let failed = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0;
-    if failed {
-        // More cores than the set has room for.
-        return libc::CPU_SETSIZE as u32;
-    }
-    // SAFETY: `set` was filled in.
-    unsafe { libc::CPU_COUNT(&set) as u32 }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn count() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn places_end_with_the_cores_and_come_back() {
-        let most = cores() as usize;
+        let most = cores::number() as usize;
         let taken: Vec<Spin> = std::iter::from_fn(|| Spin::begin(false))
             .take(most)
             .collect();

@@ -24,6 +24,7 @@
 //! Once the word has one of the final values the waiter may return and its
 //! frame may vanish: whoever writes it touches nothing of the waiter any more.
 
+use crate::cores;
 use crate::counts;
 use crate::futex::{self, Deadline};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell, const_fn};
@@ -66,6 +67,8 @@ pub(crate) struct Waiter {
     pub(crate) lock: *const crate::lock::Lock,
     /// Nobody prefers it for being new.
     has_stepped_back: bool,
+    /// Where it ran last, and will run again if no other is idle.
+    pub(crate) core: u32,
     word: AtomicU32,
 }
 
@@ -77,6 +80,7 @@ impl Waiter {
             linked: UnsafeCell::new(false),
             lock,
             has_stepped_back: false,
+            core: cores::here(),
             word: AtomicU32::new(ASLEEP),
         }
     }
@@ -219,22 +223,32 @@ impl Waiters {
         set(&self.back, waiter);
     }
 
-    /// The newest that has not stepped back, unlinked, if one is near the front.
+    /// The newest that has not stepped back, unlinked, if one is near the front; rather one
+    /// of the caller's core.
     ///
     /// # Safety
     /// Inside the guard.
-    pub(crate) unsafe fn pop_newest(&self) -> Option<*const Waiter> {
+    pub(crate) unsafe fn pop_newest(&self, here: u32) -> Option<*const Waiter> {
+        let mut newest = std::ptr::null();
         let mut waiter = get(&self.front);
         for _ in 0..LOOKS_FROM_FRONT {
             // SAFETY: linked waiters are alive.
-            let candidate = unsafe { waiter.as_ref() }?;
+            let Some(candidate) = (unsafe { waiter.as_ref() }) else {
+                break;
+            };
             if !candidate.has_stepped_back {
-                // SAFETY: the caller is inside, and what is linked is alive.
-                return unsafe { self.pop(waiter) };
+                if candidate.core == here {
+                    newest = waiter;
+                    break;
+                }
+                if newest.is_null() {
+                    newest = waiter;
+                }
             }
             waiter = get(&candidate.next);
         }
-        None
+        // SAFETY: the caller is inside, and what is linked is alive.
+        unsafe { self.pop(newest) }
     }
 
     /// The oldest, unlinked.

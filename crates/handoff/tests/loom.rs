@@ -19,7 +19,7 @@ mod model;
 #[path = "../src/waiters.rs"]
 mod waiters;
 
-use model::{clock, counts, futex, hints, patience, process, slices, spinning, sync};
+use model::{clock, cores, counts, futex, hints, patience, process, slices, spinning, sync};
 
 mod checker {
     use std::cell::Cell;
@@ -29,6 +29,10 @@ mod checker {
     /// One look: more are only more of the same.
     pub const LOOKS: u32 = 1;
     pub const CORES: u32 = 1;
+
+    pub fn core_here() -> u32 {
+        0
+    }
 
     /// What is always so in a model, or never.
     #[derive(Clone, Copy, Default)]

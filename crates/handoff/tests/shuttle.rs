@@ -17,7 +17,7 @@ mod model;
 #[path = "../src/waiters.rs"]
 mod waiters;
 
-use model::{clock, counts, futex, hints, patience, process, slices, spinning, sync};
+use model::{clock, cores, counts, futex, hints, patience, process, slices, spinning, sync};
 
 mod checker {
     use shuttle::rand::Rng;
@@ -26,6 +26,10 @@ mod checker {
 
     pub const LOOKS: u32 = 3;
     pub const CORES: u32 = 2;
+
+    pub fn core_here() -> u32 {
+        chance(0.5).into()
+    }
 
     pub mod cell {
         /// Shuttle does not watch cells.

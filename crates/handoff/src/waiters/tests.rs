@@ -55,10 +55,27 @@ fn those_that_have_stepped_back_are_passed_over() {
     unsafe {
         list.push_front(&raw const new);
         back.iter().for_each(|waiter| list.push_front(waiter));
-        assert_eq!(list.pop_newest(), Some(&raw const new));
-        assert_eq!(list.pop_newest(), None, "the rest have had their slice");
+        assert_eq!(list.pop_newest(0), Some(&raw const new));
+        assert_eq!(list.pop_newest(0), None, "the rest have had their slice");
     }
     assert_eq!(drain(&list).len(), 2);
+}
+
+#[test]
+fn the_newest_of_the_same_core_are_preferred_and_else_the_newest_of_all() {
+    let list = Waiters::new();
+    let mut all = waiters::<4>();
+    for (waiter, core) in all.iter_mut().zip([1, 0, 1, 0]) {
+        waiter.core = core;
+    }
+    // SAFETY: one thread, and the waiters outlive the list.
+    unsafe {
+        all.iter().for_each(|waiter| list.push_front(waiter));
+        for (here, place) in [(1, 2), (1, 0), (1, 3), (2, 1)] {
+            assert_eq!(list.pop_newest(here), Some(&raw const all[place]));
+        }
+        assert!(list.is_empty());
+    }
 }
 
 #[test]
@@ -70,7 +87,7 @@ fn far_from_the_front_nobody_is_new() {
     unsafe {
         list.push_front(&raw const old);
         back.iter().for_each(|waiter| list.push_front(waiter));
-        assert_eq!(list.pop_newest(), None);
+        assert_eq!(list.pop_newest(0), None);
         assert_eq!(list.pop_back(), Some(&raw const old));
     }
     assert_eq!(drain(&list).len(), 10);

@@ -15,6 +15,16 @@ pub mod process {
     }
 }
 
+pub mod cores {
+    pub fn number() -> u32 {
+        crate::checker::CORES
+    }
+
+    pub fn here() -> u32 {
+        crate::checker::core_here()
+    }
+}
+
 pub mod counts {
     pub fn parks() {}
     pub fn wakes(_word: u32) {}

@@ -37,7 +37,3 @@ pub fn give_way() {
 pub fn somebody_takes_this_core() -> bool {
     !checker::a_core_is_free()
 }
-
-pub fn cores() -> u32 {
-    checker::CORES
-}
