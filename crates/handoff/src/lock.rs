@@ -44,8 +44,8 @@
 //!   what all the others wait for.
 //! * **Whoever has had its slice steps back.** It parks so that nobody prefers it for
 //!   being new, and where only such are parked the oldest is chosen: see `slices`. If
-//!   nobody has use for its core, because the heir waits for another, it wakes the oldest of
-//!   an unreserved lock.
+//!   nobody has use for its core, because the heir waits for another, it wakes an old waiter
+//!   of this core, or else the oldest, of an unreserved lock.
 //! * **Whoever leaves makes room.** While the heir waits for a core there are no turns.
 //!   Once a turn is long overdue those who leave the lock yield theirs, now and then.
 //! * **Nobody is woken under the lock**, and the store that unlocks is the last

@@ -52,6 +52,9 @@ pub(crate) const CLAIMED_WATCHING: u32 = 8;
 /// behind have been overtaken so often that they are as good as old.
 const LOOKS_FROM_FRONT: usize = 4;
 
+/// Waiters at the back that are looked at for one of the same core.
+const LOOKS_FROM_BACK: usize = 8;
+
 /// A link of the list.
 type Link = UnsafeCell<*const Waiter>;
 
@@ -249,6 +252,28 @@ impl Waiters {
         }
         // SAFETY: the caller is inside, and what is linked is alive.
         unsafe { self.pop(newest) }
+    }
+
+    /// The oldest that ran on the same core as `leaving`, not that one itself, if one is near
+    /// the back; else the oldest. Unlinked.
+    ///
+    /// # Safety
+    /// Inside the guard.
+    pub(crate) unsafe fn pop_successor(&self, leaving: &Waiter) -> Option<*const Waiter> {
+        let mut waiter = get(&self.back);
+        for _ in 0..LOOKS_FROM_BACK {
+            // SAFETY: linked waiters are alive.
+            let Some(candidate) = (unsafe { waiter.as_ref() }) else {
+                break;
+            };
+            if candidate.core == leaving.core && !std::ptr::eq(candidate, leaving) {
+                // SAFETY: the caller is inside, and what is linked is alive.
+                return unsafe { self.pop(waiter) };
+            }
+            waiter = get(&candidate.previous);
+        }
+        // SAFETY: as above.
+        unsafe { self.pop_back() }
     }
 
     /// The oldest, unlinked.

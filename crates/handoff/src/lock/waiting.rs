@@ -70,26 +70,27 @@ impl Lock {
             return false;
         }
         if leaves_a_core {
-            self.bring_the_oldest();
+            self.bring_a_successor(waiter);
         }
         true
     }
 
-    /// Wakes the oldest as a newcomer, beside the heir, unless the lock is reserved: then the
-    /// oldest may be the one that has to come.
-    fn bring_the_oldest(&self) {
+    /// Wakes an old waiter as a newcomer, beside the heir, unless the lock is reserved: then the
+    /// oldest may be the one that has to come. Rather one of this core: another would be woken
+    /// on its own, and this one stay idle.
+    fn bring_a_successor(&self, leaving: &Waiter) {
         let inside = self.enter();
         if self.state.load(Ordering::Relaxed) & RESERVED != 0 {
             return;
         }
         // SAFETY: inside.
-        let Some(oldest) = (unsafe { self.waiters.pop_back() }) else {
+        let Some(successor) = (unsafe { self.waiters.pop_successor(leaving) }) else {
             return;
         };
         inside.note_if_empty();
         drop(inside);
         // SAFETY: unlinked by us alone.
-        unsafe { Waiter::wake(oldest, NOTIFIED) };
+        unsafe { Waiter::wake(successor, NOTIFIED) };
     }
 
     /// Takes a free lock, looking at it for as long as spinning makes sense.

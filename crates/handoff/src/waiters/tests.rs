@@ -79,6 +79,28 @@ fn the_newest_of_the_same_core_are_preferred_and_else_the_newest_of_all() {
 }
 
 #[test]
+fn a_successor_is_the_oldest_of_the_same_core_or_else_the_oldest() {
+    let list = Waiters::new();
+    let mut all = waiters::<5>();
+    for (waiter, core) in all.iter_mut().zip([1, 0, 0, 2, 0]) {
+        waiter.core = core;
+    }
+    let [oldest, two, three, elsewhere, leaving] = &all;
+    // SAFETY: one thread, and the waiters outlive the list.
+    unsafe {
+        all.iter().for_each(|waiter| list.push_front(waiter));
+        for successor in [two, three, oldest] {
+            assert_eq!(list.pop_successor(leaving), Some(ptr::from_ref(successor)));
+        }
+        assert_eq!(
+            list.pop_successor(elsewhere),
+            Some(ptr::from_ref(elsewhere))
+        );
+    }
+    assert_eq!(drain(&list), [ptr::from_ref(leaving)]);
+}
+
+#[test]
 fn far_from_the_front_nobody_is_new() {
     let list = Waiters::new();
     let old = Waiter::new(ptr::null());
