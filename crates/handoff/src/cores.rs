@@ -1,4 +1,4 @@
-//! The cores that this process may run on, and the one that it runs on now.
+//! The cores that this process may run on, and the one that a thread runs on now.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -17,14 +17,23 @@ pub(crate) fn number() -> u32 {
     }
 }
 
-/// The caller's core, until the kernel moves it; the same for all where nobody can tell.
+/// The core of the calling thread, until the kernel moves it. The thread's error number stays
+/// as it was.
+#[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn here() -> u32 {
-    #[cfg(all(target_os = "linux", not(miri)))]
-    // SAFETY: asks for a number.
-    let here = unsafe { libc::sched_getcpu() }.cast_unsigned();
-    #[cfg(not(all(target_os = "linux", not(miri))))]
-    let here = 0;
-    here
+    // SAFETY: asks for a number, and the thread's own error number.
+    unsafe {
+        let error = *libc::__errno_location();
+        let here = libc::sched_getcpu();
+        *libc::__errno_location() = error;
+        here.cast_unsigned()
+    }
+}
+
+/// Where nobody can tell, all are on the same core.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+pub(crate) fn here() -> u32 {
+    0
 }
 
 /// Cores this process may run on; asks the kernel without allocating.

@@ -32,9 +32,9 @@
 //!   sleeping thread would leave it idle for the time of a wake-up.
 //! * **Last in, first out.** The newest waiter is the one whose stack and data
 //!   are still in the caches; those that have stepped back do not count as new. Of the
-//!   newest rather one that ran on the unlocker's core: it runs there as soon as the
+//!   four newest rather one that ran on the unlocker's core: it runs there as soon as the
 //!   unlocker sleeps. Any other disturbs who has its core, such as a thread that works for
-//!   all of them, and may wait for it while this one is idle.
+//!   all of them, and may wait for it while the unlocker's is idle.
 //! * **Fairness by time.** The waiter that has become the oldest is chosen
 //!   instead once [`TURN_MICROS`] have passed, and reserves the lock as soon as it
 //!   *runs*. With n waiters each is woken after n turns at most. If the holder stays
@@ -316,11 +316,12 @@ impl Lock {
         clock::has_come(turn.wrapping_add(OVERDUE_MICROS), clock::micros())
     }
 
-    /// Unlinks those that are to be woken: the newest, or the oldest in its turn or if all
-    /// have stepped back. The newest comes along with the oldest, as a newcomer, because
-    /// often nobody gets on without it: it may have been notified to do what all others
-    /// wait for.
+    /// Unlinks those that are to be woken: one of the newest, rather of this core, or the
+    /// oldest in its turn or if all have stepped back. The very newest comes along with the
+    /// oldest, as a newcomer, because often nobody gets on without it: it may have been
+    /// notified to do what all others wait for.
     fn choose(&self) -> Option<Chosen> {
+        let here = cores::here();
         let inside = self.enter();
         let now = clock::micros();
         let reserved = self.state.load(Ordering::Relaxed) & RESERVED != 0;
@@ -328,7 +329,7 @@ impl Lock {
         // SAFETY: inside.
         let chosen = unsafe {
             let oldest = due.then(|| self.waiters.pop_back()).flatten();
-            let newest = self.waiters.pop_newest(cores::here());
+            let newest = self.waiters.pop_newest((!due).then_some(here));
             let nobody = oldest.is_none() && newest.is_none();
             let oldest = oldest.or_else(|| nobody.then(|| self.waiters.pop_back()).flatten());
             Chosen { oldest, newest }

@@ -48,8 +48,8 @@ pub(crate) const WATCHING: u32 = 7;
 /// A condition variable has notified it while it looked.
 pub(crate) const CLAIMED_WATCHING: u32 = 8;
 
-/// Waiters at the front that are looked at for one that has not stepped back. Those
-/// behind have been overtaken so often that they are as good as old.
+/// Waiters at the front that are looked at for one that has not stepped back, or ran on a
+/// certain core. Those behind have been overtaken so often that they are as good as old.
 const LOOKS_FROM_FRONT: usize = 4;
 
 /// Waiters at the back that are looked at for one of the same core.
@@ -70,7 +70,7 @@ pub(crate) struct Waiter {
     pub(crate) lock: *const crate::lock::Lock,
     /// Nobody prefers it for being new.
     has_stepped_back: bool,
-    /// Where it ran last, and will run again if no other is idle.
+    /// Where it ran when it began to wait, and will mostly run again.
     pub(crate) core: u32,
     word: AtomicU32,
 }
@@ -227,12 +227,12 @@ impl Waiters {
     }
 
     /// The newest that has not stepped back, unlinked, if one is near the front; rather one
-    /// of the caller's core.
+    /// of the given core.
     ///
     /// # Safety
     /// Inside the guard.
-    pub(crate) unsafe fn pop_newest(&self, here: u32) -> Option<*const Waiter> {
-        let mut newest = std::ptr::null();
+    pub(crate) unsafe fn pop_newest(&self, core: Option<u32>) -> Option<*const Waiter> {
+        let mut newest: *const Waiter = std::ptr::null();
         let mut waiter = get(&self.front);
         for _ in 0..LOOKS_FROM_FRONT {
             // SAFETY: linked waiters are alive.
@@ -240,12 +240,12 @@ impl Waiters {
                 break;
             };
             if !candidate.has_stepped_back {
-                if candidate.core == here {
+                let is_preferred = core.is_none_or(|core| core == candidate.core);
+                if is_preferred || newest.is_null() {
                     newest = waiter;
-                    break;
                 }
-                if newest.is_null() {
-                    newest = waiter;
+                if is_preferred {
+                    break;
                 }
             }
             waiter = get(&candidate.next);
@@ -254,8 +254,8 @@ impl Waiters {
         unsafe { self.pop(newest) }
     }
 
-    /// The oldest that ran on the same core as `leaving`, not that one itself, if one is near
-    /// the back; else the oldest. Unlinked.
+    /// The oldest that ran on the same core as `leaving`, if another than that is near the
+    /// back; else the oldest, which may be `leaving` itself. Unlinked.
     ///
     /// # Safety
     /// Inside the guard.

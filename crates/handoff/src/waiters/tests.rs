@@ -55,8 +55,12 @@ fn those_that_have_stepped_back_are_passed_over() {
     unsafe {
         list.push_front(&raw const new);
         back.iter().for_each(|waiter| list.push_front(waiter));
-        assert_eq!(list.pop_newest(0), Some(&raw const new));
-        assert_eq!(list.pop_newest(0), None, "the rest have had their slice");
+        assert_eq!(list.pop_newest(Some(0)), Some(&raw const new));
+        assert_eq!(
+            list.pop_newest(Some(0)),
+            None,
+            "the rest have had their slice"
+        );
     }
     assert_eq!(drain(&list).len(), 2);
 }
@@ -72,10 +76,48 @@ fn the_newest_of_the_same_core_are_preferred_and_else_the_newest_of_all() {
     unsafe {
         all.iter().for_each(|waiter| list.push_front(waiter));
         for (here, place) in [(1, 2), (1, 0), (1, 3), (2, 1)] {
-            assert_eq!(list.pop_newest(here), Some(&raw const all[place]));
+            assert_eq!(list.pop_newest(Some(here)), Some(&raw const all[place]));
         }
         assert!(list.is_empty());
+        all.iter().for_each(|waiter| list.push_front(waiter));
+        assert_eq!(list.pop_newest(None), Some(&raw const all[3]), "any core");
     }
+    assert_eq!(drain(&list).len(), 3);
+}
+
+#[test]
+fn far_from_the_front_or_after_their_slice_the_same_core_is_no_advantage() {
+    let list = Waiters::new();
+    let mut all = waiters::<5>();
+    all[0].core = 1;
+    let mut back = Waiter::stepping_back(ptr::null());
+    back.core = 1;
+    for waiter in &mut all[1..] {
+        waiter.core = 0;
+    }
+    // SAFETY: one thread, and the waiters outlive the list.
+    unsafe {
+        all.iter().for_each(|waiter| list.push_front(waiter));
+        list.push_front(&raw const back);
+        assert_eq!(list.pop_newest(Some(1)), Some(&raw const all[4]));
+    }
+    assert_eq!(drain(&list).len(), 5);
+}
+
+#[test]
+fn far_from_the_back_nobody_is_a_successor() {
+    let list = Waiters::new();
+    let mut all = waiters::<10>();
+    for (place, waiter) in all.iter_mut().enumerate() {
+        waiter.core = u32::from(place >= 8);
+    }
+    // SAFETY: one thread, and the waiters outlive the list.
+    unsafe {
+        all.iter().for_each(|waiter| list.push_front(waiter));
+        assert_eq!(list.pop_successor(&all[9]), Some(&raw const all[0]));
+        assert_eq!(list.pop_successor(&all[9]), Some(&raw const all[8]));
+    }
+    assert_eq!(drain(&list).len(), 8);
 }
 
 #[test]
@@ -109,7 +151,7 @@ fn far_from_the_front_nobody_is_new() {
     unsafe {
         list.push_front(&raw const old);
         back.iter().for_each(|waiter| list.push_front(waiter));
-        assert_eq!(list.pop_newest(0), None);
+        assert_eq!(list.pop_newest(Some(0)), None);
         assert_eq!(list.pop_back(), Some(&raw const old));
     }
     assert_eq!(drain(&list).len(), 10);
