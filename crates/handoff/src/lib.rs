@@ -22,9 +22,8 @@
 //! * an unlock wakes a waiter only if no other is awake already;
 //! * notifying moves a waiter to the queue of the mutex instead of waking it;
 //! * the newest waiter goes first, because it is warm, or one of the four newest that ran
-//!   on the core that it can have; but the oldest every 500 µs,
-//!   and once it runs nobody overtakes it: with n waiters each is chosen after n
-//!   turns at most;
+//!   on the core that it can have; but the oldest every 500 µs, and once it runs nobody
+//!   overtakes it: with n waiters each is chosen after n turns at most;
 //! * whoever has been at a lock for 500 µs steps back behind the others, unless somebody
 //!   may depend on it;
 //! * nobody spins unless a core is free, and nobody is woken under a lock;
