@@ -80,11 +80,17 @@ impl WatchStream {
         (readings, canceled)
     }
 
-    /// Reads a chunk of history; returns the last revision that is read.
+    /// Reads a chunk of history; returns the last revision that is read. At the end of
+    /// history that is the newest applied revision, also where no change belongs to it:
+    /// revision 1 of an empty store.
     fn read(&self, from: i64, readings: &mut [Reading]) -> Result<i64, Error> {
+        let mut history = self.hub.engine.history(from)?;
         let mut reached = from - 1;
         let mut bytes = 0;
-        for changes in self.hub.engine.history(from)? {
+        while bytes < self.shared.options.catch_up_bytes {
+            let Some(changes) = history.next() else {
+                return Ok(reached.max(history.next_main() - 1));
+            };
             let Changes { main, versions } = changes?;
             assert!(main > reached, "history goes back from {reached} to {main}");
             reached = main;
@@ -92,9 +98,6 @@ impl WatchStream {
             bytes += bytes_of(&events);
             for reading in readings.iter_mut().filter(|reading| reading.next <= main) {
                 reading.take(&events);
-            }
-            if bytes >= self.shared.options.catch_up_bytes {
-                break;
             }
         }
         Ok(reached)

@@ -358,3 +358,21 @@ fn streams_on_other_threads_miss_nothing_while_the_machine_runs() {
         assert_eq!(read.join().unwrap(), expected);
     }
 }
+
+#[test]
+fn a_watch_from_revision_1_of_an_empty_store_is_synced_and_gets_progress() {
+    let runtime = runtime();
+    let mut store = Store::with(small());
+    let stream = store.reader.watch_hub().subscribe();
+    stream.create(request("a", "\0", 1));
+    let seen = drain(&runtime, &stream, usize::MAX);
+    assert!(seen[0].created, "{seen:?}");
+    assert_eq!(store.reader.watch_hub().statistics().behind, 0);
+    stream.request_progress();
+    let seen = drain(&runtime, &stream, usize::MAX);
+    let revision = seen[0].header.as_ref().unwrap().revision;
+    assert_eq!((seen[0].watch_id, revision), (-1, 1));
+    store.put("a", "1");
+    let seen = drain(&runtime, &stream, usize::MAX);
+    assert_eq!(events(&seen, 0), [(2, "a".to_owned())]);
+}
