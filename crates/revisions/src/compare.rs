@@ -11,6 +11,7 @@ use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion}
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{Compare, RequestOp, TxnRequest};
 
+use crate::Error;
 use crate::key_range::KeyRange;
 use crate::view::{Direction, KeyVersion, View};
 
@@ -25,7 +26,7 @@ pub struct Branch {
 
 impl Branch {
     /// Decides a transaction and all that it will run.
-    pub fn decide(view: View<'_>, request: &TxnRequest) -> Result<Branch, engine::Error> {
+    pub fn decide(view: View<'_>, request: &TxnRequest) -> Result<Branch, Error> {
         let mut succeeded = true;
         for compare in &request.compare {
             if !holds(view, compare)? {
@@ -57,9 +58,9 @@ impl Branch {
 
 /// The condition holds for every key in its range. No key at all counts as
 /// one whose numbers are zero, but never equals or differs from a value.
-fn holds(view: View<'_>, compare: &Compare) -> Result<bool, engine::Error> {
+fn holds(view: View<'_>, compare: &Compare) -> Result<bool, Error> {
     let keys = KeyRange::of_request(&compare.key, &compare.range_end);
-    let found = view.scan(keys, view.revision, Direction::Ascending, usize::MAX);
+    let found = view.scan_for_reading(keys, view.revision, Direction::Ascending, usize::MAX)?;
     let target = CompareTarget::try_from(compare.target).ok();
     if found.is_empty() {
         return Ok(target != Some(CompareTarget::Value) && accepts(compare, of_numbers(compare, 0)));

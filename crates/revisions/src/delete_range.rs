@@ -32,11 +32,14 @@ impl Evaluation<'_> {
                 .collect(),
             false => Vec::new(),
         };
+        // One key more than can be deleted is enough to be refused.
+        let limit = self.deletions_max() + 1;
         let found = self
             .view()
-            .scan(keys, self.now(), Direction::Ascending, usize::MAX);
+            .scan(keys, self.now(), Direction::Ascending, limit);
         for found in &found {
             self.delete(found.key());
+            self.check_deletion_size()?;
         }
         let deleted = i64::try_from(found.len()).expect("a count of keys in memory");
         Ok(DeleteRangeResponse {

@@ -58,6 +58,14 @@ pub enum Error {
         /// What a segment has room for.
         bytes_max: u64,
     },
+    /// The command writes, and reads more besides than one evaluation may. Nothing changed.
+    #[error(
+        "a command that writes may read {bytes_max} bytes (each key that a condition or a range looks at counts 64 bytes besides its record) and this one reads more: read in a transaction without writes, with a limit, or in parts"
+    )]
+    ReadsTooMuch {
+        /// What one evaluation may read.
+        bytes_max: u64,
+    },
     /// The kernel gave no random bytes.
     #[error("no randomness from the kernel ({0}); set `lease_id_seed` to do without")]
     Randomness(Arc<std::io::Error>),

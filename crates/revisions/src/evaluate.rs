@@ -23,6 +23,7 @@ use crate::delete_range::deletion_bytes;
 use crate::key_range::KeyRange;
 use crate::machine::{Machine, Shared, log_bytes};
 use crate::overlay::Overlay;
+use crate::read_budget::ReadBudget;
 use crate::view::{KeyVersion, View};
 use crate::{Command, Error, Response};
 
@@ -96,7 +97,9 @@ impl Machine {
             overlay: &mut self.overlay,
             base: self.decided.revision,
             compacted: self.decided.compacted,
+            budget: ReadBudget::new(),
             changes: Vec::new(),
+            changed_bytes: 0,
         };
         assert!(
             evaluation.snapshot.revision() <= evaluation.base,
@@ -131,8 +134,11 @@ pub(crate) struct Evaluation<'m> {
     /// Newest revision before this command.
     pub base: i64,
     compacted: i64,
+    budget: ReadBudget,
     /// What the command has changed so far; in the overlay too.
     changes: Vec<KeyChange>,
+    /// What `changes` will take in the log.
+    changed_bytes: u64,
 }
 
 impl Evaluation<'_> {
@@ -142,7 +148,7 @@ impl Evaluation<'_> {
         let kept = self.changes.iter().filter(|change| !change.tombstone);
         for (batch_bytes, batch_bytes_max) in [
             (log_bytes(kept), self.shared.command_bytes_max()),
-            (log_bytes(&self.changes), self.shared.deletion_bytes_max()),
+            (self.changed_bytes, self.shared.deletion_bytes_max()),
         ] {
             if batch_bytes > batch_bytes_max {
                 let too_large = engine::Error::TooLarge {
@@ -153,6 +159,25 @@ impl Evaluation<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses a deletion that goes on beyond what one command may delete, before it has
+    /// walked through all of its range.
+    pub fn check_deletion_size(&self) -> Result<(), Error> {
+        let batch_bytes_max = self.shared.deletion_bytes_max();
+        if self.changed_bytes > batch_bytes_max {
+            let too_large = engine::Error::TooLarge {
+                batch_bytes: self.changed_bytes,
+                batch_bytes_max,
+            };
+            return Err(too_large.into());
+        }
+        Ok(())
+    }
+
+    /// Keys that one command can delete at most, however short they are.
+    pub fn deletions_max(&self) -> usize {
+        (self.shared.deletion_bytes_max() / deletion_bytes(b"k")) as usize
     }
 
     /// Nothing has been changed yet.
@@ -173,17 +198,18 @@ impl Evaluation<'_> {
             overlay: self.overlay,
             revision: self.now(),
             compacted: self.compacted,
+            budget: Some(&self.budget),
         }
     }
 
     /// The key as it is now.
     pub fn fetch(&self, key: &[u8]) -> Result<Option<KeyVersion>, Error> {
-        Ok(self.view().fetch(key, self.now())?)
+        self.view().fetch(key, self.now())
     }
 
     /// All keys of a range as they are now.
     pub fn fetch_all(&self, range: KeyRange<'_>) -> Result<Vec<KeyVersion>, Error> {
-        Ok(self.view().fetch_all(range, self.now())?)
+        self.view().fetch_all(range, self.now())
     }
 
     /// The number of this command's next change.
@@ -203,6 +229,7 @@ impl Evaluation<'_> {
             "changes are numbered in order"
         );
         self.overlay.push(change.clone());
+        self.changed_bytes += change.log_bytes();
         self.changes.push(change);
     }
 

@@ -51,6 +51,7 @@ mod put;
 mod quota;
 mod range;
 mod range_stream;
+mod read_budget;
 mod reader;
 mod snapshot;
 mod state;
@@ -73,6 +74,7 @@ pub use membership::{
     MemberPublishRequest, MemberPublishResponse, membership_of, membership_of_body,
 };
 pub use options::{Options, WatchOptions};
+pub use range::FoundRange;
 pub use range_stream::RangeStream;
 pub use reader::Reader;
 pub use state::check_records;

@@ -18,7 +18,7 @@ use etcd_api::{EncodedKeyValue, Fields};
 
 use crate::Error;
 use crate::key_range::KeyRange;
-use crate::view::{Direction, KeyVersion, View};
+use crate::view::{Direction, Found, KeyVersion, View};
 
 /// A header that knows the revision; the caller fills in the rest.
 pub fn header(revision: i64) -> Option<ResponseHeader> {
@@ -47,15 +47,48 @@ pub fn has_revision_filters(request: &RangeRequest) -> bool {
     .any(|revision| revision != 0)
 }
 
+/// A range whose keys are found in the index; their records are not read yet.
+#[derive(Debug)]
+pub struct FoundRange {
+    /// Newest revision when the keys were looked up: the answer's.
+    revision: i64,
+    /// Keys in the range, whatever limit and filters say.
+    count: i64,
+    found: Vec<Found>,
+    /// There is a key beyond the limit.
+    beyond: bool,
+    /// What to sort by, and whether the largest comes first.
+    sort: Option<(SortTarget, bool)>,
+}
+
+impl FoundRange {
+    /// Bytes that reading the records takes: at least what the answer will have.
+    pub fn log_bytes(&self) -> u64 {
+        self.found.iter().map(Found::log_bytes).sum()
+    }
+}
+
 /// Answers a range.
 pub fn range(view: View<'_>, request: &RangeRequest) -> Result<RangeResponse, Error> {
+    let found = find(view, request)?;
+    read(view, request, found)
+}
+
+/// Looks a range's keys up.
+pub(crate) fn find(view: View<'_>, request: &RangeRequest) -> Result<FoundRange, Error> {
     let at = view.resolve(request.revision)?;
     let keys = KeyRange::of_request(&request.key, &request.range_end);
     if request.count_only {
-        return Ok(response(view.revision, view.count(keys, at), Vec::new()));
+        return Ok(FoundRange {
+            revision: view.revision,
+            count: view.count(keys, at),
+            found: Vec::new(),
+            beyond: false,
+            sort: None,
+        });
     }
     let plan = Plan::of(request);
-    let mut found = view.scan(keys, at, plan.direction, plan.fetch_max);
+    let mut found = view.scan_for_reading(keys, at, plan.direction, plan.fetch_max)?;
     let count = if found.len() < plan.fetch_max {
         i64::try_from(found.len()).expect("a count of keys in memory")
     } else {
@@ -74,15 +107,30 @@ pub fn range(view: View<'_>, request: &RangeRequest) -> Result<RangeResponse, Er
     if beyond {
         found.pop();
     }
-    let mut versions = view.read_all(&found)?;
+    Ok(FoundRange {
+        revision: view.revision,
+        count,
+        found,
+        beyond,
+        sort: plan.sort,
+    })
+}
+
+/// Reads what was found, and makes the answer of it.
+pub(crate) fn read(
+    view: View<'_>,
+    request: &RangeRequest,
+    range: FoundRange,
+) -> Result<RangeResponse, Error> {
+    let mut versions = view.read_all(&range.found)?;
     if has_revision_filters(request) {
         versions.retain(|version| passes(request, version));
     }
-    if let Some((target, descending)) = plan.sort {
+    if let Some((target, descending)) = range.sort {
         sort(&mut versions, target, descending);
     }
-    let mut response = assemble(view.revision, count, versions, request);
-    response.more |= beyond;
+    let mut response = assemble(range.revision, range.count, versions, request);
+    response.more |= range.beyond;
     Ok(response)
 }
 

@@ -12,7 +12,7 @@ use crate::key_range::KeyRange;
 use crate::machine::Shared;
 use crate::member::Members;
 use crate::view::{KeyVersion, View};
-use crate::{Error, RangeStream, WatchHub, range, transaction};
+use crate::{Error, FoundRange, RangeStream, WatchHub, range, transaction};
 
 /// Reads of applied state. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -53,6 +53,23 @@ impl Reader {
     pub fn range(&self, request: &RangeRequest) -> Result<RangeResponse, Error> {
         let snapshot = self.shared.engine.snapshot();
         range::range(self.view(&snapshot), request)
+    }
+
+    /// Looks a range's keys up, so that the caller knows what reading them takes.
+    pub fn find_range(&self, request: &RangeRequest) -> Result<FoundRange, Error> {
+        let snapshot = self.shared.engine.snapshot();
+        range::find(self.view(&snapshot), request)
+    }
+
+    /// Answers a range whose keys were [found](Reader::find_range) for the same request.
+    /// What was compacted since is an error.
+    pub fn read_range(
+        &self,
+        request: &RangeRequest,
+        found: FoundRange,
+    ) -> Result<RangeResponse, Error> {
+        let snapshot = self.shared.engine.snapshot();
+        range::read(self.view(&snapshot), request, found)
     }
 
     /// Answers a range in chunks, all at one revision. `chunk_bytes`: about
@@ -107,6 +124,7 @@ impl Reader {
             overlay: &self.shared.no_overlay,
             revision: snapshot.revision(),
             compacted: snapshot.compacted(),
+            budget: None,
         }
     }
 }

@@ -16,10 +16,12 @@ use std::iter::Peekable;
 
 use bytes::Bytes;
 use engine::{Engine, KeyChange, Lineage, Snapshot, Stored, Version};
-use etcd_api::{EncodedKeyValue, Error};
+use etcd_api::{EncodedKeyValue, Error as Refusal};
 
+use crate::Error;
 use crate::key_range::{End, KeyRange};
 use crate::overlay::Overlay;
+use crate::read_budget::ReadBudget;
 
 /// A consistent view of all keys.
 #[derive(Clone, Copy)]
@@ -34,6 +36,8 @@ pub struct View<'a> {
     pub revision: i64,
     /// Reads below it are refused; -1 before the first compaction.
     pub compacted: i64,
+    /// What may be read through this view; request tasks have no limit.
+    pub budget: Option<&'a ReadBudget>,
 }
 
 /// A live version of a key, its value possibly still on the disk.
@@ -51,6 +55,14 @@ impl Found {
         match self {
             Found::Stored(version) => &version.key,
             Found::Pending(change) => &change.key,
+        }
+    }
+
+    /// Bytes of its record in the log.
+    pub fn log_bytes(&self) -> u64 {
+        match self {
+            Found::Stored(version) => version.log_bytes(),
+            Found::Pending(change) => change.log_bytes(),
         }
     }
 
@@ -133,9 +145,9 @@ pub enum Direction {
 
 impl<'a> View<'a> {
     /// The revision a request means: 0 and below are "now".
-    pub fn resolve(&self, revision: i64) -> Result<i64, Error> {
+    pub fn resolve(&self, revision: i64) -> Result<i64, Refusal> {
         if revision > self.revision {
-            return Err(Error::FutureRevision);
+            return Err(Refusal::FutureRevision);
         }
         let at = if revision <= 0 {
             self.revision
@@ -143,7 +155,7 @@ impl<'a> View<'a> {
             revision
         };
         if at < self.compacted {
-            Err(Error::Compacted)
+            Err(Refusal::Compacted)
         } else {
             Ok(at)
         }
@@ -194,6 +206,30 @@ impl<'a> View<'a> {
         }
     }
 
+    /// [`View::scan`] at the cost of the view's budget.
+    pub fn scan_for_reading(
+        &self,
+        range: KeyRange<'_>,
+        at: i64,
+        direction: Direction,
+        limit: usize,
+    ) -> Result<Vec<Found>, Error> {
+        let Some(budget) = self.budget else {
+            return Ok(self.scan(range, at, direction, limit));
+        };
+        // One key beyond the budget tells that there are more.
+        let found = self.scan(range, at, direction, limit.min(budget.keys_left() + 1));
+        budget.take_keys(found.len())?;
+        Ok(found)
+    }
+
+    fn take_budget(&self, found: &[Found]) -> Result<(), Error> {
+        match self.budget {
+            Some(budget) => budget.take_bytes(found.iter().map(Found::log_bytes).sum()),
+            None => Ok(()),
+        }
+    }
+
     /// How many keys live in a range at a revision.
     pub fn count(&self, range: KeyRange<'_>, at: i64) -> i64 {
         let end = match range.end {
@@ -219,7 +255,12 @@ impl<'a> View<'a> {
     }
 
     /// Brings a version into memory.
-    pub fn read(&self, found: &Found) -> Result<KeyVersion, engine::Error> {
+    pub fn read(&self, found: &Found) -> Result<KeyVersion, Error> {
+        self.take_budget(std::slice::from_ref(found))?;
+        self.read_within_budget(found)
+    }
+
+    fn read_within_budget(&self, found: &Found) -> Result<KeyVersion, Error> {
         match found {
             Found::Stored(version) => Ok(self.engine.read(version)?.into()),
             Found::Pending(change) => Ok(KeyVersion {
@@ -233,36 +274,33 @@ impl<'a> View<'a> {
     }
 
     /// [`View::read`] of all of them, with few reads.
-    pub fn read_all(&self, found: &[Found]) -> Result<Vec<KeyVersion>, engine::Error> {
+    pub fn read_all(&self, found: &[Found]) -> Result<Vec<KeyVersion>, Error> {
+        self.take_budget(found)?;
         let stored: Vec<&Version> = found.iter().filter_map(Found::stored).collect();
         let mut stored = self.engine.read_all(&stored)?.into_iter();
         let versions = found.iter().map(|found| match found {
             Found::Stored(_) => Ok(stored.next().expect("one for each version").into()),
-            Found::Pending(_) => self.read(found),
+            Found::Pending(_) => self.read_within_budget(found),
         });
         versions.collect()
     }
 
     /// What the next version of a key goes on from: less than [`View::fetch`] keeps.
-    pub fn lineage(&self, key: &[u8], at: i64) -> Result<Option<Lineage>, engine::Error> {
+    pub fn lineage(&self, key: &[u8], at: i64) -> Result<Option<Lineage>, Error> {
         match self.overlay.get(key, at) {
             Some(pending) => Ok((!pending.tombstone).then_some(pending.lineage())),
-            None => self.engine.lineage(self.snapshot, key, self.applied(at)),
+            None => Ok(self.engine.lineage(self.snapshot, key, self.applied(at))?),
         }
     }
 
     /// [`View::get`] and [`View::read`].
-    pub fn fetch(&self, key: &[u8], at: i64) -> Result<Option<KeyVersion>, engine::Error> {
+    pub fn fetch(&self, key: &[u8], at: i64) -> Result<Option<KeyVersion>, Error> {
         self.get(key, at).map(|found| self.read(&found)).transpose()
     }
 
     /// [`View::scan`] of everything in the range, and [`View::read`].
-    pub fn fetch_all(
-        &self,
-        range: KeyRange<'_>,
-        at: i64,
-    ) -> Result<Vec<KeyVersion>, engine::Error> {
-        let found = self.scan(range, at, Direction::Ascending, usize::MAX);
+    pub fn fetch_all(&self, range: KeyRange<'_>, at: i64) -> Result<Vec<KeyVersion>, Error> {
+        let found = self.scan_for_reading(range, at, Direction::Ascending, usize::MAX)?;
         self.read_all(&found)
     }
 }

@@ -17,6 +17,7 @@
 //!         2  no memory for more keys: index bytes u64, limit u64   (little-endian)
 //!         3  larger than a batch: bytes u64, limit u64
 //!         4  anything else: a text for people
+//!         5  reads more than a command that writes may: limit u64
 //! ```
 //!
 //! Bytes from elsewhere are never trusted: what does not decode is an error,
@@ -33,6 +34,7 @@ const ETCD: u8 = 1;
 const MEMORY_LIMIT: u8 = 2;
 const TOO_LARGE: u8 = 3;
 const OTHER: u8 = 4;
+const READS_TOO_MUCH: u8 = 5;
 
 macro_rules! codec {
     ($type:ident, $what:literal, $($kind:literal $name:ident),* $(,)?) => {
@@ -87,6 +89,11 @@ impl Error {
             return match self {
                 Error::Etcd(error) => text(ETCD, error.message()),
                 Error::Elsewhere(what) => text(OTHER, what),
+                Error::ReadsTooMuch { bytes_max } => {
+                    [&[READS_TOO_MUCH][..], &bytes_max.to_le_bytes()]
+                        .concat()
+                        .into()
+                }
                 other => text(OTHER, &other.to_string()),
             };
         };
@@ -119,6 +126,9 @@ impl Error {
                 let (found, limit) = (body.get_u64_le(), body.get_u64_le());
                 Ok(Error::Storage(Arc::new(limit_error(kind, found, limit))))
             }
+            READS_TOO_MUCH if body.len() == 8 => Ok(Error::ReadsTooMuch {
+                bytes_max: body.get_u64_le(),
+            }),
             _ => Err(unreadable(format!(
                 "an error of kind {kind} with {} bytes",
                 body.len()

@@ -23,7 +23,7 @@ pub(crate) fn of_machine(error: &revisions::Error) -> Status {
     match error {
         revisions::Error::Etcd(error) => error.to_status(),
         revisions::Error::Storage(storage) => of_storage(storage),
-        revisions::Error::LeaseFull { .. } => {
+        revisions::Error::LeaseFull { .. } | revisions::Error::ReadsTooMuch { .. } => {
             Status::resource_exhausted(format!("inkstone: {error}"))
         }
         other => Status::unknown(format!("inkstone: {other}")),

@@ -1,0 +1,70 @@
+//! What the evaluation of one command may read.
+//!
+//! Evaluation runs on the replica thread, one command after the other: what one command
+//! reads, every other command waits for. So a command that writes may read about as much
+//! as it may write. Reads without writes have no such limit, because request tasks answer
+//! them.
+
+use std::cell::Cell;
+
+use crate::Error;
+
+/// Bytes that one evaluation may read.
+pub(crate) const READ_BYTES_MAX: u64 = 16 << 20;
+/// What a key costs that is looked at in the index, its record left aside.
+const KEY_COST_BYTES: u64 = 64;
+
+/// What is left of it for one command.
+#[derive(Debug)]
+pub(crate) struct ReadBudget {
+    left_bytes: Cell<u64>,
+}
+
+impl ReadBudget {
+    pub fn new() -> ReadBudget {
+        ReadBudget {
+            left_bytes: Cell::new(READ_BYTES_MAX),
+        }
+    }
+
+    /// Keys that may still be looked at.
+    pub fn keys_left(&self) -> usize {
+        (self.left_bytes.get() / KEY_COST_BYTES) as usize
+    }
+
+    /// Takes the cost of keys that were found in the index.
+    pub fn take_keys(&self, keys: usize) -> Result<(), Error> {
+        self.take_bytes(KEY_COST_BYTES * keys as u64)
+    }
+
+    /// Takes the cost of records that are about to be read.
+    pub fn take_bytes(&self, bytes: u64) -> Result<(), Error> {
+        match self.left_bytes.get().checked_sub(bytes) {
+            Some(left) => {
+                self.left_bytes.set(left);
+                Ok(())
+            }
+            None => Err(Error::ReadsTooMuch {
+                bytes_max: READ_BYTES_MAX,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_is_refused_once_it_is_used_up_and_a_refusal_takes_nothing() {
+        let budget = ReadBudget::new();
+        budget
+            .take_bytes(READ_BYTES_MAX - 2 * KEY_COST_BYTES)
+            .unwrap();
+        assert_eq!(budget.keys_left(), 2);
+        assert!(budget.take_keys(3).is_err());
+        budget.take_keys(2).unwrap();
+        assert_eq!(budget.keys_left(), 0);
+        assert!(budget.take_bytes(1).is_err());
+    }
+}
