@@ -41,6 +41,12 @@ pub struct WatchOptions {
     pub queue_bytes_max: usize,
     /// Watchers that asked for it get larger responses in fragments.
     pub response_bytes_max: usize,
+    /// The same for all streams together. Beyond it a stream keeps only a small part of its
+    /// own bound.
+    pub total_queue_bytes_max: usize,
+    /// Changes in one revision above which watchers read it from the log instead of being
+    /// handed it: handing it out would hold up every command behind it.
+    pub large_revision_changes: usize,
     /// Bytes of history read in one go while a watcher catches up.
     pub catch_up_bytes: usize,
     /// Control answers (created, canceled) waiting before
@@ -69,6 +75,8 @@ impl Default for WatchOptions {
     fn default() -> WatchOptions {
         WatchOptions {
             queue_bytes_max: 1 << 20,
+            total_queue_bytes_max: 256 << 20,
+            large_revision_changes: 1024,
             // etcd: max-request-bytes and half a MiB on top.
             response_bytes_max: (1 << 20) + (1 << 19) + (1 << 19),
             catch_up_bytes: 256 << 10,

@@ -16,6 +16,7 @@ use tonic::Status;
 
 use crate::config::Config;
 use crate::identity::Identity;
+use crate::resources::Resources;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::refusal;
 
@@ -42,6 +43,8 @@ pub(crate) struct Backend {
     pub(crate) config: Config,
     /// What has happened so far.
     pub(crate) metrics: Metrics,
+    /// What connections and answers may take together.
+    pub(crate) resources: Resources,
     /// What the replica thread does, as it tells it.
     pub(crate) evaluations: Arc<EvaluationMetrics>,
     /// Time, for logs and metrics.

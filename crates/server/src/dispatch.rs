@@ -15,21 +15,26 @@ use etcd_api::etcdserverpb::kv_server::KvServer;
 use etcd_api::etcdserverpb::lease_server::LeaseServer;
 use etcd_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use etcd_api::etcdserverpb::watch_server::WatchServer;
-use hyper::body::Incoming;
+use environment::Instant;
+use hyper::body::{Frame, Incoming, SizeHint};
 use tonic::body::Body;
+use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{HeaderValue, Request, Response, header};
 use tonic::codegen::{BoxFuture, Service};
 use tonic::{Code, Status};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::{HealthReporter, HealthService};
 
+use crate::answers::Answer;
 use crate::auth::AuthService;
 use crate::backend::Backend;
 use crate::cluster::ClusterService;
+use crate::connections::{Activity, OpenCall};
 use crate::http::{self, Pages};
 use crate::kv::KvService;
 use crate::lease::LeaseService;
 use crate::maintenance::MaintenanceService;
+use crate::unfinished::RequestBody;
 use crate::watch::WatchService;
 
 /// What a port serves.
@@ -58,6 +63,8 @@ impl Traffic {
 pub(crate) struct Dispatch {
     backend: Arc<Backend>,
     traffic: Traffic,
+    /// What the connection is doing; none before there is one.
+    activity: Option<Arc<Activity>>,
     kv: KvServer<KvService>,
     watch: WatchServer<WatchService>,
     lease: LeaseServer<LeaseService>,
@@ -79,6 +86,7 @@ impl Dispatch {
         Dispatch {
             backend: shared(),
             traffic,
+            activity: None,
             kv: KvServer::new(KvService::new(shared()))
                 .max_decoding_message_size(limit)
                 .max_encoding_message_size(usize::MAX),
@@ -101,7 +109,17 @@ impl Dispatch {
         }
     }
 
+    /// The same services for one connection.
+    pub(crate) fn for_connection(self, activity: Arc<Activity>) -> Dispatch {
+        Dispatch {
+            activity: Some(activity),
+            ..self
+        }
+    }
+
     fn grpc(&self, request: Request<Incoming>) -> BoxFuture<Response<Body>, Infallible> {
+        let unfinished = Arc::clone(&self.backend.resources.unfinished);
+        let request = request.map(|body| RequestBody::new(body, unfinished));
         let path = request.uri().path();
         let service = path.get(1..).and_then(|path| path.split('/').next());
         match service.unwrap_or_default() {
@@ -135,11 +153,25 @@ impl hyper::service::Service<Request<Incoming>> for Dispatch {
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
+        let path = request.uri().path_and_query().cloned();
+        let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let activity = self.activity.as_ref();
+        let call = activity.map(|activity| activity.call(&self.backend.clock));
+        let timed = Timed {
+            backend: Arc::clone(&self.backend),
+            path,
+            _call: call,
+        };
+        let began = timed.begin();
         let inner = match self.traffic.pages {
             Some(pages) if !(self.traffic.grpc && is_grpc(&request)) => self.page(pages, request),
             _ => self.grpc(request),
         };
-        Answering { inner }
+        timed.end(began);
+        Answering {
+            inner,
+            timed: Some(timed),
+        }
     }
 }
 
@@ -148,20 +180,82 @@ fn is_grpc(request: &Request<Incoming>) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
+/// A call whose turns are timed, and that is under way as long as this exists.
+struct Timed {
+    backend: Arc<Backend>,
+    path: PathAndQuery,
+    _call: Option<OpenCall>,
+}
+
+impl Timed {
+    fn begin(&self) -> Instant {
+        self.backend.clock.now()
+    }
+
+    fn end(&self, began: Instant) {
+        let turns = &self.backend.metrics.long_turns;
+        turns.note(&*self.backend.clock, began, &self.path);
+    }
+}
+
 /// An answer under way.
 pub(crate) struct Answering {
     inner: BoxFuture<Response<Body>, Infallible>,
+    /// Moves on to the answer's body.
+    timed: Option<Timed>,
 }
 
 impl Future for Answering {
     type Output = Result<Response<Body>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Ok(mut response) = ready!(self.inner.as_mut().poll(context));
+        let Answering { inner, timed } = &mut *self;
+        let began = timed.as_ref().map(Timed::begin);
+        let outcome = inner.as_mut().poll(context);
+        if let (Some(timed), Some(began)) = (timed.as_ref(), began) {
+            timed.end(began);
+        }
+        let Ok(mut response) = ready!(outcome);
         if response.headers().contains_key(Status::GRPC_STATUS) {
             use_grpc_go_words(&mut response);
         }
+        let timed = timed.take().expect("an answer is ready once");
+        let large = response.extensions_mut().remove::<Answer>();
+        let response = response.map(|body| {
+            let large = large.and_then(|large| large.take());
+            let inner = large.map_or(body, Body::new);
+            Body::new(AnswerBody { inner, timed })
+        });
         Poll::Ready(Ok(response))
+    }
+}
+
+/// The body of an answer, timed, whose call ends with it.
+struct AnswerBody {
+    inner: Body,
+    timed: Timed,
+}
+
+impl hyper::body::Body for AnswerBody {
+    type Data = <Body as hyper::body::Body>::Data;
+    type Error = <Body as hyper::body::Body>::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let began = self.timed.begin();
+        let frame = Pin::new(&mut self.inner).poll_frame(context);
+        self.timed.end(began);
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
     }
 }
 

@@ -30,6 +30,8 @@ pub(crate) use histogram::Histogram;
 pub(crate) use times::Times;
 pub(crate) use versions::ClientVersions;
 
+use crate::turn::LongTurns;
+
 /// A number that goes up, and down where it is a gauge.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -108,6 +110,8 @@ pub(crate) struct Metrics {
     pub(crate) health_success: Counter,
     /// Health checks that failed.
     pub(crate) health_failures: Counter,
+    /// Turns of calls that held a core for too long.
+    pub(crate) long_turns: LongTurns,
     /// Open connections of clients.
     pub(crate) connections: Counter,
     /// Learners that were given a vote through this member.

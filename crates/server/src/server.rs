@@ -28,6 +28,7 @@ use crate::identity::Identity;
 use crate::listen::{self, Listener, SocketFile};
 use crate::metered_disk::MeteredDisk;
 use crate::metrics::{EvaluationMetrics, Metrics};
+use crate::resources::Resources;
 use crate::worker::{Cores, Worker};
 use crate::{Error, compactor, foreign, presence};
 
@@ -90,6 +91,7 @@ impl Server {
             alone,
             peer_urls: membership.peer_urls,
             metrics,
+            resources: Resources::of_this_process(&clock),
             evaluations,
             clock,
             stopping,

@@ -16,16 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tracing::{debug, warn};
+use tracing::warn;
 
 use crate::backend::{Backend, stopped};
-use crate::counted::Counted;
+use crate::connection::Connection;
+use crate::connections::{Admitted, Connections};
 use crate::dispatch::{Dispatch, Traffic};
 use crate::listen::Listener;
 
@@ -33,8 +31,6 @@ use crate::listen::Listener;
 const GRACE: Duration = Duration::from_millis(400);
 /// Pause after a failed accept: out of file handles, say.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Bytes a stream may send ahead of what its client has read.
-const STREAM_BUFFER_BYTES: usize = 256 * 1024;
 
 /// Sooner than any request's timeout.
 const TIMER_PERIOD: Duration = Duration::from_secs(1);
@@ -52,6 +48,7 @@ async fn keep_a_timer() -> Infallible {
 pub(crate) struct Accepted {
     socket: AcceptedSocket,
     traffic: Traffic,
+    admitted: Admitted,
 }
 
 enum AcceptedSocket {
@@ -142,6 +139,7 @@ impl Worker {
                 cores: self.cores.clone(),
                 core: self.core,
                 traffic,
+                connections: Arc::clone(&self.backend.resources.connections),
             };
             match listener {
                 Listener::Tcp(listener) => {
@@ -168,16 +166,17 @@ impl Worker {
     }
 
     fn open(&self, accepted: Accepted, connections: &mut JoinSet<()>) {
+        let presence = Presence::new(self);
         let connection = Connection {
             dispatch: self.dispatch.serving(accepted.traffic),
             backend: Arc::clone(&self.backend),
-            presence: Presence::new(self),
+            admitted: accepted.admitted,
         };
         let began = match accepted.socket {
             AcceptedSocket::Tcp(socket) => TcpStream::from_std(socket)
-                .map(|socket| connections.spawn(connection.serve(socket))),
+                .map(|socket| connections.spawn(present(presence, connection.serve(socket)))),
             AcceptedSocket::Unix(socket) => UnixStream::from_std(socket)
-                .map(|socket| connections.spawn(connection.serve(socket))),
+                .map(|socket| connections.spawn(present(presence, connection.serve(socket)))),
         };
         if let Err(error) = began {
             warn!(%error, "cannot serve an accepted connection");
@@ -185,11 +184,18 @@ impl Worker {
     }
 }
 
+/// Serves a connection and counts it meanwhile.
+async fn present(presence: Presence, serving: impl Future<Output = ()>) {
+    serving.await;
+    drop(presence);
+}
+
 /// Accepts on one socket.
 struct Acceptor {
     cores: Cores,
     core: usize,
     traffic: Traffic,
+    connections: Arc<Connections>,
 }
 
 impl Acceptor {
@@ -213,13 +219,18 @@ impl Acceptor {
 
     async fn place(&self, accepted: io::Result<AcceptedSocket>) {
         match accepted {
-            Ok(socket) => self.cores.place(
-                self.core,
-                Accepted {
-                    socket,
-                    traffic: self.traffic,
-                },
-            ),
+            // Without a place in the table the socket is closed.
+            Ok(socket) => {
+                if let Some(admitted) = self.connections.admit() {
+                    let traffic = self.traffic;
+                    let accepted = Accepted {
+                        socket,
+                        traffic,
+                        admitted,
+                    };
+                    self.cores.place(self.core, accepted);
+                }
+            }
             Err(error) => {
                 warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -228,7 +239,7 @@ impl Acceptor {
     }
 }
 
-/// Counts a connection as long as it lives.
+/// Counts a connection at its core and in the metrics, as long as it is open.
 struct Presence {
     cores: Cores,
     core: usize,
@@ -252,50 +263,4 @@ impl Drop for Presence {
         self.backend.metrics.connections.sub(1);
         self.cores.left(self.core);
     }
-}
-
-/// A connection of either kind of socket.
-struct Connection {
-    dispatch: Dispatch,
-    backend: Arc<Backend>,
-    presence: Presence,
-}
-
-impl Connection {
-    async fn serve<S>(self, socket: S)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let _presence = self.presence;
-        let io = TokioIo::new(Counted::new(socket, Arc::clone(&self.backend)));
-        let builder = protocol(&self.backend);
-        let connection = builder.serve_connection(io, self.dispatch);
-        tokio::pin!(connection);
-        let mut stopping: watch::Receiver<bool> = self.backend.stopping.clone();
-        let outcome = tokio::select! {
-            outcome = connection.as_mut() => outcome,
-            () = stopped(&mut stopping) => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        };
-        if let Err(error) = outcome {
-            debug!(error, "connection ended");
-        }
-    }
-}
-
-/// HTTP/1 and HTTP/2 without TLS, told apart by the first bytes.
-fn protocol(backend: &Backend) -> Builder<TokioExecutor> {
-    let config = &backend.config;
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new());
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(config.concurrent_streams_max)
-        .max_send_buf_size(STREAM_BUFFER_BYTES)
-        .keep_alive_interval(config.keepalive_interval)
-        .keep_alive_timeout(config.keepalive_timeout);
-    builder
 }

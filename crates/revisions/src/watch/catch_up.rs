@@ -28,24 +28,22 @@ struct Reading {
 }
 
 impl WatchStream {
-    /// One step of catching up; `false` when there was nothing to do.
-    pub(super) fn catch_up(&self) -> bool {
-        let (mut readings, canceled) = self.cancel_compacted();
+    /// One step of catching up, for all watchers that are behind.
+    pub(super) fn catch_up(&self) {
+        let mut readings = self.cancel_compacted();
         let Some(from) = readings.iter().map(|reading| reading.next).min() else {
-            return canceled;
+            return;
         };
         match self.read(from, &mut readings) {
             Ok(reached) => self.hand_over(readings, reached),
-            // Compacted since: the next step cancels whom it concerns.
-            Err(Error::Compacted { .. }) => {}
+            // Compacted since: the next step cancels the watchers that it concerns.
+            Err(Error::Compacted { .. }) => self.shared.lock().may_be_behind = true,
             Err(error) => self.give_up(&readings, &error),
         }
-        true
     }
 
-    /// Who is behind; those whose history is gone get their cancellation
-    /// (`true`: there were some).
-    fn cancel_compacted(&self) -> (Vec<Reading>, bool) {
+    /// The watchers that are behind. Those whose history is gone get their cancellation.
+    fn cancel_compacted(&self) -> Vec<Reading> {
         let compacted = self.hub.engine.snapshot().compacted();
         let mut state = self.shared.lock();
         let (mut readings, mut gone) = (Vec::new(), Vec::new());
@@ -74,10 +72,9 @@ impl WatchStream {
             compact_revision: compacted,
             ..WatchResponse::default()
         };
-        let canceled = !gone.is_empty();
         gone.into_iter()
             .for_each(|id| state.push_control(cancel(id)));
-        (readings, canceled)
+        readings
     }
 
     /// Reads a chunk of history; returns the last revision that is read. At the end of
@@ -136,9 +133,10 @@ impl WatchStream {
                 Progress::Behind { next: from }
             };
             if !found.is_empty() {
-                state.push_events(&watcher, reached, found);
+                self.shared.queue(&mut state, &watcher, reached, found);
             }
         }
+        state.may_be_behind |= !synced;
         state.answer_progress(&hub);
     }
 

@@ -1,6 +1,7 @@
 //! The hub: apply publishes here, streams subscribe here.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine::{Batch, Engine, KeyChange};
@@ -15,6 +16,8 @@ use crate::WatchOptions;
 pub struct WatchHub {
     pub(crate) engine: Engine,
     options: WatchOptions,
+    /// Bytes in the queues of all streams.
+    total_queued_bytes: Arc<AtomicUsize>,
     state: Mutex<HubState>,
 }
 
@@ -53,6 +56,7 @@ impl WatchHub {
         WatchHub {
             engine,
             options,
+            total_queued_bytes: Arc::default(),
             state: Mutex::new(state),
         }
     }
@@ -66,7 +70,11 @@ impl WatchHub {
         let mut hub = self.lock();
         let id = hub.next_stream;
         hub.next_stream += 1;
-        let shared = Arc::new(StreamShared::new(self.options, hub.closed));
+        let shared = Arc::new(StreamShared::new(
+            self.options,
+            Arc::clone(&self.total_queued_bytes),
+            hub.closed,
+        ));
         hub.streams.insert(id, Arc::downgrade(&shared));
         WatchStream {
             hub: Arc::clone(self),
@@ -135,7 +143,11 @@ impl WatchHub {
                 hub.published
             );
             hub.published = main;
-            hub.deliver(main, revision);
+            if revision.len() > self.options.large_revision_changes {
+                hub.leave_to_read(main, revision);
+            } else {
+                hub.deliver(main, revision);
+            }
         }
     }
 }
@@ -171,6 +183,20 @@ impl HubState {
             subscription
                 .stream
                 .offer(&subscription.watcher, main, events);
+        }
+    }
+
+    /// Leaves a large revision to the watchers that it concerns: they read it from the log.
+    fn leave_to_read(&self, main: i64, changes: &[&KeyChange]) {
+        let mut told: HashSet<usize> = HashSet::new();
+        for change in changes {
+            self.matcher.visit(&change.key, &mut |subscription| {
+                if told.insert(Arc::as_ptr(&subscription.watcher) as usize) {
+                    subscription
+                        .stream
+                        .leave_to_read(&subscription.watcher, main);
+                }
+            });
         }
     }
 

@@ -35,4 +35,4 @@ mod stream;
 mod watcher;
 
 pub use hub::{WatchHub, WatchStatistics};
-pub use stream::WatchStream;
+pub use stream::{Next, WatchStream, Work};

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -22,8 +23,44 @@ pub(crate) const NO_WATCH: i64 = -1;
 const EMPTY_RANGE: &str = "mvcc: watcher range is empty";
 const DUPLICATE_ID: &str = "mvcc: duplicate watch ID provided on the WatchStream";
 
+/// Previous versions that are read where the response is asked for; more are [`Work`].
+const PREVIOUS_READ_AT_ONCE: usize = 16;
+/// What a stream may queue when all streams together have reached their bound: this part
+/// of its own.
+const PART_WHEN_FULL: usize = 16;
+
+/// What comes next on a stream.
+#[derive(Debug)]
+pub enum Next {
+    /// To be sent.
+    Response(WatchResponse),
+    /// To be done before anything else can come, by [`WatchStream::work`]: it reads the log.
+    Work(Work),
+    /// There is nothing before [`WatchStream::arrived`].
+    Nothing,
+    /// The hub has closed, and everything was handed out.
+    Closed,
+}
+
+/// Reading that a stream needs: it may take a while, and belongs on a thread that serves no
+/// sockets.
+#[derive(Debug)]
+pub struct Work(Task);
+
+#[derive(Debug)]
+enum Task {
+    /// Some watchers are behind.
+    CatchUp,
+    /// Previous versions of these events are wanted.
+    Respond {
+        watcher: Arc<Watcher>,
+        revision: i64,
+        events: Vec<KeyEvent>,
+    },
+}
+
 /// One client's watches. Share it (`Arc`) between the task that reads requests
-/// and the one that writes responses; only one task may call `next`.
+/// and the one that writes responses; only one task may call `next`, or `look` and `work`.
 #[derive(Debug)]
 pub struct WatchStream {
     pub(super) hub: Arc<WatchHub>,
@@ -35,6 +72,8 @@ pub struct WatchStream {
 #[derive(Debug)]
 pub(crate) struct StreamShared {
     pub options: WatchOptions,
+    /// Bytes in the queues of all streams.
+    total_queued_bytes: Arc<AtomicUsize>,
     state: Mutex<StreamState>,
     /// Something was put into the queue, or the stream closed.
     arrived: Notify,
@@ -57,6 +96,8 @@ pub(crate) struct StreamState {
     pub progress_requested: bool,
     /// What is left of a response that was too large.
     pub fragments: VecDeque<WatchResponse>,
+    /// Some watcher may be behind.
+    pub may_be_behind: bool,
     closed: bool,
 }
 
@@ -80,7 +121,7 @@ impl StreamState {
         self.queue.push_back(Item::Control(response));
     }
 
-    pub fn push_events(&mut self, watcher: &Arc<Watcher>, revision: i64, events: Vec<KeyEvent>) {
+    fn push_events(&mut self, watcher: &Arc<Watcher>, revision: i64, events: Vec<KeyEvent>) {
         assert!(
             !events.is_empty(),
             "a response without events would mean progress"
@@ -88,7 +129,6 @@ impl StreamState {
         if let Some(registered) = self.watchers.get_mut(&watcher.id) {
             registered.quiet = false;
         }
-        self.queued_bytes += bytes_of(&events);
         self.queue.push_back(Item::Events {
             watcher: Arc::clone(watcher),
             revision,
@@ -100,6 +140,22 @@ impl StreamState {
     pub fn registered(&mut self, watcher: &Arc<Watcher>) -> Option<&mut Registered> {
         let registered = self.watchers.get_mut(&watcher.id)?;
         Arc::ptr_eq(&registered.watcher, watcher).then_some(registered)
+    }
+
+    /// The watcher is handed this revision.
+    fn takes(&mut self, watcher: &Arc<Watcher>, main: i64) -> bool {
+        let progress = self.registered(watcher).map(|it| it.progress);
+        matches!(progress, Some(Progress::Synced { from }) if from <= main)
+    }
+
+    /// The watcher is not handed this revision: it reads it itself.
+    fn fall_behind(&mut self, watcher: &Arc<Watcher>, main: i64) {
+        if self.takes(watcher, main)
+            && let Some(registered) = self.registered(watcher)
+        {
+            registered.progress = Progress::Behind { next: main };
+            self.may_be_behind = true;
+        }
     }
 
     fn free_id(&mut self) -> i64 {
@@ -116,7 +172,11 @@ pub(crate) fn bytes_of(events: &[KeyEvent]) -> usize {
 }
 
 impl StreamShared {
-    pub fn new(options: WatchOptions, closed: bool) -> StreamShared {
+    pub fn new(
+        options: WatchOptions,
+        total_queued_bytes: Arc<AtomicUsize>,
+        closed: bool,
+    ) -> StreamShared {
         let state = StreamState {
             closed,
             ..StreamState::default()
@@ -124,6 +184,7 @@ impl StreamShared {
         let (arrived, drained) = (Notify::new(), Notify::new());
         StreamShared {
             options,
+            total_queued_bytes,
             state: Mutex::new(state),
             arrived,
             drained,
@@ -132,6 +193,36 @@ impl StreamShared {
 
     pub fn lock(&self) -> MutexGuard<'_, StreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues events of a watcher, whole revisions.
+    pub fn queue(
+        &self,
+        state: &mut StreamState,
+        watcher: &Arc<Watcher>,
+        revision: i64,
+        events: Vec<KeyEvent>,
+    ) {
+        let bytes = bytes_of(&events);
+        state.queued_bytes += bytes;
+        self.total_queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        state.push_events(watcher, revision, events);
+    }
+
+    /// Events have left the queue.
+    fn unqueue(&self, state: &mut StreamState, events: &[KeyEvent]) {
+        let bytes = bytes_of(events);
+        state.queued_bytes -= bytes;
+        self.total_queued_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn is_full(&self, state: &StreamState) -> bool {
+        let all = self.total_queued_bytes.load(Ordering::Relaxed);
+        let bytes_max = match all < self.options.total_queue_bytes_max {
+            true => self.options.queue_bytes_max,
+            false => self.options.queue_bytes_max / PART_WHEN_FULL,
+        };
+        state.queued_bytes >= bytes_max
     }
 
     pub fn close(&self) {
@@ -163,6 +254,7 @@ impl StreamShared {
                 registered.progress = Progress::Behind { next };
             }
         }
+        state.may_be_behind = true;
         drop(state);
         self.arrived.notify_one();
     }
@@ -171,20 +263,18 @@ impl StreamShared {
     /// makes the watcher fall behind instead.
     pub fn offer(&self, watcher: &Arc<Watcher>, main: i64, events: Vec<KeyEvent>) {
         let mut state = self.lock();
-        let full = state.queued_bytes >= self.options.queue_bytes_max;
-        let Some(registered) = state.registered(watcher) else {
-            return;
-        };
-        match registered.progress {
-            Progress::Synced { from } if from <= main => {}
-            _ => return,
+        if self.is_full(&state) {
+            state.fall_behind(watcher, main);
+        } else if state.takes(watcher, main) {
+            self.queue(&mut state, watcher, main, events);
+            drop(state);
+            self.arrived.notify_one();
         }
-        if full {
-            registered.progress = Progress::Behind { next: main };
-            return;
-        }
-        state.push_events(watcher, main, events);
-        drop(state);
+    }
+
+    /// The hub's side: a large revision concerns this watcher, which reads it from the log.
+    pub fn leave_to_read(&self, watcher: &Arc<Watcher>, main: i64) {
+        self.lock().fall_behind(watcher, main);
         self.arrived.notify_one();
     }
 }
@@ -220,6 +310,7 @@ impl WatchStream {
                 from: start.max(hub.published + 1),
             },
         };
+        state.may_be_behind |= matches!(progress, Progress::Behind { .. });
         let header = watch_header(hub.published);
         state.push_control(WatchResponse {
             header,
@@ -297,53 +388,96 @@ impl WatchStream {
         }
     }
 
-    /// The next response; `None` when the hub has closed. Cancel-safe.
+    /// The next response; `None` when the hub has closed. Cancel-safe. Reads the log on
+    /// this thread where that is needed.
     pub async fn next(&self) -> Option<WatchResponse> {
         loop {
-            if let Some(response) = self.take() {
-                return Some(response);
+            match self.look() {
+                Next::Response(response) => return Some(response),
+                Next::Work(work) => {
+                    if let Some(response) = self.work(work) {
+                        return Some(response);
+                    }
+                    // A long history must not keep other tasks from running.
+                    tokio::task::yield_now().await;
+                }
+                Next::Nothing => self.arrived().await,
+                Next::Closed => return None,
             }
-            if self.shared.lock().closed {
-                return None;
-            }
-            if self.catch_up() {
-                // A long history must not keep other tasks from running.
-                tokio::task::yield_now().await;
-                continue;
-            }
-            self.shared.arrived.notified().await;
         }
     }
 
-    /// Takes out what comes next, without waiting.
-    fn take(&self) -> Option<WatchResponse> {
+    /// What comes next, without waiting and without reading much. Work that is handed out
+    /// must be done before the next look.
+    pub fn look(&self) -> Next {
         let mut state = self.shared.lock();
         if let Some(fragment) = state.fragments.pop_front() {
-            return Some(fragment);
+            return Next::Response(fragment);
         }
-        match state.queue.pop_front()? {
-            Item::Control(response) => {
+        match state.queue.pop_front() {
+            Some(Item::Control(response)) => {
                 assert!(state.controls > 0, "a control answer that was not counted");
                 state.controls -= 1;
                 self.shared.drained.notify_one();
-                Some(response)
+                Next::Response(response)
             }
-            Item::Events {
+            Some(Item::Events {
                 watcher,
                 revision,
                 events,
-            } => {
-                state.queued_bytes -= bytes_of(&events);
-                let (revision, events) = self.gather(&mut state, &watcher, revision, events);
-                let drained = state.queue.is_empty();
-                assert!(
-                    !drained || state.queued_bytes == 0,
-                    "bytes left in an empty queue"
-                );
-                drop(state);
-                Some(self.respond(&watcher, revision, events))
+            }) => self.look_at_events(state, watcher, revision, events),
+            None if state.closed => Next::Closed,
+            None if state.may_be_behind => {
+                state.may_be_behind = false;
+                Next::Work(Work(Task::CatchUp))
             }
+            None => Next::Nothing,
         }
+    }
+
+    fn look_at_events(
+        &self,
+        mut state: MutexGuard<'_, StreamState>,
+        watcher: Arc<Watcher>,
+        revision: i64,
+        events: Vec<KeyEvent>,
+    ) -> Next {
+        self.shared.unqueue(&mut state, &events);
+        let (revision, events) = self.gather(&mut state, &watcher, revision, events);
+        let drained = state.queue.is_empty();
+        assert!(
+            !drained || state.queued_bytes == 0,
+            "bytes left in an empty queue"
+        );
+        drop(state);
+        if watcher.prev_kv && events.len() > PREVIOUS_READ_AT_ONCE {
+            return Next::Work(Work(Task::Respond {
+                watcher,
+                revision,
+                events,
+            }));
+        }
+        Next::Response(self.respond(&watcher, revision, events))
+    }
+
+    /// Does what was handed out; a response, if it was for one.
+    pub fn work(&self, work: Work) -> Option<WatchResponse> {
+        match work.0 {
+            Task::CatchUp => {
+                self.catch_up();
+                None
+            }
+            Task::Respond {
+                watcher,
+                revision,
+                events,
+            } => Some(self.respond(&watcher, revision, events)),
+        }
+    }
+
+    /// Returns when there may be something to look at.
+    pub async fn arrived(&self) {
+        self.shared.arrived.notified().await;
     }
 
     /// Adds the same watch's next revisions while the response stays small.
@@ -365,7 +499,7 @@ impl WatchStream {
             }) = state.queue.pop_front()
         {
             bytes += bytes_of(&more);
-            state.queued_bytes -= bytes_of(&more);
+            self.shared.unqueue(state, &more);
             revision = later;
             events.extend(more);
         }
@@ -381,6 +515,9 @@ impl Drop for WatchStream {
         for (_, registered) in state.watchers.drain() {
             hub.matcher.remove(&registered.watcher);
         }
+        let queued_bytes = std::mem::take(&mut state.queued_bytes);
+        let total = &self.shared.total_queued_bytes;
+        total.fetch_sub(queued_bytes, Ordering::Relaxed);
     }
 }
 

@@ -376,3 +376,74 @@ fn a_watch_from_revision_1_of_an_empty_store_is_synced_and_gets_progress() {
     let seen = drain(&runtime, &stream, usize::MAX);
     assert_eq!(events(&seen, 0), [(2, "a".to_owned())]);
 }
+
+#[test]
+fn a_large_revision_is_read_from_the_log_by_the_watchers_it_concerns() {
+    let runtime = runtime();
+    let watch = WatchOptions {
+        large_revision_changes: 10,
+        ..WatchOptions::default()
+    };
+    let mut store = Store::with(Options { watch, ..small() });
+    let (concerned, other) = (
+        store.reader.watch_hub().subscribe(),
+        store.reader.watch_hub().subscribe(),
+    );
+    concerned.create(request("a", "b", 0));
+    concerned.create(request("a05", "", 0));
+    other.create(request("z", "", 0));
+    for number in 0..20 {
+        store.put(&format!("a{number:02}"), "1");
+    }
+    drain(&runtime, &concerned, usize::MAX);
+    store.delete("a", "b");
+    assert_eq!(store.reader.watch_hub().statistics().behind, 2);
+    store.put("a05", "2");
+    let seen = drain(&runtime, &concerned, usize::MAX);
+    let all = events(&seen, 0);
+    assert_eq!(all.len(), 21);
+    assert!(all[..20].iter().all(|(revision, _)| *revision == 22));
+    assert_eq!(all[20], (23, "a05".to_owned()));
+    assert_revisions_whole(&seen, 0);
+    assert_eq!(
+        events(&seen, 1),
+        [(22, "a05".to_owned()), (23, "a05".to_owned())]
+    );
+    assert_eq!(store.reader.watch_hub().statistics().behind, 0);
+    assert!(drain(&runtime, &other, usize::MAX)[1..].is_empty());
+}
+
+#[test]
+fn streams_that_are_not_read_share_one_bound_and_lose_nothing() {
+    let runtime = runtime();
+    let watch = WatchOptions {
+        queue_bytes_max: 160_000,
+        total_queue_bytes_max: 200_000,
+        ..WatchOptions::default()
+    };
+    let mut store = Store::with(Options { watch, ..small() });
+    let streams: Vec<WatchStream> = (0..30)
+        .map(|_| {
+            let stream = store.reader.watch_hub().subscribe();
+            stream.create(request("a", "\0", 0));
+            stream
+        })
+        .collect();
+    for number in 0..400 {
+        store.put(&format!("key{number:03}"), &"x".repeat(100));
+    }
+    let statistics = store.reader.watch_hub().statistics();
+    // Beyond 200,000 bytes each stream may queue a sixteenth of its own bound.
+    assert!(
+        statistics.queued_events * 100 < 2 * 200_000 + 30 * 10_000,
+        "{statistics:?}"
+    );
+    assert!(statistics.behind > 20, "{statistics:?}");
+    for stream in &streams {
+        assert_eq!(events(&drain(&runtime, stream, usize::MAX), 0).len(), 400);
+    }
+    drop(streams);
+    let again = store.reader.watch_hub().subscribe();
+    again.create(request("a", "\0", 2));
+    assert_eq!(events(&drain(&runtime, &again, usize::MAX), 0).len(), 400);
+}

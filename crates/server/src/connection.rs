@@ -1,0 +1,103 @@
+//! One client's connection, from its acceptance to its end.
+//!
+//! ```text
+//!   accepted ──first bytes in time──► HTTP/1 or HTTP/2 ──► calls
+//!       └── silent: closed                  └── server stops, or another needs the
+//!                                               descriptor: asked to end, then closed
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{sleep, timeout};
+use tracing::debug;
+
+use crate::backend::{Backend, stopped};
+use crate::connections::Admitted;
+use crate::counted::{Counted, Received};
+use crate::dispatch::Dispatch;
+use crate::windows::{STREAM_WINDOW_BYTES, WindowShare};
+
+/// Bytes a stream may be sent ahead of what its client has read.
+const SEND_BUFFER_BYTES: usize = 256 * 1024;
+/// A connection that has not said by then what it speaks is closed.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// As many bytes as HTTP/2 begins with; no request of HTTP/1 is shorter.
+const FIRST_BYTES: u64 = 24;
+/// A connection that is asked to end gets this time for it.
+const ENDING_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// A connection of either kind of socket.
+pub(crate) struct Connection {
+    pub(crate) dispatch: Dispatch,
+    pub(crate) backend: Arc<Backend>,
+    pub(crate) admitted: Admitted,
+}
+
+impl Connection {
+    /// Serves until the client, the server or a time limit ends it.
+    pub(crate) async fn serve<S>(self, socket: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let window = self.backend.resources.windows.share();
+        let received = Received::default();
+        let counted = Counted::new(socket, Arc::clone(&self.backend), received.clone());
+        let builder = protocol(&self.backend, &window);
+        let activity = Arc::clone(self.admitted.activity());
+        let dispatch = self.dispatch.for_connection(Arc::clone(&activity));
+        let connection = builder.serve_connection(TokioIo::new(counted), dispatch);
+        tokio::pin!(connection);
+        let mut stopping = self.backend.stopping.clone();
+        let outcome = tokio::select! {
+            outcome = connection.as_mut() => outcome,
+            () = silent(&received) => {
+                debug!("a connection that said nothing was closed");
+                return;
+            }
+            () = activity.ended() => {
+                connection.as_mut().graceful_shutdown();
+                let ending = timeout(ENDING_TIME_MAX, connection).await;
+                ending.unwrap_or(Ok(()))
+            }
+            () = stopped(&mut stopping) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = outcome {
+            debug!(error, "connection ended");
+        }
+    }
+}
+
+/// Returns when a connection has not begun to speak in time.
+async fn silent(received: &Received) {
+    sleep(SILENCE_MAX).await;
+    if received.bytes() >= FIRST_BYTES {
+        std::future::pending().await
+    }
+}
+
+/// HTTP/1 and HTTP/2 without TLS, told apart by the first bytes.
+fn protocol(backend: &Backend, window: &WindowShare) -> Builder<TokioExecutor> {
+    let config = &backend.config;
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(SILENCE_MAX);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(config.concurrent_streams_max)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .initial_stream_window_size(STREAM_WINDOW_BYTES.min(window.bytes()))
+        .initial_connection_window_size(window.bytes())
+        .keep_alive_interval(config.keepalive_interval)
+        .keep_alive_timeout(config.keepalive_timeout);
+    builder
+}

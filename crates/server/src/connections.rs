@@ -1,0 +1,306 @@
+//! Which connections of clients are open, and how many may be.
+//!
+//! Every connection is a descriptor, and the log needs descriptors too: one for each
+//! segment, one for the next checkpoint. So clients get what the process may open less
+//! what it has open besides and a reserve. Where that is used up, a new connection takes
+//! the place of the one that has been without a call for the longest; its client connects
+//! again when it has something to ask. Where all of them are busy, the new one is closed.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use environment::{Clock, Instant};
+use rustix::process::{Resource, getrlimit};
+use tokio::sync::Notify;
+use tracing::warn;
+
+use crate::files;
+
+/// Descriptors kept back for the log and for other members: this part of all, between two
+/// bounds.
+const RESERVE_PART: u64 = 8;
+const RESERVE_MIN: u64 = 12;
+const RESERVE_MAX: u64 = 256;
+/// Some clients are let in however few descriptors there are.
+const CONNECTIONS_MIN: usize = 2;
+/// Between two looks at how many descriptors are open.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Where room is needed, at least this part of all connections is asked to end, so that the
+/// search for them is not repeated for each new one.
+const ENDING_PART: usize = 64;
+/// Between two warnings that connections are closed or refused.
+const WARN_EVERY: Duration = Duration::from_secs(10);
+
+/// All connections of clients.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    clock: Arc<dyn Clock>,
+    table: Mutex<Table>,
+}
+
+#[derive(Debug)]
+struct Table {
+    next_id: u64,
+    open: HashMap<u64, Arc<Activity>>,
+    /// Asked to end and not gone yet.
+    ending: usize,
+    connections_max: usize,
+    look_at: Instant,
+    warn_at: Instant,
+    /// Closed or refused since the last warning.
+    unwarned: u64,
+}
+
+/// What one connection is doing.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    /// Calls under way, until their answers are sent.
+    calls: AtomicUsize,
+    /// When the last call ended, or the connection began: milliseconds of the clock.
+    idle_since: AtomicU64,
+    /// Told when the connection is to end.
+    end: Notify,
+}
+
+impl Connections {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> Connections {
+        let now = clock.now();
+        Connections {
+            clock,
+            table: Mutex::new(Table {
+                next_id: 0,
+                open: HashMap::new(),
+                ending: 0,
+                connections_max: usize::MAX,
+                look_at: now,
+                warn_at: now,
+                unwarned: 0,
+            }),
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a new connection in; `None` where there is no descriptor for it.
+    pub(crate) fn admit(self: &Arc<Connections>) -> Option<Admitted> {
+        let now = self.clock.now();
+        let mut table = self.table();
+        if now >= table.look_at {
+            table.look_at = now + LOOK_EVERY;
+            table.connections_max = connections_max(table.open.len());
+        }
+        let excess = (table.open.len() + 1).saturating_sub(table.connections_max);
+        let excess = excess.saturating_sub(table.ending);
+        if excess > 0 && !table.make_room(excess, now) {
+            return None;
+        }
+        let activity = Arc::new(Activity {
+            calls: AtomicUsize::new(0),
+            idle_since: AtomicU64::new(millis(now)),
+            end: Notify::new(),
+        });
+        let id = table.next_id;
+        table.next_id += 1;
+        table.open.insert(id, Arc::clone(&activity));
+        Some(Admitted {
+            connections: Arc::clone(self),
+            id,
+            activity,
+        })
+    }
+}
+
+impl Table {
+    /// Asks the connections to end that have been idle for the longest; false where the new
+    /// one finds no room.
+    fn make_room(&mut self, excess: usize, now: Instant) -> bool {
+        let wanted = excess.max(self.open.len() / ENDING_PART);
+        let idle = self.open.values().filter(|it| it.is_idle());
+        let mut idle: Vec<&Arc<Activity>> = idle.collect();
+        let asked = wanted.min(idle.len());
+        if asked > 0 {
+            idle.select_nth_unstable_by_key(asked - 1, |it| it.idle_since.load(Ordering::Relaxed));
+            idle[..asked].iter().for_each(|it| it.ask_to_end());
+        }
+        self.ending += asked;
+        self.warn(now, asked.max(1) as u64);
+        asked > 0
+    }
+
+    fn warn(&mut self, now: Instant, connections: u64) {
+        self.unwarned += connections;
+        if now >= self.warn_at {
+            warn!(
+                connections = self.unwarned,
+                connections_max = self.connections_max,
+                "idle connections of clients are closed, or new ones refused, because the process \
+                 may not open more files: raise its limit (ulimit -n, LimitNOFILE)"
+            );
+            self.warn_at = now + WARN_EVERY;
+            self.unwarned = 0;
+        }
+    }
+}
+
+impl Activity {
+    /// No call is under way, and it was not asked to end yet.
+    fn is_idle(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) == 0
+            && self.idle_since.load(Ordering::Relaxed) != u64::MAX
+    }
+
+    fn ask_to_end(&self) {
+        self.idle_since.store(u64::MAX, Ordering::Relaxed);
+        self.end.notify_one();
+    }
+
+    /// Returns when the connection is to end.
+    pub(crate) async fn ended(&self) {
+        self.end.notified().await;
+    }
+
+    /// A call is under way until what is returned is dropped.
+    pub(crate) fn call(self: &Arc<Activity>, clock: &Arc<dyn Clock>) -> OpenCall {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        OpenCall {
+            activity: Arc::clone(self),
+            clock: Arc::clone(clock),
+        }
+    }
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub(crate) struct OpenCall {
+    activity: Arc<Activity>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Drop for OpenCall {
+    fn drop(&mut self) {
+        if self.activity.calls.fetch_sub(1, Ordering::Relaxed) == 1 {
+            let now = millis(self.clock.now());
+            let keep_asked = |since| (since != u64::MAX).then_some(now);
+            let order = Ordering::Relaxed;
+            let _ = self.activity.idle_since.fetch_update(order, order, keep_asked);
+        }
+    }
+}
+
+/// A connection's place in the table.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    connections: Arc<Connections>,
+    id: u64,
+    activity: Arc<Activity>,
+}
+
+impl Admitted {
+    /// What the connection is doing.
+    pub(crate) fn activity(&self) -> &Arc<Activity> {
+        &self.activity
+    }
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let mut table = self.connections.table();
+        table.open.remove(&self.id);
+        let was_asked = self.activity.idle_since.load(Ordering::Relaxed) == u64::MAX;
+        table.ending -= usize::from(was_asked);
+    }
+}
+
+fn millis(instant: Instant) -> u64 {
+    u64::try_from(instant.since_origin().as_millis()).unwrap_or(u64::MAX - 1)
+}
+
+/// How many connections there may be, `open` of which are open now.
+fn connections_max(open: usize) -> usize {
+    let Some(files_max) = getrlimit(Resource::Nofile).current else {
+        return usize::MAX;
+    };
+    let Some(files_open) = files::open_files() else {
+        return usize::MAX;
+    };
+    let others = files_open.saturating_sub(open as u64);
+    let reserve = (files_max / RESERVE_PART).clamp(RESERVE_MIN, RESERVE_MAX);
+    let left = files_max.saturating_sub(others + reserve);
+    usize::try_from(left).map_or(usize::MAX, |left| left.max(CONNECTIONS_MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use environment::simulated::SimulatedClock;
+
+    use super::*;
+
+    fn full(connections_max: usize) -> (SimulatedClock, Arc<Connections>) {
+        let clock = SimulatedClock::stepped();
+        let connections = Arc::new(Connections::new(Arc::new(clock.clone())));
+        {
+            let mut table = connections.table();
+            table.connections_max = connections_max;
+            table.look_at = clock.now() + Duration::from_secs(3600);
+        }
+        (clock, connections)
+    }
+
+    #[test]
+    fn the_longest_idle_connection_gives_way_to_a_new_one() {
+        let (clock, connections) = full(3);
+        let shared: Arc<dyn Clock> = Arc::new(clock.clone());
+        let mut admitted = Vec::new();
+        for _ in 0..3 {
+            clock.advance(Duration::from_secs(1));
+            admitted.push(connections.admit().unwrap());
+        }
+        clock.advance(Duration::from_secs(1));
+        // The oldest has a call, the second one has just ended its own.
+        let call = admitted[0].activity().call(&shared);
+        drop(admitted[1].activity().call(&shared));
+        let fourth = connections.admit().unwrap();
+        let asked = |it: &Admitted| it.activity.idle_since.load(Ordering::Relaxed) == u64::MAX;
+        assert_eq!(admitted.iter().map(asked).collect::<Vec<_>>(), [false, false, true]);
+        drop(admitted.pop());
+        assert_eq!(connections.table().ending, 0);
+        assert_eq!(connections.table().open.len(), 3);
+        drop((call, fourth));
+    }
+
+    #[test]
+    fn a_new_connection_is_refused_where_all_are_busy_and_let_in_afterwards() {
+        let (clock, connections) = full(2);
+        let shared: Arc<dyn Clock> = Arc::new(clock.clone());
+        let admitted: Vec<Admitted> = (0..2).map(|_| connections.admit().unwrap()).collect();
+        let calls: Vec<OpenCall> = admitted
+            .iter()
+            .map(|it| it.activity().call(&shared))
+            .collect();
+        assert!(connections.admit().is_none());
+        drop(calls);
+        assert!(connections.admit().is_some());
+    }
+
+    #[test]
+    fn only_so_many_connections_are_asked_to_end_as_new_ones_came() {
+        let (_clock, connections) = full(10);
+        let admitted: Vec<Admitted> = (0..10).map(|_| connections.admit().unwrap()).collect();
+        let newer: Vec<Admitted> = (0..4).map(|_| connections.admit().unwrap()).collect();
+        assert_eq!(connections.table().ending, 4);
+        drop((admitted, newer));
+        assert_eq!(connections.table().ending, 0);
+    }
+
+    #[test]
+    fn the_limit_leaves_descriptors_for_the_log() {
+        let files_max = getrlimit(Resource::Nofile).current.unwrap();
+        let most = connections_max(0) as u64;
+        assert!(most <= files_max - RESERVE_MIN, "{most} of {files_max}");
+        assert!(most >= CONNECTIONS_MIN as u64);
+    }
+}

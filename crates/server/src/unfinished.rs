@@ -1,0 +1,251 @@
+//! Requests that have come in part: how much memory they may take together.
+//!
+//! ```text
+//!   HTTP/2 ──DATA──► RequestBody ──► the decoder, which keeps what is not a whole message
+//!                        │
+//!                        └─► Unfinished: bytes of all messages that have begun and not ended
+//! ```
+//!
+//! A message is kept until its last byte has come. One client could begin very many large
+//! messages and end none. So their bytes are counted; beyond the limit a large message is
+//! refused as it grows, beyond twice the limit any message is, and a large one has to end
+//! within a time.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::{Sleep, sleep};
+use tonic::Status;
+
+/// Messages that have more bytes than this here are large.
+const LARGE_BYTES: u64 = 64 << 10;
+/// A large message has to end within this time after it became large.
+const LARGE_TIME_MAX: Duration = Duration::from_secs(30);
+/// The limit is this part of the memory, between two bounds.
+const MEMORY_PART: u64 = 16;
+const LIMIT_BYTES_MIN: u64 = 32 << 20;
+const LIMIT_BYTES_MAX: u64 = 512 << 20;
+
+/// Bytes before each message: whether it is compressed, and its length.
+const PREFIX_BYTES: usize = 5;
+
+/// The bytes of all unfinished messages.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    bytes: AtomicU64,
+    limit_bytes: u64,
+}
+
+impl Unfinished {
+    /// For a process that may count on so much memory.
+    pub(crate) fn for_memory(memory_bytes: u64) -> Unfinished {
+        let part = memory_bytes / MEMORY_PART;
+        Unfinished {
+            bytes: AtomicU64::new(0),
+            limit_bytes: part.clamp(LIMIT_BYTES_MIN, LIMIT_BYTES_MAX),
+        }
+    }
+
+    /// Counts a message that had `before` bytes here and has `now`.
+    fn recount(&self, before: u64, now: u64) -> Result<(), Status> {
+        let order = Ordering::Relaxed;
+        if now <= before {
+            self.bytes.fetch_sub(before - now, order);
+            return Ok(());
+        }
+        let all = self.bytes.fetch_add(now - before, order) + now - before;
+        let limit_bytes = match now > LARGE_BYTES {
+            true => self.limit_bytes,
+            false => 2 * self.limit_bytes,
+        };
+        if all <= limit_bytes {
+            return Ok(());
+        }
+        Err(Status::resource_exhausted(format!(
+            "inkstone: requests that have come in part hold {all} bytes of at most {limit_bytes}; \
+             send the request again later"
+        )))
+    }
+}
+
+/// Where a stream of messages stands between two of them.
+#[derive(Debug, Default)]
+struct Framing {
+    prefix: [u8; PREFIX_BYTES],
+    prefix_bytes: usize,
+    /// Bytes of the message that have not come yet.
+    missing_bytes: u64,
+    /// Bytes of the message that have, its prefix included.
+    unfinished_bytes: u64,
+}
+
+impl Framing {
+    /// Takes note of what follows in the stream.
+    fn advance(&mut self, mut data: &[u8]) {
+        while !data.is_empty() {
+            if self.prefix_bytes < PREFIX_BYTES {
+                let taken = data.len().min(PREFIX_BYTES - self.prefix_bytes);
+                let filled = &mut self.prefix[self.prefix_bytes..self.prefix_bytes + taken];
+                filled.copy_from_slice(&data[..taken]);
+                self.prefix_bytes += taken;
+                self.unfinished_bytes += taken as u64;
+                data = &data[taken..];
+                if self.prefix_bytes < PREFIX_BYTES {
+                    return;
+                }
+                let [_, length @ ..] = self.prefix;
+                self.missing_bytes = u32::from_be_bytes(length).into();
+            }
+            let taken = self.missing_bytes.min(data.len() as u64);
+            self.missing_bytes -= taken;
+            self.unfinished_bytes += taken;
+            data = &data[taken as usize..];
+            if self.missing_bytes == 0 {
+                (self.prefix_bytes, self.unfinished_bytes) = (0, 0);
+            }
+        }
+    }
+}
+
+/// The body of a gRPC request, counted while messages in it are unfinished.
+pub(crate) struct RequestBody {
+    body: Incoming,
+    unfinished: Arc<Unfinished>,
+    framing: Framing,
+    /// What of it is in the common count.
+    counted_bytes: u64,
+    /// When a large message has to have ended.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl RequestBody {
+    pub(crate) fn new(body: Incoming, unfinished: Arc<Unfinished>) -> RequestBody {
+        RequestBody {
+            body,
+            unfinished,
+            framing: Framing::default(),
+            counted_bytes: 0,
+            deadline: None,
+        }
+    }
+
+    fn note(&mut self, data: &[u8]) -> Result<(), Status> {
+        self.framing.advance(data);
+        let now = self.framing.unfinished_bytes;
+        if now != self.counted_bytes {
+            let before = std::mem::replace(&mut self.counted_bytes, now);
+            self.unfinished.recount(before, now)?;
+        }
+        match now > LARGE_BYTES {
+            true => {
+                self.deadline
+                    .get_or_insert_with(|| Box::pin(sleep(LARGE_TIME_MAX)));
+            }
+            false => self.deadline = None,
+        }
+        Ok(())
+    }
+
+    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<Status> {
+        let Some(deadline) = &mut self.deadline else {
+            return Poll::Pending;
+        };
+        deadline.as_mut().poll(context).map(|()| {
+            Status::deadline_exceeded(format!(
+                "inkstone: a request has come in part, and its rest did not within {} s",
+                LARGE_TIME_MAX.as_secs()
+            ))
+        })
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let gone = self.unfinished.recount(self.counted_bytes, 0);
+        gone.expect("giving back is never refused");
+    }
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let frame = match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                let late = self.poll_deadline(context);
+                return late.map(|status| Some(Err(status.into())));
+            }
+        };
+        Poll::Ready(frame.map(|frame| {
+            let frame = frame?;
+            if let Some(data) = frame.data_ref() {
+                self.note(data)?;
+            }
+            Ok(frame)
+        }))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(bytes: usize) -> Vec<u8> {
+        let mut message = vec![0];
+        message.extend_from_slice(&(bytes as u32).to_be_bytes());
+        message.resize(PREFIX_BYTES + bytes, 7);
+        message
+    }
+
+    #[test]
+    fn only_what_follows_the_last_whole_message_is_unfinished() {
+        let stream = [message(10), message(0), message(300)].concat();
+        for piece_bytes in [1, 3, 7, 64, 1000] {
+            let mut framing = Framing::default();
+            let mut passed = 0;
+            for piece in stream.chunks(piece_bytes) {
+                framing.advance(piece);
+                passed += piece.len();
+                let unfinished = match passed {
+                    0..15 => passed,
+                    15..20 => passed - 15,
+                    20..325 => passed - 20,
+                    _ => 0,
+                };
+                assert_eq!(framing.unfinished_bytes, unfinished as u64, "{piece_bytes} {passed}");
+            }
+        }
+    }
+
+    #[test]
+    fn large_messages_are_refused_at_the_limit_and_small_ones_at_twice_the_limit() {
+        let unfinished = Unfinished::for_memory(0);
+        let limit = unfinished.limit_bytes;
+        unfinished.recount(0, limit).unwrap();
+        assert!(unfinished.recount(0, LARGE_BYTES + 1).is_err());
+        unfinished.recount(LARGE_BYTES + 1, 0).unwrap();
+        unfinished.recount(0, LARGE_BYTES).unwrap();
+        unfinished.recount(0, limit - LARGE_BYTES).unwrap_err();
+        unfinished.recount(0, 1).unwrap_err();
+        unfinished.recount(2 * limit + 1, 0).unwrap();
+        assert_eq!(unfinished.bytes.load(Ordering::Relaxed), 0);
+    }
+}
