@@ -76,6 +76,7 @@ pub use membership::{
 pub use options::{Options, WatchOptions};
 pub use range::FoundRange;
 pub use range_stream::RangeStream;
+pub use read_budget::READ_BYTES_MAX;
 pub use reader::Reader;
 pub use state::check_records;
 pub use watch::{WatchHub, WatchStream};

@@ -57,6 +57,14 @@ impl RangeStream {
         }
     }
 
+    /// A stream that has nothing to give.
+    pub fn ended(reader: &Reader) -> RangeStream {
+        RangeStream {
+            finished: true,
+            ..RangeStream::new(reader.clone(), RangeRequest::default(), 0)
+        }
+    }
+
     fn chunk(&mut self) -> Result<RangeResponse, Error> {
         let mut chunk = self.reader.range(&self.request)?;
         if self.request.count_only {

@@ -9,8 +9,8 @@ use std::cell::Cell;
 
 use crate::Error;
 
-/// Bytes that one evaluation may read.
-pub(crate) const READ_BYTES_MAX: u64 = 16 << 20;
+/// Bytes of records that the evaluation of one command that writes may read.
+pub const READ_BYTES_MAX: u64 = 16 << 20;
 /// What a key costs that is looked at in the index, its record left aside.
 const KEY_COST_BYTES: u64 = 64;
 

@@ -1,60 +1,151 @@
-//! Reading ahead: what an evaluation will need, fetched by the request task.
+//! Reading ahead: what an evaluation will need, fetched before the command queues.
 //!
-//! The replica thread is one; a value that it must wait for makes everybody
-//! wait. A request task reads the same records just before it queues, so that
-//! the replica finds them in the page cache. Best effort: errors and races are
-//! the evaluation's business, and large ranges are not read through.
+//! The replica thread is one, and while it waits for a value every command waits. A request
+//! task reads the same records just before it queues, so that the replica finds them in the
+//! page cache. Best effort: errors and races are the evaluation's business.
+
+use std::ops::ControlFlow;
 
 use etcd_api::etcdserverpb::request_op::Request as Operation;
-use etcd_api::etcdserverpb::{RequestOp, TxnRequest};
+use etcd_api::etcdserverpb::{PutRequest, RequestOp, TxnRequest};
 
 use crate::key_range::KeyRange;
 use crate::view::{Direction, View};
 use crate::{Command, Reader};
 
-/// Versions read ahead per range.
-const VERSIONS_MAX: usize = 256;
+/// A key costs as much as so many bytes of records, even where its record is smaller.
+const KEY_COST_BYTES: u64 = 1 << 10;
 
 impl Reader {
-    /// Reads what evaluating the command will need. Best effort.
-    pub fn warm(&self, command: &Command) {
+    /// Reads what evaluating the command will need, up to about so many bytes. False: there
+    /// is more. Best effort.
+    pub fn warm(&self, command: &Command, bytes_max: u64) -> bool {
         let snapshot = self.shared.engine.snapshot();
         let view = self.view(&snapshot);
-        match command {
-            Command::Put(request) => touch(view, &request.key, &[]),
-            Command::DeleteRange(request) if request.prev_kv => {
-                touch(view, &request.key, &request.range_end);
-            }
-            Command::Txn(request) => warm_txn(view, request),
-            _ => {}
+        if let Command::Put(request) = command {
+            warm_put(view, request);
+            return true;
         }
+        let mut left_bytes = bytes_max;
+        for_each_range(command, &mut |keys| touch(view, keys, &mut left_bytes)).is_continue()
     }
 }
 
-fn warm_txn(view: View<'_>, request: &TxnRequest) {
+/// A put goes on from the version before, whatever its value is.
+fn warm_put(view: View<'_>, request: &PutRequest) {
+    // The evaluation will meet the same error and report it.
+    let _ = match request.prev_kv || request.ignore_value {
+        true => view.fetch(&request.key, view.revision).map(drop),
+        false => view.lineage(&request.key, view.revision).map(drop),
+    };
+}
+
+/// Calls `look` with each range of keys of which the evaluation reads records.
+fn for_each_range(
+    command: &Command,
+    look: &mut impl FnMut(KeyRange<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    match command {
+        Command::DeleteRange(request) if request.prev_kv => {
+            look(KeyRange::of_request(&request.key, &request.range_end))
+        }
+        Command::Txn(request) => in_txn(request, look),
+        _ => ControlFlow::Continue(()),
+    }
+}
+
+fn in_txn(
+    request: &TxnRequest,
+    look: &mut impl FnMut(KeyRange<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     for compare in &request.compare {
-        touch(view, &compare.key, &compare.range_end);
+        look(KeyRange::of_request(&compare.key, &compare.range_end))?;
     }
-    for operation in request.success.iter().chain(&request.failure) {
-        warm_operation(view, operation);
-    }
+    let mut operations = request.success.iter().chain(&request.failure);
+    operations.try_for_each(|operation| in_operation(operation, look))
 }
 
-fn warm_operation(view: View<'_>, operation: &RequestOp) {
+fn in_operation(
+    operation: &RequestOp,
+    look: &mut impl FnMut(KeyRange<'_>) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     match &operation.request {
-        Some(Operation::RequestPut(request)) => touch(view, &request.key, &[]),
+        Some(Operation::RequestPut(request)) => look(KeyRange::of_request(&request.key, &[])),
         Some(Operation::RequestRange(request)) if !request.count_only => {
-            touch(view, &request.key, &request.range_end);
+            look(KeyRange::of_request(&request.key, &request.range_end))
         }
-        Some(Operation::RequestTxn(request)) => warm_txn(view, request),
-        _ => {}
+        Some(Operation::RequestDeleteRange(request)) if request.prev_kv => {
+            look(KeyRange::of_request(&request.key, &request.range_end))
+        }
+        Some(Operation::RequestTxn(request)) => in_txn(request, look),
+        _ => ControlFlow::Continue(()),
     }
 }
 
-fn touch(view: View<'_>, key: &[u8], range_end: &[u8]) {
-    let keys = KeyRange::of_request(key, range_end);
-    for found in view.scan(keys, view.revision, Direction::Ascending, VERSIONS_MAX) {
+/// Reads the records of a range, as far as the cost allows.
+fn touch(view: View<'_>, keys: KeyRange<'_>, left_bytes: &mut u64) -> ControlFlow<()> {
+    let keys_max = (*left_bytes / KEY_COST_BYTES) as usize;
+    // One key beyond what may be read tells that there are more.
+    for found in view.scan(keys, view.revision, Direction::Ascending, keys_max + 1) {
+        let cost_bytes = found.log_bytes().max(KEY_COST_BYTES);
+        match left_bytes.checked_sub(cost_bytes) {
+            Some(left) => *left_bytes = left,
+            None => return ControlFlow::Break(()),
+        }
         // The evaluation will meet the same error and report it.
         let _ = view.read(&found);
+    }
+    ControlFlow::Continue(())
+}
+
+#[cfg(test)]
+mod tests {
+    use etcd_api::etcdserverpb::{DeleteRangeRequest, RangeRequest};
+
+    use super::*;
+
+    #[test]
+    fn every_operation_that_reads_is_looked_at() {
+        let operation = |request| RequestOp {
+            request: Some(request),
+        };
+        let range = |key: &'static str, count_only| RangeRequest {
+            key: key.into(),
+            count_only,
+            ..RangeRequest::default()
+        };
+        let delete = |key: &'static str, prev_kv| DeleteRangeRequest {
+            key: key.into(),
+            prev_kv,
+            ..DeleteRangeRequest::default()
+        };
+        let put = PutRequest {
+            key: "put".into(),
+            ..PutRequest::default()
+        };
+        let nested = TxnRequest {
+            success: vec![operation(Operation::RequestRange(range("nested", false)))],
+            ..TxnRequest::default()
+        };
+        let txn = TxnRequest {
+            success: vec![
+                operation(Operation::RequestPut(put)),
+                operation(Operation::RequestRange(range("range", false))),
+                operation(Operation::RequestRange(range("count", true))),
+            ],
+            failure: vec![
+                operation(Operation::RequestDeleteRange(delete("previous", true))),
+                operation(Operation::RequestDeleteRange(delete("gone", false))),
+                operation(Operation::RequestTxn(nested)),
+            ],
+            ..TxnRequest::default()
+        };
+        let mut seen = Vec::new();
+        let mut look = |keys: KeyRange<'_>| {
+            seen.push(keys.start.to_vec());
+            ControlFlow::Continue(())
+        };
+        assert!(for_each_range(&Command::Txn(txn), &mut look).is_continue());
+        assert_eq!(seen, [&b"put"[..], b"range", b"previous", b"nested"]);
     }
 }

@@ -24,7 +24,7 @@ use environment::{Clock, Instant};
 use etcd_api::etcdserverpb::RangeResponse;
 use hyper::body::{Body, Frame};
 use prost::Message;
-use prost::encoding::{encode_key, encode_varint, WireType};
+use prost::encoding::{WireType, encode_key, encode_varint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 use tonic::codegen::http::{HeaderMap, HeaderValue};
@@ -141,7 +141,10 @@ impl AnswerMemory {
             if stalled && rest.claim.take().is_some() {
                 let bytes: usize = rest.pieces.drain(..).map(|piece| piece.len()).sum();
                 rest.was_dropped = true;
-                warn!(bytes, "a large answer that its client does not read gave way to another");
+                warn!(
+                    bytes,
+                    "a large answer that its client does not read gave way to another"
+                );
             }
         }
     }
@@ -272,7 +275,11 @@ pub(crate) fn encode_range(response: RangeResponse) -> Result<VecDeque<Bytes>, S
         pieces.push_back(copied.freeze());
     }
     let encoded: usize = pieces.iter().map(Bytes::len).sum();
-    assert_eq!(encoded, PREFIX_BYTES + bytes, "the prefix says how long the message is");
+    assert_eq!(
+        encoded,
+        PREFIX_BYTES + bytes,
+        "the prefix says how long the message is"
+    );
     Ok(pieces)
 }
 
@@ -358,7 +365,7 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn an_answer_ends_with_its_status_and_gives_its_memory_back() {
         let (_clock, memory) = memory();
         let claim = memory.claim(1 << 20).await;
@@ -378,7 +385,7 @@ mod tests {
         assert!(memory.sent().answers.is_empty());
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn an_answer_that_is_not_read_gives_way_and_says_so() {
         let (clock, memory) = memory();
         let all = u64::from(memory.units_max) * UNIT_BYTES;

@@ -16,9 +16,12 @@ use tonic::Status;
 
 use crate::config::Config;
 use crate::identity::Identity;
-use crate::resources::Resources;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::refusal;
+use crate::resources::Resources;
+
+/// More bytes are read on a thread of their own.
+const BYTES_WARMED_HERE_MAX: u64 = 128 << 10;
 
 /// Returns once the server stops.
 pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
@@ -60,7 +63,7 @@ impl Backend {
     }
 
     /// Proposes a command and waits until it is durable and applied.
-    pub(crate) async fn execute(&self, command: Command) -> Result<Response, Status> {
+    pub(crate) async fn execute(self: &Arc<Self>, command: Command) -> Result<Response, Status> {
         let mut response = self.decide(command).await?;
         self.fill(response.header_mut());
         Ok(response)
@@ -68,17 +71,20 @@ impl Backend {
 
     /// The same for what is about members: etcd's answers about them carry no
     /// revision.
-    pub(crate) async fn execute_for_members(&self, command: Command) -> Result<Response, Status> {
+    pub(crate) async fn execute_for_members(
+        self: &Arc<Self>,
+        command: Command,
+    ) -> Result<Response, Status> {
         let mut response = self.decide(command).await?;
         self.sign(response.header_mut());
         Ok(response)
     }
 
-    async fn decide(&self, command: Command) -> Result<Response, Status> {
+    async fn decide(self: &Arc<Self>, command: Command) -> Result<Response, Status> {
         if command.size_bytes() > self.config.request_bytes_max {
             return Err(etcd_api::Error::RequestTooLarge.to_status());
         }
-        self.reader().warm(&command);
+        let command = self.warm(command).await?;
         let outcome = match self.node.propose(command) {
             Ok(pending) => tokio::time::timeout(self.config.request_timeout(), pending).await,
             Err(error) => Ok(Err(error)),
@@ -94,6 +100,18 @@ impl Backend {
                 Err(etcd_api::Error::Timeout.to_status())
             }
         }
+    }
+
+    /// Reads what evaluating the command will need: here, or aside where that is much.
+    async fn warm(self: &Arc<Self>, command: Command) -> Result<Command, Status> {
+        if self.reader().warm(&command, BYTES_WARMED_HERE_MAX) {
+            return Ok(command);
+        }
+        let warm = move |backend: &Backend| {
+            backend.reader().warm(&command, revisions::READ_BYTES_MAX);
+            Ok(command)
+        };
+        self.aside(warm).await
     }
 
     /// Returns once a read sees every write acknowledged before this call.

@@ -186,7 +186,10 @@ impl Drop for OpenCall {
             let now = millis(self.clock.now());
             let keep_asked = |since| (since != u64::MAX).then_some(now);
             let order = Ordering::Relaxed;
-            let _ = self.activity.idle_since.fetch_update(order, order, keep_asked);
+            let _ = self
+                .activity
+                .idle_since
+                .fetch_update(order, order, keep_asked);
         }
     }
 }
@@ -265,7 +268,10 @@ mod tests {
         drop(admitted[1].activity().call(&shared));
         let fourth = connections.admit().unwrap();
         let asked = |it: &Admitted| it.activity.idle_since.load(Ordering::Relaxed) == u64::MAX;
-        assert_eq!(admitted.iter().map(asked).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(
+            admitted.iter().map(asked).collect::<Vec<_>>(),
+            [false, false, true]
+        );
         drop(admitted.pop());
         assert_eq!(connections.table().ending, 0);
         assert_eq!(connections.table().open.len(), 3);

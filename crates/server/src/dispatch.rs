@@ -9,13 +9,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use environment::Instant;
 use etcd_api::etcdserverpb::auth_server::AuthServer;
 use etcd_api::etcdserverpb::cluster_server::ClusterServer;
 use etcd_api::etcdserverpb::kv_server::KvServer;
 use etcd_api::etcdserverpb::lease_server::LeaseServer;
 use etcd_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use etcd_api::etcdserverpb::watch_server::WatchServer;
-use environment::Instant;
 use hyper::body::{Frame, Incoming, SizeHint};
 use tonic::body::Body;
 use tonic::codegen::http::uri::PathAndQuery;

@@ -2,9 +2,9 @@
 //!
 //! A read confirms first that it sees every acknowledged write (unless the
 //! client takes it as it is), then looks the keys up on this very task; the
-//! stored bytes go out as they lie in the log. Only a range of many keys
-//! moves to a thread of its own, so that it does not hold up the others on
-//! this core.
+//! stored bytes go out as they lie in the log. A range of many keys or of many
+//! bytes is read and encoded on a thread of its own (`large_reads.rs`), so that
+//! it does not hold up the others on this core.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,12 +20,9 @@ use tonic::{Request, Response, Status};
 
 use crate::backend::Backend;
 use crate::calls::Call;
+use crate::large_reads::{self, Answered};
 use crate::methods::Method;
 use crate::range_stream;
-use crate::refusal::of_machine;
-
-/// A range of more keys than this is read aside.
-const KEYS_READ_IN_PLACE: i64 = 2048;
 
 /// The service.
 #[derive(Clone)]
@@ -39,7 +36,7 @@ impl KvService {
         KvService { backend }
     }
 
-    async fn answer_range(&self, request: RangeRequest) -> Result<RangeResponse, Status> {
+    async fn answer_range(&self, request: RangeRequest) -> Result<Answered<RangeResponse>, Status> {
         let backend = &self.backend;
         if !request.serializable {
             backend.refuse_at_learner()?;
@@ -49,30 +46,7 @@ impl KvService {
             backend.confirm_reads().await?;
         }
         backend.metrics.ranges.add(1);
-        let mut response = if self.is_long(&request)? {
-            backend
-                .aside(move |backend| read(backend, &request))
-                .await?
-        } else {
-            read(backend, &request)?
-        };
-        backend.fill(response.header.get_or_insert_default());
-        Ok(response)
-    }
-
-    /// Whether the answer may hold more keys than are read in place.
-    fn is_long(&self, request: &RangeRequest) -> Result<bool, Status> {
-        let limited = (1..=KEYS_READ_IN_PLACE).contains(&request.limit);
-        if request.range_end.is_empty() || request.count_only || limited {
-            return Ok(false);
-        }
-        let count = RangeRequest {
-            key: request.key.clone(),
-            range_end: request.range_end.clone(),
-            count_only: true,
-            ..RangeRequest::default()
-        };
-        Ok(read(&self.backend, &count)?.count > KEYS_READ_IN_PLACE)
+        large_reads::range(backend, request).await
     }
 
     async fn answer_put(&self, request: PutRequest) -> Result<PutResponse, Status> {
@@ -98,29 +72,19 @@ impl KvService {
         Ok(response)
     }
 
-    async fn answer_txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
+    async fn answer_txn(&self, request: TxnRequest) -> Result<Answered<TxnResponse>, Status> {
         validate::txn(&request, self.backend.config.txn_operations_max)?;
-        let mut response = if revisions::is_read_only(&request) {
-            self.read_txn(request).await?
-        } else {
-            match self.backend.execute(Command::Txn(request)).await? {
-                Outcome::Txn(response) => response,
-                _ => unreachable!("a transaction is answered by a transaction"),
+        if revisions::is_read_only(&request) {
+            if !revisions::is_serializable(&request) {
+                self.backend.confirm_reads().await?;
             }
-        };
-        self.backend.fill(response.header.get_or_insert_default());
-        self.backend.metrics.count_txn(&response);
-        Ok(response)
-    }
-
-    async fn read_txn(&self, request: TxnRequest) -> Result<TxnResponse, Status> {
-        if !revisions::is_serializable(&request) {
-            self.backend.confirm_reads().await?;
+            return large_reads::txn(&self.backend, request).await;
         }
-        self.backend
-            .reader()
-            .txn(&request)
-            .map_err(|error| of_machine(&error))
+        let Outcome::Txn(response) = self.backend.execute(Command::Txn(request)).await? else {
+            unreachable!("a transaction is answered by a transaction");
+        };
+        self.backend.metrics.count_txn(&response);
+        Ok(Answered::Small(response))
     }
 
     async fn answer_compact(
@@ -134,13 +98,6 @@ impl KvService {
     }
 }
 
-fn read(backend: &Backend, request: &RangeRequest) -> Result<RangeResponse, Status> {
-    backend
-        .reader()
-        .range(request)
-        .map_err(|error| of_machine(&error))
-}
-
 #[tonic::async_trait]
 impl Kv for KvService {
     type RangeStreamStream =
@@ -151,7 +108,8 @@ impl Kv for KvService {
         request: Request<RangeRequest>,
     ) -> Result<Response<RangeResponse>, Status> {
         let call = Call::begin(&self.backend, Method::Range, request.metadata())?;
-        call.end(self.answer_range(request.into_inner()).await)
+        let answered = self.answer_range(request.into_inner()).await;
+        large_reads::end(call, answered)
     }
 
     async fn range_stream(
@@ -187,7 +145,8 @@ impl Kv for KvService {
 
     async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
         let call = Call::begin(&self.backend, Method::Txn, request.metadata())?;
-        call.end(self.answer_txn(request.into_inner()).await)
+        let answered = self.answer_txn(request.into_inner()).await;
+        large_reads::end(call, answered)
     }
 
     async fn compact(

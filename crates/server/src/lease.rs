@@ -1,8 +1,10 @@
 //! The service Lease. Grants and revocations go through the log; renewals
 //! only move a deadline in the leader's memory, and other members ask there.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use etcd_api::etcdserverpb::lease_server::Lease;
 use etcd_api::etcdserverpb::{
@@ -10,15 +12,22 @@ use etcd_api::etcdserverpb::{
     LeaseLeasesRequest, LeaseLeasesResponse, LeaseRevokeRequest, LeaseRevokeResponse,
     LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
 };
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesOrdered;
 use futures_util::{Stream, stream};
 use revisions::{Command, Response as Outcome};
+use tokio::task::coop::unconstrained;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::backend::{Backend, stopped};
 use crate::calls::Call;
 use crate::leader_check::LeaderCheck;
 use crate::methods::Method;
+use crate::read_ahead::ReadAhead;
 use crate::refusal;
+
+/// Renewals of one stream that may be under way. At a follower each waits for the leader.
+const UNDER_WAY_MAX: usize = 1024;
 
 /// The service.
 #[derive(Clone)]
@@ -135,11 +144,17 @@ impl Lease for LeaseService {
     }
 }
 
-/// One stream of renewals: a request in, an answer out.
+/// A renewal under way.
+type Renewal = BoxFuture<'static, Result<LeaseKeepAliveResponse, Status>>;
+
+/// One stream of renewals. Many are under way at a time; answers come in the order of the
+/// requests.
 struct Renewals {
     backend: Arc<Backend>,
     call: Call,
-    requests: Streaming<LeaseKeepAliveRequest>,
+    requests: ReadAhead<LeaseKeepAliveRequest>,
+    requests_open: bool,
+    under_way: FuturesOrdered<Renewal>,
     stopping: tokio::sync::watch::Receiver<bool>,
     /// When a client that requires a leader is told that there is none.
     leader_check: LeaderCheck,
@@ -154,8 +169,13 @@ async fn step(
     renewals: Option<Renewals>,
 ) -> Option<(Result<LeaseKeepAliveResponse, Status>, Option<Renewals>)> {
     let mut renewals = renewals?;
-    match renewals.next().await {
-        Ok(Some(response)) => Some((Ok(response), Some(renewals))),
+    // The bounds of the stream's own are enough: what limits a task's steps would let
+    // requests come faster than they are answered.
+    match unconstrained(renewals.next()).await {
+        Ok(Some(response)) => {
+            renewals.call.sent();
+            Some((Ok(response), Some(renewals)))
+        }
         Ok(None) => {
             renewals.call.close(Ok(()));
             None
@@ -178,40 +198,74 @@ impl Renewals {
             leader_check: LeaderCheck::new(Arc::clone(&backend)),
             backend,
             call,
-            requests,
+            requests: ReadAhead::new(requests),
+            requests_open: true,
+            under_way: FuturesOrdered::new(),
         }
     }
 
     async fn next(&mut self) -> Result<Option<LeaseKeepAliveResponse>, Status> {
-        let request = tokio::select! {
+        let Renewals {
+            backend,
+            call,
+            requests,
+            requests_open,
+            under_way,
+            stopping,
+            leader_check,
+        } = self;
+        let answered = poll_fn(|context| {
+            begin(backend, call, requests, requests_open, under_way, context)?;
+            match Pin::new(&mut *under_way).poll_next(context) {
+                Poll::Ready(Some(outcome)) => Poll::Ready(outcome.map(Some)),
+                Poll::Ready(None) if !*requests_open => Poll::Ready(Ok(None)),
+                Poll::Ready(None) | Poll::Pending => Poll::Pending,
+            }
+        });
+        tokio::select! {
             biased;
-            () = stopped(&mut self.stopping) => {
-                return Err(etcd_api::Error::Stopped.to_status());
+            () = stopped(stopping) => Err(etcd_api::Error::Stopped.to_status()),
+            outcome = answered => outcome,
+            () = leader_check.lost(), if call.requires_leader() => {
+                Err(etcd_api::Error::NoLeader.to_status())
             }
-            request = self.requests.message() => request?,
-            () = self.leader_check.lost(), if self.call.requires_leader() => {
-                return Err(etcd_api::Error::NoLeader.to_status());
-            }
-        };
-        match request {
-            Some(request) => self.renew(request.id).await.map(Some),
-            None => Ok(None),
         }
     }
+}
 
-    /// The header is taken before the renewal: a client must not see a lease
-    /// alive at a revision at which it was revoked already.
-    async fn renew(&mut self, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
-        self.call.received();
-        let header = self.backend.header();
-        let renewal = self.backend.node.renew_lease(id);
-        let ttl = match self.backend.in_time(renewal).await? {
-            Ok(ttl) => ttl,
-            Err(error) if is_not_found(&error) => 0,
-            Err(error) => return Err(refusal::status(&error)),
-        };
-        self.backend.metrics.leases_renewed.add(u64::from(ttl > 0));
-        self.call.sent();
-        Ok(LeaseKeepAliveResponse { header, id, ttl })
+/// Begins the renewals that were asked for, as many as may be under way.
+fn begin(
+    backend: &Arc<Backend>,
+    call: &Call,
+    requests: &mut ReadAhead<LeaseKeepAliveRequest>,
+    requests_open: &mut bool,
+    under_way: &mut FuturesOrdered<Renewal>,
+    context: &mut Context<'_>,
+) -> Result<(), Status> {
+    requests.poll_fill(context);
+    while *requests_open && under_way.len() < UNDER_WAY_MAX {
+        match requests.poll_next(context)? {
+            Poll::Pending => break,
+            Poll::Ready(Some(request)) => {
+                call.received();
+                under_way.push_back(Box::pin(renew(Arc::clone(backend), request.id)));
+            }
+            Poll::Ready(None) => *requests_open = false,
+        }
     }
+    Ok(())
+}
+
+/// The header is taken before the renewal: a client must not see a lease alive at a
+/// revision at which it was revoked already.
+async fn renew(backend: Arc<Backend>, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
+    let header = backend.header();
+    let renewal = backend.node.renew_lease(id);
+    let ttl = match backend.in_time(renewal).await? {
+        Ok(ttl) => ttl,
+        Err(error) if is_not_found(&error) => 0,
+        Err(error) => return Err(refusal::status(&error)),
+    };
+    backend.metrics.leases_renewed.add(u64::from(ttl > 0));
+    Ok(LeaseKeepAliveResponse { header, id, ttl })
 }

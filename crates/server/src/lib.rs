@@ -10,6 +10,7 @@
 //! in [`config`]. This crate knows nothing of logs, indexes or effects: it
 //! proposes commands and reads through the node's reader.
 
+mod answers;
 mod auth;
 mod backend;
 mod begin;
@@ -17,6 +18,8 @@ mod calls;
 mod cluster;
 mod compactor;
 pub mod config;
+mod connection;
+mod connections;
 mod counted;
 mod dispatch;
 mod error;
@@ -26,6 +29,7 @@ mod http;
 mod identity;
 mod introduction;
 mod kv;
+mod large_reads;
 mod leader_check;
 mod lease;
 mod listen;
@@ -37,12 +41,17 @@ mod methods;
 mod metrics;
 mod presence;
 mod range_stream;
+mod read_ahead;
 mod reconfiguration;
 mod refusal;
+mod resources;
 mod run;
 mod server;
 mod supervisor;
+mod turn;
+mod unfinished;
 mod watch;
+mod windows;
 mod worker;
 
 pub use error::Error;

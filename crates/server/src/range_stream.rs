@@ -1,7 +1,7 @@
 //! A long range sent in chunks: [`crate::kv`]'s only stream.
 //!
-//! A chunk is read when HTTP/2 has room for it, so a slow client holds
-//! nothing in memory and pins nothing in the store.
+//! A chunk is read when HTTP/2 asks for it, on a thread of its own, so a slow client holds
+//! two chunks in memory at most and pins nothing in the store.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use futures_util::{Stream, stream};
 use revisions::{RangeStream, validate};
 use tonic::Status;
 
+use crate::answers::Claim;
 use crate::backend::Backend;
 use crate::calls::Call;
 use crate::refusal::of_machine;
@@ -37,30 +38,59 @@ fn refused(refusal: validate::StreamRefusal) -> Status {
     }
 }
 
+/// A stream that is being sent.
+struct Sending {
+    backend: Arc<Backend>,
+    call: Call,
+    chunks: RangeStream,
+    /// Memory for the chunk that HTTP/2 has.
+    claim: Option<Claim>,
+}
+
 /// Sends chunk after chunk.
 pub(crate) fn send(backend: Arc<Backend>, call: Call, chunks: RangeStream) -> Chunks {
-    Box::pin(stream::unfold(
-        Some((backend, call, chunks)),
-        |sending| async {
-            let (backend, mut call, mut chunks) = sending?;
-            match chunks.next() {
-                None => {
-                    call.close(Ok(()));
-                    None
-                }
-                Some(Ok(chunk)) => {
-                    call.sent();
-                    let message = message(&backend, chunk);
-                    Some((Ok(message), Some((backend, call, chunks))))
-                }
-                Some(Err(error)) => {
-                    let status = of_machine(&error);
-                    call.close(Err(&status));
-                    Some((Err(status), None))
-                }
+    let sending = Sending {
+        backend,
+        call,
+        chunks,
+        claim: None,
+    };
+    Box::pin(stream::unfold(Some(sending), |sending| async {
+        let mut sending = sending?;
+        match sending.next().await {
+            Ok(None) => {
+                sending.call.close(Ok(()));
+                None
             }
-        },
-    ))
+            Ok(Some(chunk)) => {
+                sending.call.sent();
+                let message = message(&sending.backend, chunk);
+                Some((Ok(message), Some(sending)))
+            }
+            Err(status) => {
+                sending.call.close(Err(&status));
+                Some((Err(status), None))
+            }
+        }
+    }))
+}
+
+impl Sending {
+    async fn next(&mut self) -> Result<Option<RangeResponse>, Status> {
+        let backend = &self.backend;
+        self.claim = None;
+        // As read, and as encoded.
+        let bytes = 2 * backend.config.message_bytes_max() as u64;
+        self.claim = Some(backend.resources.answers.claim(bytes).await);
+        let mut chunks = std::mem::replace(&mut self.chunks, RangeStream::ended(backend.reader()));
+        let read = move |_: &Backend| {
+            let chunk = chunks.next().transpose();
+            Ok((chunks, chunk))
+        };
+        let (chunks, chunk) = backend.aside(read).await?;
+        self.chunks = chunks;
+        chunk.map_err(|error| of_machine(&error))
+    }
 }
 
 /// Only the last chunk has a header; it gets the names.

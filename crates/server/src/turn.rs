@@ -49,7 +49,11 @@ impl LongTurns {
         if took > TURN_LOGGED && nanos(now) >= log_at {
             self.log_at_nanos
                 .store(nanos(now + LOG_EVERY), Ordering::Relaxed);
-            warn!(call = call.path(), ?took, "a call held its core, and others on it waited");
+            warn!(
+                call = call.path(),
+                ?took,
+                "a call held its core, and others on it waited"
+            );
         }
     }
 }

@@ -230,7 +230,10 @@ mod tests {
                     20..325 => passed - 20,
                     _ => 0,
                 };
-                assert_eq!(framing.unfinished_bytes, unfinished as u64, "{piece_bytes} {passed}");
+                assert_eq!(
+                    framing.unfinished_bytes, unfinished as u64,
+                    "{piece_bytes} {passed}"
+                );
             }
         }
     }

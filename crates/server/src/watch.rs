@@ -6,10 +6,11 @@
 //!   hub ──────────────events──────────► watches ───┘
 //! ```
 //!
-//! There is no task and no queue of our own: a step runs when HTTP/2 has room
-//! for another message and at no other time. A client that does not read
-//! stops the steps; its watches then wait in the log as cursors, and what it
-//! costs is the stream's bounded buffers, whatever it asked for.
+//! A step runs when HTTP/2 asks for another message and at no other time. A client that
+//! does not read stops the steps; its watches then wait in the log as cursors, and what it
+//! costs is the stream's bounded buffers, whatever it asked for. Requests are read ahead of
+//! their execution, up to a bound. What has to be read from the log is read on a thread of
+//! its own, so that it holds up no other call of this core.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use etcd_api::etcdserverpb::watch_server::Watch;
 use etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
 use futures_util::{Stream, stream};
 use revisions::WatchStream;
+use revisions::watch::Next;
+use tokio::task::coop::unconstrained;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -27,6 +31,7 @@ use crate::backend::{Backend, stopped};
 use crate::calls::Call;
 use crate::leader_check::LeaderCheck;
 use crate::methods::Method;
+use crate::read_ahead::ReadAhead;
 
 /// The service.
 #[derive(Clone)]
@@ -60,7 +65,7 @@ async fn step(
     session: Option<Session>,
 ) -> Option<(Result<WatchResponse, Status>, Option<Session>)> {
     let mut session = session?;
-    match session.next().await {
+    match unconstrained(session.next()).await {
         Ok(Some(response)) => Some((Ok(response), Some(session))),
         Ok(None) => {
             session.call.close(Ok(()));
@@ -77,11 +82,14 @@ async fn step(
 struct Session {
     backend: Arc<Backend>,
     call: Call,
-    requests: Streaming<WatchRequest>,
+    requests: ReadAhead<WatchRequest>,
     /// The client may still send requests. One that has closed its side keeps
     /// its watches.
     requests_open: bool,
-    watches: WatchStream,
+    watches: Arc<WatchStream>,
+    /// Reading from the log that is under way; nothing else of the watches comes before
+    /// it has ended.
+    reading: Option<JoinHandle<Option<WatchResponse>>>,
     stopping: tokio::sync::watch::Receiver<bool>,
     /// When quiet watches get a progress notice.
     progress: Interval,
@@ -105,9 +113,10 @@ impl Session {
         backend.metrics.watch_streams.add(1);
         Session {
             call,
-            requests,
+            requests: ReadAhead::new(requests),
             requests_open: true,
-            watches: backend.reader().watch_hub().subscribe(),
+            watches: Arc::new(backend.reader().watch_hub().subscribe()),
+            reading: None,
             stopping: backend.stopping.clone(),
             progress: every(jittered(&backend)),
             leader_check: LeaderCheck::new(Arc::clone(&backend)),
@@ -137,6 +146,7 @@ impl Session {
         let Session {
             requests,
             watches,
+            reading,
             stopping,
             progress,
             leader_check,
@@ -145,11 +155,8 @@ impl Session {
         tokio::select! {
             biased;
             () = stopped(stopping) => Event::Stopping,
-            request = async {
-                watches.accepts_requests().await;
-                requests.message().await
-            }, if self.requests_open => Event::Request(request),
-            response = watches.next() => Event::Response(response),
+            request = accepted(watches, requests), if self.requests_open => Event::Request(request),
+            response = next_response(watches, reading) => Event::Response(response),
             _ = progress.tick() => Event::ProgressDue,
             () = leader_check.lost(), if self.call.requires_leader() => Event::LeaderLost,
         }
@@ -191,6 +198,47 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.backend.metrics.watchers.sub(self.live);
         self.backend.metrics.watch_streams.sub(1);
+    }
+}
+
+/// The next request, once the stream takes one; until then requests are read ahead.
+async fn accepted(
+    watches: &WatchStream,
+    requests: &mut ReadAhead<WatchRequest>,
+) -> Result<Option<WatchRequest>, Status> {
+    tokio::select! {
+        biased;
+        () = watches.accepts_requests() => {}
+        () = requests.fill() => {}
+    }
+    requests.next().await
+}
+
+/// The next response; `None`: there are no more. Can be dropped without losing anything.
+async fn next_response(
+    watches: &Arc<WatchStream>,
+    reading: &mut Option<JoinHandle<Option<WatchResponse>>>,
+) -> Option<WatchResponse> {
+    loop {
+        if let Some(under_way) = reading {
+            let outcome = under_way.await;
+            *reading = None;
+            match outcome {
+                Ok(None) => {}
+                Ok(response) => return response,
+                // The runtime is stopping, or an invariant is broken.
+                Err(_) => return None,
+            }
+        }
+        match watches.look() {
+            Next::Response(response) => return Some(response),
+            Next::Work(work) => {
+                let watches = Arc::clone(watches);
+                *reading = Some(spawn_blocking(move || watches.work(work)));
+            }
+            Next::Nothing => watches.arrived().await,
+            Next::Closed => return None,
+        }
     }
 }
 

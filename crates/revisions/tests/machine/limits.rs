@@ -92,7 +92,7 @@ fn no_quota_no_alarm() {
 fn reading_ahead_changes_nothing() {
     let mut store = Store::new();
     store.put("a", "1");
-    store.reader.warm(&Command::Put(put("a", "2")));
+    assert!(store.reader.warm(&Command::Put(put("a", "2")), 0));
     assert_eq!(store.reader.revision(), 2);
 }
 

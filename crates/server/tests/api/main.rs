@@ -13,4 +13,5 @@ mod lease;
 mod maintenance;
 mod members;
 mod serving;
+mod small_messages;
 mod watch;

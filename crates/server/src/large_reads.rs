@@ -1,0 +1,185 @@
+//! Reads that are too large for the thread that serves connections.
+//!
+//! ```text
+//!   keys ≤ 128, bytes ≤ 128 KiB ──► read here, at once
+//!   otherwise ──► keys looked up aside ──► memory claimed ──► read and encoded aside
+//! ```
+//!
+//! Sizes are known from the index before a record is read, so the decision is made by
+//! bytes, and the memory of an answer is claimed before there is an answer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use etcd_api::etcdserverpb::request_op::Request as Operation;
+use etcd_api::etcdserverpb::{RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
+use tonic::{Response, Status};
+
+use crate::answers::{self, Answer};
+use crate::backend::Backend;
+use crate::calls::Call;
+use crate::refusal::of_machine;
+
+/// More keys are looked up aside.
+const KEYS_HERE_MAX: i64 = 128;
+/// More bytes are read aside.
+const BYTES_HERE_MAX: u64 = 128 << 10;
+
+/// An answer as the service has it.
+pub(crate) enum Answered<T> {
+    /// To be encoded where it is sent.
+    Small(T),
+    /// Encoded already.
+    Large(Answer),
+}
+
+/// Ends a call with such an answer.
+pub(crate) fn end<T: Default>(
+    call: Call,
+    answered: Result<Answered<T>, Status>,
+) -> Result<Response<T>, Status> {
+    match answered {
+        Ok(Answered::Small(response)) => call.end(Ok(response)),
+        Ok(Answered::Large(answer)) => {
+            let mut response = call.end(Ok(T::default()))?;
+            response.extensions_mut().insert(answer);
+            Ok(response)
+        }
+        Err(status) => call.end(Err(status)),
+    }
+}
+
+/// Answers a range.
+pub(crate) async fn range(
+    backend: &Arc<Backend>,
+    request: RangeRequest,
+) -> Result<Answered<RangeResponse>, Status> {
+    let reader = backend.reader();
+    if is_short(backend, &request)? {
+        let found = reader.find_range(&request).map_err(of_read)?;
+        if found.log_bytes() <= BYTES_HERE_MAX {
+            let mut response = reader.read_range(&request, found).map_err(of_read)?;
+            backend.fill(response.header.get_or_insert_default());
+            return Ok(Answered::Small(response));
+        }
+    }
+    let find = move |backend: &Backend| {
+        let found = backend.reader().find_range(&request).map_err(of_read)?;
+        Ok((request, found))
+    };
+    let (request, found) = backend.aside(find).await?;
+    let bytes = found.log_bytes();
+    let read = move |backend: &Backend| {
+        let response = backend.reader().read_range(&request, found);
+        let mut response = response.map_err(of_read)?;
+        backend.fill(response.header.get_or_insert_default());
+        answers::encode_range(response)
+    };
+    large(backend, bytes, read).await
+}
+
+/// Answers a transaction that only reads.
+pub(crate) async fn txn(
+    backend: &Arc<Backend>,
+    request: TxnRequest,
+) -> Result<Answered<TxnResponse>, Status> {
+    if bytes_if_short(backend, &request)?.is_some_and(|bytes| bytes <= BYTES_HERE_MAX) {
+        let response = backend.reader().txn(&request).map_err(of_read)?;
+        return Ok(Answered::Small(finish_txn(backend, response)));
+    }
+    let find = move |backend: &Backend| {
+        let bytes = ranges(&request).map(|range| {
+            // The transaction itself meets the same error and reports it.
+            let found = backend.reader().find_range(range);
+            found.map_or(0, |found| found.log_bytes())
+        });
+        let bytes: u64 = bytes.sum();
+        Ok((request, bytes))
+    };
+    let (request, bytes) = backend.aside(find).await?;
+    let read = move |backend: &Backend| {
+        let response = backend.reader().txn(&request).map_err(of_read)?;
+        answers::encode(&finish_txn(backend, response))
+    };
+    // Read, and encoded beside it.
+    large(backend, 2 * bytes, read).await
+}
+
+fn finish_txn(backend: &Backend, mut response: TxnResponse) -> TxnResponse {
+    backend.fill(response.header.get_or_insert_default());
+    backend.metrics.count_txn(&response);
+    response
+}
+
+async fn large<T>(
+    backend: &Arc<Backend>,
+    bytes: u64,
+    read: impl FnOnce(&Backend) -> Result<VecDeque<Bytes>, Status> + Send + 'static,
+) -> Result<Answered<T>, Status> {
+    let memory = &backend.resources.answers;
+    let claim = backend.in_time(memory.claim(bytes)).await?;
+    let pieces = backend.aside(read).await?;
+    Ok(Answered::Large(memory.send(pieces, claim)))
+}
+
+/// Whether a range looks at few keys only.
+fn is_short(backend: &Backend, request: &RangeRequest) -> Result<bool, Status> {
+    if request.range_end.is_empty() || request.count_only {
+        return Ok(true);
+    }
+    if (1..=KEYS_HERE_MAX).contains(&request.limit) && stops_at_limit(request) {
+        return Ok(true);
+    }
+    let count = RangeRequest {
+        key: request.key.clone(),
+        range_end: request.range_end.clone(),
+        count_only: true,
+        ..RangeRequest::default()
+    };
+    let count = backend.reader().range(&count).map_err(of_read)?.count;
+    Ok(count <= KEYS_HERE_MAX)
+}
+
+/// Looking the keys up ends with the limit.
+fn stops_at_limit(request: &RangeRequest) -> bool {
+    request.sort_order == 0
+        && request.min_mod_revision == 0
+        && request.max_mod_revision == 0
+        && request.min_create_revision == 0
+        && request.max_create_revision == 0
+}
+
+/// What a transaction's ranges would read; `None` where there are too many keys to look.
+fn bytes_if_short(backend: &Backend, request: &TxnRequest) -> Result<Option<u64>, Status> {
+    // A condition may look at a whole range as well.
+    if request.compare.iter().any(|it| !it.range_end.is_empty()) {
+        return Ok(None);
+    }
+    let mut bytes = 0;
+    for range in ranges(request) {
+        if !is_short(backend, range)? || bytes > BYTES_HERE_MAX {
+            return Ok(None);
+        }
+        // The transaction itself meets the same error and reports it.
+        let found = backend.reader().find_range(range);
+        bytes += found.map_or(0, |found| found.log_bytes());
+    }
+    Ok(Some(bytes))
+}
+
+fn ranges(request: &TxnRequest) -> impl Iterator<Item = &RangeRequest> {
+    let operations = request.success.iter().chain(&request.failure);
+    operations.filter_map(|operation: &RequestOp| match &operation.request {
+        Some(Operation::RequestRange(range)) => Some(range),
+        _ => None,
+    })
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it stands in for a closure in `map_err`"
+)]
+fn of_read(error: revisions::Error) -> Status {
+    of_machine(&error)
+}
