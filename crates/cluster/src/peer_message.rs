@@ -19,6 +19,8 @@
 //!        14  my log ends     u64 life and u64 round of who returns, u64 term, u64 index,
 //!                            u64 voters, their ids, the ids of those that were removed
 //!        15  welcome         u64 life of who returns, u64 term, u64 index to catch up with
+//!        16  lease questions for each: u64 number, u32 length, the question
+//!        17  lease answers   for each: u64 number, u32 length, the answer; to a message of kind 16
 //! ```
 //!
 //! All of it may be lost, doubled, late and out of order. Commands are sent
@@ -78,6 +80,17 @@ pub enum PeerMessage {
         number: u64,
         /// Boxed: messages are moved about.
         answer: Box<LeaseAnswer>,
+    },
+    /// Several questions about leases at once. A member of a release before this message
+    /// drops it; the follower then repeats each question in a message of its own.
+    LeaseQuestions {
+        /// The follower's number for each question, and the question.
+        questions: Vec<(u64, LeaseQuestion)>,
+    },
+    /// The leader's answers to questions that came together.
+    LeaseAnswers {
+        /// The follower's number for each question, and the answer.
+        answers: Vec<(u64, LeaseAnswer)>,
     },
     /// A leader has a snapshot for a member that is behind the log. Repeated
     /// until the member says where to begin.
@@ -167,6 +180,8 @@ const SNAPSHOT_OVER: u8 = 12;
 const RETURNING: u8 = 13;
 const STATEMENT: u8 = 14;
 const WELCOME: u8 = 15;
+const LEASE_QUESTIONS: u8 = 16;
+const LEASE_ANSWERS: u8 = 17;
 
 impl PeerMessage {
     /// The term whose leader alone may say this.
@@ -192,6 +207,7 @@ impl PeerMessage {
             PeerMessage::ReadIndex { .. }
             | PeerMessage::ReadAt { .. }
             | PeerMessage::LeaseQuestion { .. }
+            | PeerMessage::LeaseQuestions { .. }
             | PeerMessage::SnapshotWanted { .. }
             | PeerMessage::SnapshotOver { .. }
             | PeerMessage::Returning { .. }
@@ -201,6 +217,9 @@ impl PeerMessage {
             PeerMessage::LeaseAnswer { answer, .. } => {
                 matches!(**answer, LeaseAnswer::TimeToLive(_))
             }
+            PeerMessage::LeaseAnswers { answers } => answers
+                .iter()
+                .any(|(_, answer)| matches!(answer, LeaseAnswer::TimeToLive(_))),
             PeerMessage::Command { .. }
             | PeerMessage::Answer { .. }
             | PeerMessage::SnapshotOffer { .. }
@@ -233,6 +252,14 @@ impl PeerMessage {
             }
             PeerMessage::LeaseAnswer { number, answer } => {
                 (LEASE_ANSWER, vec![words(&[*number]), answer.encode()])
+            }
+            PeerMessage::LeaseQuestions { questions } => {
+                let questions = questions.iter().map(|(number, it)| (*number, it.encode()));
+                (LEASE_QUESTIONS, vec![numbered(questions)])
+            }
+            PeerMessage::LeaseAnswers { answers } => {
+                let answers = answers.iter().map(|(number, it)| (*number, it.encode()));
+                (LEASE_ANSWERS, vec![numbered(answers)])
             }
             PeerMessage::SnapshotOffer { id, message } => {
                 let mut parts = vec![words(&[*id])];
@@ -323,6 +350,12 @@ impl PeerMessage {
             LEASE_ANSWER => PeerMessage::LeaseAnswer {
                 number: word(&mut bytes)?,
                 answer: Box::new(LeaseAnswer::decode(bytes).map_err(text)?),
+            },
+            LEASE_QUESTIONS => PeerMessage::LeaseQuestions {
+                questions: all_numbered(bytes, LeaseQuestion::decode)?,
+            },
+            LEASE_ANSWERS => PeerMessage::LeaseAnswers {
+                answers: all_numbered(bytes, LeaseAnswer::decode)?,
             },
             SNAPSHOT_OFFER..=SNAPSHOT_OVER => decode_of_snapshot(kind, bytes)?,
             RETURNING => PeerMessage::Returning {
@@ -423,6 +456,38 @@ fn all_words(mut bytes: Bytes) -> Result<Vec<u64>, String> {
     Ok(words)
 }
 
+/// Items that each have a number and a length.
+fn numbered(items: impl Iterator<Item = (u64, Bytes)>) -> Bytes {
+    let mut bytes = BytesMut::new();
+    for (number, item) in items {
+        bytes.put_u64_le(number);
+        bytes.put_u32_le(u32::try_from(item.len()).expect("an item is far below 4 GiB"));
+        bytes.put_slice(&item);
+    }
+    bytes.freeze()
+}
+
+/// Reads what [`numbered`] wrote, to the end of the message.
+fn all_numbered<T>(
+    mut bytes: Bytes,
+    decode: impl Fn(Bytes) -> Result<T, revisions::Error>,
+) -> Result<Vec<(u64, T)>, String> {
+    let mut items = Vec::new();
+    while !bytes.is_empty() {
+        let number = word(&mut bytes)?;
+        if bytes.len() < 4 {
+            return Err("the message is cut off".into());
+        }
+        let length = bytes.get_u32_le() as usize;
+        if bytes.len() < length {
+            return Err("the message is cut off".into());
+        }
+        let item = decode(bytes.split_to(length)).map_err(|error| error.to_string())?;
+        items.push((number, item));
+    }
+    Ok(items)
+}
+
 /// An error of this node, as far as others understand it.
 pub(crate) fn for_others(error: Error) -> revisions::Error {
     match error {
@@ -477,6 +542,42 @@ mod tests {
             let cut = (0..bytes.len()).filter(|length| *length < needed || length % 8 != 0);
             for length in cut {
                 assert!(PeerMessage::decode(kind, bytes.slice(..length)).is_err());
+            }
+        }
+    }
+
+    fn of_leases() -> [PeerMessage; 2] {
+        use etcd_api::etcdserverpb::{LeaseKeepAliveRequest, LeaseKeepAliveResponse};
+        let question = |id| LeaseQuestion::KeepAlive(LeaseKeepAliveRequest { id });
+        let answer = |id| {
+            let response = LeaseKeepAliveResponse {
+                id,
+                ttl: 60,
+                ..LeaseKeepAliveResponse::default()
+            };
+            LeaseAnswer::KeepAlive(response)
+        };
+        [
+            PeerMessage::LeaseQuestions {
+                questions: vec![(1, question(i64::MIN)), (u64::MAX, question(7))],
+            },
+            PeerMessage::LeaseAnswers {
+                answers: vec![(1, answer(i64::MIN)), (u64::MAX, answer(7))],
+            },
+        ]
+    }
+
+    #[test]
+    fn lease_messages_with_many_items_come_back_and_are_refused_when_cut_off() {
+        for message in of_leases() {
+            let (kind, parts) = message.encode();
+            let bytes = Bytes::from(parts.concat());
+            let decoded = PeerMessage::decode(kind, bytes.clone()).unwrap();
+            assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
+            let first_item_bytes = 12 + usize::from(bytes[8]);
+            for length in 1..bytes.len() {
+                let cut = PeerMessage::decode(kind, bytes.slice(..length));
+                assert_eq!(cut.is_ok(), length == first_item_bytes, "{length}");
             }
         }
     }

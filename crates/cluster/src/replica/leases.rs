@@ -13,6 +13,10 @@
 //! that was acknowledged by then is applied, so that a lease which is not here is
 //! gone. Asking twice does no harm, so questions without an answer are asked
 //! again.
+//!
+//! A follower sends the questions that have come together in one message, and the leader
+//! answers them in one: a stream of renewals at a follower costs a message for many of them.
+//! A question that is asked again goes alone, which members of older releases understand.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +30,9 @@ use crate::peer_message::PeerMessage;
 use crate::reads::ROUND_PATIENCE;
 use crate::{Error, Mutant, ReadAsker};
 
+/// Questions in one message.
+const TOGETHER_MAX: usize = 1024;
+
 /// Who waits for an answer about a lease.
 #[derive(Debug)]
 pub enum LeaseAsker {
@@ -37,6 +44,8 @@ pub enum LeaseAsker {
         member: u64,
         /// Its number for the question.
         number: u64,
+        /// The question came with others: the answer may, too.
+        together: bool,
     },
 }
 
@@ -47,6 +56,8 @@ struct Asked {
     deadline: Instant,
     /// Was sent to the leader, and is sent again after this.
     again: Option<Instant>,
+    /// It was sent before.
+    is_repeated: bool,
 }
 
 /// The questions of one member that have no answer yet.
@@ -58,6 +69,8 @@ pub(super) struct LeaseQuestions {
     new: Vec<u64>,
     /// Renewals of leases that have run out: the outcome is not known yet.
     run_out: Vec<u64>,
+    /// Answers for other members, by member, to be sent together.
+    answers: BTreeMap<u64, Vec<(u64, LeaseAnswer)>>,
 }
 
 impl LeaseQuestions {
@@ -84,6 +97,7 @@ impl LeaseQuestions {
         for (&number, asked) in &mut self.all {
             if asked.again.is_some_and(&due) {
                 asked.again = None;
+                asked.is_repeated = true;
                 self.new.push(number);
             }
         }
@@ -107,7 +121,20 @@ impl Replica {
                 asker,
                 deadline: self.clock.now() + self.patience,
                 again: None,
+                is_repeated: false,
             }),
+        }
+    }
+
+    /// A follower has several questions.
+    pub(super) fn asked_together(&mut self, member: u64, questions: Vec<(u64, LeaseQuestion)>) {
+        for (number, question) in questions.into_iter().take(TOGETHER_MAX) {
+            let asker = LeaseAsker::Member {
+                member,
+                number,
+                together: true,
+            };
+            self.ask_lease(question, asker);
         }
     }
 
@@ -120,30 +147,51 @@ impl Replica {
         if !ready && self.leader == 0 {
             return;
         }
+        let mut together = Vec::new();
         for number in std::mem::take(&mut self.lease_questions.new) {
             if !ready {
-                self.send_lease_question(number);
+                together.extend(self.send_lease_question(number));
             } else if self.breaks(Mutant::RenewsWithoutConfirmation) {
                 self.answer_lease_question(number);
             } else if let Some(asked) = self.lease_questions.all.get(&number) {
                 self.reads.add(ReadAsker::Lease(number), asked.deadline);
             }
         }
+        for questions in together.chunks(TOGETHER_MAX) {
+            let questions = questions.to_vec();
+            let message = PeerMessage::LeaseQuestions { questions };
+            self.output.messages.push((self.leader, message));
+        }
     }
 
-    fn send_lease_question(&mut self, number: u64) {
-        let Some(asked) = self.lease_questions.all.get_mut(&number) else {
-            return;
-        };
+    /// Sends a question that was sent before; one that was not is returned, to be sent with
+    /// others.
+    fn send_lease_question(&mut self, number: u64) -> Option<(u64, LeaseQuestion)> {
+        let asked = self.lease_questions.all.get_mut(&number)?;
         if let LeaseAsker::Member { .. } = asked.asker {
-            // It could go round in circles. Who asked will ask again.
+            // It could go round in circles. The member that asked will ask again.
             self.lease_questions.all.remove(&number);
-            return;
+            return None;
         }
         asked.again = Some(self.clock.now() + ROUND_PATIENCE);
         let question = asked.question.clone();
+        if !asked.is_repeated {
+            return Some((number, question));
+        }
         let message = PeerMessage::LeaseQuestion { number, question };
         self.output.messages.push((self.leader, message));
+        None
+    }
+
+    /// Sends the answers that have gathered for other members.
+    pub(super) fn send_lease_answers(&mut self) {
+        for (member, answers) in std::mem::take(&mut self.lease_questions.answers) {
+            for answers in answers.chunks(TOGETHER_MAX) {
+                let answers = answers.to_vec();
+                let message = PeerMessage::LeaseAnswers { answers };
+                self.output.messages.push((member, message));
+            }
+        }
     }
 
     /// A round of reads that began after the question came is confirmed and
@@ -200,7 +248,18 @@ impl Replica {
     fn tell_lease(&mut self, asker: LeaseAsker, outcome: Result<LeaseAnswer, Error>) {
         match (asker, outcome) {
             (LeaseAsker::Local(to), outcome) => self.output.leases.push((to, outcome)),
-            (LeaseAsker::Member { member, number }, Ok(answer)) => {
+            (
+                LeaseAsker::Member {
+                    member,
+                    number,
+                    together: true,
+                },
+                Ok(answer @ LeaseAnswer::KeepAlive(_)),
+            ) => {
+                let gathered = self.lease_questions.answers.entry(member).or_default();
+                gathered.push((number, answer));
+            }
+            (LeaseAsker::Member { member, number, .. }, Ok(answer)) => {
                 let answer = Box::new(answer);
                 let message = PeerMessage::LeaseAnswer { number, answer };
                 self.output.messages.push((member, message));

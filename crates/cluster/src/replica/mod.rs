@@ -385,10 +385,17 @@ impl Replica {
                 let member = LeaseAsker::Member {
                     member: from,
                     number,
+                    together: false,
                 };
                 self.ask_lease(question, member);
             }
+            PeerMessage::LeaseQuestions { questions } => self.asked_together(from, questions),
             PeerMessage::LeaseAnswer { number, answer } => self.lease_answered(number, *answer),
+            PeerMessage::LeaseAnswers { answers } => {
+                for (number, answer) in answers {
+                    self.lease_answered(number, answer);
+                }
+            }
             PeerMessage::SnapshotOffer { id, message } => self.snapshot_offered(from, id, *message),
             PeerMessage::SnapshotPiece { id, bytes } => self.snapshot_piece(from, id, bytes),
             PeerMessage::SnapshotWanted {
@@ -552,6 +559,7 @@ impl Replica {
 
     /// What is to be sent and answered, in order.
     pub fn take_output(&mut self) -> Output {
+        self.send_lease_answers();
         std::mem::take(&mut self.output)
     }
 
