@@ -100,6 +100,18 @@ pub(crate) struct Arrived {
     pub stop: bool,
 }
 
+impl Arrived {
+    /// Among it is a command that may keep the replica at work for long.
+    pub fn may_take_long(&self) -> bool {
+        let proposed = self.proposals.iter().map(|proposal| &proposal.command);
+        let forwarded = self.messages.iter().filter_map(|(_, message)| match message {
+            PeerMessage::Command { command, .. } => Some(command),
+            _ => None,
+        });
+        proposed.chain(forwarded).any(Command::concerns_many_keys)
+    }
+}
+
 /// Where the replica waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bed {

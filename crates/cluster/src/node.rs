@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tracing::{error, info};
 
 use crate::flushing::{Flusher, Unflushed, Window};
+use crate::heart::Heart;
 use crate::inbox::{Inbox, Pending};
 use crate::outbox::{Nowhere, Outbox};
 use crate::pump::{Desk, Progress, Pump};
@@ -153,6 +154,11 @@ impl Node {
         replica.wake_with(Arc::new(move || waking.wake()));
         let progress = Arc::new(Progress::default());
         let (for_pump, told) = (Arc::clone(&inbox), Arc::clone(&progress));
+        let heart = Arc::new(Heart::new(
+            Arc::clone(&options.clock),
+            options.heartbeat_interval,
+            options.election_timeout,
+        ));
         let transport = match network {
             Some(network) => {
                 let incoming = Arc::clone(&inbox);
@@ -160,6 +166,7 @@ impl Node {
                     network,
                     replica.member_id(),
                     incoming,
+                    Arc::clone(&heart),
                     reader.clone(),
                     Arc::clone(&options.clock),
                 )?;
@@ -172,6 +179,9 @@ impl Node {
             None => Arc::new(Nowhere),
         };
         let mut pump = Pump::new(&options, replica, for_pump, outbox, told);
+        if transport.is_some() {
+            pump.speak_through(heart);
+        }
         let leadership = pump.leadership();
         pump.settle_alone();
         let latch = LastWord {

@@ -19,6 +19,7 @@ use revisions::Members;
 use tokio::sync::watch;
 use tracing::{error, warn};
 
+use crate::heart::Heart;
 use crate::inbox::{Arrived, Inbox, Proposal};
 use crate::observer::Observing;
 use crate::relay::together;
@@ -69,6 +70,8 @@ pub(crate) struct Pump {
     inbox: Arc<Inbox>,
     outbox: Arc<dyn Outbox>,
     progress: Arc<Progress>,
+    /// Speaks to the other members while the replica is at work; alone there is none.
+    heart: Option<Arc<Heart>>,
     /// Dropped with the thread, so that nobody waits for its word in vain.
     leadership: watch::Sender<Leadership>,
     /// Taken from the inbox, not yet evaluated or sent on.
@@ -103,6 +106,7 @@ impl Pump {
             inbox,
             outbox,
             progress,
+            heart: None,
             leadership: watch::Sender::default(),
             backlog: VecDeque::new(),
             open_bytes: 0,
@@ -120,6 +124,11 @@ impl Pump {
             busy_until: Instant::default(),
             carried: None,
         }
+    }
+
+    /// The network thread looks there for what to say while the replica is at work.
+    pub(crate) fn speak_through(&mut self, heart: Arc<Heart>) {
+        self.heart = Some(heart);
     }
 
     /// Word of each change of who leads.
@@ -191,6 +200,9 @@ impl Pump {
     }
 
     pub(crate) fn step(&mut self, arrived: Arrived) {
+        if let Some(heart) = &self.heart {
+            heart.begin_work();
+        }
         let deadline = self.clock.now() + self.patience;
         for (from, message) in arrived.messages {
             self.replica.receive(from, message);
@@ -228,6 +240,9 @@ impl Pump {
         // Whoever has an answer and asks for the status sees what it tells of.
         self.publish();
         together(|| self.hand_out());
+        if let Some(heart) = &self.heart {
+            heart.end_work();
+        }
     }
 
     /// Lets the replica have as much of the backlog as it takes, behind what came
@@ -262,6 +277,9 @@ impl Pump {
             snapshots,
         } = self.replica.take_output();
         if !messages.is_empty() {
+            if let Some(heart) = &self.heart {
+                heart.note_sent(&messages);
+            }
             let unreachable = self.outbox.send(messages);
             self.replica.unreachable(&unreachable);
         }
@@ -317,6 +335,9 @@ impl Pump {
     pub(crate) fn publish(&self) {
         let order = Ordering::Relaxed;
         let (replica, progress) = (&self.replica, &self.progress);
+        if let Some(heart) = &self.heart {
+            heart.set_role(replica.term(), replica.leader(), replica.member_id());
+        }
         progress.term.store(replica.term(), order);
         progress.leader.store(replica.leader(), order);
         progress.index.store(replica.index(), order);

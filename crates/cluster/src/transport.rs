@@ -6,10 +6,14 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use bytes::Bytes;
 use environment::{Clock, Instant};
-use peers::{BoxFuture, Dropped, Handler, Lane, LinkError, Peers, PeersOptions, Refusal, Stream};
+use peers::{
+    BoxFuture, Dropped, Handler, Lane, LinkError, Peers, PeersOptions, Refusal, Stream, WeakPeers,
+};
 use revisions::{Member, Members, Reader};
+use tokio::time::MissedTickBehavior;
 
 use crate::acquaintances::Acquaintances;
+use crate::heart::Heart;
 use crate::inbox::Inbox;
 use crate::snapshot::{Couriers, courier};
 use crate::{Error, Outbox, PeerMessage, Sender, roster};
@@ -65,6 +69,7 @@ impl Transport {
         network: Network,
         member_id: u64,
         inbox: Arc<Inbox>,
+        heart: Arc<Heart>,
         reader: Reader,
         clock: Arc<dyn Clock>,
     ) -> Result<Transport, Error> {
@@ -74,8 +79,10 @@ impl Transport {
         options.agreement = format!("--segment-bytes={}", reader.engine().segment_bytes());
         let incoming = Arc::new(Incoming {
             inbox,
+            heart: Arc::clone(&heart),
             reader,
             acquaintances: OnceLock::new(),
+            connections: OnceLock::new(),
         });
         let peers = Peers::start(options, Arc::clone(&incoming) as Arc<dyn Handler>)
             .map_err(|error| Error::Storage(error.to_string()))?;
@@ -85,6 +92,9 @@ impl Transport {
         let acquaintances = Arc::new(acquaintances);
         let met = incoming.acquaintances.set(Arc::downgrade(&acquaintances));
         met.expect("this is the only place that sets it");
+        let set = incoming.connections.set(peers.downgrade());
+        set.expect("this is the only place that sets it");
+        peers.run_beside(beat(heart, peers.downgrade()));
         Ok(Transport {
             couriers: Couriers::new(peers.clone(), clock),
             peers,
@@ -127,17 +137,35 @@ impl Transport {
     }
 }
 
+/// Sends the heartbeats of a replica at work, for ever.
+async fn beat(heart: Arc<Heart>, peers: WeakPeers) {
+    let mut looks = tokio::time::interval(heart.interval());
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        looks.tick().await;
+        for (to, message) in heart.due() {
+            let Some(peers) = peers.upgrade() else { return };
+            // A member that cannot be reached hears the next one.
+            let _ = send(&peers, to, &message);
+        }
+    }
+}
+
+fn send(peers: &Peers, to: u64, message: &PeerMessage) -> Result<(), Dropped> {
+    let lane = if message.is_bulk() {
+        Lane::Bulk
+    } else {
+        Lane::Urgent
+    };
+    let (kind, parts) = message.encode();
+    peers.send(to, lane, kind, &parts)
+}
+
 impl Outbox for Transport {
     fn send(&self, messages: Vec<(u64, PeerMessage)>) -> Vec<u64> {
         let mut unreachable = Vec::new();
         for (to, message) in messages {
-            let lane = if message.is_bulk() {
-                Lane::Bulk
-            } else {
-                Lane::Urgent
-            };
-            let (kind, parts) = message.encode();
-            match self.peers.send(to, lane, kind, &parts) {
+            match send(&self.peers, to, &message) {
                 Ok(()) => {}
                 Err(Dropped::UnknownMember(_) | Dropped::Unreachable) => unreachable.push(to),
                 Err(dropped) => tracing::debug!(to, ?dropped, "a message was dropped"),
@@ -168,19 +196,33 @@ pub(crate) fn address(url: &str) -> Option<String> {
 /// What other members send, and strangers ask.
 struct Incoming {
     inbox: Arc<Inbox>,
+    heart: Arc<Heart>,
     reader: Reader,
     /// They own the connections, which own this.
     acquaintances: OnceLock<Weak<Acquaintances>>,
+    /// The same.
+    connections: OnceLock<WeakPeers>,
 }
 
 impl Incoming {
-    fn take(inbox: &Inbox, from: u64, kind: u8, payload: Bytes) {
-        let bytes = payload.len();
-        match PeerMessage::decode(kind, payload) {
-            Ok(message) => inbox.receive(from, message, bytes),
-            Err(what) => {
+    fn decode(from: u64, kind: u8, payload: Bytes) -> Option<PeerMessage> {
+        let decoded = PeerMessage::decode(kind, payload);
+        decoded
+            .inspect_err(|what| {
                 tracing::warn!(from = format!("{from:x}"), what, "a message cannot be read");
-            }
+            })
+            .ok()
+    }
+
+    /// Answers a leader's heartbeat where the replica is at work; it will see it too.
+    fn answer_for_replica(&self, from: u64, message: &PeerMessage) {
+        let Some(answer) = self.heart.answer(message) else {
+            return;
+        };
+        let peers = self.connections.get().and_then(WeakPeers::upgrade);
+        if let Some(peers) = peers {
+            // A leader that cannot be reached asks again.
+            let _ = send(&peers, from, &answer);
         }
     }
 }
@@ -190,7 +232,11 @@ impl Handler for Incoming {
         if let Some(acquaintances) = self.acquaintances.get().and_then(Weak::upgrade) {
             acquaintances.meet(from);
         }
-        Incoming::take(&self.inbox, from, kind, payload);
+        let bytes = payload.len();
+        if let Some(message) = Incoming::decode(from, kind, payload) {
+            self.answer_for_replica(from, &message);
+            self.inbox.receive(from, message, bytes);
+        }
     }
 
     fn request(&self, _from: u64, _kind: u8, _body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
@@ -218,7 +264,10 @@ impl Handler for Incoming {
                 return;
             }
             while let Ok(Some(frame)) = stream.receive().await {
-                Incoming::take(&inbox, from, frame.kind, frame.payload);
+                let bytes = frame.payload.len();
+                if let Some(message) = Incoming::decode(from, frame.kind, frame.payload) {
+                    inbox.receive(from, message, bytes);
+                }
             }
         })
     }

@@ -106,6 +106,6 @@ pub use inquiry::{Told, ask};
 pub use lane::{Lane, Refusal};
 pub use link::LaneCounts;
 pub use options::{Limits, PeersOptions};
-pub use peers::Peers;
+pub use peers::{Peers, WeakPeers};
 pub use status::{LaneStatus, PeerStatus};
 pub use stream::{Stream, StreamFrame, StreamReceiver, StreamSender};

@@ -1,6 +1,6 @@
 //! The handle, and the thread behind it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::{JoinHandle, ThreadId};
 
 use bytes::Bytes;
@@ -31,6 +31,20 @@ const REMOVED: &str = "it was removed from the table";
 #[derive(Clone)]
 pub struct Peers {
     owner: Arc<Owner>,
+}
+
+/// The same, without keeping them up.
+#[derive(Clone, Debug)]
+pub struct WeakPeers {
+    owner: Weak<Owner>,
+}
+
+impl WeakPeers {
+    /// The connections, unless the last of their handles was dropped.
+    pub fn upgrade(&self) -> Option<Peers> {
+        let owner = self.owner.upgrade()?;
+        Some(Peers { owner })
+    }
 }
 
 struct Owner {
@@ -83,6 +97,13 @@ impl Peers {
                 thread_id,
             }),
         })
+    }
+
+    /// A handle that does not keep the connections up: for what they own themselves.
+    pub fn downgrade(&self) -> WeakPeers {
+        WeakPeers {
+            owner: Arc::downgrade(&self.owner),
+        }
     }
 
     /// Takes a member into the table, or gives it other addresses (`host:port`,
@@ -241,6 +262,12 @@ impl Peers {
     /// an error. On the network thread itself, it ends soon after.
     pub fn stop(&self) {
         self.owner.stop();
+    }
+}
+
+impl std::fmt::Debug for Owner {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Owner").finish_non_exhaustive()
     }
 }
 

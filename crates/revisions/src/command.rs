@@ -104,6 +104,16 @@ impl Command {
         )
     }
 
+    /// It may concern any number of keys: its evaluation may take long.
+    pub fn concerns_many_keys(&self) -> bool {
+        match self {
+            Command::DeleteRange(request) => !request.range_end.is_empty(),
+            Command::Txn(request) => operations(request).any(reaches_far),
+            Command::LeaseRevoke(_) => true,
+            _ => false,
+        }
+    }
+
     /// About the members, not about what they keep.
     pub(crate) fn is_about_members(&self) -> bool {
         self.changes_configuration()
@@ -146,6 +156,15 @@ pub fn is_serializable(request: &TxnRequest) -> bool {
         Some(Operation::RequestRange(range)) => range.serializable,
         _ => false,
     })
+}
+
+fn reaches_far(operation: &RequestOp) -> bool {
+    match &operation.request {
+        Some(Operation::RequestRange(range)) => !range.range_end.is_empty(),
+        Some(Operation::RequestDeleteRange(range)) => !range.range_end.is_empty(),
+        Some(Operation::RequestTxn(nested)) => operations(nested).any(reaches_far),
+        Some(Operation::RequestPut(_)) | None => false,
+    }
 }
 
 fn operations(request: &TxnRequest) -> impl Iterator<Item = &RequestOp> {

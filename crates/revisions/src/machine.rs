@@ -378,6 +378,11 @@ impl Machine {
         self.open_is_membership() || self.open.bytes >= self.shared.command_bytes_max()
     }
 
+    /// Changes in the open batch so far.
+    pub fn open_changes(&self) -> usize {
+        self.open.changes.len()
+    }
+
     /// The open batch changes nothing so far.
     pub fn open_is_empty(&self) -> bool {
         self.open.changes.is_empty()

@@ -7,7 +7,9 @@
 //!
 //! With little to do, waking threads is most of what a command costs: then what comes
 //! in, what becomes of it and what is sent stay on one thread. With much to do, two
-//! share the work (docs/decisions/0012-replica-beside-the-connections.md).
+//! share the work (docs/decisions/0012-replica-beside-the-connections.md). What may keep the
+//! replica at work for long is much: the network thread has heartbeats to send meanwhile
+//! (`heart.rs`).
 
 use std::time::Duration;
 
@@ -21,6 +23,8 @@ use crate::transport::Transport;
 const ARRIVED_MAX: usize = 4;
 /// So are more bytes of messages.
 const MESSAGES_BYTES_MAX: usize = 4 << 10;
+/// So is a batch of more changes, until it is applied.
+const CHANGES_MAX: usize = 1000;
 /// There is little to do when there was not much for so long.
 const CALM_AFTER: Duration = Duration::from_millis(50);
 
@@ -30,6 +34,7 @@ impl Pump {
         let asked = arrived.proposals.len() + arrived.reads.len() + arrived.leases.len();
         let is_much = asked + arrived.messages.len() > ARRIVED_MAX
             || arrived.messages_bytes > MESSAGES_BYTES_MAX
+            || arrived.may_take_long()
             || !arrived.defragment.is_empty();
         if is_much {
             self.busy_until = self.clock.now() + CALM_AFTER;
@@ -37,7 +42,9 @@ impl Pump {
     }
 
     fn is_calm(&self) -> bool {
-        let at_work = self.replica.has_upkeep_to_do() || self.replica.is_importing();
+        let at_work = self.replica.has_upkeep_to_do()
+            || self.replica.is_importing()
+            || self.replica.has_a_batch_above(CHANGES_MAX);
         !at_work && self.clock.now() >= self.busy_until
     }
 

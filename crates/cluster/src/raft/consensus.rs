@@ -439,6 +439,12 @@ impl Consensus {
         })
     }
 
+    /// An entry of more changes than this is not applied.
+    pub fn has_a_batch_above(&self, changes_max: usize) -> bool {
+        let mut pending = self.pending.iter();
+        pending.any(|it| it.batch.changes.len() > changes_max)
+    }
+
     pub(super) fn take_pending(&mut self, entry: &eraftpb::Entry) -> Pending {
         let pending = self.pending.pop_front();
         let pending = pending.expect("what is committed and stable here is in the log here");

@@ -332,6 +332,12 @@ impl Replica {
         self.machine.has_upkeep_to_do()
     }
 
+    /// A batch of more changes than this is evaluated or waits to be applied.
+    pub fn has_a_batch_above(&self, changes_max: usize) -> bool {
+        self.machine.open_changes() > changes_max
+            || self.consensus.has_a_batch_above(changes_max)
+    }
+
     /// Has the steps of upkeep reclaim all that is garbage at this moment.
     pub fn begin_defragmentation(&mut self) {
         self.machine.begin_defragmentation();
