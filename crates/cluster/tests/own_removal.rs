@@ -142,6 +142,50 @@ fn who_was_away_is_told_and_remembers_where_nobody_can_be_asked() {
     assert_refused(&mut cluster, 3);
 }
 
+#[test]
+fn a_leader_of_two_is_removed_whichever_of_them_is_asked() {
+    for asked in [1, 2] {
+        let mut cluster = Cluster::new(2);
+        let mut answer = cluster.remove(asked, 1);
+        cluster.until(|cluster| is_removed(cluster, 1) && cluster.leader() == 2);
+        assert!(is_done(&mut answer), "asked at member {asked}");
+        assert!(is_done(&mut cluster.put(2, "k")));
+        cluster.lose_power(1);
+        assert_refused(&mut cluster, 1);
+    }
+}
+
+#[test]
+fn the_removal_of_a_leader_of_two_waits_for_the_other_and_ends_in_time() {
+    let mut cluster = Cluster::new(2);
+    cluster.cut.insert((1, 2));
+    let mut answer = cluster.remove(1, 1);
+    cluster.tick();
+    assert!(answer.try_recv().is_err(), "the other may be back soon");
+    cluster.cut.clear();
+    cluster.until(|cluster| is_removed(cluster, 1) && cluster.leader() == 2);
+    assert!(is_done(&mut answer));
+
+    let mut cluster = Cluster::new(2);
+    cluster.cut.insert((1, 2));
+    let mut answer = cluster.remove(1, 1);
+    cluster.long();
+    assert!(matches!(answer.try_recv(), Ok(Err(Error::Refused(_)))));
+    cluster.cut.clear();
+    cluster.until(|cluster| cluster.leader() != 0);
+    cluster.long();
+    assert!(!is_removed(&cluster, 1), "it was refused for good");
+}
+
+#[test]
+fn a_follower_that_was_asked_to_remove_its_leader_says_that_it_is_done() {
+    let mut cluster = Cluster::new(3);
+    cluster.answers_are_lost = true;
+    let mut answer = cluster.remove(2, 1);
+    cluster.until(|cluster| is_removed(cluster, 1) && cluster.leader() > 1);
+    assert!(is_done(&mut answer));
+}
+
 /// Power fails at each input or output of a removal: what a member has shown of it,
 /// for which another may have gone for good, its device has.
 #[test]

@@ -35,7 +35,7 @@ impl Replica {
         }
         self.release_forwarded(index);
         if body.is_some() {
-            self.look_for_own_removal(index);
+            self.look_for_removals(index);
         }
         Ok(())
     }

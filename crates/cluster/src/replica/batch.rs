@@ -79,7 +79,10 @@ impl Replica {
 
     pub(super) fn evaluate(&mut self, command: &Command, to: Asker, ends_lease: bool) -> bool {
         let checked = self.check_configuration_change(command);
-        let checked = checked.and_then(|()| self.hand_over_before_removal(command));
+        if checked.is_ok() && self.must_hand_over_before(command) {
+            self.hand_over_before_removal(command, to);
+            return true;
+        }
         let outcome = match checked {
             Ok(()) => self.machine.evaluate(command).map_err(Error::Refused),
             Err(refusal) => Err(Error::Refused(refusal.into())),
@@ -226,7 +229,7 @@ impl Replica {
     /// at the leader.
     pub fn is_idle(&self) -> bool {
         let here = self.open.is_empty() && self.sealed.is_empty() && self.spared.is_empty();
-        here && self.unchanged.is_empty() && self.forwarded.is_empty()
+        here && self.unchanged.is_empty() && self.forwarded.is_empty() && self.again.is_empty()
     }
 
     /// Something waits to be evaluated, again, for another member or of the replica's

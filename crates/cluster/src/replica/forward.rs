@@ -3,13 +3,15 @@
 //! They are sent once. When the leader's answer comes, it waits until this
 //! member has applied what it tells of, so that who asked can read it here. Where
 //! none comes, nobody knows whether the command was carried out: the leader, or the
-//! next one, may commit it yet.
+//! next one, may commit it yet. Where the answer is that it was not, it is tried again
+//! (`again.rs`).
 
 use std::collections::{BTreeMap, VecDeque};
 
 use environment::Instant;
 use revisions::{Command, Response};
 
+use super::again::{Asked, Retry};
 use super::{Answer, Asker, Lead, Replica, apply};
 use crate::Error;
 use crate::peer_message::PeerMessage;
@@ -18,19 +20,20 @@ use crate::peer_message::PeerMessage;
 /// that is always let in.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
+/// So many heartbeats' time a leader of before is waited for.
+const DOUBT_HEARTBEATS: u32 = 2;
+
 #[derive(Debug)]
 struct Sent {
     to: Asker,
-    /// It is for the removal of this member.
-    removes_itself: bool,
+    asked: Asked,
+    /// A copy, as long as there is room for it.
+    command: Option<Command>,
+    /// The member that it is to remove.
+    removes: Option<u64>,
+    /// Its leader is no more.
+    is_in_doubt: bool,
     deadline: Instant,
-}
-
-impl Sent {
-    /// Without an answer.
-    fn lost(self) -> Answer {
-        Answer::new(self.to, Err(apply::lost()))
-    }
 }
 
 /// What is under way to the leader and back.
@@ -65,31 +68,18 @@ impl Forwarded {
     }
 
     /// All that nobody has answered.
-    pub fn take_all(&mut self) -> Vec<Answer> {
-        let sent = std::mem::take(&mut self.sent).into_values();
-        sent.map(Sent::lost).collect()
+    fn take_all(&mut self) -> Vec<Sent> {
+        std::mem::take(&mut self.sent).into_values().collect()
     }
 
     /// Those whose patience has ended.
-    pub fn take_late(&mut self, now: Instant) -> Vec<Answer> {
-        let late = |(&number, sent): (&u64, &Sent)| (now >= sent.deadline).then_some(number);
-        let late: Vec<u64> = self.sent.iter().filter_map(late).collect();
-        let late = late.iter().filter_map(|number| self.sent.remove(number));
-        let late = late.map(Sent::lost);
-        let mut late: Vec<Answer> = late.collect();
+    fn take_late(&mut self, now: Instant) -> (Vec<Sent>, Vec<Answer>) {
+        let late = self.sent.extract_if(.., |_, sent| now >= sent.deadline);
+        let late = late.map(|(_, sent)| sent).collect();
         let unseen = self
             .waiting
             .extract_if(.., |(_, deadline)| now >= *deadline);
-        late.extend(unseen.map(|(answer, _)| answer));
-        late
-    }
-
-    /// Who has asked for the removal of this member, and has no answer.
-    pub fn take_own_removals(&mut self) -> Vec<Asker> {
-        let all = std::mem::take(&mut self.sent).into_iter();
-        let (own, others): (Vec<_>, Vec<_>) = all.partition(|(_, sent)| sent.removes_itself);
-        self.sent = others.into_iter().collect();
-        own.into_iter().map(|(_, sent)| sent.to).collect()
+        (late, unseen.map(|(answer, _)| answer).collect())
     }
 
     /// Answers whose entry is not applied here, for the end of this member.
@@ -130,10 +120,20 @@ impl Held {
 
 impl Replica {
     pub(super) fn forward(&mut self, command: &Command, to: Asker) {
-        let deadline = self.clock.now() + self.patience;
+        self.forward_until(command, to, self.clock.now() + self.patience);
+    }
+
+    pub(super) fn forward_until(&mut self, command: &Command, to: Asker, deadline: Instant) {
+        let removes = match command {
+            Command::MemberRemove(request) => Some(request.id),
+            _ => None,
+        };
         let number = self.forwarded.add(Sent {
             to,
-            removes_itself: self.removes_itself(command),
+            asked: self.asked(),
+            command: self.again.keep(command),
+            removes,
+            is_in_doubt: false,
             deadline,
         });
         let message = PeerMessage::Command {
@@ -141,6 +141,66 @@ impl Replica {
             command: command.clone(),
         };
         self.output.messages.push((self.leader, message));
+    }
+
+    /// Its outcome is known, or never will be.
+    fn settled(&mut self, sent: Sent) -> Asker {
+        if let Some(command) = &sent.command {
+            self.again.forget(command);
+        }
+        sent.to
+    }
+
+    /// The leader is no more. If it is up, it says in a moment what has become of what it
+    /// was sent; after that, nobody knows.
+    pub(super) fn doubt_forwarded(&mut self) {
+        let until = self.clock.now() + self.heartbeat_interval * DOUBT_HEARTBEATS;
+        for sent in self.forwarded.sent.values_mut() {
+            sent.is_in_doubt = true;
+            sent.deadline = sent.deadline.min(until);
+        }
+    }
+
+    /// Whoever waits for an answer to a forwarded command, for the end of this member.
+    pub(super) fn take_forwarded(&mut self) -> Vec<Asker> {
+        let all = self.forwarded.take_all().into_iter();
+        all.map(|sent| self.settled(sent)).collect()
+    }
+
+    pub(super) fn give_up_forwarded(&mut self, now: Instant) {
+        let (late, unseen) = self.forwarded.take_late(now);
+        let timeout = Error::Refused(etcd_api::Error::Timeout.into());
+        for sent in late {
+            let error = match sent.is_in_doubt {
+                true => apply::lost(),
+                false => timeout.clone(),
+            };
+            let to = self.settled(sent);
+            self.send_answer(Answer::new(to, Err(error)));
+        }
+        self.fail_answers(unseen, &timeout);
+    }
+
+    /// Who has asked for a removal, and which, of all that are done: judged by the
+    /// member that it removes and the leader that was asked.
+    pub(super) fn take_removals(
+        &mut self,
+        is_done: impl Fn(u64, u64) -> bool,
+    ) -> Vec<(Asker, u64)> {
+        let is_done = |_: &u64, sent: &mut Sent| {
+            sent.removes.is_some_and(|removed| is_done(removed, sent.asked.leader))
+        };
+        let done: Vec<Sent> = self
+            .forwarded
+            .sent
+            .extract_if(.., is_done)
+            .map(|(_, sent)| sent)
+            .collect();
+        let done = done.into_iter().filter_map(|sent| {
+            let removed = sent.removes?;
+            Some((self.settled(sent), removed))
+        });
+        done.collect()
     }
 
     /// A follower takes this member for the leader.
@@ -184,9 +244,27 @@ impl Replica {
         let Some(sent) = self.forwarded.sent.remove(&number) else {
             return;
         };
-        let mut answer = Answer::new(sent.to, outcome.map_err(Error::Refused));
+        let Sent {
+            to,
+            asked,
+            command,
+            deadline,
+            ..
+        } = sent;
+        if let Some(command) = command {
+            if outcome.as_ref().is_err_and(was_not_carried_out) {
+                return self.again.wait(Retry {
+                    to,
+                    command,
+                    deadline,
+                    asked,
+                });
+            }
+            self.again.forget(&command);
+        }
+        let mut answer = Answer::new(to, outcome.map_err(Error::Refused));
         answer.index = index;
-        self.forwarded.waiting.push((answer, sent.deadline));
+        self.forwarded.waiting.push((answer, deadline));
         self.release_forwarded(self.engine.applied_index());
     }
 
@@ -199,4 +277,9 @@ impl Replica {
             .into_iter()
             .for_each(|answer| self.send_answer(answer));
     }
+}
+
+/// Its leader has dropped it with the lead.
+fn was_not_carried_out(error: &revisions::Error) -> bool {
+    matches!(error, revisions::Error::Etcd(etcd_api::Error::LeaderChanged))
 }

@@ -99,8 +99,7 @@ impl Replica {
         if leader != self.leader {
             self.leader = leader;
             self.reads.restart();
-            let lost = self.forwarded.take_all();
-            self.fail_answers(lost, &apply::lost());
+            self.doubt_forwarded();
             self.lease_questions.restart();
         }
         self.tell_of_transfers();
@@ -167,8 +166,8 @@ impl Replica {
                 ReadAsker::Member { .. } | ReadAsker::Lease(_) => {}
             }
         }
-        let late = self.forwarded.take_late(now);
-        self.fail_answers(late, &timeout());
+        self.give_up_forwarded(now);
+        self.give_up_trying(now);
         // Their outcome is not known: the lead was lost, or the majority is gone.
         let mut late = Vec::new();
         for sealed in &mut self.sealed {

@@ -21,6 +21,7 @@
 //! leader has applied its own term's first entry, and all that was evaluated
 //! and not committed is dropped with the lead.
 
+mod again;
 mod answer;
 mod append_round;
 mod apply;
@@ -62,6 +63,7 @@ pub use leases::LeaseAsker;
 
 pub(crate) use incoming::Waker;
 
+use again::Again;
 use append_round::AppendRound;
 use commit::Commit;
 use forward::{Forwarded, Held};
@@ -162,6 +164,7 @@ pub struct Replica {
     /// What was evaluated and changes nothing.
     unchanged: Unchanged,
     forwarded: Forwarded,
+    again: Again,
     held: Held,
     lease_questions: LeaseQuestions,
     /// To leaders that were heard.
@@ -271,6 +274,7 @@ impl Replica {
             append_round: AppendRound::default(),
             unchanged: Unchanged::default(),
             forwarded: Forwarded::new(first_number),
+            again: Again::default(),
             held: Held::default(),
             lease_questions: LeaseQuestions::new(first_number),
             promise,
@@ -515,6 +519,7 @@ impl Replica {
         self.tend_import()?;
         self.tend_transfers();
         self.export_wanted();
+        self.try_again();
         self.evaluate_held();
         self.append()?;
         self.start_transfer();
@@ -581,12 +586,16 @@ impl Replica {
         let waiting = sealed
             .chain(self.open.drain(..))
             .chain(self.spared.drain(..));
-        let waiting = waiting.chain(self.forwarded.take_all());
         let waiting = waiting.chain(self.forwarded.take_waiting());
         let waiting = waiting.chain(self.held.take_all());
         let waiting = waiting.chain(self.unchanged.take_all());
         let failed: Vec<Answer> = waiting.map(|answer| answer.failed(&error)).collect();
         self.output.answers.extend(failed);
+        let asking = self.take_forwarded().into_iter();
+        for to in asking.chain(self.again.take_all()) {
+            let failed = Answer::new(to, Err(error.clone()));
+            self.output.answers.push(failed);
+        }
         self.fail_lease_questions(&error);
         for answer in self.transfer.take_waiting() {
             self.output.moves.push((answer, Err(error.clone())));

@@ -11,15 +11,15 @@
 //! so nobody will need this member's vote to find that out. This member notes it beside
 //! its log, which may never say so, and does not start again.
 //!
-//! Who asked this member for its removal is told that it is done, before it ends.
+//! Who asked this member for its removal is told that it is done, before it ends; so is
+//! who asked a follower for the removal of its leader.
 
 use environment::Instant;
-use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{MemberRemoveResponse, ResponseHeader};
 use raft::StateRole;
 use revisions::{Command, Response};
 
-use super::{Answer, Replica};
+use super::{Answer, Lead, Replica};
 use crate::Error;
 
 /// A leader that was removed.
@@ -34,14 +34,11 @@ pub(super) struct Leaving {
 impl Replica {
     /// One of two does not remove itself: the other would need its vote to find
     /// out that this is committed, should it crash before it has written so much
-    /// down. The other shall lead, and do it; who asked is told to ask again.
-    pub(super) fn hand_over_before_removal(&mut self, command: &Command) -> Result<(), Refusal> {
-        let members = self.reader.members();
-        if !self.removes_itself(command) || members.voters().count() != 2 {
-            return Ok(());
-        }
-        self.hand_over();
-        Err(Refusal::LeaderChanged)
+    /// down. The other shall lead, and do it.
+    pub(super) fn must_hand_over_before(&self, command: &Command) -> bool {
+        self.lead == Lead::Ready
+            && self.removes_itself(command)
+            && self.reader.members().voters().count() == 2
     }
 
     pub(super) fn removes_itself(&self, command: &Command) -> bool {
@@ -51,21 +48,30 @@ impl Replica {
     /// What the leader has done for this member's askers, and nobody will tell this
     /// member any more.
     fn answer_what_is_done(&mut self) {
-        let members = self.reader.members();
-        let others = members.to_messages().into_iter();
-        let response = MemberRemoveResponse {
-            header: Some(ResponseHeader::default()),
-            members: others.filter(|it| it.id != self.member_id).collect(),
-        };
-        let removed = self.forwarded.take_own_removals().into_iter();
-        let removed = removed.map(|to| {
-            let outcome = Ok(Response::MemberRemove(response.clone()));
-            Answer::new(to, outcome)
-        });
-        let removed: Vec<Answer> = removed.collect();
-        let known = self.forwarded.take_waiting();
-        for answer in removed.into_iter().chain(known) {
+        let own = self.member_id;
+        self.answer_removals(|removed, _| removed == own);
+        for answer in self.forwarded.take_waiting() {
             self.send_answer(answer);
+        }
+    }
+
+    /// A leader that was removed may be turned away before its answer is read: whoever
+    /// asked for its removal sees here that it is done.
+    fn answer_for_removed_leaders(&mut self) {
+        let members = self.reader.members();
+        self.answer_removals(|removed, leader| removed == leader && members.get(removed).is_none());
+    }
+
+    /// Answers those who have asked for such removals, as their leader would.
+    fn answer_removals(&mut self, is_done: impl Fn(u64, u64) -> bool) {
+        let members = self.reader.members();
+        for (to, removed) in self.take_removals(is_done) {
+            let others = members.to_messages().into_iter();
+            let response = MemberRemoveResponse {
+                header: Some(ResponseHeader::default()),
+                members: others.filter(|it| it.id != removed).collect(),
+            };
+            self.send_answer(Answer::new(to, Ok(Response::MemberRemove(response))));
         }
     }
 
@@ -97,7 +103,8 @@ impl Replica {
     }
 
     /// The configuration has changed with this entry.
-    pub(super) fn look_for_own_removal(&mut self, index: u64) {
+    pub(super) fn look_for_removals(&mut self, index: u64) {
+        self.answer_for_removed_leaders();
         if self.leaving.is_some() || !self.reader.is_removed(self.member_id) {
             return;
         }

@@ -181,6 +181,10 @@ fn a_lease_s_end_is_counted_once_and_when_it_is_applied() {
 
 /// The second of three members, whose log is content with the page cache.
 fn content_voter(disk: &SimulatedDisk) -> Replica {
+    content_voter_at(disk, &SimulatedClock::stepped())
+}
+
+fn content_voter_at(disk: &SimulatedDisk, clock: &SimulatedClock) -> Replica {
     let mut options = options();
     let member = |id| revisions::Member {
         id,
@@ -189,7 +193,7 @@ fn content_voter(disk: &SimulatedDisk) -> Replica {
     options.machine.member_id = 2;
     options.machine.initial_members = (1..=3).map(member).collect();
     options.machine.engine.durability = engine::Durability::Os;
-    let clock: Arc<dyn Clock> = Arc::new(SimulatedClock::stepped());
+    let clock: Arc<dyn Clock> = Arc::new(clock.clone());
     Replica::open(Arc::new(disk.clone()), Path::new("/data"), options, clock).unwrap()
 }
 
@@ -245,20 +249,63 @@ fn heartbeat(from: u64, term: u64) -> PeerMessage {
     PeerMessage::Raft(heartbeat)
 }
 
-#[test]
-fn what_becomes_of_a_command_that_a_leader_took_with_it_is_not_known() {
-    let mut follower = content_voter(&SimulatedDisk::new(3));
+/// It has forwarded a command to member 1, in term 7, and now follows member 3.
+fn follower_of_another_leader(
+    clock: &SimulatedClock,
+) -> (Replica, u64, oneshot::Receiver<Result<Response, Error>>) {
+    let mut follower = content_voter_at(&SimulatedDisk::new(3), clock);
     follower.receive(1, heartbeat(1, 7));
     commit(&mut follower);
     assert_eq!(follower.leader(), 1);
-    let mut told = propose(&mut follower, &put("k".into()));
-    commit(&mut follower);
+    let told = propose(&mut follower, &put("k".into()));
+    let number = forwarded_to(1, &mut follower).expect("it is sent");
     follower.receive(3, heartbeat(3, 8));
     commit(&mut follower);
     assert_eq!(follower.leader(), 3);
+    (follower, number, told)
+}
+
+/// The number of the command that the replica sends to a member, if it sends one.
+fn forwarded_to(member: u64, replica: &mut Replica) -> Option<u64> {
+    replica.run();
+    let sent = replica.take_output().messages;
+    sent.into_iter().find_map(|(to, message)| match message {
+        PeerMessage::Command { number, .. } if to == member => Some(number),
+        _ => None,
+    })
+}
+
+#[test]
+fn what_becomes_of_a_command_that_a_leader_took_with_it_is_not_known() {
+    let clock = SimulatedClock::stepped();
+    let (mut follower, number, mut told) = follower_of_another_leader(&clock);
+    assert!(told.try_recv().is_err(), "its leader may say in a moment");
+    clock.advance(follower.heartbeat_interval * 2);
+    follower.tick();
+    commit(&mut follower);
     let lost = told.try_recv().unwrap().unwrap_err().to_string();
     let expected = Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into());
     assert_eq!(lost, expected.to_string());
+    follower.answered(number, 0, Err(etcd_api::Error::LeaderChanged.into()));
+    assert_eq!(forwarded_to(3, &mut follower), None, "its asker was told");
+}
+
+#[test]
+fn a_command_that_a_leader_says_it_dropped_is_sent_to_the_next_one() {
+    let clock = SimulatedClock::stepped();
+    let (mut follower, number, mut told) = follower_of_another_leader(&clock);
+    follower.answered(number, 0, Err(etcd_api::Error::LeaderChanged.into()));
+    let again = forwarded_to(3, &mut follower).expect("it is sent again");
+    assert!(again > number, "{again} {number}");
+    follower.answered(again, 0, Err(etcd_api::Error::LeaderChanged.into()));
+    assert_eq!(forwarded_to(3, &mut follower), None, "it has just refused");
+    follower.receive(1, heartbeat(1, 9));
+    commit(&mut follower);
+    assert!(told.try_recv().is_err());
+    clock.advance(Duration::from_secs(60));
+    follower.tick();
+    commit(&mut follower);
+    assert!(matches!(told.try_recv(), Ok(Err(Error::Refused(_)))));
 }
 
 #[test]

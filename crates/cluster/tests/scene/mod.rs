@@ -37,6 +37,8 @@ pub struct Cluster {
     pub cut: BTreeSet<(u64, u64)>,
     /// What member 1 says of entries from this one on being committed is lost.
     pub kept_from_others: Option<u64>,
+    /// Leaders' answers to forwarded commands are lost.
+    pub answers_are_lost: bool,
     /// Nobody is told at another's door that it was removed.
     pub doors_are_shut: bool,
     /// Its device flushes nothing as long as it leads.
@@ -71,6 +73,7 @@ impl Cluster {
             clock: SimulatedClock::stepped(),
             cut: BTreeSet::new(),
             kept_from_others: None,
+            answers_are_lost: false,
             doors_are_shut: false,
             flushes_late: None,
             mutant,
@@ -230,6 +233,7 @@ impl Cluster {
             if let Some(receiver) = &mut self.machines[to as usize - 1].replica
                 && !self.cut.contains(&(id, to))
                 && !silenced.is_some_and(|first| tells_commit(&message, first))
+                && !(self.answers_are_lost && is_answer(&message))
             {
                 receiver.receive(id, message);
                 heard = true;
@@ -300,6 +304,10 @@ impl Cluster {
 
 fn tells_commit(message: &PeerMessage, first: u64) -> bool {
     matches!(message, PeerMessage::Raft(message) if message.commit >= first)
+}
+
+fn is_answer(message: &PeerMessage) -> bool {
+    matches!(message, PeerMessage::Answer { .. })
 }
 
 pub fn is_done(answer: &mut Pending) -> bool {
