@@ -82,6 +82,11 @@ impl Alarms {
 }
 
 impl Machine {
+    /// Some member's alarm of this type is raised, as far as this one has applied.
+    pub fn alarm_is_raised(&self, kind: AlarmType) -> bool {
+        self.shared.applied().alarms.raised(kind)
+    }
+
     pub(crate) fn alarm(&mut self, request: &AlarmRequest) -> AlarmResponse {
         let alarm = Alarm::of(request);
         let known = self.decided.alarms.0.contains(&alarm);

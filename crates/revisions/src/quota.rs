@@ -3,6 +3,9 @@
 //! Costs are etcd's estimates, not what the log will take: whether a write
 //! passes must not depend on the format. A request that costs nothing
 //! (deletions, compaction, reads) always passes; that is the way out.
+//!
+//! Each member has its own quota and its own store: a leader looks at its own before it
+//! evaluates a write, a follower before it sends one on and after it has applied some.
 
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::request_op::Request as Operation;
@@ -27,15 +30,30 @@ impl Machine {
         if self.decided.alarms.raised(AlarmType::Nospace) {
             return Err(Refusal::NoSpace.into());
         }
-        let Some(quota_bytes) = self.shared.options.quota_bytes else {
-            return Ok(());
-        };
-        let used_bytes = self.shared.used_bytes() + self.unapplied_bytes();
-        if used_bytes.saturating_add(cost_bytes) < quota_bytes {
+        if self.fits_quota(cost_bytes) {
             return Ok(());
         }
         self.raise_no_space();
         Err(Refusal::NoSpace.into())
+    }
+
+    /// Whether this member's own quota lets the command pass, wherever it is carried out.
+    pub fn has_room_for(&self, command: &Command) -> bool {
+        let cost_bytes = cost(command);
+        cost_bytes == 0 || self.fits_quota(cost_bytes)
+    }
+
+    /// This member's store has outgrown its quota, and no member has raised the alarm.
+    pub fn is_over_quota(&self) -> bool {
+        !self.fits_quota(0) && !self.alarm_is_raised(AlarmType::Nospace)
+    }
+
+    fn fits_quota(&self, cost_bytes: u64) -> bool {
+        let Some(quota_bytes) = self.shared.options.quota_bytes else {
+            return true;
+        };
+        let used_bytes = self.shared.used_bytes() + self.unapplied_bytes();
+        used_bytes.saturating_add(cost_bytes) < quota_bytes
     }
 }
 

@@ -12,6 +12,7 @@ impl Replica {
             true => Some(self.consensus.body(index)?),
             false => None,
         };
+        self.alarming.has_written |= pending.batch.keys().any(|change| !change.tombstone);
         if !self.breaks(Mutant::SkipsAnEntry) || index % 64 != 0 {
             self.machine.apply(pending.batch, pending.appended);
         }

@@ -5,8 +5,6 @@
 //! command costs one.
 
 use environment::Instant;
-use etcd_api::etcdserverpb::alarm_request::AlarmAction;
-use etcd_api::etcdserverpb::{AlarmRequest, AlarmType};
 use revisions::Command;
 
 use super::{Answer, Asker, Lead, Replica};
@@ -61,7 +59,7 @@ impl Replica {
         );
         if self.lead == Lead::Ready {
             self.evaluate(command, to, false)
-        } else if self.would_never_see(command) {
+        } else if self.has_no_room_for(command) {
             let refused = Error::Refused(etcd_api::Error::NoSpace.into());
             self.send_answer(Answer::new(to, Err(refused)));
             false
@@ -69,12 +67,6 @@ impl Replica {
             self.forward(command, to);
             true
         }
-    }
-
-    /// The disk is full: this member would not apply what the leader did for it, and
-    /// who asked would wait in vain. Its name it tells again and again, until it can.
-    fn would_never_see(&mut self, command: &Command) -> bool {
-        !matches!(command, Command::MemberPublish(_)) && self.consensus.is_still_full()
     }
 
     pub(super) fn evaluate(&mut self, command: &Command, to: Asker, ends_lease: bool) -> bool {
@@ -215,14 +207,6 @@ impl Replica {
     fn has_unapplied(&self) -> bool {
         let (_, next) = self.consensus.next();
         self.engine.applied_index() + 1 < next
-    }
-
-    fn no_space_alarm(&self) -> Command {
-        Command::Alarm(AlarmRequest {
-            action: AlarmAction::Activate.into(),
-            member_id: self.member_id,
-            alarm: AlarmType::Nospace.into(),
-        })
     }
 
     /// Nothing is evaluated, to be evaluated again, sealed or under way, here or

@@ -37,6 +37,7 @@ mod outgoing;
 mod promise;
 mod removal;
 mod returning;
+mod room;
 mod rounds;
 mod settle;
 mod transfer;
@@ -75,6 +76,7 @@ use outgoing::Outgoing;
 use promise::Promise;
 use removal::Leaving;
 use returning::{Life, Lives, Returning};
+use room::Alarming;
 use rounds::Rounds;
 use transfer::Transfer;
 use unchanged::Unchanged;
@@ -165,6 +167,7 @@ pub struct Replica {
     unchanged: Unchanged,
     forwarded: Forwarded,
     again: Again,
+    alarming: Alarming,
     held: Held,
     lease_questions: LeaseQuestions,
     /// To leaders that were heard.
@@ -275,6 +278,7 @@ impl Replica {
             unchanged: Unchanged::default(),
             forwarded: Forwarded::new(first_number),
             again: Again::default(),
+            alarming: Alarming::default(),
             held: Held::default(),
             lease_questions: LeaseQuestions::new(first_number),
             promise,
@@ -519,6 +523,7 @@ impl Replica {
         self.tend_import()?;
         self.tend_transfers();
         self.export_wanted();
+        self.watch_quota();
         self.try_again();
         self.evaluate_held();
         self.append()?;
