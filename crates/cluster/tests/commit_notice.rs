@@ -6,10 +6,17 @@ mod scene;
 
 use scene::{Cluster, TICK, is_done};
 
-#[test]
-fn followers_are_told_a_moment_later_when_nothing_follows() {
+/// Two entries, one right behind the other.
+fn under_load() -> Cluster {
     let mut cluster = Cluster::new(3);
+    drop(cluster.put(1, "k"));
     assert!(is_done(&mut cluster.put(1, "k")), "a majority has it");
+    cluster
+}
+
+#[test]
+fn followers_are_told_a_moment_later_when_nothing_follows_after_all() {
+    let mut cluster = under_load();
     let due = cluster.replica(1).due().expect("it is to be told");
     assert!(!cluster.agrees(), "nobody waits at the followers");
     let wait = due.saturating_since(environment::Clock::now(&cluster.clock));
@@ -21,9 +28,18 @@ fn followers_are_told_a_moment_later_when_nothing_follows() {
 }
 
 #[test]
+fn followers_are_told_at_once_when_entries_are_rare() {
+    let mut cluster = under_load();
+    for _ in 0..3 {
+        cluster.tick();
+        assert!(is_done(&mut cluster.put(1, "k")));
+        assert!(cluster.agrees(), "without any time passing");
+    }
+}
+
+#[test]
 fn followers_are_told_with_the_next_entry() {
-    let mut cluster = Cluster::new(3);
-    drop(cluster.put(1, "k"));
+    let mut cluster = under_load();
     let first = cluster.replica(1).applied_index();
     drop(cluster.put(1, "k"));
     for id in 1..=3 {

@@ -191,6 +191,7 @@ impl Replica {
             return Ok(None);
         }
         let now = self.clock.now();
+        self.commit.proposed(self.committed(), now);
         self.sealed.push_back(Sealed {
             index,
             term,

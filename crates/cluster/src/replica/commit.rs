@@ -2,8 +2,8 @@
 //!
 //! The next entry says so, and under load one follows soon. A message of its own
 //! for every entry would cost each follower as much as the entry itself: it is
-//! sent when nothing followed for a moment, or when somebody at another member
-//! waits for what is committed.
+//! sent when nothing followed for a moment, when somebody at another member
+//! waits for what is committed, or at once where the last entry was long in coming too.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use environment::Instant;
 use super::{Lead, Replica};
 use crate::awaited::Awaited;
 
-/// So long nobody is told who does not wait for it.
+/// So long an entry is waited for that may follow.
 const DELAY: Duration = Duration::from_millis(1);
 
 /// What the leader has yet to tell.
@@ -22,6 +22,18 @@ pub(super) struct Commit {
     awaited: u64,
     /// Then it is told even if nobody waits.
     due: Option<Instant>,
+    /// The index that was told or waited with last, and since when it is committed.
+    seen: (u64, Instant),
+    /// The last entry came within [`DELAY`] after the one before was committed.
+    followed_soon: bool,
+}
+
+impl Commit {
+    /// The leader proposes an entry, which says that the log is committed up to `told`.
+    pub fn proposed(&mut self, told: u64, now: Instant) {
+        let (index, since) = self.seen;
+        self.followed_soon = index != told || now.saturating_since(since) < DELAY;
+    }
 }
 
 impl Replica {
@@ -37,7 +49,15 @@ impl Replica {
             return false;
         }
         let now = self.clock.now();
-        let due = *self.commit.due.get_or_insert(now + DELAY);
+        let committed = self.committed();
+        if self.commit.seen.0 != committed {
+            self.commit.seen = (committed, now);
+        }
+        let wait = match self.commit.followed_soon {
+            true => DELAY,
+            false => Duration::ZERO,
+        };
+        let due = *self.commit.due.get_or_insert(now + wait);
         let is_time = now >= due || self.commit.awaited > self.consensus.commit_told();
         if is_time {
             self.consensus.tell_commit();
