@@ -24,7 +24,7 @@ use crate::maintenance::Maintenance;
 use crate::place::{self, Place};
 use crate::trees::{self, CURRENT, HIDDEN, HISTORY, Known};
 use crate::turnover::Turn;
-use crate::{Batch, Change, KeyChange, hidden, history_key};
+use crate::{Batch, Change, KeyChange, burial, hidden, history_key};
 use ordered_index::Writer;
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -203,10 +203,15 @@ impl Index {
     /// Applies without publishing a batch that the trees know nothing of.
     pub(crate) fn apply(&mut self, books: &Books, batch: &Batch, appended: &Appended) {
         let (mut live, mut turnover) = (books.live(), books.turnover());
-        for (change, position) in key_changes(batch, &appended.positions) {
-            if let Some(turn) = self.apply_key(&mut live, change, position) {
-                turnover.note(change.revision.main, &change.key, turn);
+        if batch.changes.len() < burial::KEYS_MIN {
+            for (change, position) in key_changes(batch, &appended.positions) {
+                if let Some(turn) = self.apply_key(&mut live, change, position) {
+                    turnover.note(change.revision.main, &change.key, turn);
+                }
             }
+        } else {
+            let changes: Vec<_> = key_changes(batch, &appended.positions).collect();
+            self.apply_runs(&mut live, &mut turnover, &changes);
         }
         drop((live, turnover));
         self.pass(books, batch, appended.start);
@@ -274,7 +279,7 @@ impl Index {
     }
 
     /// Whether the key was born, or went.
-    fn apply_key(
+    pub(crate) fn apply_key(
         &mut self,
         live: &mut Live,
         change: &KeyChange,
@@ -390,7 +395,7 @@ fn key_changes<'b>(
 }
 
 /// What the index will say about a change at `position`.
-fn known(change: &KeyChange, position: Position) -> Known {
+pub(crate) fn known(change: &KeyChange, position: Position) -> Known {
     let payload = KEY_HEADER_BYTES + change.kv.len();
     let record_bytes = Log::record_bytes(payload + place::padding(payload)) as u64;
     Known {

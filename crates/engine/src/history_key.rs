@@ -18,6 +18,11 @@ const REVISION_BYTES: usize = 8;
 /// of smaller keys come before it.
 pub(crate) fn prefix(key: &[u8]) -> Vec<u8> {
     let mut encoded = Vec::with_capacity(key.len() + END.len() + REVISION_BYTES);
+    prefix_to(key, &mut encoded);
+    encoded
+}
+
+fn prefix_to(key: &[u8], encoded: &mut Vec<u8>) {
     for (number, part) in key.split(|&byte| byte == 0).enumerate() {
         if number > 0 {
             encoded.extend(ESCAPED_ZERO);
@@ -25,14 +30,19 @@ pub(crate) fn prefix(key: &[u8]) -> Vec<u8> {
         encoded.extend_from_slice(part);
     }
     encoded.extend(END);
-    encoded
 }
 
 /// The version of `key` written at `main`.
 pub(crate) fn encode(key: &[u8], main: u64) -> Vec<u8> {
-    let mut encoded = prefix(key);
-    encoded.extend((!main).to_be_bytes());
+    let mut encoded = Vec::with_capacity(key.len() + END.len() + REVISION_BYTES);
+    encode_to(key, main, &mut encoded);
     encoded
+}
+
+/// The same, behind what `encoded` holds.
+pub(crate) fn encode_to(key: &[u8], main: u64, encoded: &mut Vec<u8>) {
+    prefix_to(key, encoded);
+    encoded.extend((!main).to_be_bytes());
 }
 
 /// Splits an encoded key, putting the user key into `key`; returns the revision.

@@ -79,6 +79,7 @@ mod append;
 mod apply;
 mod batch;
 mod books;
+mod burial;
 mod checkpoint;
 mod compaction;
 mod count;

@@ -48,10 +48,11 @@ pub struct BulkLoad {
 }
 
 /// A finished node, the separator on its left and the keys below it.
-struct Placed {
-    separator: Vec<u8>,
-    link: Link,
-    len: u64,
+#[derive(Debug)]
+pub(crate) struct Placed {
+    pub(crate) separator: Vec<u8>,
+    pub(crate) link: Link,
+    pub(crate) len: u64,
 }
 
 impl Default for BulkLoad {
@@ -125,8 +126,14 @@ impl BulkLoad {
             .push((mem::take(&mut self.open_separator), leaf));
     }
 
-    pub(crate) fn finish(mut self, batch: &mut Batch) -> Tree {
-        self.close_leaf();
+    /// The leaves alone; `separator` stands on the left of the first.
+    pub(crate) fn into_leaves(mut self, separator: Vec<u8>, batch: &mut Batch) -> Vec<Placed> {
+        if !self.open.entries.is_empty() {
+            self.close_leaf();
+        }
+        if let Some((first, _)) = self.leaves.first_mut() {
+            *first = separator;
+        }
         let place = |(separator, leaf): (Vec<u8>, Leaf)| {
             let len = leaf.entries.len() as u64;
             Placed {
@@ -135,14 +142,19 @@ impl BulkLoad {
                 len,
             }
         };
-        let mut level: Vec<Placed> = self.leaves.into_iter().map(place).collect();
+        self.leaves.into_iter().map(place).collect()
+    }
+
+    pub(crate) fn finish(self, batch: &mut Batch) -> Tree {
+        let accepted = self.accepted;
+        let mut level = self.into_leaves(Vec::new(), batch);
         while level.len() > 1 {
             level = level_above(level, batch);
         }
-        let root = level
-            .pop()
-            .expect("the open leaf was closed above, so there is a node");
-        assert_eq!(root.len, self.accepted, "keys were lost on the way up");
+        let Some(root) = level.pop() else {
+            return Tree::empty(batch);
+        };
+        assert_eq!(root.len, accepted, "keys were lost on the way up");
         Tree {
             root: root.link,
             len: root.len,
@@ -150,7 +162,8 @@ impl BulkLoad {
     }
 }
 
-fn level_above(below: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
+/// A level of full nodes above these.
+pub(crate) fn level_above(below: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
     let width = Fanout::loaded(batch.fanout.inner);
     let mut above = Vec::with_capacity(below.len() / width + 1);
     let mut below = below.into_iter().peekable();
@@ -161,7 +174,11 @@ fn level_above(below: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
 }
 
 /// The first child's separator goes up, the others' stay between the children.
-fn parent(first: Placed, others: impl Iterator<Item = Placed>, batch: &mut Batch) -> Placed {
+pub(crate) fn parent(
+    first: Placed,
+    others: impl Iterator<Item = Placed>,
+    batch: &mut Batch,
+) -> Placed {
     let mut separators = Keys::default();
     let mut inner = Inner {
         children: vec![first.link],

@@ -18,7 +18,8 @@
 //! one writer, and that is enough because the log orders all writes anyway.
 //!
 //! Where to read on: `keys` (how keys are packed), `link` (who owns a node and
-//! when it goes: all `unsafe`), `spare` (what is used again), `insert` and `remove`, `cursor`.
+//! when it goes: all `unsafe`), `spare` (what is used again), `insert` and `remove`,
+//! `sorted` (many changes at once), `cursor`.
 //!
 //! ```
 //! use ordered_index::Entry;
@@ -47,6 +48,7 @@ mod link;
 mod node;
 mod reader;
 mod remove;
+mod sorted;
 mod spare;
 #[cfg(test)]
 mod tests;
@@ -58,6 +60,7 @@ pub use cursor::Cursor;
 pub use entry::Entry;
 pub use fanout::Fanout;
 pub use reader::{Reader, Snapshot};
+pub use sorted::Change;
 pub use writer::Writer;
 
 /// An index of `trees` empty trees at mark 0: the one writer, and readers to clone.

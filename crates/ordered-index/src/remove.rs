@@ -23,7 +23,7 @@ impl Tree {
     }
 
     /// A root with one child is a level too many.
-    fn shrink(&mut self, batch: &mut Batch) {
+    pub(crate) fn shrink(&mut self, batch: &mut Batch) {
         while matches!(&self.root.body, Body::Inner(inner) if inner.children.len() == 1) {
             let placeholder = batch.link(Body::Leaf(Leaf::default()));
             let root = mem::replace(&mut self.root, placeholder);
@@ -105,10 +105,15 @@ fn merge(inner: &mut Inner, left: usize, batch: &mut Batch) {
     let separator = inner.separators.key(left);
     let (right, keys) = inner.remove_child(left + 1);
     inner.counts[left] += keys;
+    absorb(&mut inner.children[left], right, &separator, batch);
+}
+
+/// All of `right` moves into its left neighbour, of the same kind.
+pub(crate) fn absorb(left: &mut Link, right: Link, separator: &[u8], batch: &mut Batch) {
     let right = right.take(batch);
-    inner.children[left].edit(batch, 0, |node, _| match (&mut node.body, right) {
+    left.edit(batch, 0, |node, _| match (&mut node.body, right) {
         (Body::Leaf(left), Body::Leaf(right)) => absorb_leaf(left, right),
-        (Body::Inner(left), Body::Inner(right)) => absorb_inner(left, right, &separator),
+        (Body::Inner(left), Body::Inner(right)) => absorb_inner(left, right, separator),
         (left, right) => panic!("siblings of different kinds: {left:?} and {right:?}"),
     });
 }

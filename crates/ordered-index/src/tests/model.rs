@@ -2,7 +2,7 @@
 
 use super::check::{check, check_content};
 use super::{STEPS, any_key, entry};
-use crate::{Entry, Fanout, Reader, Snapshot, Writer, with_fanout};
+use crate::{Change, Entry, Fanout, Reader, Snapshot, Writer, with_fanout};
 use environment::randomness::Random;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -39,6 +39,9 @@ impl History {
     /// `growth` of 100 changes insert, the others remove.
     fn step(&mut self, step: u64, growth: u64) {
         let tree = self.random.below(TREES as u64) as usize;
+        if self.random.chance(1, 100) {
+            self.change_many(tree, step, growth);
+        }
         let key = self.key(tree);
         match self.random.below(100) {
             0..5 => self.replace(tree, &key, step),
@@ -69,6 +72,36 @@ impl History {
             .range(key.clone()..)
             .next()
             .map_or(key, |(key, _)| key.clone())
+    }
+
+    /// Changes of keys that lie close, or far from each other; some of them remove a run.
+    fn change_many(&mut self, tree: usize, step: u64, growth: u64) {
+        let mut keys = std::collections::BTreeSet::new();
+        for _ in 0..self.random.below(60) {
+            keys.insert(self.key(tree));
+        }
+        if self.random.chance(1, 3) {
+            let start = any_key(&mut self.random);
+            let run = self.models[tree].range(start..);
+            keys.extend(run.take(100).map(|(key, _)| key.clone()));
+        }
+        let removes_all = self.random.chance(1, 3);
+        let entries: Vec<Option<Entry>> = keys
+            .iter()
+            .map(|_| (!removes_all && self.random.below(100) < growth).then(|| entry(step)))
+            .collect();
+        let changes: Vec<Change<'_>> = keys
+            .iter()
+            .zip(&entries)
+            .map(|(key, &entry)| Change { key, entry })
+            .collect();
+        let before = self.writer.change_sorted(tree, &changes);
+        let model = &mut self.models[tree];
+        let expected = changes.iter().map(|change| match change.entry {
+            Some(entry) => model.insert(change.key.to_vec(), entry),
+            None => model.remove(change.key),
+        });
+        assert_eq!(before, expected.collect::<Vec<_>>());
     }
 
     fn replace(&mut self, tree: usize, key: &[u8], step: u64) {

@@ -1,0 +1,176 @@
+//! Many changes at once, in the order of their keys.
+//!
+//! ```text
+//!   changes       d  e  f     |    q        |   u  v  w  x
+//!   before     [ a  d  e ]      [ p  q ]       [ u  z ]
+//!   after      [ a  d' e' f ]   [ p ]          [ u' v  w ] [ x  z ]
+//! ```
+//!
+//! Each touched leaf is written anew once, where changes one by one would walk from the
+//! root and move the leaf's keys for each of them. That pays from a few changes per leaf on.
+
+use crate::Entry;
+use crate::bulk::{BulkLoad, Placed, level_above, parent};
+use crate::fanout::Fanout;
+use crate::link::{Batch, Link};
+use crate::node::{Body, Inner, Leaf};
+use crate::remove::absorb;
+use crate::tree::Tree;
+use std::mem;
+
+/// A change of one key among many.
+#[derive(Clone, Copy, Debug)]
+pub struct Change<'k> {
+    /// Which.
+    pub key: &'k [u8],
+    /// Its entry from now on; `None` removes the key.
+    pub entry: Option<Entry>,
+}
+
+impl Tree {
+    /// Makes the changes; `before` gets the entry that each of them found.
+    pub(crate) fn change_sorted(
+        &mut self,
+        changes: &[Change<'_>],
+        before: &mut Vec<Option<Entry>>,
+        batch: &mut Batch,
+    ) {
+        let in_order = changes.is_sorted_by(|left, right| left.key < right.key);
+        assert!(in_order, "changes that are not in the order of their keys");
+        if changes.is_empty() {
+            return;
+        }
+        let placeholder = batch.link(Body::Leaf(Leaf::default()));
+        let root = mem::replace(&mut self.root, placeholder);
+        let mut level = change_below(root, Vec::new(), changes, before, batch);
+        while level.len() > 1 {
+            level = level_above(level, batch);
+        }
+        self.len = 0;
+        if let Some(root) = level.pop() {
+            self.len = root.len;
+            mem::replace(&mut self.root, root.link).discard(batch);
+        }
+        self.shrink(batch);
+    }
+}
+
+/// What takes the place of a node: of the same height, as many as it needs.
+fn change_below(
+    link: Link,
+    separator: Vec<u8>,
+    changes: &[Change<'_>],
+    before: &mut Vec<Option<Entry>>,
+    batch: &mut Batch,
+) -> Vec<Placed> {
+    match link.take(batch) {
+        Body::Leaf(leaf) => {
+            let mut load = BulkLoad::with_fanout(batch.fanout);
+            change_leaf(&leaf, changes, before, &mut load);
+            load.into_leaves(separator, batch)
+        }
+        Body::Inner(inner) => {
+            let children = change_children(inner, separator, changes, before, batch);
+            parents(merge_narrow(children, batch), batch)
+        }
+    }
+}
+
+fn change_leaf(
+    leaf: &Leaf,
+    changes: &[Change<'_>],
+    before: &mut Vec<Option<Entry>>,
+    load: &mut BulkLoad,
+) {
+    let (mut copied, mut key) = (0, Vec::new());
+    let mut copy = |from, to, load: &mut BulkLoad| {
+        for slot in from..to {
+            leaf.keys.write_key(slot, &mut key);
+            load.push(&key, leaf.entries[slot]).expect(ASCEND);
+        }
+    };
+    for change in changes {
+        let (slot, found) = match leaf.keys.search(change.key) {
+            Ok(slot) => (slot, Some(leaf.entries[slot])),
+            Err(slot) => (slot, None),
+        };
+        copy(copied, slot, load);
+        copied = slot + usize::from(found.is_some());
+        before.push(found);
+        if let Some(entry) = change.entry {
+            load.push(change.key, entry).expect(ASCEND);
+        }
+    }
+    copy(copied, leaf.entries.len(), load);
+}
+
+const ASCEND: &str = "a leaf's keys ascend, and so do the changes";
+
+fn change_children(
+    inner: Inner,
+    separator: Vec<u8>,
+    mut changes: &[Change<'_>],
+    before: &mut Vec<Option<Entry>>,
+    batch: &mut Batch,
+) -> Vec<Placed> {
+    let mut children = Vec::with_capacity(inner.children.len());
+    let mut separator = Some(separator);
+    let links = inner.children.into_iter().zip(inner.counts);
+    for (child, (link, len)) in links.enumerate() {
+        let next = (child < inner.separators.len()).then(|| inner.separators.key(child));
+        let own = match &next {
+            Some(next) => changes.partition_point(|change| change.key < &next[..]),
+            None => changes.len(),
+        };
+        let (own, later) = changes.split_at(own);
+        changes = later;
+        let separator = mem::replace(&mut separator, next).expect("one between any two children");
+        if own.is_empty() {
+            children.push(Placed {
+                separator,
+                link,
+                len,
+            });
+        } else {
+            children.extend(change_below(link, separator, own, before, batch));
+        }
+    }
+    children
+}
+
+/// Merges neighbours of which one has become narrow, as removals of single keys do.
+fn merge_narrow(children: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
+    let mut merged: Vec<Placed> = Vec::with_capacity(children.len());
+    for right in children {
+        match merged.last_mut() {
+            Some(left) if should_merge(left, &right, batch) => {
+                left.len += right.len;
+                absorb(&mut left.link, right.link, &right.separator, batch);
+            }
+            _ => merged.push(right),
+        }
+    }
+    merged
+}
+
+fn should_merge(left: &Placed, right: &Placed, batch: &Batch) -> bool {
+    let slots_max = match &left.link.body {
+        Body::Leaf(_) => batch.fanout.leaf,
+        Body::Inner(_) => batch.fanout.inner,
+    };
+    let (left, right) = (left.link.body.slots(), right.link.body.slots());
+    let narrow = left.min(right) < Fanout::underfull(slots_max).max(1);
+    narrow && left + right <= Fanout::merged(slots_max)
+}
+
+/// As few nodes above these as hold them, equally wide.
+fn parents(children: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
+    let nodes = children.len().div_ceil(batch.fanout.inner);
+    let width = children.len().div_ceil(nodes.max(1));
+    let mut above = Vec::with_capacity(nodes);
+    let mut children = children.into_iter();
+    while let Some(first) = children.next() {
+        above.push(parent(first, children.by_ref().take(width - 1), batch));
+    }
+    above
+}
