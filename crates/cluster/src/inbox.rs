@@ -104,10 +104,13 @@ impl Arrived {
     /// Among it is a command that may keep the replica at work for long.
     pub fn may_take_long(&self) -> bool {
         let proposed = self.proposals.iter().map(|proposal| &proposal.command);
-        let forwarded = self.messages.iter().filter_map(|(_, message)| match message {
-            PeerMessage::Command { command, .. } => Some(command),
-            _ => None,
-        });
+        let forwarded = self
+            .messages
+            .iter()
+            .filter_map(|(_, message)| match message {
+                PeerMessage::Command { command, .. } => Some(command),
+                _ => None,
+            });
         proposed.chain(forwarded).any(Command::concerns_many_keys)
     }
 }

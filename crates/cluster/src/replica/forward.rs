@@ -188,7 +188,8 @@ impl Replica {
         is_done: impl Fn(u64, u64) -> bool,
     ) -> Vec<(Asker, u64)> {
         let is_done = |_: &u64, sent: &mut Sent| {
-            sent.removes.is_some_and(|removed| is_done(removed, sent.asked.leader))
+            sent.removes
+                .is_some_and(|removed| is_done(removed, sent.asked.leader))
         };
         let done: Vec<Sent> = self
             .forwarded
@@ -281,5 +282,8 @@ impl Replica {
 
 /// Its leader has dropped it with the lead.
 fn was_not_carried_out(error: &revisions::Error) -> bool {
-    matches!(error, revisions::Error::Etcd(etcd_api::Error::LeaderChanged))
+    matches!(
+        error,
+        revisions::Error::Etcd(etcd_api::Error::LeaderChanged)
+    )
 }

@@ -35,6 +35,7 @@ mod lead;
 mod leases;
 mod outgoing;
 mod promise;
+mod receive;
 mod removal;
 mod returning;
 mod room;
@@ -342,8 +343,7 @@ impl Replica {
 
     /// A batch of more changes than this is evaluated or waits to be applied.
     pub fn has_a_batch_above(&self, changes_max: usize) -> bool {
-        self.machine.open_changes() > changes_max
-            || self.consensus.has_a_batch_above(changes_max)
+        self.machine.open_changes() > changes_max || self.consensus.has_a_batch_above(changes_max)
     }
 
     /// Has the steps of upkeep reclaim all that is garbage at this moment.
@@ -359,83 +359,6 @@ impl Replica {
     /// The state machine.
     pub fn machine(&mut self) -> &mut Machine {
         &mut self.machine
-    }
-
-    /// A message from another member.
-    pub fn receive(&mut self, from: u64, message: PeerMessage) {
-        if self.failed.is_some() {
-            return;
-        }
-        self.note_heard(from);
-        match message {
-            // Snapshots come with what is in them.
-            PeerMessage::Raft(message)
-                if message.from == from && message.get_msg_type() != MessageType::MsgSnapshot =>
-            {
-                self.step_raft(message);
-            }
-            PeerMessage::Raft(message) => {
-                tracing::warn!(
-                    from,
-                    ?message,
-                    "a message that is not this member's to send"
-                );
-            }
-            PeerMessage::ReadIndex { round } => {
-                let member = ReadAsker::Member {
-                    member: from,
-                    round,
-                };
-                self.read(member);
-            }
-            PeerMessage::ReadAt { round, index } => self.reads.confirm(round, index),
-            PeerMessage::Command { number, command } => self.do_for_another(from, number, &command),
-            PeerMessage::Answer {
-                number,
-                index,
-                outcome,
-            } => self.answered(number, index, *outcome),
-            PeerMessage::LeaseQuestion { number, question } => {
-                let member = LeaseAsker::Member {
-                    member: from,
-                    number,
-                    together: false,
-                };
-                self.ask_lease(question, member);
-            }
-            PeerMessage::LeaseQuestions { questions } => self.asked_together(from, questions),
-            PeerMessage::LeaseAnswer { number, answer } => self.lease_answered(number, *answer),
-            PeerMessage::LeaseAnswers { answers } => {
-                for (number, answer) in answers {
-                    self.lease_answered(number, answer);
-                }
-            }
-            PeerMessage::SnapshotOffer { id, message } => self.snapshot_offered(from, id, *message),
-            PeerMessage::SnapshotPiece { id, bytes } => self.snapshot_piece(from, id, bytes),
-            PeerMessage::SnapshotWanted {
-                id,
-                wanted,
-                written,
-                out_of_order,
-            } => self.snapshot_wanted(from, id, (wanted, written), out_of_order),
-            PeerMessage::SnapshotOver { id, outcome } => self.snapshot_over(from, id, outcome),
-            PeerMessage::Returning {
-                life,
-                round,
-                term,
-                index,
-                voters,
-            } => self.tell_returning(from, (life, round), (term, index), &voters),
-            PeerMessage::Statement {
-                life,
-                round,
-                term,
-                index,
-                voters,
-                removed,
-            } => self.voter_heard(from, (life, round), (term, index), (voters, removed)),
-            PeerMessage::Welcome { life, term, index } => self.welcomed(life, term, index),
-        }
     }
 
     /// Wants to know when a read of [`Replica::reader`] sees everything that
