@@ -53,6 +53,11 @@ impl Group {
         self.leader
     }
 
+    /// Another member than that, where there is one.
+    pub fn follower(&self) -> &Server {
+        &self.servers[(self.leader + 1) % self.servers.len()]
+    }
+
     /// Where clients of any member connect, as `host:port,host:port`.
     pub fn endpoints(&self) -> String {
         let endpoints: Vec<String> = self.servers.iter().map(Server::endpoint).collect();
@@ -71,6 +76,13 @@ impl Group {
     pub fn resident_mib(&self) -> Outcome<f64> {
         let mib = |server: &Server| Ok(resident_mib(server.pid())?.0);
         self.servers.iter().map(mib).sum()
+    }
+
+    /// The most that any one member ever had in memory.
+    pub fn peak_resident_mib(&self) -> Outcome<f64> {
+        self.servers.iter().try_fold(0.0, |most: f64, server| {
+            Ok(most.max(resident_mib(server.pid())?.1))
+        })
     }
 
     /// Waits until the members have prepared themselves: what they do once in

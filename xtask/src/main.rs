@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   on each change   check  fix  test
-//!   against the real server   crash  faults  power-cut  soak  device-work  etcd-tests  figures
+//!   against the real server   crash  faults  power-cut  soak  strain  device-work  etcd-tests  figures
 //!   fetches etcd itself       etcd
 //!   below handoff             scheduler  guest
 //!   to try things on          cluster
@@ -43,6 +43,7 @@ mod puts;
 mod scheduler;
 mod server_process;
 mod soak;
+mod strain;
 mod tidy;
 
 use clap::{Parser, Subcommand};
@@ -78,6 +79,8 @@ enum Verb {
     PowerCut(power_cut::Options),
     /// A mixed load on the real server that must not make it grow
     Soak(soak::Options),
+    /// A Go client that asks for very much at once, on our server and etcd (needs Go)
+    Strain(strain::Options),
     /// Feed damaged input to every decoder (needs nightly and cargo-fuzz)
     Fuzz(fuzz::Options),
     /// Models of the hand-off locks, Miri and the thread sanitizer (needs nightly)
@@ -116,6 +119,7 @@ fn main() -> process::Outcome {
         Verb::Faults(options) => faults::run(&options),
         Verb::PowerCut(options) => power_cut::run(&options),
         Verb::Soak(options) => soak::run(&options),
+        Verb::Strain(options) => strain::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Locks(options) => locks::run(&options),
         Verb::Etcd => etcd::build(),

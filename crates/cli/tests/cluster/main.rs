@@ -7,6 +7,9 @@
 )]
 
 mod beginning;
+#[path = "../go/mod.rs"]
+mod go;
+mod go_client;
 mod joining;
 mod members;
 mod metrics;

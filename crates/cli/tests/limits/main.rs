@@ -9,6 +9,9 @@
 )]
 
 mod full_disk;
+#[path = "../go/mod.rs"]
+mod go;
+mod go_client;
 mod idle_connections;
 mod quota;
 mod served;

@@ -1,0 +1,141 @@
+//! A client of etcd's Go library that asks for very much at once, on our server and on
+//! etcd: thousands of leases, watches without end, the largest requests that are allowed.
+//!
+//! Each scene runs on fresh servers, ours and etcd's in turn, while busy threads of
+//! this process take their share of the cores. What is counted: leases that were lost,
+//! connections that were cut, how long other clients waited, whether the leader kept its
+//! lead, and the most memory that any member needed.
+
+mod program;
+mod record;
+mod report;
+mod scenes;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::{
+    etcd,
+    group::Group,
+    machine::Machine,
+    process::{Outcome, inkstone_binary},
+};
+use scenes::{Asked, Scene};
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// How long leases are renewed
+    #[arg(long, default_value_t = 300)]
+    seconds: u64,
+    /// Runs of each side in each scene
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
+    /// Threads that keep the cores busy meanwhile
+    #[arg(long, default_value_t = 2)]
+    busy: usize,
+    /// Only the scenes whose name contains this
+    #[arg(long, default_value = "")]
+    only: String,
+    /// Our server alone, where etcd is not wanted
+    #[arg(long)]
+    without_etcd: bool,
+    /// The server to strain [default: ours, built now]
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    /// Where the servers keep their data [default: a temporary folder]
+    #[arg(long)]
+    directory: Option<PathBuf>,
+    /// Where the record goes [default: lab/records]
+    #[arg(long)]
+    records: Option<PathBuf>,
+}
+
+/// One scene on one side in one round.
+struct Row {
+    scene: &'static str,
+    side: &'static str,
+    findings: Vec<(&'static str, String)>,
+}
+
+pub fn run(options: &Options) -> Outcome {
+    let Some(program) = program::build()? else {
+        return Err(
+            "SKIPPED: there is no Go on this machine. Install Go 1.26 or newer \
+                    (https://go.dev/dl) and call again."
+                .into(),
+        );
+    };
+    let mut sides = vec![("inkstone", inkstone_binary(options.binary.as_deref())?)];
+    if !options.without_etcd {
+        sides.push(("etcd", etcd::binary("etcd")?));
+    }
+    let machine = Machine::here()?;
+    let mut rows = Vec::new();
+    for scene in scenes::all(options.seconds) {
+        if !scene.name.contains(&options.only) {
+            continue;
+        }
+        for round in 0..options.rounds {
+            for turn in 0..sides.len() {
+                let (side, binary) = &sides[(turn + round) % sides.len()];
+                println!("{}, round {}, {side}", scene.name, round + 1);
+                let findings = play(&scene, &program, binary, options)?;
+                println!("  {}", record::line(&findings));
+                rows.push(Row {
+                    scene: scene.name,
+                    side,
+                    findings,
+                });
+            }
+        }
+    }
+    record::write(&machine, options, &rows)
+}
+
+/// One scene on fresh servers.
+fn play(
+    scene: &Scene,
+    program: &Path,
+    binary: &Path,
+    options: &Options,
+) -> Outcome<Vec<(&'static str, String)>> {
+    let folder = match &options.directory {
+        Some(directory) => tempfile::tempdir_in(directory)?,
+        None => tempfile::tempdir()?,
+    };
+    let directories: Vec<PathBuf> = (0..scene.members)
+        .map(|number| folder.path().join(format!("data{number}")))
+        .collect();
+    let flags = ["--log-level=error".to_owned()];
+    let group = Group::start(binary, &directories, &flags)?;
+    group.settle()?;
+    let asked = match scene.asked {
+        Asked::Leader => group.leader(),
+        Asked::Follower => group.follower(),
+    };
+    let outcome = while_busy(options.busy, || {
+        program::run(program, scene, &asked.endpoint())
+    });
+    let mut findings = outcome?;
+    let peak = group.peak_resident_mib()?;
+    findings.push(("most memory of a member", format!("{peak:.0} MiB")));
+    group.stop()?;
+    Ok(findings)
+}
+
+/// Does something while so many threads compute without a pause.
+fn while_busy<T>(threads: usize, something: impl FnOnce() -> T) -> T {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let outcome = something();
+        over.store(true, Ordering::Relaxed);
+        outcome
+    })
+}
