@@ -24,6 +24,7 @@ mod acquaintances;
 mod awaited;
 mod error;
 mod flushing;
+mod forwarded_reads;
 mod heart;
 mod inbox;
 mod life_file;

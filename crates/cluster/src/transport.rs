@@ -13,6 +13,7 @@ use revisions::{Member, Members, Reader};
 use tokio::time::MissedTickBehavior;
 
 use crate::acquaintances::Acquaintances;
+use crate::forwarded_reads::ForwardedReads;
 use crate::heart::Heart;
 use crate::inbox::Inbox;
 use crate::snapshot::{Couriers, courier};
@@ -78,6 +79,7 @@ impl Transport {
         // take them.
         options.agreement = format!("--segment-bytes={}", reader.engine().segment_bytes());
         let incoming = Arc::new(Incoming {
+            forwarded_reads: ForwardedReads::new(reader.clone(), Arc::clone(&inbox)),
             inbox,
             heart: Arc::clone(&heart),
             reader,
@@ -196,6 +198,7 @@ pub(crate) fn address(url: &str) -> Option<String> {
 /// What other members send, and strangers ask.
 struct Incoming {
     inbox: Arc<Inbox>,
+    forwarded_reads: ForwardedReads,
     heart: Arc<Heart>,
     reader: Reader,
     /// They own the connections, which own this.
@@ -235,7 +238,7 @@ impl Handler for Incoming {
         let bytes = payload.len();
         if let Some(message) = Incoming::decode(from, kind, payload) {
             self.answer_for_replica(from, &message);
-            self.inbox.receive(from, message, bytes);
+            self.forwarded_reads.pass_on(from, message, bytes);
         }
     }
 

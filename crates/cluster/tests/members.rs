@@ -7,10 +7,14 @@ mod meeting;
 use std::time::Duration;
 
 use cluster::{Error, ReadMode};
-use etcd_api::etcdserverpb::{LeaseGrantRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest};
-use revisions::Command;
+use etcd_api::etcdserverpb::request_op::Request as Operation;
+use etcd_api::etcdserverpb::response_op::Response as Answer;
+use etcd_api::etcdserverpb::{
+    LeaseGrantRequest, LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest,
+};
+use revisions::{Command, Response};
 
-use meeting::{Cluster, get, in_time, put, put_surely};
+use meeting::{Cluster, get, in_time, put, put_surely, surely};
 
 #[tokio::test]
 async fn every_member_takes_writes_and_reads_what_others_wrote() {
@@ -238,5 +242,42 @@ async fn a_founder_with_other_segments_is_no_part_of_the_cluster() {
     assert_eq!((told.leader, revision), (0, 1), "{told:?}");
     for other in 0..2 {
         assert_eq!(cluster.node(other).connected_since(3), None);
+    }
+}
+
+#[tokio::test]
+async fn a_forwarded_transaction_that_reads_much_is_answered_with_all_of_it() {
+    let cluster = Cluster::start();
+    let value = "x".repeat(100_000);
+    for number in 0..10 {
+        put_surely(cluster.node(0), &format!("big/{number}"), &value).await;
+    }
+    let read = RangeRequest {
+        key: b"big/"[..].into(),
+        range_end: b"big0"[..].into(),
+        ..RangeRequest::default()
+    };
+    let mark = PutRequest {
+        key: b"mark"[..].into(),
+        ..PutRequest::default()
+    };
+    let operations = [Operation::RequestPut(mark), Operation::RequestRange(read)];
+    let success = operations.map(|request| RequestOp {
+        request: Some(request),
+    });
+    let transaction = Command::Txn(TxnRequest {
+        success: success.to_vec(),
+        ..TxnRequest::default()
+    });
+    // One of them leads, the others forward.
+    for number in 0..3 {
+        let Response::Txn(answer) = surely(cluster.node(number), &transaction).await else {
+            panic!("another answer");
+        };
+        let Some(Answer::ResponseRange(range)) = &answer.responses[1].response else {
+            panic!("{answer:?}");
+        };
+        let bytes = range.kvs.iter().map(|kv| kv.value().len());
+        assert_eq!(bytes.sum::<usize>(), 1_000_000);
     }
 }

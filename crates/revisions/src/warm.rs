@@ -10,7 +10,7 @@ use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{PutRequest, RequestOp, TxnRequest};
 
 use crate::key_range::KeyRange;
-use crate::view::{Direction, View};
+use crate::view::{Direction, Found, View};
 use crate::{Command, Reader};
 
 /// A key costs as much as so many bytes of records, even where its record is smaller.
@@ -27,7 +27,21 @@ impl Reader {
             return true;
         }
         let mut left_bytes = bytes_max;
-        for_each_range(command, &mut |keys| touch(view, keys, &mut left_bytes)).is_continue()
+        let mut look = |keys: KeyRange<'_>| {
+            // The evaluation will meet the same error and report it.
+            take(view, keys, &mut left_bytes, |found| drop(view.read(found)))
+        };
+        for_each_range(command, &mut look).is_continue()
+    }
+
+    /// Whether evaluating the command reads records of more than about so many bytes, as
+    /// the index says: no record is read for this.
+    pub fn reads_above(&self, command: &Command, bytes_max: u64) -> bool {
+        let snapshot = self.shared.engine.snapshot();
+        let view = self.view(&snapshot);
+        let mut left_bytes = bytes_max;
+        let mut look = |keys: KeyRange<'_>| take(view, keys, &mut left_bytes, |_| ());
+        for_each_range(command, &mut look).is_break()
     }
 }
 
@@ -82,8 +96,13 @@ fn in_operation(
     }
 }
 
-/// Reads the records of a range, as far as the cost allows.
-fn touch(view: View<'_>, keys: KeyRange<'_>, left_bytes: &mut u64) -> ControlFlow<()> {
+/// Calls `see` with what is found in a range, as far as the cost allows.
+fn take(
+    view: View<'_>,
+    keys: KeyRange<'_>,
+    left_bytes: &mut u64,
+    see: impl Fn(&Found),
+) -> ControlFlow<()> {
     let keys_max = (*left_bytes / KEY_COST_BYTES) as usize;
     // One key beyond what may be read tells that there are more.
     for found in view.scan(keys, view.revision, Direction::Ascending, keys_max + 1) {
@@ -92,8 +111,7 @@ fn touch(view: View<'_>, keys: KeyRange<'_>, left_bytes: &mut u64) -> ControlFlo
             Some(left) => *left_bytes = left,
             None => return ControlFlow::Break(()),
         }
-        // The evaluation will meet the same error and report it.
-        let _ = view.read(&found);
+        see(&found);
     }
     ControlFlow::Continue(())
 }

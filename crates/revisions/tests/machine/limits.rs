@@ -97,6 +97,34 @@ fn reading_ahead_changes_nothing() {
 }
 
 #[test]
+fn what_a_command_will_read_is_known_before_a_record_is_read() {
+    let mut store = Store::new();
+    for number in 0..20 {
+        store.put(&format!("big/{number:02}"), &"x".repeat(10_000));
+    }
+    let all = || range("big/", "big0");
+    let count = RangeRequest {
+        count_only: true,
+        ..all()
+    };
+    let reads_above = |operations, bytes_max| {
+        let command = Command::Txn(txn(operations));
+        store.reader.reads_above(&command, bytes_max)
+    };
+    let read = || vec![Operation::RequestRange(all())];
+    assert!(reads_above(read(), 100 << 10));
+    assert!(!reads_above(read(), 300 << 10));
+    assert!(
+        reads_above([read(), read()].concat(), 300 << 10),
+        "added up"
+    );
+    assert!(!reads_above(
+        vec![Operation::RequestRange(count)],
+        100 << 10
+    ));
+}
+
+#[test]
 fn a_put_over_a_version_that_cannot_be_read_is_refused_and_changes_nothing() {
     let mut store = Store::new();
     store.put("bad", "before");
