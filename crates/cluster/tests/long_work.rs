@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cluster::{NodeOptions, Observer};
+use environment::Clock;
+use environment::real::RealClock;
 use etcd_api::etcdserverpb::DeleteRangeRequest;
 use revisions::Command;
 
@@ -20,7 +22,7 @@ struct Works(Duration);
 impl Observer for Works {
     fn evaluated(&self, command: &Command, _done: bool, _took: Duration) {
         if let Command::DeleteRange(_) = command {
-            std::thread::sleep(self.0);
+            RealClock.sleep(self.0);
         }
     }
 

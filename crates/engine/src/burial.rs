@@ -71,10 +71,9 @@ impl Index {
                 hidden::keep(&mut self.writer, live, &change.key, before);
             }
         }
-        for twin in self.writer.change_sorted(HISTORY, &past.changes()) {
-            if let Some(twin) = twin {
-                live.died(Known::from(twin).place);
-            }
+        let twins = self.writer.change_sorted(HISTORY, &past.changes());
+        for twin in twins.into_iter().flatten() {
+            live.died(Known::from(twin).place);
         }
     }
 }

@@ -1,7 +1,5 @@
 //! One transaction deletes many keys in their order.
 
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
-
 mod store;
 
 use std::collections::BTreeSet;
