@@ -16,9 +16,10 @@ use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use crate::backend::{Backend, stopped};
+use crate::client::Client;
 use crate::connections::Admitted;
 use crate::counted::{Counted, Received};
-use crate::dispatch::Dispatch;
+use crate::dispatch::{ClientDispatch, Dispatch};
 use crate::windows::{STREAM_WINDOW_BYTES, WindowShare};
 
 /// Bytes a stream may be sent ahead of what its client has read.
@@ -48,7 +49,8 @@ impl Connection {
         let counted = Counted::new(socket, Arc::clone(&self.backend), received.clone());
         let builder = protocol(&self.backend, &window);
         let activity = Arc::clone(self.admitted.activity());
-        let dispatch = self.dispatch.for_connection(Arc::clone(&activity));
+        let client = Client::new(Arc::clone(&self.backend), Arc::clone(&activity));
+        let dispatch = ClientDispatch::new(self.dispatch, Arc::new(client));
         let connection = builder.serve_connection(TokioIo::new(counted), dispatch);
         tokio::pin!(connection);
         let mut stopping = self.backend.stopping.clone();

@@ -7,7 +7,7 @@
 //! again when it has something to ask. Where all of them are busy, the new one is closed.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -58,9 +58,10 @@ struct Table {
 pub(crate) struct Activity {
     /// Calls under way, until their answers are sent.
     calls: AtomicUsize,
-    /// When the last call ended, or the connection began: milliseconds of the clock.
-    idle_since: AtomicU64,
-    /// Told when the connection is to end.
+    /// When a call last did something, or the connection began: milliseconds of the clock.
+    used_at: AtomicU64,
+    asked_to_end: AtomicBool,
+    /// Notified when the connection is to end.
     end: Notify,
 }
 
@@ -100,7 +101,8 @@ impl Connections {
         }
         let activity = Arc::new(Activity {
             calls: AtomicUsize::new(0),
-            idle_since: AtomicU64::new(millis(now)),
+            used_at: AtomicU64::new(millis(now)),
+            asked_to_end: AtomicBool::new(false),
             end: Notify::new(),
         });
         let id = table.next_id;
@@ -123,7 +125,7 @@ impl Table {
         let mut idle: Vec<&Arc<Activity>> = idle.collect();
         let asked = wanted.min(idle.len());
         if asked > 0 {
-            idle.select_nth_unstable_by_key(asked - 1, |it| it.idle_since.load(Ordering::Relaxed));
+            idle.select_nth_unstable_by_key(asked - 1, |it| it.used_at.load(Ordering::Relaxed));
             idle[..asked].iter().for_each(|it| it.ask_to_end());
         }
         self.ending += asked;
@@ -149,12 +151,11 @@ impl Table {
 impl Activity {
     /// No call is under way, and it was not asked to end yet.
     fn is_idle(&self) -> bool {
-        self.calls.load(Ordering::Relaxed) == 0
-            && self.idle_since.load(Ordering::Relaxed) != u64::MAX
+        self.calls.load(Ordering::Relaxed) == 0 && !self.asked_to_end.load(Ordering::Relaxed)
     }
 
     fn ask_to_end(&self) {
-        self.idle_since.store(u64::MAX, Ordering::Relaxed);
+        self.asked_to_end.store(true, Ordering::Relaxed);
         self.end.notify_one();
     }
 
@@ -163,34 +164,19 @@ impl Activity {
         self.end.notified().await;
     }
 
-    /// A call is under way until what is returned is dropped.
-    pub(crate) fn call(self: &Arc<Activity>, clock: &Arc<dyn Clock>) -> OpenCall {
+    /// A call begins.
+    pub(crate) fn begin_call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        OpenCall {
-            activity: Arc::clone(self),
-            clock: Arc::clone(clock),
-        }
     }
-}
 
-/// A call under way.
-#[derive(Debug)]
-pub(crate) struct OpenCall {
-    activity: Arc<Activity>,
-    clock: Arc<dyn Clock>,
-}
+    /// A call does something.
+    pub(crate) fn used(&self, now: Instant) {
+        self.used_at.store(millis(now), Ordering::Relaxed);
+    }
 
-impl Drop for OpenCall {
-    fn drop(&mut self) {
-        if self.activity.calls.fetch_sub(1, Ordering::Relaxed) == 1 {
-            let now = millis(self.clock.now());
-            let keep_asked = |since| (since != u64::MAX).then_some(now);
-            let order = Ordering::Relaxed;
-            let _ = self
-                .activity
-                .idle_since
-                .fetch_update(order, order, keep_asked);
-        }
+    /// A call that began has ended.
+    pub(crate) fn end_call(&self) {
+        self.calls.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -213,13 +199,13 @@ impl Drop for Admitted {
     fn drop(&mut self) {
         let mut table = self.connections.table();
         table.open.remove(&self.id);
-        let was_asked = self.activity.idle_since.load(Ordering::Relaxed) == u64::MAX;
+        let was_asked = self.activity.asked_to_end.load(Ordering::Relaxed);
         table.ending -= usize::from(was_asked);
     }
 }
 
 fn millis(instant: Instant) -> u64 {
-    u64::try_from(instant.since_origin().as_millis()).unwrap_or(u64::MAX - 1)
+    u64::try_from(instant.since_origin().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// How many connections there may be, `open` of which are open now.
@@ -256,7 +242,6 @@ mod tests {
     #[test]
     fn the_longest_idle_connection_gives_way_to_a_new_one() {
         let (clock, connections) = full(3);
-        let shared: Arc<dyn Clock> = Arc::new(clock.clone());
         let mut admitted = Vec::new();
         for _ in 0..3 {
             clock.advance(Duration::from_secs(1));
@@ -264,10 +249,12 @@ mod tests {
         }
         clock.advance(Duration::from_secs(1));
         // The oldest has a call, the second one has just ended its own.
-        let call = admitted[0].activity().call(&shared);
-        drop(admitted[1].activity().call(&shared));
+        admitted[0].activity().begin_call();
+        admitted[1].activity().begin_call();
+        admitted[1].activity().used(clock.now());
+        admitted[1].activity().end_call();
         let fourth = connections.admit().unwrap();
-        let asked = |it: &Admitted| it.activity.idle_since.load(Ordering::Relaxed) == u64::MAX;
+        let asked = |it: &Admitted| it.activity.asked_to_end.load(Ordering::Relaxed);
         assert_eq!(
             admitted.iter().map(asked).collect::<Vec<_>>(),
             [false, false, true]
@@ -275,20 +262,16 @@ mod tests {
         drop(admitted.pop());
         assert_eq!(connections.table().ending, 0);
         assert_eq!(connections.table().open.len(), 3);
-        drop((call, fourth));
+        drop(fourth);
     }
 
     #[test]
     fn a_new_connection_is_refused_where_all_are_busy_and_let_in_afterwards() {
-        let (clock, connections) = full(2);
-        let shared: Arc<dyn Clock> = Arc::new(clock.clone());
+        let (_clock, connections) = full(2);
         let admitted: Vec<Admitted> = (0..2).map(|_| connections.admit().unwrap()).collect();
-        let calls: Vec<OpenCall> = admitted
-            .iter()
-            .map(|it| it.activity().call(&shared))
-            .collect();
+        admitted.iter().for_each(|it| it.activity().begin_call());
         assert!(connections.admit().is_none());
-        drop(calls);
+        admitted[1].activity().end_call();
         assert!(connections.admit().is_some());
     }
 

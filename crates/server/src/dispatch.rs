@@ -9,7 +9,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use environment::Instant;
 use etcd_api::etcdserverpb::auth_server::AuthServer;
 use etcd_api::etcdserverpb::cluster_server::ClusterServer;
 use etcd_api::etcdserverpb::kv_server::KvServer;
@@ -28,12 +27,13 @@ use tonic_health::server::{HealthReporter, HealthService};
 use crate::answers::Answer;
 use crate::auth::AuthService;
 use crate::backend::Backend;
+use crate::client::{Client, OpenCall};
 use crate::cluster::ClusterService;
-use crate::connections::{Activity, OpenCall};
 use crate::http::{self, Pages};
 use crate::kv::KvService;
 use crate::lease::LeaseService;
 use crate::maintenance::MaintenanceService;
+use crate::methods::Method;
 use crate::unfinished::RequestBody;
 use crate::watch::WatchService;
 
@@ -63,8 +63,6 @@ impl Traffic {
 pub(crate) struct Dispatch {
     backend: Arc<Backend>,
     traffic: Traffic,
-    /// What the connection is doing; none before there is one.
-    activity: Option<Arc<Activity>>,
     kv: KvServer<KvService>,
     watch: WatchServer<WatchService>,
     lease: LeaseServer<LeaseService>,
@@ -86,7 +84,6 @@ impl Dispatch {
         Dispatch {
             backend: shared(),
             traffic,
-            activity: None,
             kv: KvServer::new(KvService::new(shared()))
                 .max_decoding_message_size(limit)
                 .max_encoding_message_size(usize::MAX),
@@ -109,17 +106,12 @@ impl Dispatch {
         }
     }
 
-    /// The same services for one connection.
-    pub(crate) fn for_connection(self, activity: Arc<Activity>) -> Dispatch {
-        Dispatch {
-            activity: Some(activity),
-            ..self
-        }
-    }
-
-    fn grpc(&self, request: Request<Incoming>) -> BoxFuture<Response<Body>, Infallible> {
-        let unfinished = Arc::clone(&self.backend.resources.unfinished);
-        let request = request.map(|body| RequestBody::new(body, unfinished));
+    fn grpc(
+        &self,
+        client: &Arc<Client>,
+        request: Request<Incoming>,
+    ) -> BoxFuture<Response<Body>, Infallible> {
+        let request = request.map(|body| RequestBody::new(body, Arc::clone(client)));
         let path = request.uri().path();
         let service = path.get(1..).and_then(|path| path.split('/').next());
         match service.unwrap_or_default() {
@@ -147,27 +139,36 @@ impl Dispatch {
     }
 }
 
-impl hyper::service::Service<Request<Incoming>> for Dispatch {
+/// The services for one connection.
+pub(crate) struct ClientDispatch {
+    dispatch: Dispatch,
+    client: Arc<Client>,
+}
+
+impl ClientDispatch {
+    /// Serves the calls of `client`.
+    pub(crate) fn new(dispatch: Dispatch, client: Arc<Client>) -> ClientDispatch {
+        ClientDispatch { dispatch, client }
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for ClientDispatch {
     type Response = Response<Body>;
     type Error = Infallible;
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
+        let ClientDispatch { dispatch, client } = self;
         let path = request.uri().path_and_query().cloned();
-        let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
-        let activity = self.activity.as_ref();
-        let call = activity.map(|activity| activity.call(&self.backend.clock));
         let timed = Timed {
-            backend: Arc::clone(&self.backend),
-            path,
-            _call: call,
+            path: path.unwrap_or_else(|| PathAndQuery::from_static("/")),
+            call: client.call(),
         };
-        let began = timed.begin();
-        let inner = match self.traffic.pages {
-            Some(pages) if !(self.traffic.grpc && is_grpc(&request)) => self.page(pages, request),
-            _ => self.grpc(request),
+        let grpc = dispatch.traffic.grpc && is_grpc(&request);
+        let inner = match dispatch.traffic.pages {
+            Some(pages) if !grpc => dispatch.page(pages, request),
+            _ => dispatch.grpc(client, request),
         };
-        timed.end(began);
         Answering {
             inner,
             timed: Some(timed),
@@ -182,19 +183,27 @@ fn is_grpc(request: &Request<Incoming>) -> bool {
 
 /// A call whose turns are timed, and that is under way as long as this exists.
 struct Timed {
-    backend: Arc<Backend>,
     path: PathAndQuery,
-    _call: Option<OpenCall>,
+    call: OpenCall,
 }
 
 impl Timed {
-    fn begin(&self) -> Instant {
-        self.backend.clock.now()
+    /// Does one turn of the call.
+    fn turn<T>(&self, work: impl FnOnce() -> T) -> T {
+        let backend = &self.call.client().backend;
+        let began = backend.clock.now();
+        let outcome = work();
+        let ended = backend.clock.now();
+        backend.metrics.long_turns.note(began, ended, &self.path);
+        self.call.used(ended);
+        outcome
     }
 
-    fn end(&self, began: Instant) {
-        let turns = &self.backend.metrics.long_turns;
-        turns.note(&*self.backend.clock, began, &self.path);
+    /// Whether the answer's body has turns worth timing: a stream's messages are made in
+    /// them, and a large answer is open for long. The one message of any other answer is
+    /// small, and the connection sends it at once.
+    fn goes_on_in_the_body(&self, large: bool) -> bool {
+        large || Method::streams(self.path.path())
     }
 }
 
@@ -210,19 +219,19 @@ impl Future for Answering {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Answering { inner, timed } = &mut *self;
-        let began = timed.as_ref().map(Timed::begin);
-        let outcome = inner.as_mut().poll(context);
-        if let (Some(timed), Some(began)) = (timed.as_ref(), began) {
-            timed.end(began);
-        }
+        let open = timed.as_ref().expect("an answer is ready once");
+        let outcome = open.turn(|| inner.as_mut().poll(context));
         let Ok(mut response) = ready!(outcome);
         if response.headers().contains_key(Status::GRPC_STATUS) {
             use_grpc_go_words(&mut response);
         }
         let timed = timed.take().expect("an answer is ready once");
         let large = response.extensions_mut().remove::<Answer>();
+        let large = large.and_then(|large| large.take());
+        if !timed.goes_on_in_the_body(large.is_some()) {
+            return Poll::Ready(Ok(response));
+        }
         let response = response.map(|body| {
-            let large = large.and_then(|large| large.take());
             let inner = large.map_or(body, Body::new);
             Body::new(AnswerBody { inner, timed })
         });
@@ -244,10 +253,8 @@ impl hyper::body::Body for AnswerBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let began = self.timed.begin();
-        let frame = Pin::new(&mut self.inner).poll_frame(context);
-        self.timed.end(began);
-        frame
+        let AnswerBody { inner, timed } = &mut *self;
+        timed.turn(|| Pin::new(inner).poll_frame(context))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -15,6 +15,7 @@ mod auth;
 mod backend;
 mod begin;
 mod calls;
+mod client;
 mod cluster;
 mod compactor;
 pub mod config;

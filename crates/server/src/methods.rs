@@ -44,6 +44,15 @@ macro_rules! methods {
                 }
             }
 
+            /// Whether the call of this path is answered by a stream of messages.
+            pub(crate) fn streams(path: &str) -> bool {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                match name {
+                    $($name => !matches!(Shape::$shape, Shape::Unary),)*
+                    _ => false,
+                }
+            }
+
             /// A member without a vote answers it as well; a range, if the
             /// client takes what is there.
             pub(crate) const fn serves_at_learners(self) -> bool {
@@ -101,6 +110,17 @@ methods! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn streams_are_known_by_their_path() {
+        for method in Method::ALL {
+            let (service, name, shape) = method.about();
+            let path = format!("/{service}/{name}");
+            assert_eq!(Method::streams(&path), shape != Shape::Unary, "{path}");
+        }
+        assert!(Method::streams("/grpc.health.v1.Health/Watch"));
+        assert!(!Method::streams("/"));
+    }
 
     #[test]
     fn a_method_s_number_is_its_place() {

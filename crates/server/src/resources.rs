@@ -18,7 +18,7 @@ pub(crate) struct Resources {
     /// Bytes that were received and not read.
     pub(crate) windows: Arc<WindowPool>,
     /// Bytes of requests that have come in part.
-    pub(crate) unfinished: Arc<Unfinished>,
+    pub(crate) unfinished: Unfinished,
     /// Bytes of large answers that are made or sent.
     pub(crate) answers: Arc<AnswerMemory>,
 }
@@ -30,7 +30,7 @@ impl Resources {
         Resources {
             connections: Arc::new(Connections::new(Arc::clone(clock))),
             windows: Arc::new(WindowPool::for_memory(memory_bytes)),
-            unfinished: Arc::new(Unfinished::for_memory(memory_bytes)),
+            unfinished: Unfinished::for_memory(memory_bytes),
             answers: Arc::new(AnswerMemory::for_memory(memory_bytes, Arc::clone(clock))),
         }
     }

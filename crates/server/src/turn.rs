@@ -1,14 +1,14 @@
 //! How long one call holds its core.
 //!
 //! Each core serves its connections in turns: what one call does without giving way, all
-//! others on that core wait for. Every turn of a call is timed, its answer's body included,
-//! and one that takes too long is logged by name: it belongs on a thread of its own
-//! (`Backend::aside`).
+//! others on that core wait for. Every turn of a call is timed, those of a stream's or a
+//! large answer's body included, and one that takes too long is logged by name: it belongs
+//! on a thread of its own (`Backend::aside`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use environment::{Clock, Instant};
+use environment::Instant;
 use tonic::codegen::http::uri::PathAndQuery;
 use tracing::warn;
 
@@ -33,12 +33,11 @@ impl LongTurns {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Takes note of a turn that `call` began at `began`.
-    pub(crate) fn note(&self, clock: &dyn Clock, began: Instant, call: &PathAndQuery) {
-        let now = clock.now();
-        let took = now.saturating_since(began);
+    /// Takes note of a turn of `call`.
+    pub(crate) fn note(&self, began: Instant, ended: Instant, call: &PathAndQuery) {
+        let took = ended.saturating_since(began);
         if took > TURN_MAX {
-            self.note_long(now, took, call);
+            self.note_long(ended, took, call);
         }
     }
 
@@ -60,21 +59,16 @@ impl LongTurns {
 
 #[cfg(test)]
 mod tests {
-    use environment::simulated::SimulatedClock;
-
     use super::*;
 
     #[test]
     fn only_turns_over_the_limit_are_counted() {
-        let clock = SimulatedClock::stepped();
         let turns = LongTurns::default();
         let call = PathAndQuery::from_static("/etcdserverpb.KV/Range");
-        let began = clock.now();
-        clock.advance(TURN_MAX);
-        turns.note(&clock, began, &call);
+        let began = Instant::default();
+        turns.note(began, began + TURN_MAX, &call);
         assert_eq!(turns.count(), 0);
-        clock.advance(Duration::from_nanos(1));
-        turns.note(&clock, began, &call);
+        turns.note(began, began + TURN_MAX + Duration::from_nanos(1), &call);
         assert_eq!(turns.count(), 1);
     }
 }

@@ -22,6 +22,8 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
+use crate::client::Client;
+
 /// Messages that have more bytes than this here are large.
 const LARGE_BYTES: u64 = 64 << 10;
 /// A large message has to end within this time after it became large.
@@ -115,7 +117,7 @@ impl Framing {
 /// The body of a gRPC request, counted while messages in it are unfinished.
 pub(crate) struct RequestBody {
     body: Incoming,
-    unfinished: Arc<Unfinished>,
+    client: Arc<Client>,
     framing: Framing,
     /// What of it is in the common count.
     counted_bytes: u64,
@@ -124,10 +126,11 @@ pub(crate) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(crate) fn new(body: Incoming, unfinished: Arc<Unfinished>) -> RequestBody {
+    /// A body that `client` sends.
+    pub(crate) fn new(body: Incoming, client: Arc<Client>) -> RequestBody {
         RequestBody {
             body,
-            unfinished,
+            client,
             framing: Framing::default(),
             counted_bytes: 0,
             deadline: None,
@@ -137,10 +140,7 @@ impl RequestBody {
     fn note(&mut self, data: &[u8]) -> Result<(), Status> {
         self.framing.advance(data);
         let now = self.framing.unfinished_bytes;
-        if now != self.counted_bytes {
-            let before = std::mem::replace(&mut self.counted_bytes, now);
-            self.unfinished.recount(before, now)?;
-        }
+        self.recount(now)?;
         match now > LARGE_BYTES {
             true => {
                 self.deadline
@@ -149,6 +149,16 @@ impl RequestBody {
             false => self.deadline = None,
         }
         Ok(())
+    }
+
+    /// Changes the common count, which all cores share, only where that is needed.
+    fn recount(&mut self, now: u64) -> Result<(), Status> {
+        let before = std::mem::replace(&mut self.counted_bytes, now);
+        if now == before {
+            return Ok(());
+        }
+        let unfinished = &self.client.backend.resources.unfinished;
+        unfinished.recount(before, now)
     }
 
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<Status> {
@@ -166,7 +176,7 @@ impl RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        let gone = self.unfinished.recount(self.counted_bytes, 0);
+        let gone = self.recount(0);
         gone.expect("giving back is never refused");
     }
 }
