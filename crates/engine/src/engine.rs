@@ -256,6 +256,9 @@ impl Engine {
         let segments = shared.log.segments();
         let snapshot = self.snapshot();
         let counter = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let log_bytes = segments.iter().map(|segment| segment.used_bytes).sum();
+        let header_bytes: u64 = segments.iter().map(|segment| segment.first.offset()).sum();
+        let needed_bytes = header_bytes + shared.books.live().live_bytes();
         Status {
             revision: snapshot.revision(),
             compacted: trees::compacted(&snapshot.trees),
@@ -263,8 +266,9 @@ impl Engine {
             applied_term: shared.applied_term.load(Ordering::Acquire),
             keys: snapshot.keys(),
             versions: snapshot.versions(),
-            log_bytes: segments.iter().map(|segment| segment.used_bytes).sum(),
-            live_bytes: shared.books.live().live_bytes(),
+            log_bytes,
+            // Records may have come since the segments were looked at.
+            live_bytes: needed_bytes.min(log_bytes),
             segments: segments.len(),
             spare_segments: log.spare_segments,
             index_bytes: counter(&shared.index_bytes),

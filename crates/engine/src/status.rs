@@ -17,7 +17,8 @@ pub struct Status {
     pub versions: u64,
     /// Bytes in use in all segments: etcd's `dbSize`.
     pub log_bytes: u64,
-    /// Bytes of the records among them that are still needed: etcd's `dbSizeInUse`.
+    /// Bytes among them that are still needed, live records and headers of segments: etcd's
+    /// `dbSizeInUse`. At most `log_bytes`, and never 0.
     pub live_bytes: u64,
     /// Segments, spares not counted.
     pub segments: usize,

@@ -35,6 +35,24 @@ async fn status_tells_versions_sizes_and_who_leads() {
 }
 
 #[tokio::test]
+async fn size_in_use_of_an_empty_store_is_the_size_of_its_headers() {
+    let mut serving = serving(&[]);
+    for start in 1..=2 {
+        let mut maintenance = MaintenanceClient::new(serving.channel().await);
+        let answer = maintenance.status(StatusRequest {}).await.unwrap();
+        let status = answer.into_inner();
+        let (size, in_use) = (status.db_size, status.db_size_in_use);
+        assert!(in_use >= 4096, "start {start}: {in_use}");
+        assert!(in_use <= size, "start {start}: {in_use} of {size}");
+        let page = crate::http::get(&serving, "/metrics").await.body;
+        let gauge = format!("etcd_mvcc_db_total_size_in_use_in_bytes {in_use}\n");
+        assert!(page.contains(&gauge), "start {start}: {page}");
+        serving.stop();
+        serving.start();
+    }
+}
+
+#[tokio::test]
 async fn hashes_agree_before_and_after_a_restart() {
     let mut serving = serving(&[]);
     let mut kv = serving.kv().await;
