@@ -9,7 +9,7 @@ use tonic::{Request, Response, Status};
 use crate::backend::Backend;
 use crate::calls::Call;
 use crate::methods::Method;
-use crate::refusal::not_yet;
+use crate::unsupported;
 
 /// Revision of an auth store that was never written.
 const FIRST_AUTH_REVISION: u64 = 1;
@@ -29,7 +29,7 @@ impl AuthService {
     /// Counts the call and refuses it.
     fn refuse<Q, A>(&self, method: Method, request: &Request<Q>) -> Result<Response<A>, Status> {
         let call = Call::begin(&self.backend, method, request.metadata())?;
-        call.end(Err(not_yet("managing users and roles")))
+        call.end(Err(unsupported::status(unsupported::AUTH)))
     }
 }
 

@@ -22,20 +22,25 @@ use tonic::codegen::http::{HeaderValue, Request, Response, header};
 use tonic::codegen::{BoxFuture, Service};
 use tonic::{Code, Status};
 use tonic_health::pb::health_server::HealthServer;
-use tonic_health::server::{HealthReporter, HealthService};
+use tonic_health::server::HealthReporter;
 
 use crate::answers::Answer;
 use crate::auth::AuthService;
 use crate::backend::Backend;
 use crate::client::{Client, OpenCall};
 use crate::cluster::ClusterService;
+use crate::health::HealthCheckService;
 use crate::http::{self, Pages};
 use crate::kv::KvService;
 use crate::lease::LeaseService;
 use crate::maintenance::MaintenanceService;
 use crate::methods::Method;
 use crate::unfinished::RequestBody;
+use crate::unsupported;
 use crate::watch::WatchService;
+
+/// The one call of the service that the library does not know.
+const HEALTH_LIST: &str = "/grpc.health.v1.Health/List";
 
 /// What a port serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +74,7 @@ pub(crate) struct Dispatch {
     cluster: ClusterServer<ClusterService>,
     maintenance: MaintenanceServer<MaintenanceService>,
     auth: AuthServer<AuthService>,
-    health: HealthServer<HealthService>,
+    health: HealthServer<HealthCheckService>,
 }
 
 impl Dispatch {
@@ -94,7 +99,7 @@ impl Dispatch {
             cluster: ClusterServer::new(ClusterService::new(shared())),
             maintenance: MaintenanceServer::new(MaintenanceService::new(shared())),
             auth: AuthServer::new(AuthService::new(shared())),
-            health: HealthServer::new(HealthService::from_health_reporter(health)),
+            health: HealthServer::new(HealthCheckService::new(shared(), health)),
         }
     }
 
@@ -121,11 +126,8 @@ impl Dispatch {
             "etcdserverpb.Cluster" => self.cluster.clone().call(request),
             "etcdserverpb.Maintenance" => self.maintenance.clone().call(request),
             "etcdserverpb.Auth" => self.auth.clone().call(request),
-            "grpc.health.v1.Health" => self.health.clone().call(request),
-            other => {
-                let status = Status::unimplemented(format!("unknown service {other}"));
-                Box::pin(async move { Ok(status.into_http()) })
-            }
+            "grpc.health.v1.Health" if path != HEALTH_LIST => self.health.clone().call(request),
+            _ => unsupported::refuse(&self.backend, &request),
         }
     }
 

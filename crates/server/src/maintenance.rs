@@ -20,7 +20,8 @@ use crate::backend::Backend;
 use crate::calls::Call;
 use crate::methods::Method;
 use crate::metrics::Histogram;
-use crate::refusal::{self, not_yet, of_machine};
+use crate::refusal::{self, of_machine};
+use crate::unsupported;
 
 /// etcd's words for a full store, and what they mean of a member whose leader has room.
 const FULL_DISK: &str = "etcdserver: mvcc: database space exceeded: the disk of this member is \
@@ -207,7 +208,7 @@ impl Maintenance for MaintenanceService {
         request: Request<SnapshotRequest>,
     ) -> Result<Response<Self::SnapshotStream>, Status> {
         let call = Call::begin(&self.backend, Method::Snapshot, request.metadata())?;
-        call.end(Err(not_yet("a snapshot in etcd's file format")))
+        call.end(Err(unsupported::status(unsupported::SNAPSHOT)))
     }
 
     /// A member that is alone leads, and has no other to hand over to.
@@ -227,6 +228,6 @@ impl Maintenance for MaintenanceService {
         request: Request<DowngradeRequest>,
     ) -> Result<Response<DowngradeResponse>, Status> {
         let call = Call::begin(&self.backend, Method::Downgrade, request.metadata())?;
-        call.end(Err(not_yet("a downgrade")))
+        call.end(Err(unsupported::status(unsupported::DOWNGRADE)))
     }
 }

@@ -45,6 +45,7 @@ macro_rules! methods {
             }
 
             /// Whether the call of this path is answered by a stream of messages.
+            #[expect(unreachable_patterns, reason = "two services have a Watch, both stream")]
             pub(crate) fn streams(path: &str) -> bool {
                 let name = path.rsplit('/').next().unwrap_or_default();
                 match name {
@@ -56,7 +57,15 @@ macro_rules! methods {
             /// A member without a vote answers it as well; a range, if the
             /// client takes what is there.
             pub(crate) const fn serves_at_learners(self) -> bool {
-                matches!(self, Method::Range | Method::Status | Method::Snapshot)
+                matches!(
+                    self,
+                    Method::Range
+                        | Method::Status
+                        | Method::Snapshot
+                        | Method::HealthCheck
+                        | Method::HealthList
+                        | Method::HealthWatch
+                )
             }
         }
     };
@@ -105,6 +114,32 @@ methods! {
     RoleDelete: "etcdserverpb.Auth" "RoleDelete" Unary;
     RoleGrantPermission: "etcdserverpb.Auth" "RoleGrantPermission" Unary;
     RoleRevokePermission: "etcdserverpb.Auth" "RoleRevokePermission" Unary;
+    HealthCheck: "grpc.health.v1.Health" "Check" Unary;
+    HealthList: "grpc.health.v1.Health" "List" Unary;
+    HealthWatch: "grpc.health.v1.Health" "Watch" ServerStream;
+    Lock: "v3lockpb.Lock" "Lock" Unary;
+    Unlock: "v3lockpb.Lock" "Unlock" Unary;
+    Campaign: "v3electionpb.Election" "Campaign" Unary;
+    Proclaim: "v3electionpb.Election" "Proclaim" Unary;
+    Leader: "v3electionpb.Election" "Leader" Unary;
+    Observe: "v3electionpb.Election" "Observe" ServerStream;
+    Resign: "v3electionpb.Election" "Resign" Unary;
+}
+
+impl Method {
+    /// The method of a request's path, `/service/name`.
+    pub(crate) fn of_path(path: &str) -> Option<Method> {
+        let (service, name) = path.strip_prefix('/')?.split_once('/')?;
+        let is_asked = |method: &Method| method.about().0 == service && method.about().1 == name;
+        Method::ALL.iter().copied().find(is_asked)
+    }
+
+    /// Whether its counters are shown before it has been called, as etcd shows them: not those
+    /// of the services that etcd adds after its first counting.
+    pub(crate) fn is_shown_before_its_first_call(self) -> bool {
+        let (service, _, _) = self.about();
+        !service.starts_with("v3")
+    }
 }
 
 #[cfg(test)]
@@ -120,6 +155,33 @@ mod tests {
         }
         assert!(Method::streams("/grpc.health.v1.Health/Watch"));
         assert!(!Method::streams("/"));
+    }
+
+    #[test]
+    fn there_are_as_many_methods_as_etcd_counts_from_the_start() {
+        let shown = |method: &&Method| method.is_shown_before_its_first_call();
+        assert_eq!(Method::ALL.iter().filter(shown).count(), 45);
+    }
+
+    #[test]
+    fn a_path_names_its_method() {
+        for method in Method::ALL {
+            let (service, name, _) = method.about();
+            assert_eq!(
+                Method::of_path(&format!("/{service}/{name}")),
+                Some(*method)
+            );
+        }
+        for path in [
+            "",
+            "/",
+            "Put",
+            "/etcdserverpb.KV",
+            "/etcdserverpb.KV/",
+            "/v3lockpb.Lock/x",
+        ] {
+            assert_eq!(Method::of_path(path), None, "{path}");
+        }
     }
 
     #[test]

@@ -46,11 +46,6 @@ fn of_storage(error: &engine::Error) -> Status {
     }
 }
 
-/// The status for a call that etcd answers and this release does not.
-pub(crate) fn not_yet(what: &str) -> Status {
-    Status::unimplemented(format!("inkstone: {what} is not supported yet"))
-}
-
 #[cfg(test)]
 mod tests {
     use tonic::Code;

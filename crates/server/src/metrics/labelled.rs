@@ -173,23 +173,32 @@ fn calls(page: &mut Page, backend: &Backend) {
     ];
     for (name, help, counter) in families {
         page.family(name, "counter", help);
-        for method in Method::ALL {
-            let count = counter(backend.metrics.grpc.of(*method)).get();
-            page.sample(name, &labels(*method), count);
+        for (method, counters) in shown(backend) {
+            page.sample(name, &labels(method), counter(counters).get());
         }
     }
 }
 
+/// A row for each method and code from the start, as etcd has: `rate()` of a row that appears
+/// with its first error would miss that error.
 fn handled(page: &mut Page, backend: &Backend) {
     let name = "grpc_server_handled_total";
     page.family(name, "counter", "Calls ended.");
-    for method in Method::ALL {
-        let counters = backend.metrics.grpc.of(*method);
-        for (code, count) in counters.each_handled().filter(|(_, count)| *count > 0) {
-            let [method, service, kind] = labels(*method);
+    for (method, counters) in shown(backend) {
+        for (code, count) in counters.each_handled() {
+            let [method, service, kind] = labels(method);
             page.sample(name, &[("grpc_code", code), method, service, kind], count);
         }
     }
+}
+
+/// The methods that have rows, each with its counters.
+fn shown(backend: &Backend) -> impl Iterator<Item = (Method, &MethodMetrics)> {
+    let all = Method::ALL.iter().copied();
+    let counted = all.map(|method| (method, backend.metrics.grpc.of(method)));
+    counted.filter(|(method, counters)| {
+        method.is_shown_before_its_first_call() || counters.started.get() > 0
+    })
 }
 
 fn labels(method: Method) -> [(&'static str, &'static str); 3] {
@@ -262,9 +271,8 @@ fn ranges(page: &mut Page, backend: &Backend) {
 fn handling(page: &mut Page, backend: &Backend) {
     let name = "grpc_server_handling_seconds";
     page.family(name, "histogram", "Time from request to the call's end.");
-    for method in Method::ALL {
-        let reading = backend.metrics.grpc.of(*method).handling.read();
-        page.histogram_samples(name, &labels(*method), &reading);
+    for (method, counters) in shown(backend) {
+        page.histogram_samples(name, &labels(method), &counters.handling.read());
     }
 }
 

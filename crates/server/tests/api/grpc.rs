@@ -1,8 +1,13 @@
 //! What holds for every call: metadata, health, unknown services.
 
 use etcd_api::Error;
-use etcd_api::etcdserverpb::StatusRequest;
+use etcd_api::etcdserverpb::auth_client::AuthClient;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
+use etcd_api::etcdserverpb::{AuthUserListRequest, SnapshotRequest, StatusRequest};
+use etcd_api::v3electionpb::election_client::ElectionClient;
+use etcd_api::v3electionpb::{CampaignRequest, LeaderRequest};
+use etcd_api::v3lockpb::lock_client::LockClient;
+use etcd_api::v3lockpb::{LockRequest, UnlockRequest};
 use tonic::metadata::MetadataValue;
 use tonic::{Code, Request};
 use tonic_health::pb::HealthCheckRequest;
@@ -69,4 +74,98 @@ async fn calls_are_counted_by_method_and_code() {
     assert!(page.contains(&handled("OK")));
     assert!(page.contains(&handled("InvalidArgument")));
     assert!(page.contains("\netcd_mvcc_put_total 1\n"));
+}
+
+/// Prometheus' `rate()` sees no increase where a row appears with its first count.
+#[tokio::test]
+async fn every_method_and_code_has_a_row_of_zero_before_the_first_call() {
+    let serving = serving(&[]);
+    let page = crate::http::get(&serving, "/metrics").await.body;
+    let rows = |family: &str| page.lines().filter(|line| line.starts_with(family)).count();
+    assert_eq!(rows("grpc_server_handled_total{"), 45 * 17);
+    for family in ["started", "msg_received", "msg_sent"] {
+        assert_eq!(rows(&format!("grpc_server_{family}_total{{")), 45);
+    }
+    for row in [
+        r#"handled_total{grpc_code="Unavailable",grpc_method="Put",grpc_service="etcdserverpb.KV",grpc_type="unary"} 0"#,
+        r#"handled_total{grpc_code="DataLoss",grpc_method="Watch",grpc_service="grpc.health.v1.Health",grpc_type="server_stream"} 0"#,
+        r#"started_total{grpc_method="List",grpc_service="grpc.health.v1.Health",grpc_type="unary"} 0"#,
+    ] {
+        assert!(page.contains(&format!("\ngrpc_server_{row}\n")), "{row}");
+    }
+}
+
+#[tokio::test]
+async fn health_checks_are_counted() {
+    let serving = serving(&[]);
+    let mut health = HealthClient::new(serving.channel().await);
+    let request = || HealthCheckRequest::default();
+    health.check(request()).await.unwrap();
+    let mut notices = health.watch(request()).await.unwrap().into_inner();
+    assert_eq!(notices.message().await.unwrap().unwrap().status, 1);
+    let page = crate::http::get(&serving, "/metrics").await.body;
+    let service = r#"grpc_service="grpc.health.v1.Health""#;
+    for row in [
+        format!(
+            r#"handled_total{{grpc_code="OK",grpc_method="Check",{service},grpc_type="unary"}} 1"#
+        ),
+        format!(r#"started_total{{grpc_method="Watch",{service},grpc_type="server_stream"}} 1"#),
+        format!(r#"msg_sent_total{{grpc_method="Watch",{service},grpc_type="server_stream"}} 1"#),
+    ] {
+        assert!(page.contains(&format!("\ngrpc_server_{row}\n")), "{row}");
+    }
+}
+
+/// A client must learn what is missing and what to use instead.
+#[tokio::test]
+async fn services_that_are_missing_name_themselves_and_what_to_use_instead() {
+    let serving = serving(&[]);
+    let channel = serving.channel().await;
+    let mut lock = LockClient::new(channel.clone());
+    let mut election = ElectionClient::new(channel.clone());
+    let mut auth = AuthClient::new(channel.clone());
+    let mut maintenance = MaintenanceClient::new(channel);
+    let observed = election.observe(LeaderRequest::default()).await;
+    for (refused, missing, instead) in [
+        (
+            lock.lock(LockRequest::default()).await.err(),
+            "v3lockpb.Lock",
+            "concurrency",
+        ),
+        (
+            lock.unlock(UnlockRequest::default()).await.err(),
+            "v3lockpb.Lock",
+            "concurrency",
+        ),
+        (
+            election.campaign(CampaignRequest::default()).await.err(),
+            "Election",
+            "concurrency",
+        ),
+        (observed.err(), "Election", "concurrency"),
+        (
+            auth.user_list(AuthUserListRequest {}).await.err(),
+            "users and roles",
+            "trusted",
+        ),
+        (
+            maintenance.snapshot(SnapshotRequest {}).await.err(),
+            "snapshot",
+            "make-mirror",
+        ),
+    ] {
+        let refused = refused.unwrap();
+        assert_eq!(refused.code(), Code::Unimplemented);
+        let text = refused.message();
+        assert!(text.contains("not supported yet"), "{text}");
+        assert!(text.contains(missing) && text.contains(instead), "{text}");
+    }
+    let page = crate::http::get(&serving, "/metrics").await.body;
+    let row = "grpc_server_handled_total{grpc_code=\"Unimplemented\",grpc_method=\"Unlock\",\
+               grpc_service=\"v3lockpb.Lock\",grpc_type=\"unary\"} 1\n";
+    assert!(page.contains(row), "{page}");
+    assert!(
+        !page.contains(r#"grpc_method="Resign""#),
+        "it was not called"
+    );
 }

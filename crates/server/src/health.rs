@@ -1,0 +1,85 @@
+//! The service grpc.health.v1.Health: the library's answers, counted like every other call.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use futures_util::Stream;
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_server::Health;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use tonic_health::server::{HealthReporter, HealthService};
+
+use crate::backend::Backend;
+use crate::calls::Call;
+use crate::methods::Method;
+
+/// The service.
+pub(crate) struct HealthCheckService {
+    backend: Arc<Backend>,
+    inner: HealthService,
+}
+
+impl HealthCheckService {
+    /// Answers what `reporter` was given.
+    pub(crate) fn new(backend: Arc<Backend>, reporter: HealthReporter) -> HealthCheckService {
+        HealthCheckService {
+            backend,
+            inner: HealthService::from_health_reporter(reporter),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Health for HealthCheckService {
+    type WatchStream = Notices;
+
+    async fn check(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<HealthCheckResponse>, Status> {
+        let call = Call::begin(&self.backend, Method::HealthCheck, request.metadata())?;
+        let outcome = self.inner.check(request).await;
+        call.end(outcome.map(Response::into_inner))
+    }
+
+    async fn watch(
+        &self,
+        request: Request<HealthCheckRequest>,
+    ) -> Result<Response<Notices>, Status> {
+        let mut call = Call::begin(&self.backend, Method::HealthWatch, request.metadata())?;
+        match self.inner.watch(request).await {
+            Ok(notices) => Ok(Response::new(Notices {
+                inner: Box::pin(notices.into_inner()),
+                call,
+            })),
+            Err(status) => {
+                call.close(Err(&status));
+                Err(status)
+            }
+        }
+    }
+}
+
+/// What a client that watches is sent.
+pub(crate) struct Notices {
+    inner: Pin<Box<<HealthService as Health>::WatchStream>>,
+    call: Call,
+}
+
+impl Stream for Notices {
+    type Item = Result<HealthCheckResponse, Status>;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<HealthCheckResponse, Status>>> {
+        let notice = ready!(self.inner.as_mut().poll_next(context));
+        match &notice {
+            Some(Ok(_)) => self.call.sent(),
+            Some(Err(status)) => self.call.close(Err(status)),
+            None => self.call.close(Ok(())),
+        }
+        Poll::Ready(notice)
+    }
+}
