@@ -55,6 +55,22 @@ impl Reader {
         range::range(self.view(&snapshot), request)
     }
 
+    /// Answers a range unless reading it takes more than so many bytes of records: then
+    /// `None`, and no record is read.
+    pub fn range_within(
+        &self,
+        request: &RangeRequest,
+        bytes_max: u64,
+    ) -> Result<Option<RangeResponse>, Error> {
+        let snapshot = self.shared.engine.snapshot();
+        let view = self.view(&snapshot);
+        let found = range::find(view, request)?;
+        if found.log_bytes() > bytes_max {
+            return Ok(None);
+        }
+        range::read(view, request, found).map(Some)
+    }
+
     /// Looks a range's keys up, so that the caller knows what reading them takes.
     pub fn find_range(&self, request: &RangeRequest) -> Result<FoundRange, Error> {
         let snapshot = self.shared.engine.snapshot();

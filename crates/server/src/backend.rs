@@ -111,7 +111,8 @@ impl Backend {
             backend.reader().warm(&command, revisions::READ_BYTES_MAX);
             Ok(command)
         };
-        self.aside(warm).await
+        // On the heap: the future of every other command stays small.
+        Box::pin(self.aside(warm)).await
     }
 
     /// Returns once a read sees every write acknowledged before this call.

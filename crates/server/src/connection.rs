@@ -12,12 +12,13 @@ use std::time::Duration;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tracing::debug;
 
 use crate::backend::{Backend, stopped};
 use crate::client::Client;
-use crate::connections::Admitted;
+use crate::connections::{Activity, Admitted};
 use crate::counted::{Counted, Received};
 use crate::dispatch::{ClientDispatch, Dispatch};
 use crate::windows::{STREAM_WINDOW_BYTES, WindowShare};
@@ -49,30 +50,68 @@ impl Connection {
         let counted = Counted::new(socket, Arc::clone(&self.backend), received.clone());
         let builder = protocol(&self.backend, &window);
         let activity = Arc::clone(self.admitted.activity());
-        let client = Client::new(Arc::clone(&self.backend), Arc::clone(&activity));
+        let ending = Ending::watch(&self.backend, &activity, received);
+        let client = Client::new(Arc::clone(&self.backend), activity);
         let dispatch = ClientDispatch::new(self.dispatch, Arc::new(client));
         let connection = builder.serve_connection(TokioIo::new(counted), dispatch);
         tokio::pin!(connection);
-        let mut stopping = self.backend.stopping.clone();
         let outcome = tokio::select! {
             outcome = connection.as_mut() => outcome,
-            () = silent(&received) => {
-                debug!("a connection that said nothing was closed");
-                return;
-            }
-            () = activity.ended() => {
-                connection.as_mut().graceful_shutdown();
-                let ending = timeout(ENDING_TIME_MAX, connection).await;
-                ending.unwrap_or(Ok(()))
-            }
-            () = stopped(&mut stopping) => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
+            reason = ending.reason => match reason.unwrap_or(Reason::Stopping) {
+                Reason::Silent => {
+                    debug!("a connection that said nothing was closed");
+                    return;
+                }
+                Reason::Asked => {
+                    connection.as_mut().graceful_shutdown();
+                    let ended = timeout(ENDING_TIME_MAX, connection).await;
+                    ended.unwrap_or(Ok(()))
+                }
+                Reason::Stopping => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
             }
         };
         if let Err(error) = outcome {
             debug!(error, "connection ended");
         }
+    }
+}
+
+/// Why the server ends a connection.
+#[derive(Debug)]
+enum Reason {
+    /// Its client did not begin to speak in time.
+    Silent,
+    /// A new connection needs its descriptor.
+    Asked,
+    /// The server stops.
+    Stopping,
+}
+
+/// Looks for a reason to end a connection, on a task of its own: the connection's task runs
+/// for every message, and looking for three reasons each time would cost it more than the
+/// one channel does.
+struct Ending {
+    reason: oneshot::Receiver<Reason>,
+}
+
+impl Ending {
+    fn watch(backend: &Backend, activity: &Arc<Activity>, received: Received) -> Ending {
+        let (mut found, reason) = oneshot::channel();
+        let (activity, mut stopping) = (Arc::clone(activity), backend.stopping.clone());
+        tokio::spawn(async move {
+            let reason = tokio::select! {
+                () = silent(&received) => Reason::Silent,
+                () = activity.ended() => Reason::Asked,
+                () = stopped(&mut stopping) => Reason::Stopping,
+                () = found.closed() => return,
+            };
+            // A connection that has ended by itself needs no reason.
+            let _ = found.send(reason);
+        });
+        Ending { reason }
     }
 }
 

@@ -57,13 +57,20 @@ pub(crate) async fn range(
 ) -> Result<Answered<RangeResponse>, Status> {
     let reader = backend.reader();
     if is_short(backend, &request)? {
-        let found = reader.find_range(&request).map_err(of_read)?;
-        if found.log_bytes() <= BYTES_HERE_MAX {
-            let mut response = reader.read_range(&request, found).map_err(of_read)?;
+        let response = reader.range_within(&request, BYTES_HERE_MAX);
+        if let Some(mut response) = response.map_err(of_read)? {
             backend.fill(response.header.get_or_insert_default());
             return Ok(Answered::Small(response));
         }
     }
+    // On the heap: the future of every other range stays small.
+    Box::pin(range_aside(backend, request)).await
+}
+
+async fn range_aside(
+    backend: &Arc<Backend>,
+    request: RangeRequest,
+) -> Result<Answered<RangeResponse>, Status> {
     let find = move |backend: &Backend| {
         let found = backend.reader().find_range(&request).map_err(of_read)?;
         Ok((request, found))
@@ -88,6 +95,13 @@ pub(crate) async fn txn(
         let response = backend.reader().txn(&request).map_err(of_read)?;
         return Ok(Answered::Small(finish_txn(backend, response)));
     }
+    Box::pin(txn_aside(backend, request)).await
+}
+
+async fn txn_aside(
+    backend: &Arc<Backend>,
+    request: TxnRequest,
+) -> Result<Answered<TxnResponse>, Status> {
     let find = move |backend: &Backend| {
         let bytes = ranges(&request).map(|range| {
             // The transaction itself meets the same error and reports it.

@@ -45,11 +45,11 @@ macro_rules! methods {
             }
 
             /// Whether the call of this path is answered by a stream of messages.
-            #[expect(unreachable_patterns, reason = "two services have a Watch, both stream")]
             pub(crate) fn streams(path: &str) -> bool {
-                let name = path.rsplit('/').next().unwrap_or_default();
-                match name {
-                    $($name => !matches!(Shape::$shape, Shape::Unary),)*
+                match path {
+                    $(concat!("/", $service, "/", $name) => {
+                        !matches!(Shape::$shape, Shape::Unary)
+                    })*
                     _ => false,
                 }
             }

@@ -118,6 +118,14 @@ impl Framing {
 pub(crate) struct RequestBody {
     body: Incoming,
     client: Arc<Client>,
+    /// None as long as each piece that came ended with a message's end. The body of most
+    /// requests is one such piece, and a body is moved often before it is read.
+    partial: Option<Box<Partial>>,
+}
+
+/// A body that came with a message in part.
+#[derive(Default)]
+struct Partial {
     framing: Framing,
     /// What of it is in the common count.
     counted_bytes: u64,
@@ -131,38 +139,21 @@ impl RequestBody {
         RequestBody {
             body,
             client,
-            framing: Framing::default(),
-            counted_bytes: 0,
-            deadline: None,
+            partial: None,
         }
     }
 
     fn note(&mut self, data: &[u8]) -> Result<(), Status> {
-        self.framing.advance(data);
-        let now = self.framing.unfinished_bytes;
-        self.recount(now)?;
-        match now > LARGE_BYTES {
-            true => {
-                self.deadline
-                    .get_or_insert_with(|| Box::pin(sleep(LARGE_TIME_MAX)));
-            }
-            false => self.deadline = None,
-        }
-        Ok(())
-    }
-
-    /// Changes the common count, which all cores share, only where that is needed.
-    fn recount(&mut self, now: u64) -> Result<(), Status> {
-        let before = std::mem::replace(&mut self.counted_bytes, now);
-        if now == before {
+        if self.partial.is_none() && is_one_message(data) {
             return Ok(());
         }
-        let unfinished = &self.client.backend.resources.unfinished;
-        unfinished.recount(before, now)
+        let partial = self.partial.get_or_insert_default();
+        partial.note(data, &self.client.backend.resources.unfinished)
     }
 
     fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<Status> {
-        let Some(deadline) = &mut self.deadline else {
+        let deadline = self.partial.as_mut();
+        let Some(deadline) = deadline.and_then(|partial| partial.deadline.as_mut()) else {
             return Poll::Pending;
         };
         deadline.as_mut().poll(context).map(|()| {
@@ -174,10 +165,45 @@ impl RequestBody {
     }
 }
 
+/// Whether the bytes are exactly one message with its prefix.
+fn is_one_message(data: &[u8]) -> bool {
+    let Some(([_, length @ ..], message)) = data.split_first_chunk::<PREFIX_BYTES>() else {
+        return false;
+    };
+    message.len() as u64 == u64::from(u32::from_be_bytes(*length))
+}
+
+impl Partial {
+    fn note(&mut self, data: &[u8], unfinished: &Unfinished) -> Result<(), Status> {
+        self.framing.advance(data);
+        let now = self.framing.unfinished_bytes;
+        self.recount(now, unfinished)?;
+        match now > LARGE_BYTES {
+            true => {
+                self.deadline
+                    .get_or_insert_with(|| Box::pin(sleep(LARGE_TIME_MAX)));
+            }
+            false => self.deadline = None,
+        }
+        Ok(())
+    }
+
+    /// Changes the common count, which all cores share, only where that is needed.
+    fn recount(&mut self, now: u64, unfinished: &Unfinished) -> Result<(), Status> {
+        let before = std::mem::replace(&mut self.counted_bytes, now);
+        match now == before {
+            true => Ok(()),
+            false => unfinished.recount(before, now),
+        }
+    }
+}
+
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        let gone = self.recount(0);
-        gone.expect("giving back is never refused");
+        if let Some(partial) = &mut self.partial {
+            let gone = partial.recount(0, &self.client.backend.resources.unfinished);
+            gone.expect("giving back is never refused");
+        }
     }
 }
 
@@ -246,6 +272,16 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn one_message_is_told_from_a_part_and_from_more() {
+        assert!(is_one_message(&message(0)));
+        assert!(is_one_message(&message(300)));
+        assert!(!is_one_message(&message(300)[..304]));
+        assert!(!is_one_message(&[message(3), message(0)].concat()));
+        assert!(!is_one_message(&[0, 0, 0, 0]));
+        assert!(!is_one_message(&[]));
     }
 
     #[test]
