@@ -81,7 +81,7 @@ enum Verb {
     Soak(soak::Options),
     /// A Go client that asks for very much at once, on our server and etcd (needs Go)
     Strain(strain::Options),
-    /// Feed damaged input to every decoder (needs nightly and cargo-fuzz)
+    /// Random operations beside etcd, and damaged, slow and hostile clients
     Fuzz(fuzz::Options),
     /// Models of the hand-off locks, Miri and the thread sanitizer (needs nightly)
     Locks(locks::Options),

@@ -10,6 +10,9 @@ use etcd_api::etcdserverpb::{
 };
 use tonic::transport::Channel;
 
+use crate::Outcome;
+use crate::servers::Server;
+
 /// What the generator makes.
 #[derive(Clone, Debug)]
 pub enum Operation {
@@ -22,6 +25,8 @@ pub enum Operation {
     LeaseRevoke(LeaseRevokeRequest),
     LeaseTimeToLive(LeaseTimeToLiveRequest),
     LeaseLeases,
+    /// At this revision; 0 is the newest.
+    HashKv(i64),
 }
 
 impl Operation {
@@ -36,6 +41,7 @@ impl Operation {
             Operation::LeaseRevoke(_) => "lease revoke",
             Operation::LeaseTimeToLive(_) => "lease time-to-live",
             Operation::LeaseLeases => "lease list",
+            Operation::HashKv(_) => "hash",
         }
     }
 }
@@ -58,18 +64,43 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub async fn connect(name: &'static str, server: &super::processes::Server) -> Peer {
-        let channel = server.channel().await;
-        Peer {
+    pub async fn connect(name: &'static str, server: &Server) -> Outcome<Peer> {
+        let channel = server.channel().await?;
+        Ok(Peer {
             name,
-            kv: KvClient::new(channel.clone()),
+            kv: KvClient::new(channel.clone()).max_decoding_message_size(usize::MAX),
             lease: LeaseClient::new(channel.clone()),
             maintenance: MaintenanceClient::new(channel),
+        })
+    }
+
+    /// Fails where the server has gone.
+    pub async fn run(&mut self, operation: &Operation) -> Outcome<Answer> {
+        let outcome = match operation.clone() {
+            Operation::HashKv(revision) => self.hash_kv(revision).await,
+            Operation::LeaseGrant(_)
+            | Operation::LeaseRevoke(_)
+            | Operation::LeaseTimeToLive(_)
+            | Operation::LeaseLeases => self.run_lease(operation.clone()).await,
+            keys => self.run_keys(keys).await,
+        };
+        match outcome {
+            Ok((revision, text)) => Ok(Answer {
+                revision: Some(revision),
+                text,
+            }),
+            Err(status) if has_gone(&status) => {
+                Err(format!("{} has gone away: {status}", self.name).into())
+            }
+            Err(status) => Ok(Answer {
+                revision: None,
+                text: format!("{:?}: {}", status.code(), status.message()),
+            }),
         }
     }
 
-    pub async fn run(&mut self, operation: &Operation) -> Answer {
-        let outcome = match operation.clone() {
+    async fn run_keys(&mut self, operation: Operation) -> Result<(i64, String), tonic::Status> {
+        match operation {
             Operation::Put(put) => self.kv.put(put).await.map(|response| {
                 let mut response = response.into_inner();
                 (take(&mut response.header), format!("{response:?}"))
@@ -78,13 +109,16 @@ impl Peer {
                 let mut response = response.into_inner();
                 (take(&mut response.header), format!("{response:?}"))
             }),
-            Operation::Range(range) => self.kv.range(range).await.map(|response| {
-                let mut response = response.into_inner();
-                if !matches!(operation, Operation::Range(range) if range.sort_target == 0) {
-                    by_key(&mut response);
-                }
-                (take(&mut response.header), format!("{response:?}"))
-            }),
+            Operation::Range(range) => {
+                let by_its_key = range.sort_target == 0;
+                self.kv.range(range).await.map(|response| {
+                    let mut response = response.into_inner();
+                    if !by_its_key {
+                        by_key(&mut response);
+                    }
+                    (take(&mut response.header), format!("{response:?}"))
+                })
+            }
             Operation::Txn(txn) => self.kv.txn(txn).await.map(|response| {
                 let mut response = response.into_inner();
                 let revision = take(&mut response.header);
@@ -96,25 +130,7 @@ impl Peer {
                 .compact(compact)
                 .await
                 .map(|response| (take(&mut response.into_inner().header), String::new())),
-            lease => self.run_lease(lease).await,
-        };
-        match outcome {
-            Ok((revision, text)) => Answer {
-                revision: Some(revision),
-                text,
-            },
-            Err(status) => {
-                assert_ne!(
-                    status.code(),
-                    tonic::Code::Unavailable,
-                    "{} has gone away: {status}",
-                    self.name
-                );
-                Answer {
-                    revision: None,
-                    text: format!("{:?}: {}", status.code(), status.message()),
-                }
-            }
+            other => unreachable!("{other:?} reads and writes no keys"),
         }
     }
 
@@ -152,20 +168,18 @@ impl Peer {
     }
 
     /// HashKV with everything that etcd says about it.
-    pub async fn hash_kv(&mut self, revision: i64) -> Result<(u32, i64, i64), String> {
-        let request = HashKvRequest { revision };
-        let response = self
-            .maintenance
-            .hash_kv(request)
-            .await
-            .map_err(|status| format!("{:?}: {}", status.code(), status.message()))?;
-        let response = response.into_inner();
-        Ok((
-            response.hash,
-            response.compact_revision,
-            response.hash_revision,
-        ))
+    async fn hash_kv(&mut self, revision: i64) -> Result<(i64, String), tonic::Status> {
+        let response = self.maintenance.hash_kv(HashKvRequest { revision }).await?;
+        let mut response = response.into_inner();
+        let header = take(&mut response.header);
+        Ok((header, format!("{response:?}")))
     }
+}
+
+/// Whether the failure is the connection's, and no answer.
+fn has_gone(status: &tonic::Status) -> bool {
+    use std::error::Error;
+    status.code() == tonic::Code::Unavailable || status.source().is_some()
 }
 
 /// Orders what may come in any order because its sort keys are equal.
@@ -176,7 +190,7 @@ fn by_key(response: &mut RangeResponse) {
 }
 
 fn take(header: &mut Option<ResponseHeader>) -> i64 {
-    header.take().expect("every answer has a header").revision
+    header.take().unwrap_or_default().revision
 }
 
 /// Headers inside a transaction's answers keep their revision only.

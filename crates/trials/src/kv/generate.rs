@@ -9,7 +9,8 @@ use etcd_api::etcdserverpb::{
     LeaseTimeToLiveRequest, PutRequest, RangeRequest, RequestOp, TxnRequest, request_op::Request,
 };
 
-use crate::operation::{Answer, Operation};
+use super::crooked;
+use super::operation::{Answer, Operation};
 
 /// Keys, leases and values there are to choose from.
 const KEYS: u64 = 60;
@@ -66,7 +67,16 @@ impl Generator {
         self.compactions.last().copied().unwrap_or(0)
     }
 
+    /// The next operation; one in forty is spoilt.
     pub fn operation(&mut self) -> Operation {
+        let mut operation = self.sound_operation();
+        if self.random.chance(1, 40) {
+            crooked::spoil(&mut operation, &mut self.random);
+        }
+        operation
+    }
+
+    fn sound_operation(&mut self) -> Operation {
         match self.random.below(100) {
             0..34 => Operation::Put(self.put()),
             34..46 => Operation::DeleteRange(self.delete()),

@@ -1,0 +1,66 @@
+//! The trials of `cargo xtask fuzz`, each for seconds, against this build.
+//!
+//! Those that compare with etcd skip, loudly, where it is not installed
+//! (`cargo xtask etcd` builds it; `INKSTONE_ETCD` names another one).
+//! `INKSTONE_FUZZ_SECONDS` and `INKSTONE_FUZZ_SEED` set length and seed.
+
+use std::path::{Path, PathBuf};
+
+use trials::{Length, Outcome, Report, Subject};
+
+const SECONDS_DEFAULT: u64 = 5;
+/// Below this the promise of 10,000 compared operations would not be kept.
+const OPERATIONS: usize = 12_000;
+
+/// What is tried; `None` where etcd is needed and missing.
+fn subject(needs_etcd: bool) -> Option<Subject> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let etcd = trials::servers::etcd_binary(&root);
+    if needs_etcd && etcd.is_none() {
+        eprintln!(
+            "SKIPPED: etcd is not installed, nothing was compared. \
+             `cargo xtask etcd` builds it where Go is installed."
+        );
+        return None;
+    }
+    Some(Subject {
+        inkstone: PathBuf::from(env!("CARGO_BIN_EXE_inkstone")),
+        etcd,
+    })
+}
+
+fn length() -> Length {
+    let number = |name: &str, default: u64| match std::env::var(name) {
+        Ok(text) => text
+            .parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is not a number")),
+        Err(_) => default,
+    };
+    let seconds = number("INKSTONE_FUZZ_SECONDS", SECONDS_DEFAULT);
+    Length::seconds(seconds, number("INKSTONE_FUZZ_SEED", 1))
+}
+
+fn judge(outcome: Outcome<Report>) {
+    match outcome {
+        Ok(report) => eprintln!("{report}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_operations_have_equal_answers_and_equal_hashes() {
+    let Some(subject) = subject(true) else {
+        return;
+    };
+    let length = Length {
+        operations: Some(OPERATIONS),
+        ..length()
+    };
+    judge(trials::kv::run(&subject, length).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_http2_at_the_client_port_is_survived_and_others_are_served() {
+    let subject = subject(false).expect("no etcd is needed");
+    judge(trials::http2::run(&subject, length()).await);
+}

@@ -1,0 +1,107 @@
+//! Requests that no sound client sends: fields beyond their bounds.
+//!
+//! What etcd answers to them is compared like any answer. Left out is what
+//! ends the process of etcd 3.7.3: a comparison whose operand is of another
+//! kind than its target.
+
+use bytes::Bytes;
+use environment::randomness::Random;
+use etcd_api::etcdserverpb::{RangeRequest, RequestOp, TxnRequest, request_op::Request};
+
+use super::operation::Operation;
+
+const STRANGE: [i64; 7] = [-1, -2, i64::MIN, i64::MAX, 1 << 40, i32::MAX as i64 + 1, 0];
+/// Just above what one request may have.
+const VALUE_BYTES: usize = 1_600_000;
+/// One above what a transaction may have, and at the bound.
+const OPERATIONS: [usize; 2] = [129, 128];
+
+/// Changes one thing.
+pub fn spoil(operation: &mut Operation, random: &mut Random) {
+    match operation {
+        Operation::Put(put) => match random.below(6) {
+            0 => put.key = Bytes::new(),
+            1 => put.lease = *random.pick(&STRANGE),
+            2 => put.ignore_value = true,
+            3 => put.ignore_lease = true,
+            4 => put.value = vec![b'x'; VALUE_BYTES].into(),
+            _ => put.key = random_key(random),
+        },
+        Operation::DeleteRange(delete) => match random.below(3) {
+            0 => delete.key = Bytes::new(),
+            1 => delete.range_end = random_key(random),
+            _ => delete.key = random_key(random),
+        },
+        Operation::Range(range) => spoil_range(range, random),
+        Operation::Txn(txn) => spoil_transaction(txn, random),
+        Operation::LeaseGrant(grant) => match random.below(2) {
+            0 => grant.ttl = *random.pick(&[0, -1, i64::MIN, i64::MAX, 9_000_000_001]),
+            _ => grant.id = *random.pick(&[-1, i64::MIN]),
+        },
+        Operation::LeaseRevoke(revoke) => revoke.id = *random.pick(&STRANGE),
+        Operation::LeaseTimeToLive(lease) => lease.id = *random.pick(&STRANGE),
+        Operation::HashKv(revision) => *revision = *random.pick(&[-1, i64::MAX]),
+        Operation::Compact(_) | Operation::LeaseLeases => {}
+    }
+}
+
+fn spoil_range(range: &mut RangeRequest, random: &mut Random) {
+    match random.below(9) {
+        0 => range.key = Bytes::new(),
+        1 => range.limit = *random.pick(&STRANGE),
+        2 => range.revision = *random.pick(&STRANGE),
+        3 => range.sort_order = *random.pick(&[-1, 3, i32::MAX]),
+        4 => range.sort_target = *random.pick(&[-1, 5, i32::MIN]),
+        5 => range.min_mod_revision = *random.pick(&STRANGE),
+        6 => range.max_create_revision = *random.pick(&STRANGE),
+        7 => range.range_end = random_key(random),
+        _ => (range.keys_only, range.count_only) = (true, true),
+    }
+    // Which of equal sort keys comes first is not promised.
+    if range.sort_target != 0 {
+        range.limit = 0;
+    }
+}
+
+fn spoil_transaction(txn: &mut TxnRequest, random: &mut Random) {
+    match random.below(6) {
+        0 => txn.success.push(RequestOp { request: None }),
+        1 => {
+            for compare in &mut txn.compare {
+                compare.target_union = None;
+            }
+        }
+        2 => {
+            for compare in &mut txn.compare {
+                compare.result = *random.pick(&[-1, 4, i32::MAX]);
+            }
+        }
+        3 => {
+            for compare in &mut txn.compare {
+                compare.key = Bytes::new();
+            }
+        }
+        4 => {
+            // The same key twice is refused.
+            let again = txn.success.clone();
+            txn.success.extend(again);
+        }
+        _ => {
+            let range = RangeRequest {
+                key: Bytes::from_static(b"k0"),
+                ..RangeRequest::default()
+            };
+            let read = RequestOp {
+                request: Some(Request::RequestRange(range)),
+            };
+            txn.success = vec![read; *random.pick(&OPERATIONS)];
+        }
+    }
+}
+
+/// Bytes of any value, also none that are text.
+fn random_key(random: &mut Random) -> Bytes {
+    let mut key = vec![0; random.below(6) as usize];
+    random.fill(&mut key);
+    key.into()
+}

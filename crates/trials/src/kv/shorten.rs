@@ -1,0 +1,45 @@
+//! Fewer operations that are still answered differently.
+//!
+//! Halves, quarters, eighths and so on are left out as long as the rest still
+//! differs; each try begins with fresh servers, so the time is bounded.
+
+use std::time::{Duration, Instant};
+
+use super::{Operation, Pair};
+use crate::{Outcome, Subject};
+
+const LASTING_MAX: Duration = Duration::from_secs(60);
+
+/// The shortest list that was found in the time.
+pub async fn shorten(subject: &Subject, operations: &[Operation]) -> Vec<Operation> {
+    let deadline = Instant::now() + LASTING_MAX;
+    let mut shortest = operations.to_vec();
+    let mut size = shortest.len() / 2;
+    while size > 0 && Instant::now() < deadline {
+        let mut first = 0;
+        while first < shortest.len() && Instant::now() < deadline {
+            let after = (first + size).min(shortest.len());
+            let without = [&shortest[..first], &shortest[after..]].concat();
+            match differing_prefix(subject, &without).await {
+                Ok(Some(length)) => shortest = without[..length].to_vec(),
+                // A server that does not start is no reason to stop.
+                Ok(None) | Err(_) => first += size,
+            }
+        }
+        size /= 2;
+    }
+    shortest
+}
+
+/// How many operations it takes until answers differ, if they do.
+async fn differing_prefix(subject: &Subject, operations: &[Operation]) -> Outcome<Option<usize>> {
+    let mut pair = Pair::start(subject).await?;
+    for (index, operation) in operations.iter().enumerate() {
+        match pair.run(operation).await? {
+            None => return Ok(None),
+            Some((expected, found)) if expected != found => return Ok(Some(index + 1)),
+            Some(_) => {}
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,268 @@
+//! Members as child processes on free ports, ours or etcd's; ended when dropped.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use environment::randomness::Random;
+use etcd_api::etcdserverpb::StatusRequest;
+use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::Outcome;
+
+/// For a start on a busy machine.
+const READY_MAX: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(20);
+/// Another program may take a port between the look and the start.
+const STARTS_MAX: usize = 5;
+/// Below the ports that the system gives to clients.
+const PORT_FIRST: u64 = 11_000;
+const PORTS: u64 = 20_000;
+/// Of a log, where something went wrong.
+const LOG_LINES: usize = 12;
+
+/// Where etcd is, if anywhere: `INKSTONE_ETCD`, or what `cargo xtask etcd` built
+/// below the root of the repository.
+pub fn etcd_binary(root: &Path) -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("INKSTONE_ETCD") {
+        return Some(PathBuf::from(named));
+    }
+    let built = root.join("target/etcd/bin/etcd");
+    built.exists().then_some(built)
+}
+
+/// The members of one cluster.
+pub struct Servers {
+    /// Ordered as they were started.
+    pub members: Vec<Server>,
+    /// Their data and logs.
+    _folder: tempfile::TempDir,
+}
+
+/// One member.
+pub struct Server {
+    child: Child,
+    client_port: u16,
+    peer_port: u16,
+    log: PathBuf,
+}
+
+impl Servers {
+    /// Starts so many members of one cluster; returns when one leads.
+    pub async fn start(binary: &Path, count: usize, flags: &[&str]) -> Outcome<Servers> {
+        let mut last = String::new();
+        for _ in 0..STARTS_MAX {
+            let mut servers = Servers::launch(binary, count, flags)?;
+            match servers.wait_until_led().await {
+                Ok(()) => return Ok(servers),
+                Err(error) => last = error.to_string(),
+            }
+        }
+        Err(last.into())
+    }
+
+    fn launch(binary: &Path, count: usize, flags: &[&str]) -> Outcome<Servers> {
+        let folder = tempfile::tempdir()?;
+        let ports: Vec<(u16, u16)> = (0..count)
+            .map(|_| Ok((free_port()?, free_port()?)))
+            .collect::<Outcome<_>>()?;
+        let pairs: Vec<String> = ports
+            .iter()
+            .enumerate()
+            .map(|(number, (_, peer))| format!("m{number}=http://127.0.0.1:{peer}"))
+            .collect();
+        let initial = pairs.join(",");
+        let mut members = Vec::new();
+        for (number, ports) in ports.iter().enumerate() {
+            let place = folder.path().join(format!("m{number}"));
+            members.push(Server::launch(binary, &place, *ports, &initial, flags)?);
+        }
+        Ok(Servers {
+            members,
+            _folder: folder,
+        })
+    }
+
+    async fn wait_until_led(&mut self) -> Outcome {
+        let deadline = Instant::now() + READY_MAX;
+        for server in &mut self.members {
+            while !server.knows_a_leader().await {
+                server.check_alive()?;
+                if Instant::now() > deadline {
+                    let seconds = READY_MAX.as_secs();
+                    let log = server.last_lines();
+                    return Err(format!("no leader after {seconds} s:\n{log}").into());
+                }
+                tokio::time::sleep(LOOK).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fails where a member has ended, or a thread of one panicked.
+    pub fn check(&mut self) -> Outcome {
+        for server in &mut self.members {
+            server.check_alive()?;
+            let log = std::fs::read_to_string(&server.log)?;
+            if let Some(line) = log.lines().find(|line| line.contains("panicked")) {
+                return Err(format!("a thread of a member panicked: {line}").into());
+            }
+        }
+        Ok(())
+    }
+
+    /// The only member, or the first of several.
+    pub fn first(&self) -> &Server {
+        &self.members[0]
+    }
+
+    /// The most memory that any member has in RAM now.
+    pub fn resident_bytes(&self) -> Outcome<u64> {
+        let each = self.members.iter().map(Server::resident_bytes);
+        Ok(each
+            .collect::<Outcome<Vec<_>>>()?
+            .into_iter()
+            .max()
+            .unwrap_or(0))
+    }
+
+    /// The most files that any member has open now.
+    pub fn open_files(&self) -> Outcome<u64> {
+        let each = self.members.iter().map(Server::open_files);
+        Ok(each
+            .collect::<Outcome<Vec<_>>>()?
+            .into_iter()
+            .max()
+            .unwrap_or(0))
+    }
+}
+
+impl Server {
+    fn launch(
+        binary: &Path,
+        place: &Path,
+        (client_port, peer_port): (u16, u16),
+        initial: &str,
+        flags: &[&str],
+    ) -> Outcome<Server> {
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let log = place.with_extension("log");
+        let words = File::create(&log)?;
+        let client = format!("http://127.0.0.1:{client_port}");
+        let peer = format!("http://127.0.0.1:{peer_port}");
+        let is_etcd = binary.file_stem().is_some_and(|stem| stem == "etcd");
+        let child = Command::new(binary)
+            .args((!is_etcd).then_some("serve"))
+            .arg(format!("--name={name}"))
+            .arg(format!("--data-dir={}", place.display()))
+            .arg(format!("--listen-client-urls={client}"))
+            .arg(format!("--advertise-client-urls={client}"))
+            .arg(format!("--listen-peer-urls={peer}"))
+            .arg(format!("--initial-advertise-peer-urls={peer}"))
+            .arg(format!("--initial-cluster={initial}"))
+            .args(flags)
+            .stdin(Stdio::null())
+            .stdout(words.try_clone()?)
+            .stderr(words)
+            .spawn()
+            .map_err(|error| format!("cannot start {}: {error}", binary.display()))?;
+        Ok(Server {
+            child,
+            client_port,
+            peer_port,
+            log,
+        })
+    }
+
+    /// Where clients connect, as `host:port`.
+    pub fn client_address(&self) -> String {
+        format!("127.0.0.1:{}", self.client_port)
+    }
+
+    /// Where other members connect, as `host:port`.
+    pub fn peer_address(&self) -> String {
+        format!("127.0.0.1:{}", self.peer_port)
+    }
+
+    /// A description of a connection for clients.
+    pub fn endpoint(&self) -> Outcome<Endpoint> {
+        Ok(Endpoint::from_shared(format!(
+            "http://{}",
+            self.client_address()
+        ))?)
+    }
+
+    /// A connection of its own.
+    pub async fn channel(&self) -> Outcome<Channel> {
+        Ok(self.endpoint()?.connect().await?)
+    }
+
+    /// The end of what the member logged.
+    pub fn last_lines(&self) -> String {
+        let text = std::fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+
+    /// The most memory that the process ever had in RAM.
+    pub fn resident_bytes_peak(&self) -> Outcome<u64> {
+        self.memory("VmHWM:")
+    }
+
+    fn resident_bytes(&self) -> Outcome<u64> {
+        self.memory("VmRSS:")
+    }
+
+    fn memory(&self, label: &str) -> Outcome<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(label));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        let kibibytes: u64 = number.ok_or("no memory in /proc/PID/status")?.parse()?;
+        Ok(kibibytes * 1024)
+    }
+
+    fn open_files(&self) -> Outcome<u64> {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))?;
+        Ok(files.count() as u64)
+    }
+
+    fn check_alive(&mut self) -> Outcome {
+        match self.child.try_wait()? {
+            None => Ok(()),
+            Some(status) => {
+                let log = self.last_lines();
+                Err(format!("a member ended with {status}; the end of its log:\n{log}").into())
+            }
+        }
+    }
+
+    async fn knows_a_leader(&self) -> bool {
+        let Ok(channel) = self.channel().await else {
+            return false;
+        };
+        let mut client = MaintenanceClient::new(channel);
+        let status = client.status(StatusRequest::default()).await;
+        status.is_ok_and(|status| status.into_inner().leader != 0)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> Outcome<u16> {
+    let mut random = Random::from_system()?;
+    loop {
+        let port = (PORT_FIRST + random.below(PORTS)) as u16;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port);
+        }
+    }
+}

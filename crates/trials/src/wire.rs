@@ -1,0 +1,124 @@
+//! HTTP/2 and gRPC by hand, because a sound client cannot send what is wrong.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+/// What a client sends first.
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// Frame types of RFC 9113, section 6.
+pub mod kind {
+    pub const DATA: u8 = 0;
+    pub const HEADERS: u8 = 1;
+    pub const RST_STREAM: u8 = 3;
+    pub const SETTINGS: u8 = 4;
+    pub const PING: u8 = 6;
+    pub const GO_AWAY: u8 = 7;
+    pub const WINDOW_UPDATE: u8 = 8;
+    pub const CONTINUATION: u8 = 9;
+}
+
+/// Flags, whose meaning depends on the type of the frame.
+pub mod flag {
+    pub const END_STREAM: u8 = 1;
+    pub const END_HEADERS: u8 = 4;
+}
+
+/// The connection itself.
+pub const CONNECTION: u32 = 0;
+
+/// One frame with a length that is right.
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = frame_header(payload.len() as u32, kind, flags, stream);
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// Nine bytes that announce so many.
+pub fn frame_header(length: u32, kind: u8, flags: u8, stream: u32) -> Vec<u8> {
+    let mut bytes = length.to_be_bytes()[1..].to_vec();
+    bytes.extend([kind, flags]);
+    bytes.extend(stream.to_be_bytes());
+    bytes
+}
+
+/// The preface and empty settings.
+pub fn greeting() -> Vec<u8> {
+    [PREFACE, &frame(kind::SETTINGS, 0, CONNECTION, &[])].concat()
+}
+
+/// One setting of RFC 9113, section 6.5.2.
+pub fn setting(name: u16, value: u32) -> [u8; 6] {
+    let mut bytes = [0; 6];
+    bytes[..2].copy_from_slice(&name.to_be_bytes());
+    bytes[2..].copy_from_slice(&value.to_be_bytes());
+    bytes
+}
+
+/// The headers of a call, in HPACK's form that refers to nothing.
+pub fn call_headers(path: &str) -> Vec<u8> {
+    let fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", "127.0.0.1"),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+    ];
+    let fields = fields.iter();
+    fields
+        .flat_map(|(name, value)| header(name.as_bytes(), value.as_bytes()))
+        .collect()
+}
+
+/// One header field, literal and not indexed.
+pub fn header(name: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0];
+    for text in [name, value] {
+        put_length(&mut bytes, text.len());
+        bytes.extend_from_slice(text);
+    }
+    bytes
+}
+
+/// An integer with a prefix of seven bits: RFC 7541, section 5.1.
+fn put_length(bytes: &mut Vec<u8>, length: usize) {
+    const PREFIX_MAX: usize = 127;
+    if length < PREFIX_MAX {
+        bytes.push(length as u8);
+        return;
+    }
+    bytes.push(PREFIX_MAX as u8);
+    let mut rest = length - PREFIX_MAX;
+    while rest >= 128 {
+        bytes.push((rest % 128) as u8 | 128);
+        rest /= 128;
+    }
+    bytes.push(rest as u8);
+}
+
+/// A message with gRPC's five bytes in front.
+pub fn grpc(message: &[u8]) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(5 + message.len());
+    bytes.put_u8(0);
+    bytes.put_u32(message.len() as u32);
+    bytes.put_slice(message);
+    bytes.freeze()
+}
+
+/// A whole call: its headers, and its message in frames of at most 16 KiB.
+pub fn call(stream: u32, path: &str, message: &[u8]) -> Vec<u8> {
+    let mut bytes = frame(
+        kind::HEADERS,
+        flag::END_HEADERS,
+        stream,
+        &call_headers(path),
+    );
+    let body = grpc(message);
+    let pieces: Vec<&[u8]> = body.chunks(16 << 10).collect();
+    for (index, piece) in pieces.iter().enumerate() {
+        let last = index + 1 == pieces.len();
+        let flags = if last { flag::END_STREAM } else { 0 };
+        bytes.extend(frame(kind::DATA, flags, stream, piece));
+    }
+    bytes
+}
