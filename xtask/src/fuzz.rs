@@ -9,6 +9,7 @@ mod decoders;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use trials::slow::Crowd;
 use trials::{Length, Outcome as TrialOutcome, Report, Subject};
 
 use crate::process::{Outcome, inkstone_binary, root};
@@ -32,10 +33,16 @@ pub struct Options {
 enum Trial {
     /// Keys, transactions, leases, compactions and hashes: each answer as etcd's
     Kv(KvOptions),
+    /// Watches and ranges as streams: the same events in the same order as etcd
+    Watch(SharedOptions),
     /// Bad HTTP/2 and bad gRPC at the client port, while another client is served
     Http2(SharedOptions),
     /// Bad frames at the peer ports of three members, while a client is served
     Peer(SharedOptions),
+    /// Clients that read and write a few bytes a second, and watches never read
+    Slow(SlowOptions),
+    /// Each of these in turn, and a table at the end
+    All(SharedOptions),
     /// Feed damaged input to every decoder (needs nightly and cargo-fuzz)
     Decoders(decoders::Options),
 }
@@ -48,6 +55,27 @@ struct KvOptions {
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
 }
+
+#[derive(clap::Args)]
+struct SlowOptions {
+    #[command(flatten)]
+    shared: SharedOptions,
+    /// Clients that ask for 10 MiB and take 8 bytes a second
+    #[arg(long, default_value_t = SLOW.readers)]
+    readers: u64,
+    /// Watches of values of 1 MiB that are never read
+    #[arg(long, default_value_t = SLOW.watchers)]
+    watchers: u64,
+    /// Clients that put 1 MiB, 8 bytes a second
+    #[arg(long, default_value_t = SLOW.writers)]
+    writers: u64,
+}
+
+const SLOW: Crowd = Crowd {
+    readers: 200,
+    watchers: 100,
+    writers: 100,
+};
 
 #[derive(clap::Args)]
 struct SharedOptions {
@@ -80,34 +108,77 @@ pub fn run(options: &Options) -> Outcome {
         Trial::Kv(kv) => {
             let mut length = kv.shared.length();
             length.operations = kv.operations.map(|operations| operations as usize);
-            play(&kv.shared, async |subject| {
-                trials::kv::run(subject, length).await
-            })
+            play(&kv.shared, &[Kind::Kv], length, SLOW)
         }
-        Trial::Http2(shared) => play(shared, async |subject| {
-            trials::http2::run(subject, shared.length()).await
-        }),
-        Trial::Peer(shared) => play(shared, async |subject| {
-            trials::peer::run(subject, shared.length()).await
-        }),
+        Trial::Watch(shared) => play(shared, &[Kind::Watch], shared.length(), SLOW),
+        Trial::Http2(shared) => play(shared, &[Kind::Http2], shared.length(), SLOW),
+        Trial::Peer(shared) => play(shared, &[Kind::Peer], shared.length(), SLOW),
+        Trial::Slow(slow) => {
+            let crowd = Crowd {
+                readers: slow.readers,
+                watchers: slow.watchers,
+                writers: slow.writers,
+            };
+            play(&slow.shared, &[Kind::Slow], slow.shared.length(), crowd)
+        }
+        Trial::All(shared) => play(shared, &Kind::ALL, shared.length(), SLOW),
         Trial::Decoders(decoders) => decoders::run(decoders),
     }
 }
 
-fn play(
-    options: &SharedOptions,
-    trial: impl AsyncFnOnce(&Subject) -> TrialOutcome<Report>,
-) -> Outcome {
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Kv,
+    Watch,
+    Http2,
+    Peer,
+    Slow,
+}
+
+impl Kind {
+    const ALL: [Kind; 5] = [Kind::Kv, Kind::Watch, Kind::Http2, Kind::Peer, Kind::Slow];
+
+    async fn run(self, subject: &Subject, length: Length, crowd: Crowd) -> TrialOutcome<Report> {
+        match self {
+            Kind::Kv => trials::kv::run(subject, length).await,
+            Kind::Watch => trials::watch::run(subject, length).await,
+            Kind::Http2 => trials::http2::run(subject, length).await,
+            Kind::Peer => trials::peer::run(subject, length).await,
+            Kind::Slow => trials::slow::run(subject, length, crowd).await,
+        }
+    }
+
+    /// What it is called on the command line.
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+}
+
+/// Runs each, whatever becomes of those before it, and ends with what each saw.
+fn play(options: &SharedOptions, kinds: &[Kind], length: Length, crowd: Crowd) -> Outcome {
     let subject = options.subject()?;
     let runtime = tokio::runtime::Runtime::new()?;
-    match runtime.block_on(trial(&subject)) {
-        Ok(report) => {
-            println!("{report}");
-            Ok(())
+    let mut table = String::from("| trial | what | seen |\n|---|---|---|\n");
+    let mut failed = Vec::new();
+    for kind in kinds {
+        let name = kind.name();
+        println!("{name}, {} s, seed {}", options.seconds, options.seed);
+        match runtime.block_on(kind.run(&subject, length, crowd)) {
+            Ok(report) => {
+                for (what, seen) in report.rows {
+                    table += &format!("| {name} | {what} | {seen} |\n");
+                }
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                table += &format!("| {name} | found | see above |\n");
+                failed.push(name);
+            }
         }
-        Err(error) => {
-            eprintln!("{error}");
-            Err("the trial found what is printed above".into())
-        }
+    }
+    println!("{table}");
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("found something: {}", failed.join(", ")).into()),
     }
 }

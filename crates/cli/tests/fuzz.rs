@@ -64,3 +64,11 @@ async fn bad_http2_at_the_client_port_is_survived_and_others_are_served() {
     let subject = subject(false).expect("no etcd is needed");
     judge(trials::http2::run(&subject, length()).await);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn watches_and_streamed_ranges_bring_what_etcd_brings_in_the_same_order() {
+    let Some(subject) = subject(true) else {
+        return;
+    };
+    judge(trials::watch::run(&subject, length()).await);
+}

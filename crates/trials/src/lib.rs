@@ -27,6 +27,8 @@ pub mod kv;
 mod peaks;
 pub mod peer;
 pub mod servers;
+pub mod slow;
+pub mod watch;
 mod wire;
 
 use std::fmt;

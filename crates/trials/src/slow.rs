@@ -1,0 +1,248 @@
+//! Clients that read and write a few bytes a second, or never read.
+//!
+//! ```text
+//!   readers    ask for ranges of 10 MiB, and take 8 bytes a second
+//!   watchers   watch all that is written, and take nothing
+//!   writers    send a put of 1 MiB, 8 bytes a second
+//!   bystander  puts and gets meanwhile, and must be served
+//! ```
+//!
+//! The memory that all of them cost is bounded: by their answers twice over and an
+//! event for each watcher, and never above [`GROWTH_BYTES_MAX`]. Once they are gone,
+//! so is what they cost.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use etcd_api::etcdserverpb::kv_client::KvClient;
+use etcd_api::etcdserverpb::watch_request::RequestUnion;
+use etcd_api::etcdserverpb::{PutRequest, RangeRequest, WatchCreateRequest, WatchRequest};
+use prost::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+
+use crate::bystander::{Bystander, PATIENCE};
+use crate::peaks::{Idle, mebibytes, peak_during};
+use crate::servers::Servers;
+use crate::wire::{self, CONNECTION, flag, frame, kind};
+use crate::{Length, Outcome, Report, Subject};
+
+/// What one range is asked to bring.
+const VALUES: u64 = 10;
+const VALUE_BYTES: usize = 1 << 20;
+/// What a slow client takes or sends at a time.
+const PIECE_BYTES: usize = 8;
+const PIECE_EVERY: Duration = Duration::from_secs(1);
+/// So small that the answer waits in the server, and not on its way.
+const RECEIVED_BYTES_MAX: u32 = 4 << 10;
+/// The default quarter of a machine's memory, if that had 16 GiB.
+const GROWTH_BYTES_MAX: u64 = 4 << 30;
+/// Of values that are written past the watchers.
+const WRITE_EVERY: Duration = Duration::from_millis(200);
+/// What an allocator may keep of answers that were built, and the log's buffers.
+const KEPT_BYTES_MAX: u64 = 256 << 20;
+
+/// How many clients of each kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Crowd {
+    /// Of ranges.
+    pub readers: u64,
+    /// That never read.
+    pub watchers: u64,
+    /// Of puts.
+    pub writers: u64,
+}
+
+impl Crowd {
+    /// Each answer twice; of each watcher an event with its former value, read and encoded.
+    fn bytes_max(&self) -> u64 {
+        (2 * self.readers * VALUES + 4 * self.watchers) * VALUE_BYTES as u64
+    }
+}
+
+/// Our server, and then etcd where the subject has it.
+pub async fn run(subject: &Subject, length: Length, crowd: Crowd) -> Outcome<Report> {
+    let mut report = Report::default();
+    against(&subject.inkstone, length, crowd, &mut report, true).await?;
+    if let Some(etcd) = &subject.etcd {
+        let mut theirs = Report::default();
+        match against(etcd, length, crowd, &mut theirs, false).await {
+            Ok(()) => {
+                for (name, value) in theirs.rows {
+                    report.rows.push((format!("etcd: {name}"), value));
+                }
+            }
+            Err(error) => report.add("etcd", error),
+        }
+    }
+    Ok(report)
+}
+
+async fn against(
+    binary: &Path,
+    length: Length,
+    crowd: Crowd,
+    report: &mut Report,
+    bounded: bool,
+) -> Outcome {
+    let mut servers = Servers::start(binary, 1, &["--log-level=error"]).await?;
+    fill(&servers).await?;
+    let outcome = annoy(&servers, length, crowd, report, bounded).await;
+    // The end of a process explains every other failure.
+    servers.check()?;
+    outcome
+}
+
+async fn annoy(
+    servers: &Servers,
+    length: Length,
+    crowd: Crowd,
+    report: &mut Report,
+    bounded: bool,
+) -> Outcome {
+    let idle = Idle::of(servers)?;
+    let before = servers.resident_bytes()?;
+    let bystander = Bystander::start(servers.first(), PATIENCE).await?;
+    let peak = peak_during(servers, all_at_once(servers, length, crowd)).await?;
+    report.add("readers", crowd.readers);
+    report.add("watchers", crowd.watchers);
+    report.add("writers", crowd.writers);
+    report.add("most memory", mebibytes(peak));
+    bystander.stop(report).await?;
+    let growth_max = crowd.bytes_max().clamp(KEPT_BYTES_MAX, GROWTH_BYTES_MAX);
+    let growth = peak.saturating_sub(before);
+    if bounded && growth > growth_max {
+        let (growth, bound) = (mebibytes(growth), mebibytes(growth_max));
+        return Err(format!("slow clients cost {growth} of memory, more than {bound}").into());
+    }
+    if bounded {
+        idle.wait_for(servers, KEPT_BYTES_MAX, report).await?;
+    }
+    Ok(())
+}
+
+async fn fill(servers: &Servers) -> Outcome {
+    let mut client = KvClient::new(servers.first().channel().await?);
+    for number in 0..VALUES {
+        client.put(large_put(&format!("large/{number}"))).await?;
+    }
+    Ok(())
+}
+
+fn large_put(key: &str) -> PutRequest {
+    PutRequest {
+        key: key.to_owned().into(),
+        value: vec![b'v'; VALUE_BYTES].into(),
+        ..PutRequest::default()
+    }
+}
+
+async fn all_at_once(servers: &Servers, length: Length, crowd: Crowd) -> Outcome {
+    let address: SocketAddr = servers.first().client_address().parse()?;
+    let deadline = Instant::now() + length.lasting;
+    let mut clients = JoinSet::new();
+    for _ in 0..crowd.readers {
+        clients.spawn(async move { read_slowly(address, deadline).await });
+    }
+    for _ in 0..crowd.watchers {
+        clients.spawn(async move { never_read(address, deadline).await });
+    }
+    for number in 0..crowd.writers {
+        clients.spawn(async move { write_slowly(address, number, deadline).await });
+    }
+    let mut client = KvClient::new(servers.first().channel().await?);
+    while Instant::now() < deadline {
+        timeout(PATIENCE, client.put(large_put("large/watched"))).await??;
+        sleep(WRITE_EVERY).await;
+    }
+    while let Some(client) = clients.join_next().await {
+        // A client that was turned away, or cut off, is the server's right.
+        drop(client?);
+    }
+    Ok(())
+}
+
+async fn connect(address: SocketAddr) -> Outcome<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.set_recv_buffer_size(RECEIVED_BYTES_MAX)?;
+    Ok(timeout(PATIENCE, socket.connect(address)).await??)
+}
+
+/// Windows as large as they can be: what holds the answer back is the socket.
+fn wide_open() -> Vec<u8> {
+    const WINDOW: u32 = 0x7fff_ffff;
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    let mut bytes = wire::PREFACE.to_vec();
+    let window = wire::setting(INITIAL_WINDOW_SIZE, WINDOW);
+    bytes.extend(frame(kind::SETTINGS, 0, CONNECTION, &window));
+    let more = (WINDOW - 65_535).to_be_bytes();
+    bytes.extend(frame(kind::WINDOW_UPDATE, 0, CONNECTION, &more));
+    bytes
+}
+
+async fn read_slowly(address: SocketAddr, deadline: Instant) -> Outcome {
+    let mut socket = connect(address).await?;
+    let range = RangeRequest {
+        key: Bytes::from_static(b"large/"),
+        range_end: Bytes::from_static(b"large0"),
+        ..RangeRequest::default()
+    };
+    let mut bytes = wide_open();
+    bytes.extend(wire::call(
+        1,
+        "/etcdserverpb.KV/Range",
+        &range.encode_to_vec(),
+    ));
+    socket.write_all(&bytes).await?;
+    let mut piece = [0; PIECE_BYTES];
+    while Instant::now() < deadline {
+        if timeout(PIECE_EVERY, socket.read(&mut piece)).await.is_ok() {
+            sleep(PIECE_EVERY).await;
+        }
+    }
+    Ok(())
+}
+
+async fn never_read(address: SocketAddr, deadline: Instant) -> Outcome {
+    let mut socket = connect(address).await?;
+    let create = WatchCreateRequest {
+        key: Bytes::from_static(b"large/"),
+        range_end: Bytes::from_static(b"large0"),
+        start_revision: 1,
+        prev_kv: true,
+        ..WatchCreateRequest::default()
+    };
+    let watch = WatchRequest {
+        request_union: Some(RequestUnion::CreateRequest(create)),
+    };
+    let mut bytes = wide_open();
+    let headers = wire::call_headers("/etcdserverpb.Watch/Watch");
+    bytes.extend(frame(kind::HEADERS, flag::END_HEADERS, 1, &headers));
+    bytes.extend(frame(kind::DATA, 0, 1, &wire::grpc(&watch.encode_to_vec())));
+    socket.write_all(&bytes).await?;
+    sleep(deadline.saturating_duration_since(Instant::now())).await;
+    Ok(())
+}
+
+async fn write_slowly(address: SocketAddr, number: u64, deadline: Instant) -> Outcome {
+    let mut socket = connect(address).await?;
+    let put = large_put(&format!("slow/{number}")).encode_to_vec();
+    let mut bytes = wire::greeting();
+    bytes.extend(wire::call(1, "/etcdserverpb.KV/Put", &put));
+    // The most comes at once: what is held back is the end.
+    let (most, rest) = bytes.split_at(bytes.len() / 2);
+    // The window is smaller than that, so the server may stop reading.
+    drop(timeout(PIECE_EVERY, socket.write_all(most)).await);
+    for piece in rest.chunks(PIECE_BYTES) {
+        if Instant::now() >= deadline {
+            break;
+        }
+        drop(timeout(PIECE_EVERY, socket.write_all(piece)).await);
+        sleep(PIECE_EVERY).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! A range as a stream, put together: its chunks may be cut anywhere.
+
+use etcd_api::etcdserverpb::RangeRequest;
+use etcd_api::etcdserverpb::kv_client::KvClient;
+use tonic::transport::Channel;
+
+use super::stream::told;
+
+/// All keys, the count, whether there is more, the revision; or the refusal.
+pub async fn gather(kv: &mut KvClient<Channel>, range: RangeRequest) -> String {
+    match try_gather(kv, range).await {
+        Ok(text) => text,
+        Err(status) => format!("{:?}: {}", status.code(), status.message()),
+    }
+}
+
+async fn try_gather(
+    kv: &mut KvClient<Channel>,
+    range: RangeRequest,
+) -> Result<String, tonic::Status> {
+    let mut chunks = kv.range_stream(range).await?.into_inner();
+    let (mut kvs, mut count, mut more, mut revision) = (Vec::new(), 0, false, 0);
+    let mut headers = 0;
+    while let Some(chunk) = chunks.message().await? {
+        let Some(mut part) = chunk.range_response else {
+            continue;
+        };
+        kvs.append(&mut part.kvs);
+        count += part.count;
+        more |= part.more;
+        if let Some(header) = part.header {
+            headers += 1;
+            revision = header.revision;
+        }
+    }
+    let kvs: Vec<String> = kvs.iter().map(told).collect();
+    Ok(format!(
+        "revision {revision} in {headers} headers, count {count}, more {more}: {kvs:#?}"
+    ))
+}

@@ -1,0 +1,502 @@
+//! One story on both sides, and the comparison at its end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use environment::randomness::Random;
+use etcd_api::etcdserverpb::kv_client::KvClient;
+use etcd_api::etcdserverpb::watch_create_request::FilterType;
+use etcd_api::etcdserverpb::watch_request::RequestUnion;
+use etcd_api::etcdserverpb::{
+    CompactionRequest, RangeRequest, TxnRequest, WatchCancelRequest, WatchCreateRequest,
+    WatchProgressRequest,
+};
+use prost::Message;
+use tonic::transport::Channel;
+
+use super::generate;
+use super::range_stream;
+use super::stream::{Change, History, Stream};
+use crate::Outcome;
+use crate::servers::Server;
+
+const STREAMS_MAX: usize = 3;
+/// Asked for without waiting for an answer to any.
+const WATCHES_TOGETHER_MAX: u64 = 5;
+/// Revisions above this size are not kept for watches.
+const LARGE_BYTES: usize = 64 << 10;
+/// Of no watch.
+const UNKNOWN_ID: i64 = 7_777;
+
+/// A story that goes on.
+pub struct Scene {
+    random: Random,
+    theirs: Side,
+    ours: Side,
+    watches: Vec<Watched>,
+    /// Of both stores.
+    newest: i64,
+    compacted: i64,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+/// One server, as a client sees it.
+struct Side {
+    kv: KvClient<Channel>,
+    channel: Channel,
+    streams: Vec<Stream>,
+}
+
+/// A watch that both sides have taken.
+struct Watched {
+    stream: usize,
+    /// Of the watches that the stream has taken.
+    number: usize,
+    id: i64,
+    create: WatchCreateRequest,
+    /// It has been sent everything, at one moment since it began.
+    synced: bool,
+    /// History was compacted before it was: either side may have lost the race.
+    loose: bool,
+    /// Canceled by the client, perhaps before all events came.
+    canceled: bool,
+    /// Former values of events up to here may be gone.
+    plain_until: i64,
+}
+
+impl Scene {
+    /// Connects to both, whose history was compacted to this revision.
+    pub async fn open(
+        random: Random,
+        theirs: &Server,
+        ours: &Server,
+        compacted: i64,
+    ) -> Outcome<Scene> {
+        Ok(Scene {
+            random,
+            theirs: Side::open(theirs).await?,
+            ours: Side::open(ours).await?,
+            watches: Vec::new(),
+            newest: 1,
+            compacted,
+            counts: BTreeMap::new(),
+        })
+    }
+
+    /// What was done, by name.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.counts.iter().map(|(name, count)| (*name, *count))
+    }
+
+    fn count(&mut self, name: &'static str) {
+        *self.counts.entry(name).or_default() += 1;
+    }
+
+    /// The revision to which it has compacted.
+    pub fn compacted(&self) -> i64 {
+        self.compacted
+    }
+
+    /// Plays it, and compares.
+    pub async fn play(&mut self) -> Outcome {
+        self.count("scenes");
+        // Learns the newest revision.
+        self.write(generate::touch(&Bytes::from_static(b"w/0"), false))
+            .await?;
+        self.open_stream();
+        for _ in 0..15 + self.random.below(50) {
+            self.step().await?;
+        }
+        self.catch_up().await?;
+        self.compare()
+    }
+
+    async fn step(&mut self) -> Outcome {
+        match self.random.below(20) {
+            0..10 => {
+                let write = generate::write(&mut self.random);
+                self.write(write).await
+            }
+            10..13 => self.create().await,
+            13 => self.cancel().await,
+            14 => self.ask_for_progress(),
+            15 => self.compact().await,
+            16 if self.ours.streams.len() < STREAMS_MAX => {
+                self.open_stream();
+                Ok(())
+            }
+            16..19 => self.range_stream().await,
+            _ => self.catch_up().await,
+        }
+    }
+
+    fn open_stream(&mut self) {
+        for side in [&mut self.theirs, &mut self.ours] {
+            let stream = Stream::open(side.channel.clone());
+            side.streams.push(stream);
+        }
+        self.count("streams of watches");
+    }
+
+    async fn write(&mut self, txn: TxnRequest) -> Outcome {
+        let expected = self.theirs.write(txn.clone()).await;
+        let found = self.ours.write(txn.clone()).await;
+        if expected != found {
+            return Err(format!("{txn:?}: etcd {expected:?}, ours {found:?}").into());
+        }
+        if let Ok(revision) = found {
+            self.newest = revision;
+        }
+        if txn.encoded_len() > LARGE_BYTES {
+            // We read it from the log again for each watch, and the next compaction may
+            // come first; etcd has it in memory.
+            self.watches.iter_mut().for_each(|it| it.synced = false);
+        }
+        self.count("transactions");
+        Ok(())
+    }
+
+    async fn create(&mut self) -> Outcome {
+        let stream = self.random.below(self.ours.streams.len() as u64) as usize;
+        let mut creates = Vec::new();
+        for _ in 0..1 + self.random.below(WATCHES_TOGETHER_MAX) {
+            creates.push(generate::watch(
+                &mut self.random,
+                self.newest,
+                self.compacted,
+            ));
+        }
+        let mut answers = Vec::new();
+        for side in [&self.theirs, &self.ours] {
+            answers.push(side.create(stream, &creates).await?);
+        }
+        for ((create, theirs), ours) in creates.into_iter().zip(&answers[0]).zip(&answers[1]) {
+            if theirs != ours {
+                return Err(format!("{create:?}: etcd {theirs:?}, ours {ours:?}").into());
+            }
+            let (id, refused, _) = *ours;
+            self.count(if refused {
+                "watches refused"
+            } else {
+                "watches"
+            });
+            if !refused {
+                let start = create.start_revision;
+                let earlier = self.watches.iter().filter(|it| it.stream == stream);
+                self.watches.push(Watched {
+                    stream,
+                    number: earlier.count(),
+                    id,
+                    synced: start == 0 || start > self.newest,
+                    create,
+                    loose: false,
+                    canceled: false,
+                    plain_until: self.compacted,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn cancel(&mut self) -> Outcome {
+        if self.random.chance(1, 2) {
+            self.catch_up().await?;
+        }
+        let stream = self.random.below(self.ours.streams.len() as u64) as usize;
+        let unknown = RequestUnion::CancelRequest(WatchCancelRequest {
+            watch_id: UNKNOWN_ID,
+        });
+        self.send(stream, &unknown)?;
+        let compacted = self.compacted;
+        let cancelable = |watched: &&mut Watched| {
+            let start = watched.create.start_revision;
+            !watched.canceled && !watched.loose && (start == 0 || start > compacted)
+        };
+        let mut candidates: Vec<&mut Watched> =
+            self.watches.iter_mut().filter(cancelable).collect();
+        if candidates.is_empty() {
+            return Ok(());
+        }
+        let chosen = self.random.below(candidates.len() as u64) as usize;
+        let watched = &mut candidates[chosen];
+        watched.canceled = true;
+        let (stream, number) = (watched.stream, watched.number);
+        let watch_id = watched.id;
+        let cancel = RequestUnion::CancelRequest(WatchCancelRequest { watch_id });
+        self.send(stream, &cancel)?;
+        for side in [&self.theirs, &self.ours] {
+            let canceled = |history: &History| history.canceled.is_some();
+            side.streams[stream]
+                .until("a watch is canceled", |seen| {
+                    seen.watches.get(number).is_some_and(canceled)
+                })
+                .await?;
+        }
+        self.count("watches canceled");
+        Ok(())
+    }
+
+    fn ask_for_progress(&mut self) -> Outcome {
+        let stream = self.random.below(self.ours.streams.len() as u64) as usize;
+        let request = RequestUnion::ProgressRequest(WatchProgressRequest {});
+        self.send(stream, &request)?;
+        self.count("questions for progress");
+        Ok(())
+    }
+
+    fn send(&self, stream: usize, request: &RequestUnion) -> Outcome {
+        self.theirs.streams[stream].send(request.clone())?;
+        self.ours.streams[stream].send(request.clone())
+    }
+
+    async fn compact(&mut self) -> Outcome {
+        let caught_up = self.random.chance(1, 2);
+        if caught_up {
+            self.catch_up().await?;
+        }
+        let room = (self.newest - self.compacted) as u64;
+        let revision = self.compacted + 1 + self.random.below(room.max(1)) as i64;
+        let request = CompactionRequest {
+            revision,
+            physical: self.random.chance(1, 2),
+        };
+        let expected = self.theirs.compact(request).await;
+        let found = self.ours.compact(request).await;
+        if expected != found {
+            return Err(format!("{request:?}: etcd {expected:?}, ours {found:?}").into());
+        }
+        if found.is_ok() {
+            self.compacted = revision;
+            for watched in &mut self.watches {
+                watched.loose |= !watched.synced;
+                if !caught_up {
+                    watched.plain_until = revision;
+                }
+            }
+        }
+        self.count("compactions");
+        Ok(())
+    }
+
+    async fn range_stream(&mut self) -> Outcome {
+        let range = generate::range(&mut self.random, self.newest, self.compacted);
+        let expected = range_stream::gather(&mut self.theirs.kv, range.clone()).await;
+        let found = range_stream::gather(&mut self.ours.kv, range.clone()).await;
+        if expected != found {
+            return Err(format!("{range:?}\n  etcd: {expected}\n  ours: {found}").into());
+        }
+        self.count("ranges as streams");
+        Ok(())
+    }
+
+    /// Writes to a key of each watch, and waits until both sides have sent it.
+    async fn catch_up(&mut self) -> Outcome {
+        let mut touched: BTreeMap<Bytes, (i64, i64)> = BTreeMap::new();
+        let keys: BTreeSet<Bytes> = self.watches.iter().map(Watched::own_key).collect();
+        for key in keys {
+            self.write(generate::touch(&key, false)).await?;
+            let put = self.newest;
+            self.write(generate::touch(&key, true)).await?;
+            touched.insert(key, (put, self.newest));
+        }
+        for watched in &mut self.watches {
+            let seen = touched.iter().filter(|(key, _)| watched.watches(key));
+            let last = seen.filter_map(|(_, (put, deleted))| watched.last_of(*put, *deleted));
+            let Some(wanted) = last.max() else {
+                continue;
+            };
+            for side in [&self.theirs, &self.ours] {
+                side.wait_for(watched, wanted).await?;
+            }
+            watched.synced = true;
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self) -> Outcome {
+        let mut events = 0;
+        for watched in &self.watches {
+            let history = |side: &Side| {
+                side.streams[watched.stream].look(|seen| seen.watches.get(watched.number).cloned())
+            };
+            let theirs = history(&self.theirs).unwrap_or_default();
+            let ours = history(&self.ours).unwrap_or_default();
+            watched.compare(&theirs, &ours)?;
+            events += ours.changes.len() as u64;
+        }
+        *self.counts.entry("events").or_default() += events;
+        self.compare_streams()
+    }
+
+    fn compare_streams(&mut self) -> Outcome {
+        for (theirs, ours) in self.theirs.streams.iter().zip(&self.ours.streams) {
+            let faults = ours.look(|seen| seen.faults.clone());
+            if !faults.is_empty() {
+                let odd = theirs.look(|seen| seen.faults.clone());
+                return Err(
+                    format!("ours alone is wrong: {faults:#?}; etcd alone: {odd:#?}").into(),
+                );
+            }
+            for (name, stream) in [
+                ("etcd's parts of answers", theirs),
+                ("our parts of answers", ours),
+            ] {
+                let fragments = stream.look(|seen| seen.fragments);
+                *self.counts.entry(name).or_default() += fragments;
+            }
+            for (name, stream) in [
+                ("etcd's answers of progress", theirs),
+                ("our answers of progress", ours),
+            ] {
+                let answers = stream.look(|seen| seen.progress_answers);
+                *self.counts.entry(name).or_default() += answers;
+            }
+            let odd = theirs.look(|seen| seen.faults.len() as u64);
+            *self.counts.entry("etcd alone is wrong").or_default() += odd;
+        }
+        Ok(())
+    }
+}
+
+impl Side {
+    async fn open(server: &Server) -> Outcome<Side> {
+        let channel = server.channel().await?;
+        Ok(Side {
+            kv: KvClient::new(channel.clone()).max_decoding_message_size(usize::MAX),
+            channel,
+            streams: Vec::new(),
+        })
+    }
+
+    /// The revision, or the refusal.
+    async fn write(&mut self, txn: TxnRequest) -> Result<i64, String> {
+        let answer = self.kv.txn(txn).await.map_err(|status| told(&status))?;
+        Ok(answer.into_inner().header.unwrap_or_default().revision)
+    }
+
+    async fn compact(&mut self, request: CompactionRequest) -> Result<(), String> {
+        let answer = self.kv.compact(request).await;
+        answer.map(drop).map_err(|status| told(&status))?;
+        // A read behind it: what was compacted is gone when watches are next looked at.
+        let read = RangeRequest {
+            key: Bytes::from_static(b"w/0"),
+            ..RangeRequest::default()
+        };
+        let read = self.kv.range(read).await;
+        read.map(drop).map_err(|status| told(&status))
+    }
+
+    /// Asks for all of them at once; each answer: id, whether refused, reason.
+    async fn create(
+        &self,
+        stream: usize,
+        creates: &[WatchCreateRequest],
+    ) -> Outcome<Vec<(i64, bool, String)>> {
+        let stream = &self.streams[stream];
+        let before = stream.look(|seen| seen.created.len());
+        for create in creates {
+            stream.send(RequestUnion::CreateRequest(create.clone()))?;
+        }
+        let wanted = before + creates.len();
+        stream
+            .until("watches are answered", |seen| seen.created.len() >= wanted)
+            .await?;
+        Ok(stream.look(|seen| seen.created[before..wanted].to_vec()))
+    }
+
+    /// Until the watch has been sent what happened at that revision, or is over.
+    async fn wait_for(&self, watched: &Watched, revision: i64) -> Outcome {
+        let what = format!("{:?} has revision {revision}", watched.create);
+        let has = |history: &History| {
+            let last = history.changes.last();
+            history.canceled.is_some() || last.is_some_and(|last| last.revision >= revision)
+        };
+        self.streams[watched.stream]
+            .until(&what, |seen| {
+                seen.watches.get(watched.number).is_some_and(has)
+            })
+            .await
+    }
+}
+
+fn told(status: &tonic::Status) -> String {
+    format!("{:?}: {}", status.code(), status.message())
+}
+
+impl Watched {
+    /// A key that it watches.
+    fn own_key(&self) -> Bytes {
+        match self.create.key.is_empty() {
+            true => Bytes::from_static(b"w/0"),
+            false => self.create.key.clone(),
+        }
+    }
+
+    fn watches(&self, key: &Bytes) -> bool {
+        let end = &self.create.range_end;
+        match &end[..] {
+            [] => *key == self.own_key(),
+            [0] => *key >= self.create.key,
+            _ => *key >= self.create.key && key < end,
+        }
+    }
+
+    /// Which of a put and a deletion of one of its keys it is sent last, if any.
+    fn last_of(&self, put: i64, deleted: i64) -> Option<i64> {
+        let leaves_out = |filter: FilterType| self.create.filters.contains(&(filter as i32));
+        let last = match (
+            leaves_out(FilterType::Noput),
+            leaves_out(FilterType::Nodelete),
+        ) {
+            (true, true) => return None,
+            (_, false) => deleted,
+            (false, true) => put,
+        };
+        (self.create.start_revision <= last).then_some(last)
+    }
+
+    fn compare(&self, theirs: &History, ours: &History) -> Outcome {
+        let changes = |history: &History| -> Vec<Change> {
+            let changes = history.changes.iter().cloned();
+            let plain = |mut change: Change| {
+                if change.revision <= self.plain_until {
+                    change.before.clear();
+                }
+                change
+            };
+            changes.map(plain).collect()
+        };
+        let (mut expected, mut found) = (changes(theirs), changes(ours));
+        let open_end = self.loose || self.canceled;
+        if open_end {
+            let shorter = expected.len().min(found.len());
+            expected.truncate(shorter);
+            found.truncate(shorter);
+        }
+        let first = expected
+            .iter()
+            .zip(&found)
+            .position(|(left, right)| left != right);
+        let first =
+            first.or((expected.len() != found.len()).then(|| expected.len().min(found.len())));
+        if let Some(first) = first {
+            return Err(format!(
+                "{:?}: change {first} differs\n  etcd: {:?}\n  ours: {:?}\n  of {} and {} changes",
+                self.create,
+                expected.get(first),
+                found.get(first),
+                expected.len(),
+                found.len()
+            )
+            .into());
+        }
+        if !self.loose && theirs.canceled != ours.canceled {
+            return Err(format!(
+                "{:?}: its end differs\n  etcd: {:?}\n  ours: {:?}",
+                self.create, theirs.canceled, ours.canceled
+            )
+            .into());
+        }
+        Ok(())
+    }
+}

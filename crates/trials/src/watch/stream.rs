@@ -1,0 +1,251 @@
+//! One stream of watches on one side: what came for each watch, in its order.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use etcd_api::EncodedKeyValue;
+use etcd_api::etcdserverpb::watch_client::WatchClient;
+use etcd_api::etcdserverpb::watch_request::RequestUnion;
+use etcd_api::etcdserverpb::{WatchRequest, WatchResponse};
+use etcd_api::mvccpb::Event;
+use tokio::sync::{Notify, mpsc};
+use tokio_stream::wrappers::UnboundedReceiverStream;
+use tonic::Streaming;
+use tonic::transport::Channel;
+
+use crate::Outcome;
+
+/// What is not there by then will not come.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Answers that are for no watch.
+const NO_WATCH: i64 = -1;
+
+/// A change, as one side tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// When.
+    pub revision: i64,
+    /// All but the former value.
+    pub text: String,
+    /// The former value, printed.
+    pub before: String,
+}
+
+/// One watch.
+#[derive(Clone, Debug, Default)]
+pub struct History {
+    /// In their order.
+    pub changes: Vec<Change>,
+    /// Reason and compacted revision.
+    pub canceled: Option<(String, i64)>,
+    /// Progress that was announced, for this watch or all of the stream.
+    progress: i64,
+    /// Revision of the last answer with events, where it was its last part.
+    closed: i64,
+}
+
+/// What came so far.
+#[derive(Default)]
+pub struct Seen {
+    /// In the order in which they were created.
+    pub watches: Vec<History>,
+    /// The last of them that had this id; one that was canceled leaves it to others.
+    by_id: BTreeMap<i64, usize>,
+    /// Answers to requests for watches: id, whether refused, reason.
+    pub created: Vec<(i64, bool, String)>,
+    /// What no server should send.
+    pub faults: Vec<String>,
+    /// Answers that announce progress of the stream.
+    pub progress_answers: u64,
+    /// Parts of answers that were not the last.
+    pub fragments: u64,
+    /// Why the stream is over.
+    pub ended: Option<String>,
+}
+
+/// A stream that is read as it comes.
+pub struct Stream {
+    requests: mpsc::UnboundedSender<WatchRequest>,
+    seen: Arc<Mutex<Seen>>,
+    news: Arc<Notify>,
+}
+
+impl Stream {
+    /// Opens it; etcd answers nothing before the first request.
+    pub fn open(channel: Channel) -> Stream {
+        let (requests, queue) = mpsc::unbounded_channel();
+        let mut client = WatchClient::new(channel).max_decoding_message_size(usize::MAX);
+        let seen = Arc::new(Mutex::new(Seen::default()));
+        let news = Arc::new(Notify::new());
+        let (their_seen, their_news) = (seen.clone(), news.clone());
+        tokio::spawn(async move {
+            let ended = match client.watch(UnboundedReceiverStream::new(queue)).await {
+                Ok(answers) => read(answers.into_inner(), &their_seen, &their_news).await,
+                Err(status) => status.to_string(),
+            };
+            locked(&their_seen).ended = Some(ended);
+            their_news.notify_waiters();
+        });
+        Stream {
+            requests,
+            seen,
+            news,
+        }
+    }
+
+    pub fn send(&self, request: RequestUnion) -> Outcome {
+        let request = WatchRequest {
+            request_union: Some(request),
+        };
+        Ok(self.requests.send(request)?)
+    }
+
+    /// Looks at what came.
+    pub fn look<T>(&self, at: impl FnOnce(&Seen) -> T) -> T {
+        at(&locked(&self.seen))
+    }
+
+    /// Waits until something holds; fails where it does not, or the stream ended.
+    pub async fn until(&self, what: &str, holds: impl Fn(&Seen) -> bool) -> Outcome {
+        let waiting = async {
+            loop {
+                let news = self.news.notified();
+                if let Some(ended) = self.look(|seen| match holds(seen) {
+                    true => Some(Ok(())),
+                    false => seen.ended.clone().map(Err),
+                }) {
+                    return ended;
+                }
+                news.await;
+            }
+        };
+        match tokio::time::timeout(PATIENCE, waiting).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(ended)) => Err(format!("the stream ended instead of {what}: {ended}").into()),
+            Err(_) => Err(format!("after {} s still not: {what}", PATIENCE.as_secs()).into()),
+        }
+    }
+}
+
+/// Takes what comes until the stream ends: why.
+async fn read(mut answers: Streaming<WatchResponse>, seen: &Mutex<Seen>, news: &Notify) -> String {
+    loop {
+        match answers.message().await {
+            Ok(Some(answer)) => locked(seen).take(answer),
+            Ok(None) => return "the server closed it".to_owned(),
+            Err(status) => return status.to_string(),
+        }
+        news.notify_waiters();
+    }
+}
+
+/// All of it, large values by their checksums.
+pub fn told(kv: &EncodedKeyValue) -> String {
+    let key = String::from_utf8_lossy(kv.key()).into_owned();
+    let (value, sum) = (kv.value(), crc_fast::crc32_iscsi(kv.value()));
+    format!(
+        "{key} = {} bytes of sum {sum:08x}, created {}, modified {}, version {}, lease {}",
+        value.len(),
+        kv.create_revision(),
+        kv.mod_revision(),
+        kv.version(),
+        kv.lease()
+    )
+}
+
+fn locked(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().expect("nothing panics with this lock held")
+}
+
+impl Seen {
+    fn take(&mut self, answer: WatchResponse) {
+        let id = answer.watch_id;
+        let header = answer.header.unwrap_or_default();
+        if answer.created {
+            let reason = answer.cancel_reason.clone();
+            self.created.push((id, answer.canceled, reason));
+            if !answer.canceled {
+                let former = self.by_id.insert(id, self.watches.len());
+                let lives = former.is_some_and(|former| self.watches[former].canceled.is_none());
+                self.check(!lives, || format!("watch {id} was created twice"));
+                self.watches.push(History::default());
+            }
+            return;
+        }
+        if id == NO_WATCH {
+            self.progress_answers += 1;
+            self.check(answer.events.is_empty(), || {
+                "events without a watch".to_owned()
+            });
+            for history in &mut self.watches {
+                history.progress = history.progress.max(header.revision);
+            }
+            return;
+        }
+        let Some(&index) = self.by_id.get(&id) else {
+            self.faults
+                .push(format!("an answer for watch {id}, which there is not"));
+            return;
+        };
+        let mut history = std::mem::take(&mut self.watches[index]);
+        self.check(history.canceled.is_none(), || {
+            let events = answer.events.len();
+            let canceled = answer.canceled;
+            let former = &history.canceled;
+            format!(
+                "an answer for watch {id} after its cancellation {former:?}: \
+                 canceled {canceled}, compacted {}, {events} events",
+                answer.compact_revision
+            )
+        });
+        if answer.canceled {
+            history.canceled = Some((answer.cancel_reason, answer.compact_revision));
+        } else if answer.events.is_empty() {
+            history.progress = history.progress.max(header.revision);
+        }
+        self.fragments += u64::from(answer.fragment);
+        let mut newest = None;
+        for event in answer.events {
+            newest = Some(self.take_event(id, &mut history, event, header.revision));
+        }
+        if let (Some(newest), false) = (newest, answer.fragment) {
+            history.closed = newest;
+        }
+        self.watches[index] = history;
+    }
+
+    /// The event's revision.
+    fn take_event(&mut self, id: i64, history: &mut History, event: Event, header: i64) -> i64 {
+        let kv = event.kv.unwrap_or_default();
+        let revision = kv.mod_revision();
+        let last = history.changes.last().map_or(0, |change| change.revision);
+        self.check(revision >= last, || {
+            format!("watch {id}: an event of revision {revision} after one of {last}")
+        });
+        self.check(revision > history.progress, || {
+            format!(
+                "watch {id}: revision {revision} came after progress {}",
+                history.progress
+            )
+        });
+        self.check(revision > history.closed, || {
+            format!("watch {id}: revision {revision} was torn over two answers")
+        });
+        self.check(revision <= header, || {
+            format!("watch {id}: revision {revision} in an answer of revision {header}")
+        });
+        history.changes.push(Change {
+            revision,
+            text: format!("{} {}", event.r#type, told(&kv)),
+            before: event.prev_kv.as_ref().map(told).unwrap_or_default(),
+        });
+        revision
+    }
+
+    fn check(&mut self, holds: bool, fault: impl FnOnce() -> String) {
+        if !holds {
+            self.faults.push(fault());
+        }
+    }
+}
