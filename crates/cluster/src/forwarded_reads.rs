@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use revisions::{Command, READ_BYTES_MAX, Reader};
+use revisions::{Command, READ_BYTES_MAX, Reader, validate};
 use tokio::sync::Semaphore;
 
 use crate::PeerMessage;
@@ -58,7 +58,9 @@ impl ForwardedReads {
         });
     }
 
+    /// What is not a valid command is not read for: the replica refuses it.
     fn reads_much(&self, command: &Command) -> bool {
-        self.reader.reads_above(command, BYTES_AT_ONCE_MAX)
+        let is_valid = validate::command(command, usize::MAX).is_ok();
+        is_valid && self.reader.reads_above(command, BYTES_AT_ONCE_MAX)
     }
 }

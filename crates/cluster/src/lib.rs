@@ -22,6 +22,7 @@
 
 mod acquaintances;
 mod awaited;
+mod command_limits;
 mod error;
 mod flushing;
 mod forwarded_reads;
@@ -47,6 +48,7 @@ mod sealed_text;
 mod snapshot;
 mod transport;
 
+pub use command_limits::CommandLimits;
 pub use error::Error;
 pub use flushing::{Flushing, Unflushed};
 pub use inbox::Pending;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use environment::real::{RealClock, RealDisk};
 use environment::{Clock, Disk};
 
-use crate::{Flushing, Observer, ReadMode, ReplicaOptions};
+use crate::{CommandLimits, Flushing, Observer, ReadMode, ReplicaOptions};
 
 /// Small beside the pauses that a member's disk makes, large beside a message.
 const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
@@ -49,6 +49,8 @@ pub struct NodeOptions {
     pub bytes_kept_max: u64,
     /// How a leader makes sure of its lead before a linearizable read.
     pub read_mode: ReadMode,
+    /// What a leader holds the commands of other members to.
+    pub command_limits: CommandLimits,
     /// With [`engine::Durability::Os`]: flushes behind the answers (majority memory).
     /// `None`: when the kernel likes, and when a segment is full.
     pub flushing: Option<Flushing>,
@@ -94,6 +96,7 @@ impl NodeOptions {
             entries_kept_max: 5000,
             bytes_kept_max: 64 << 20,
             read_mode: ReadMode::default(),
+            command_limits: CommandLimits::default(),
             flushing: None,
             boot: environment::real::boot_id(),
             accept_lost_tail: false,
@@ -114,6 +117,7 @@ impl NodeOptions {
             bytes_kept_max: self.bytes_kept_max,
             snapshot_piece_bytes: SNAPSHOT_PIECE_BYTES,
             read_mode: self.read_mode,
+            command_limits: self.command_limits,
             boot: self.boot.clone(),
             accept_lost_tail: self.accept_lost_tail,
             seed,

@@ -7,7 +7,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use bytes::Bytes;
 use environment::{Clock, Instant};
 use peers::{
-    BoxFuture, Dropped, Handler, Lane, LinkError, Peers, PeersOptions, Refusal, Stream, WeakPeers,
+    BoxFuture, Dropped, Handler, Lane, LinkError, Peers, PeersOptions, Refusal, Seldom, Stream,
+    WeakPeers,
 };
 use revisions::{Member, Members, Reader};
 use tokio::time::MissedTickBehavior;
@@ -78,13 +79,17 @@ impl Transport {
         // A leader cuts entries to its own segments: who has smaller ones could not
         // take them.
         options.agreement = format!("--segment-bytes={}", reader.engine().segment_bytes());
-        let incoming = Arc::new(Incoming {
+        let incoming = Arc::new_cyclic(|this| Incoming {
+            this: Weak::clone(this),
             forwarded_reads: ForwardedReads::new(reader.clone(), Arc::clone(&inbox)),
             inbox,
             heart: Arc::clone(&heart),
             reader,
             acquaintances: OnceLock::new(),
             connections: OnceLock::new(),
+            member_id,
+            clock: Arc::clone(&clock),
+            warnings: Seldom::default(),
         });
         let peers = Peers::start(options, Arc::clone(&incoming) as Arc<dyn Handler>)
             .map_err(|error| Error::Storage(error.to_string()))?;
@@ -197,6 +202,8 @@ pub(crate) fn address(url: &str) -> Option<String> {
 
 /// What other members send, and strangers ask.
 struct Incoming {
+    /// Itself, for streams.
+    this: Weak<Incoming>,
     inbox: Arc<Inbox>,
     forwarded_reads: ForwardedReads,
     heart: Arc<Heart>,
@@ -205,16 +212,42 @@ struct Incoming {
     acquaintances: OnceLock<Weak<Acquaintances>>,
     /// The same.
     connections: OnceLock<WeakPeers>,
+    member_id: u64,
+    clock: Arc<dyn Clock>,
+    warnings: Seldom,
 }
 
 impl Incoming {
-    fn decode(from: u64, kind: u8, payload: Bytes) -> Option<PeerMessage> {
-        let decoded = PeerMessage::decode(kind, payload);
-        decoded
-            .inspect_err(|what| {
-                tracing::warn!(from = format!("{from:x}"), what, "a message cannot be read");
-            })
-            .ok()
+    /// `None`: a message that is not understood, which is dropped. `Err`: one that no
+    /// honest member sends.
+    fn decode(&self, from: u64, kind: u8, payload: Bytes) -> Result<Option<PeerMessage>, String> {
+        match PeerMessage::decode(kind, payload) {
+            Ok(message) => {
+                self.check_names(from, &message)?;
+                Ok(Some(message))
+            }
+            Err(what) => {
+                let line = format!("a message of member {from:x} is dropped: {what}");
+                self.warnings.warn(self.clock.now(), line);
+                Ok(None)
+            }
+        }
+    }
+
+    /// A message says once more which members it is from and for.
+    fn check_names(&self, from: u64, message: &PeerMessage) -> Result<(), String> {
+        let message = match message {
+            PeerMessage::Raft(message) => message,
+            PeerMessage::SnapshotOffer { message, .. } => message,
+            _ => return Ok(()),
+        };
+        if (message.from, message.to) == (from, self.member_id) {
+            return Ok(());
+        }
+        Err(format!(
+            "it sent a message in the name of member {:x} for member {:x}",
+            message.from, message.to
+        ))
     }
 
     /// Answers a leader's heartbeat where the replica is at work; it will see it too.
@@ -231,15 +264,13 @@ impl Incoming {
 }
 
 impl Handler for Incoming {
-    fn message(&self, from: u64, _lane: Lane, kind: u8, payload: Bytes) {
-        if let Some(acquaintances) = self.acquaintances.get().and_then(Weak::upgrade) {
-            acquaintances.meet(from);
-        }
+    fn message(&self, from: u64, _lane: Lane, kind: u8, payload: Bytes) -> Result<(), String> {
         let bytes = payload.len();
-        if let Some(message) = Incoming::decode(from, kind, payload) {
+        if let Some(message) = self.decode(from, kind, payload)? {
             self.answer_for_replica(from, &message);
             self.forwarded_reads.pass_on(from, message, bytes);
         }
+        Ok(())
     }
 
     fn request(&self, _from: u64, _kind: u8, _body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
@@ -260,16 +291,22 @@ impl Handler for Incoming {
     /// A snapshot. Where too much waits for the replica a piece is dropped, and
     /// will be missed there.
     fn stream(&self, from: u64, kind: u8, _header: Bytes, mut stream: Stream) -> BoxFuture<()> {
-        let inbox = Arc::clone(&self.inbox);
+        let here = self.this.upgrade();
+        let here = here.expect("the connections own it while a stream comes in");
         Box::pin(async move {
             if kind != courier::STREAM {
-                tracing::warn!(from = format!("{from:x}"), kind, "a stream of unknown kind");
-                return;
+                let line = format!("member {from:x} opened a stream of unknown kind {kind}");
+                return here.warnings.warn(here.clock.now(), line);
             }
             while let Ok(Some(frame)) = stream.receive().await {
                 let bytes = frame.payload.len();
-                if let Some(message) = Incoming::decode(from, frame.kind, frame.payload) {
-                    inbox.receive(from, message, bytes);
+                match here.decode(from, frame.kind, frame.payload) {
+                    Ok(Some(message)) => here.inbox.receive(from, message, bytes),
+                    Ok(None) => {}
+                    Err(reason) => {
+                        let line = format!("closed a stream of member {from:x}: {reason}");
+                        return here.warnings.warn(here.clock.now(), line);
+                    }
                 }
             }
         })
@@ -277,6 +314,11 @@ impl Handler for Incoming {
 
     fn is_removed(&self, sender: u64) -> bool {
         self.reader.is_removed(sender)
+    }
+
+    fn admits(&self, sender: u64) -> bool {
+        let acquaintances = self.acquaintances.get().and_then(Weak::upgrade);
+        acquaintances.is_some_and(|acquaintances| acquaintances.admits(sender))
     }
 
     fn link(&self, _to: u64, _lane: Lane, state: Result<(), &LinkError>) {

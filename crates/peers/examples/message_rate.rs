@@ -32,10 +32,11 @@ const PAUSE: Duration = Duration::from_micros(500);
 const LAST: u8 = 1;
 
 impl Handler for Counter {
-    fn message(&self, _: u64, _: Lane, kind: u8, _: Bytes) {
+    fn message(&self, _: u64, _: Lane, kind: u8, _: Bytes) -> Result<(), String> {
         if kind == LAST {
             self.done.send(()).expect("the program waits for it");
         }
+        Ok(())
     }
 
     fn request(&self, _: u64, _: u8, body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {

@@ -57,6 +57,10 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, permit: OwnedSemaphorePerm
         let text = greet::removed(hello.sender);
         return refuse(&shared, socket, Refusal::Removed, text).await;
     }
+    if hello.lane != Lane::Inquiry && !shared.handler.admits(hello.sender) {
+        let text = greet::stranger(hello.sender, shared.identity);
+        return refuse(&shared, socket, Refusal::Stranger, text).await;
+    }
     if socket::suit(&socket, hello.lane, &shared.limits).is_err() {
         return;
     }
@@ -112,14 +116,7 @@ fn log_refusal(shared: &Shared, socket: &Socket, text: &str) {
         Err(_) => "an unknown address".to_owned(),
     };
     let line = format!("refused a connection from {from}: {text}");
-    let mut last = shared
-        .last_refusal
-        .lock()
-        .expect("nobody panics with this lock held");
-    if *last != line {
-        tracing::warn!("{line}");
-        *last = line;
-    }
+    shared.refusals.warn(shared.clock.now(), line);
 }
 
 fn welcome(shared: &Shared, verdict: Result<(), Refusal>, reason: String) -> Vec<u8> {
@@ -141,7 +138,7 @@ async fn serve(shared: &Arc<Shared>, hello: Hello, socket: Socket) {
             let entry = Incoming::enter(shared, from, lane);
             // It was let in by what was known before it had this place; whoever turns it
             // away from now on finds it here.
-            if shared.handler.is_removed(from) {
+            if shared.handler.is_removed(from) || !shared.handler.admits(from) {
                 return;
             }
             tokio::select! {
@@ -182,9 +179,12 @@ async fn deliver(
         match frames.next().await {
             Ok(Some(frame)) => {
                 received.count(lane, frame.wire_bytes());
-                shared
-                    .handler
-                    .message(from, lane, frame.kind, frame.payload);
+                let (kind, payload) = (frame.kind, frame.payload);
+                if let Err(reason) = shared.handler.message(from, lane, kind, payload) {
+                    let line = format!("closed a connection of member {from:x}: {reason}");
+                    shared.refusals.warn(shared.clock.now(), line);
+                    return reason;
+                }
             }
             Ok(None) => return "the member closed it".to_owned(),
             Err(error) => {

@@ -126,6 +126,15 @@ pub(crate) fn removed(sender: u64) -> String {
     )
 }
 
+/// What a sender is told that the listener does not know.
+pub(crate) fn stranger(sender: u64, us: Identity) -> String {
+    format!(
+        "member {sender:016x} is not among the members that member {:016x} knows; a new member \
+         is let in as soon as this one has heard of it",
+        us.member
+    )
+}
+
 /// The same for a hello that could not be read.
 pub(crate) fn explain(unreadable: Unreadable) -> (Refusal, String) {
     match unreadable {

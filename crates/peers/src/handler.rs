@@ -13,16 +13,17 @@ pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// Everything runs on the one network thread: what takes long, or waits for a
 /// disk, belongs on another thread. A panic ends the connection that brought
-/// the message, or the lane whose link is told of. Senders may be unknown to the table: a new
-/// member learns of the others that way; only cluster and receiver were
-/// checked.
+/// the message, or the lane whose link is told of. Senders may be unknown to the table;
+/// the handler says which of them are let in.
 ///
 /// A handler that owns a [`crate::Peers`] keeps it alive until
 /// [`crate::Peers::stop`] is called.
 pub trait Handler: Send + Sync + 'static {
     /// A message, in the order of its lane. While this runs, nothing else is
-    /// sent or received.
-    fn message(&self, from: u64, lane: Lane, kind: u8, payload: Bytes);
+    /// sent or received. `Err`: no honest member sends this, and its connection is
+    /// closed with this reason. A message that is only not understood is no such
+    /// reason: a member of a later release may have sent it.
+    fn message(&self, from: u64, lane: Lane, kind: u8, payload: Bytes) -> Result<(), String>;
 
     /// A request. `Err` is for [`crate::CallError::Refused`] at the caller.
     /// The future is dropped when nobody waits for its answer any more.
@@ -45,6 +46,14 @@ pub trait Handler: Send + Sync + 'static {
     fn is_removed(&self, sender: u64) -> bool {
         let _ = sender;
         false
+    }
+
+    /// Whether `sender` is let in. If not, it is refused, and will come again: a
+    /// member that is new may not be known here yet, and this is the moment to begin
+    /// to find out. Asked at every greeting but those of the Inquiry lane; must not wait.
+    fn admits(&self, sender: u64) -> bool {
+        let _ = sender;
+        true
     }
 
     /// A lane to a member of the table got its connection, or lost it, or an

@@ -72,6 +72,8 @@ pub enum Refusal {
     /// It was begun otherwise than the members agreed, see
     /// [`crate::PeersOptions::agreement`].
     Agreement,
+    /// The listener does not know the sender, or not yet.
+    Stranger,
     /// A reason that this release does not know; its text tells.
     Other(u8),
 }
@@ -86,6 +88,7 @@ impl Refusal {
             Refusal::Damaged => 5,
             Refusal::Removed => 6,
             Refusal::Agreement => 7,
+            Refusal::Stranger => 8,
             Refusal::Other(number) => number,
         }
     }
@@ -100,6 +103,7 @@ impl Refusal {
             5 => Refusal::Damaged,
             6 => Refusal::Removed,
             7 => Refusal::Agreement,
+            8 => Refusal::Stranger,
             number => Refusal::Other(number),
         }
     }

@@ -37,8 +37,9 @@
 //! struct Echo(mpsc::Sender<(u64, Bytes)>);
 //!
 //! impl Handler for Echo {
-//!     fn message(&self, from: u64, _: Lane, _: u8, payload: Bytes) {
+//!     fn message(&self, from: u64, _: Lane, _: u8, payload: Bytes) -> Result<(), String> {
 //!         self.0.send((from, payload)).expect("the receiver lives");
+//!         Ok(())
 //!     }
 //!     fn request(&self, _: u64, _: u8, body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
 //!         Box::pin(async move { Ok(body) })
@@ -93,6 +94,7 @@ mod message_lane;
 mod options;
 mod outgoing;
 mod peers;
+mod seldom;
 mod shared;
 mod socket;
 mod status;
@@ -107,5 +109,6 @@ pub use lane::{Lane, Refusal};
 pub use link::LaneCounts;
 pub use options::{Limits, PeersOptions};
 pub use peers::{Peers, WeakPeers};
+pub use seldom::Seldom;
 pub use status::{LaneStatus, PeerStatus};
 pub use stream::{Stream, StreamFrame, StreamReceiver, StreamSender};

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use crate::doorbell::Doorbell;
 use crate::greet::Identity;
 use crate::member::Member;
-use crate::{Handler, Lane, Limits};
+use crate::{Handler, Lane, Limits, Seldom};
 
 pub(crate) struct Shared {
     pub identity: Identity,
@@ -32,9 +32,9 @@ pub(crate) struct Shared {
     pub greetings: Arc<Semaphore>,
     /// True once [`crate::Peers::stop`] was called.
     pub stopping: watch::Sender<bool>,
-    /// The last refusal that was logged; a stranger that comes again and again
-    /// is named once.
-    pub last_refusal: Mutex<String>,
+    /// Warnings of senders that were refused; a stranger that comes again and again
+    /// is named seldom.
+    pub refusals: Seldom,
     random: Mutex<Random>,
 }
 
@@ -71,7 +71,7 @@ impl Shared {
             received: Mutex::default(),
             incoming: Mutex::default(),
             stopping: watch::Sender::new(false),
-            last_refusal: Mutex::default(),
+            refusals: Seldom::default(),
             random: Mutex::new(random),
         }
     }

@@ -8,7 +8,9 @@ use std::net::{Shutdown, TcpStream};
 
 use environment::randomness::Random;
 use peers::{Lane, LinkError, PeersOptions, Refusal};
-use support::{CLUSTER, Event, Member, enter, frame, let_in, listener, member, read_all, start};
+use support::{
+    CLUSTER, Event, Member, UNACCEPTABLE, enter, frame, let_in, listener, member, read_all, start,
+};
 
 const BULK: u8 = 2;
 
@@ -232,6 +234,36 @@ fn a_member_that_is_removed_while_it_comes_in_is_turned_away_from_every_lane() {
         }
         lanes.is_empty().then_some(())
     });
+}
+
+#[test]
+fn a_sender_that_the_listener_does_not_know_is_refused_until_it_is_known() {
+    let (one, two) = (member(1), member(2));
+    two.recorder.strangers.lock().unwrap().insert(1);
+    one.knows(2, &two);
+    let (refusal, text) = refusal(&one);
+    assert_eq!(refusal, Refusal::Stranger);
+    assert_eq!(
+        text,
+        "member 0000000000000001 is not among the members that member 0000000000000002 knows; \
+         a new member is let in as soon as this one has heard of it"
+    );
+    two.recorder.strangers.lock().unwrap().clear();
+    one.events.connected(Lane::Bulk);
+}
+
+#[test]
+fn a_message_that_no_honest_member_sends_ends_its_connection() {
+    let two = member(2);
+    let mut socket = enter(&two.address, 1, 2, BULK);
+    socket.write_all(&frame(7, 0, b"honest")).unwrap();
+    socket.write_all(&frame(UNACCEPTABLE, 0, b"not")).unwrap();
+    let _ = socket.write_all(&frame(8, 0, b"never read"));
+    assert!(read_all(&mut socket).is_empty());
+    assert_eq!(two.events.message().2, 7);
+    let mut socket = enter(&two.address, 1, 2, BULK);
+    socket.write_all(&frame(9, 0, b"a new connection")).unwrap();
+    assert_eq!(two.events.message().2, 9);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::net::TcpListener;
 
-use cluster::{Flushing, Network, Node, NodeOptions, holds_data};
+use cluster::{CommandLimits, Flushing, Network, Node, NodeOptions, holds_data};
 use revisions::Member;
 use tracing::{info, warn};
 
@@ -42,6 +42,11 @@ pub(crate) fn node_options(config: &Config) -> NodeOptions {
     // The member that is asked looks at its own connections, as etcd does
     // (reconfiguration.rs).
     options.strict_reconfiguration = false;
+    // What other members send on is held to what this member's own clients are held to.
+    options.command_limits = CommandLimits {
+        request_bytes_max: config.request_bytes_max,
+        operations_max: config.txn_operations_max,
+    };
     options.entries_kept_max = config.entries_kept_max;
     options.bytes_kept_max = config.bytes_kept_max;
     options

@@ -135,6 +135,7 @@ impl Member {
                 true => ReadMode::Lease,
                 false => ReadMode::ReadIndex,
             },
+            command_limits: cluster::CommandLimits::default(),
             boot: Some(self.boots.to_string()),
             accept_lost_tail: false,
             seed: self.id.wrapping_mul(1000) + self.lives,

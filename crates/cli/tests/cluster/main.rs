@@ -10,9 +10,11 @@ mod beginning;
 #[path = "../go/mod.rs"]
 mod go;
 mod go_client;
+mod hostile;
 mod joining;
 mod members;
 mod metrics;
+mod peer_port;
 mod power;
 mod rolling;
 mod streams;

@@ -22,6 +22,7 @@ use raft::{Config, RawNode, ReadOnlyOption, StateRole};
 use super::doubt::Compared;
 use super::entry::{configuration_change, to_raft};
 use super::log_lines;
+use super::plausible;
 use super::room::NotTaken;
 use super::view::View;
 use crate::awaited::Awaited;
@@ -144,6 +145,7 @@ impl Consensus {
         let applied = recovered.applied_index;
         let view = View::new(engine.clone(), &recovered, members, CACHED_BYTES_MAX);
         let state = recovered.hard_state;
+        plausible::check_own_term(state.term)?;
         assert!(
             applied <= state.commit && state.commit <= view.last(),
             "{state:?} of a log that ends with entry {} and is applied up to {applied}",

@@ -8,6 +8,7 @@ pub(crate) mod entry;
 mod log_lines;
 mod own_removal;
 mod own_writes;
+mod plausible;
 pub(crate) mod restore;
 mod room;
 pub(crate) mod view;

@@ -27,7 +27,9 @@ const SNAPSHOT: u8 = 2;
 /// An entry without its records.
 const ENTRY_BYTES: usize = 20;
 
-const TYPES: [MessageType; 12] = [
+/// What members tell each other. The rest stays within the library, and is refused
+/// when it comes from elsewhere: there it would be believed as this member's own word.
+const TYPES: [MessageType; 10] = [
     MessageType::MsgAppend,
     MessageType::MsgAppendResponse,
     MessageType::MsgRequestVote,
@@ -35,22 +37,15 @@ const TYPES: [MessageType; 12] = [
     MessageType::MsgSnapshot,
     MessageType::MsgHeartbeat,
     MessageType::MsgHeartbeatResponse,
-    MessageType::MsgTransferLeader,
     MessageType::MsgTimeoutNow,
     MessageType::MsgRequestPreVote,
     MessageType::MsgRequestPreVoteResponse,
-    MessageType::MsgUnreachable,
 ];
-
-/// What members tell each other; the rest stays within the library.
-fn is_for_others(kind: MessageType) -> bool {
-    TYPES.contains(&kind) && kind != MessageType::MsgUnreachable
-}
 
 /// Encodes a message; the records of its entries are not copied.
 pub(crate) fn encode(message: &Message) -> Vec<Bytes> {
     assert!(
-        is_for_others(message.get_msg_type()),
+        TYPES.contains(&message.get_msg_type()),
         "{message:?} stays here"
     );
     let mut head = BytesMut::with_capacity(HEADER_BYTES + message.context.len());
@@ -120,9 +115,7 @@ pub(crate) fn decode(bytes: Bytes) -> Result<Message, String> {
     let mut message = Message::default();
     let kind = reader.u8()?;
     let kind = TYPES.iter().find(|known| **known as u8 == kind);
-    let kind = kind
-        .filter(|kind| is_for_others(**kind))
-        .ok_or("a message of no known type")?;
+    let kind = kind.ok_or("a message of a type that members do not send")?;
     message.set_msg_type(*kind);
     let flags = reader.u8()?;
     message.reject = flags & REJECTED != 0;
@@ -305,6 +298,16 @@ mod tests {
                 // The transport has a checksum; here only sense is asked for.
                 let _ = decode(bytes.into());
             }
+        }
+    }
+
+    #[test]
+    fn types_that_stay_within_the_library_are_refused() {
+        let mut bytes = bytes(&append()).to_vec();
+        for kind in (0..=u8::MAX).filter(|kind| TYPES.iter().all(|it| *it as u8 != *kind)) {
+            bytes[0] = kind;
+            let refused = decode(bytes.clone().into()).unwrap_err();
+            assert_eq!(refused, "a message of a type that members do not send");
         }
     }
 

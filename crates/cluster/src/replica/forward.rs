@@ -61,6 +61,12 @@ impl Forwarded {
         self.last_number
     }
 
+    /// The command of that number, if `is_wanted`.
+    fn take_if(&mut self, number: u64, is_wanted: impl FnOnce(&mut Sent) -> bool) -> Option<Sent> {
+        let sent = self.sent.get_mut(&number)?;
+        is_wanted(sent).then(|| self.sent.remove(&number))?
+    }
+
     /// The leader has none of this member's commands, nor is an answer of its
     /// waited with.
     pub fn is_empty(&self) -> bool {
@@ -207,6 +213,9 @@ impl Replica {
     /// A follower takes this member for the leader.
     pub(super) fn do_for_another(&mut self, member: u64, number: u64, command: &Command) {
         let to = Asker::Member { member, number };
+        if let Err(error) = self.command_limits.check(member, command) {
+            return self.send_answer(Answer::new(to, Err(Error::Refused(error.into()))));
+        }
         if self.lead == Lead::No {
             // Not sent on: it could go round in circles.
             self.send_answer(Answer::new(to, Err(apply::changed())));
@@ -238,11 +247,13 @@ impl Replica {
     /// The leader's answer to a command of this member's.
     pub(super) fn answered(
         &mut self,
+        from: u64,
         number: u64,
         index: u64,
         outcome: Result<Response, revisions::Error>,
     ) {
-        let Some(sent) = self.forwarded.sent.remove(&number) else {
+        let of_it = |sent: &mut Sent| sent.asked.leader == from;
+        let Some(sent) = self.forwarded.take_if(number, of_it) else {
             return;
         };
         let Sent {

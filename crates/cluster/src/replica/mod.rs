@@ -51,6 +51,7 @@ use std::time::Duration;
 
 use engine::{Commitment, Engine, Sequence};
 use environment::{Clock, Disk, Instant};
+use peers::Seldom;
 use raft::eraftpb::MessageType;
 use revisions::{Command, LeaseAnswer, Machine, Reader};
 
@@ -58,7 +59,7 @@ use crate::peer_message::PeerMessage;
 use crate::raft::consensus::{Consensus, Elections, Retention};
 use crate::reads::Reads;
 use crate::removal_file::{RemovalFile, refuse_removed};
-use crate::{Error, Mutant, ReadAsker, ReadLease, ReadMode, Sender};
+use crate::{CommandLimits, Error, Mutant, ReadAsker, ReadLease, ReadMode, Sender};
 
 pub use answer::{Answer, Asker, Told};
 pub use leases::LeaseAsker;
@@ -102,6 +103,8 @@ pub struct ReplicaOptions {
     pub snapshot_piece_bytes: usize,
     /// How a leader makes sure of its lead before a read.
     pub read_mode: ReadMode,
+    /// What commands of other members are held to.
+    pub command_limits: CommandLimits,
     /// What tells this start of the kernel from others, if that is known: with
     /// [`engine::Durability::Os`] a member that finds another one may have lost the end
     /// of its log.
@@ -178,6 +181,8 @@ pub struct Replica {
     heard: Heard,
     transfer: Transfer,
     strict_reconfiguration: bool,
+    command_limits: CommandLimits,
+    warnings: Seldom,
     outgoing: Outgoing,
     incoming: Option<Incoming>,
     /// Index and revision of the last snapshot that was installed in this life.
@@ -287,6 +292,8 @@ impl Replica {
             heard: Heard::new(options.election_timeout),
             transfer: Transfer::default(),
             strict_reconfiguration: options.strict_reconfiguration,
+            command_limits: options.command_limits,
+            warnings: Seldom::default(),
             outgoing: Outgoing::new(
                 first_number,
                 options.snapshot_piece_bytes,

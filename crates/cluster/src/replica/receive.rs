@@ -18,14 +18,14 @@ impl Replica {
             PeerMessage::Raft(message)
                 if message.from == from && message.get_msg_type() != MessageType::MsgSnapshot =>
             {
-                self.step_raft(message);
+                match self.consensus.check_plausible(&message) {
+                    Ok(()) => self.step_raft(message),
+                    Err(what) => self.warn_of(from, &what),
+                }
             }
             PeerMessage::Raft(message) => {
-                tracing::warn!(
-                    from,
-                    ?message,
-                    "a message that is not this member's to send"
-                );
+                let kind = message.get_msg_type();
+                self.warn_of(from, &format!("a {kind:?} is not its to send"));
             }
             PeerMessage::ReadIndex { round } => {
                 let member = ReadAsker::Member {
@@ -34,13 +34,18 @@ impl Replica {
                 };
                 self.read(member);
             }
+            // Rounds and questions begin anew with a new leader.
+            PeerMessage::ReadAt { .. }
+            | PeerMessage::LeaseAnswer { .. }
+            | PeerMessage::LeaseAnswers { .. }
+                if from != self.leader => {}
             PeerMessage::ReadAt { round, index } => self.reads.confirm(round, index),
             PeerMessage::Command { number, command } => self.do_for_another(from, number, &command),
             PeerMessage::Answer {
                 number,
                 index,
                 outcome,
-            } => self.answered(number, index, *outcome),
+            } => self.answered(from, number, index, *outcome),
             PeerMessage::LeaseQuestion { number, question } => {
                 let member = LeaseAsker::Member {
                     member: from,
@@ -56,7 +61,12 @@ impl Replica {
                     self.lease_answered(number, answer);
                 }
             }
-            PeerMessage::SnapshotOffer { id, message } => self.snapshot_offered(from, id, *message),
+            PeerMessage::SnapshotOffer { id, message } => {
+                match self.consensus.check_plausible(&message) {
+                    Ok(()) => self.snapshot_offered(from, id, *message),
+                    Err(what) => self.warn_of(from, &what),
+                }
+            }
             PeerMessage::SnapshotPiece { id, bytes } => self.snapshot_piece(from, id, bytes),
             PeerMessage::SnapshotWanted {
                 id,
@@ -82,5 +92,11 @@ impl Replica {
             } => self.voter_heard(from, (life, round), (term, index), (voters, removed)),
             PeerMessage::Welcome { life, term, index } => self.welcomed(life, term, index),
         }
+    }
+
+    /// A member has sent what no honest one sends.
+    fn warn_of(&self, from: u64, what: &str) {
+        let line = format!("a message of member {from:x} is dropped: {what}");
+        self.warnings.warn(self.clock.now(), line);
     }
 }

@@ -232,7 +232,8 @@ fn an_answer_whose_entry_never_comes_here_is_given_when_patience_ends() {
         panic!("it is sent");
     };
     let put = etcd_api::etcdserverpb::PutResponse::default();
-    replica.answered(number, replica.index() + 1, Ok(Response::Put(put)));
+    let (leader, next) = (replica.leader(), replica.index() + 1);
+    replica.answered(leader, number, next, Ok(Response::Put(put)));
     commit(&mut replica);
     assert!(told.try_recv().is_err(), "the entry is not here");
     clock.advance(Duration::from_secs(60));
@@ -286,7 +287,7 @@ fn what_becomes_of_a_command_that_a_leader_took_with_it_is_not_known() {
     let lost = told.try_recv().unwrap().unwrap_err().to_string();
     let expected = Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into());
     assert_eq!(lost, expected.to_string());
-    follower.answered(number, 0, Err(etcd_api::Error::LeaderChanged.into()));
+    follower.answered(1, number, 0, Err(etcd_api::Error::LeaderChanged.into()));
     assert_eq!(forwarded_to(3, &mut follower), None, "its asker was told");
 }
 
@@ -294,10 +295,10 @@ fn what_becomes_of_a_command_that_a_leader_took_with_it_is_not_known() {
 fn a_command_that_a_leader_says_it_dropped_is_sent_to_the_next_one() {
     let clock = SimulatedClock::stepped();
     let (mut follower, number, mut told) = follower_of_another_leader(&clock);
-    follower.answered(number, 0, Err(etcd_api::Error::LeaderChanged.into()));
+    follower.answered(1, number, 0, Err(etcd_api::Error::LeaderChanged.into()));
     let again = forwarded_to(3, &mut follower).expect("it is sent again");
     assert!(again > number, "{again} {number}");
-    follower.answered(again, 0, Err(etcd_api::Error::LeaderChanged.into()));
+    follower.answered(3, again, 0, Err(etcd_api::Error::LeaderChanged.into()));
     assert_eq!(forwarded_to(3, &mut follower), None, "it has just refused");
     follower.receive(1, heartbeat(1, 9));
     commit(&mut follower);

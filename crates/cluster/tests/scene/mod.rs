@@ -7,7 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cluster::{Asker, Error, Mutant, NodeOptions, PeerMessage, ReadMode, Replica, ReplicaOptions};
+use cluster::{
+    Asker, CommandLimits, Error, Mutant, NodeOptions, PeerMessage, ReadMode, Replica,
+    ReplicaOptions,
+};
 use engine::{Durability, Worker};
 use environment::simulated::{Restart, SimulatedClock, SimulatedDisk};
 use etcd_api::etcdserverpb::{MemberRemoveRequest, PutRequest, RangeRequest};
@@ -17,6 +20,10 @@ use tokio::sync::oneshot;
 pub const TICK: Duration = Duration::from_millis(100);
 /// So long nobody has anything new to say or to decide.
 pub const LONG_TICKS: usize = 100;
+
+/// What commands of other members are held to.
+pub const REQUEST_BYTES_MAX: usize = 20_000;
+pub const OPERATIONS_MAX: usize = 16;
 
 pub type Pending = oneshot::Receiver<Result<Response, Error>>;
 
@@ -102,6 +109,10 @@ impl Cluster {
             election_timeout: TICK * 10,
             strict_reconfiguration: true,
             read_mode: ReadMode::default(),
+            command_limits: CommandLimits {
+                request_bytes_max: REQUEST_BYTES_MAX,
+                operations_max: OPERATIONS_MAX,
+            },
             entries_kept_max: 5000,
             bytes_kept_max: 64 << 20,
             snapshot_piece_bytes: 256 << 10,

@@ -15,6 +15,9 @@ use tokio::sync::oneshot;
 
 pub const CLUSTER: u64 = 0xc1;
 
+/// The kind of message whose connection the [`Recorder`] closes.
+pub const UNACCEPTABLE: u8 = 250;
+
 /// Long enough for any machine; a test that waits this long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -39,6 +42,8 @@ pub struct Recorder {
     held: Arc<Mutex<Held>>,
     /// Whom this member turns away.
     pub removed: Arc<Mutex<HashSet<u64>>>,
+    /// Whom this member does not know.
+    pub strangers: Arc<Mutex<HashSet<u64>>>,
     /// Who is removed as soon as somebody has asked whether it is.
     pub removed_next: Arc<Mutex<Option<u64>>>,
 }
@@ -53,6 +58,7 @@ impl Recorder {
             events,
             held: Arc::default(),
             removed: Arc::default(),
+            strangers: Arc::default(),
             removed_next: Arc::default(),
         };
         (Arc::new(recorder), Events(receiver))
@@ -135,8 +141,12 @@ impl Drop for Watched {
 }
 
 impl Handler for Recorder {
-    fn message(&self, from: u64, lane: Lane, kind: u8, payload: Bytes) {
+    fn message(&self, from: u64, lane: Lane, kind: u8, payload: Bytes) -> Result<(), String> {
+        if kind == UNACCEPTABLE {
+            return Err("no honest member sends this".to_owned());
+        }
         self.tell(Event::Message(from, lane, kind, payload));
+        Ok(())
     }
 
     fn request(&self, from: u64, kind: u8, body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
@@ -183,6 +193,10 @@ impl Handler for Recorder {
             .take_if(|it| *it == sender);
         removed.extend(next);
         answer
+    }
+
+    fn admits(&self, sender: u64) -> bool {
+        !self.strangers.lock().unwrap().contains(&sender)
     }
 
     fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {

@@ -1,0 +1,285 @@
+//! What no honest member sends: refused before the library hears of it.
+//!
+//! The library believes whatever comes. A heartbeat of term 2^64-1 would end every
+//! member that it reaches, and again after each restart, since the term is in the log
+//! by then. Indexes are added to, and a confirmation of entries that this leader does
+//! not have would commit them.
+//!
+//! | bound | why no honest member meets it |
+//! |---|---|
+//! | a term is at most [`TERM_AHEAD_MAX`] above this member's | each election adds one, and a member whose request for votes is not granted by a majority beforehand adds none: a member that is met this far behind was away for an election every two seconds of a year |
+//! | a term is at most [`TERM_MAX`] | a hundred elections a second for three hundred years |
+//! | an index is at most [`INDEX_MAX`] | a million entries a second for thirty thousand years |
+//!
+//! A member without a term waits for its cluster, whose term it does not know: only a
+//! fixed bound holds there ([`FIRST_TERM_MAX`]).
+//!
+//! What passes may still be a lie. A sender with a member's id that is not held to a
+//! secret can say what that member could say.
+
+use raft::StateRole;
+use raft::eraftpb::{Message, MessageType};
+
+use super::consensus::Consensus;
+use crate::Error;
+
+/// How far above this member's term a message's term may be.
+const TERM_AHEAD_MAX: u64 = 1 << 24;
+/// Largest term that is believed.
+const TERM_MAX: u64 = 1 << 60;
+/// Largest term that a member believes that has none.
+const FIRST_TERM_MAX: u64 = 1 << 40;
+/// Largest index that is believed.
+const INDEX_MAX: u64 = 1 << 60;
+
+/// A member's own place, which a message is compared with.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    term: u64,
+    /// 0: none is known.
+    leader: u64,
+    leads: bool,
+    last_index: u64,
+}
+
+impl Consensus {
+    /// Says why no honest member sends `message`, if so.
+    pub fn check_plausible(&self, message: &Message) -> Result<(), String> {
+        let raft = &self.node.raft;
+        let place = Place {
+            term: raft.term,
+            leader: raft.leader_id,
+            leads: raft.state == StateRole::Leader,
+            last_index: raft.raft_log.last_index(),
+        };
+        check_numbers(message, place.term)?;
+        check_contents(message)?;
+        check_role(message, place)
+    }
+}
+
+/// Refuses a log that a release before these bounds has let a false term into.
+pub(super) fn check_own_term(term: u64) -> Result<(), Error> {
+    if term <= TERM_MAX {
+        return Ok(());
+    }
+    Err(Error::Storage(format!(
+        "the log is at term {term}, which no cluster comes to by its own elections: something \
+         that is no member reached the peer port of an earlier release. What is acknowledged is \
+         intact, but no member can lead any more. Where others still have a leader, remove this \
+         member and add it anew with an empty directory; otherwise begin a new cluster from a \
+         backup"
+    )))
+}
+
+fn check_numbers(message: &Message, own_term: u64) -> Result<(), String> {
+    let term = message.term;
+    let ahead_max = match own_term {
+        0 => FIRST_TERM_MAX,
+        _ => own_term.saturating_add(TERM_AHEAD_MAX).min(TERM_MAX),
+    };
+    if term == 0 || term > ahead_max {
+        return Err(format!(
+            "term {term} is none that a member at term {own_term} can hear of"
+        ));
+    }
+    for (name, older) in [
+        ("log term", message.log_term),
+        ("commit term", message.commit_term),
+    ] {
+        if older > term {
+            return Err(format!("its {name} {older} is above its term {term}"));
+        }
+    }
+    for (name, index) in [
+        ("index", message.index),
+        ("commit index", message.commit),
+        ("hint", message.reject_hint),
+        ("wish for a snapshot", message.request_snapshot),
+    ] {
+        if index > INDEX_MAX {
+            return Err(format!("its {name} {index} is above {INDEX_MAX}"));
+        }
+    }
+    Ok(())
+}
+
+/// Fields that the members of this program leave empty.
+fn check_contents(message: &Message) -> Result<(), String> {
+    let kind = message.get_msg_type();
+    if message.priority != 0 {
+        return Err("it has a priority".into());
+    }
+    if message.request_snapshot != 0 && kind != MessageType::MsgAppendResponse {
+        return Err(format!("a wish for a snapshot came with a {kind:?}"));
+    }
+    if !message.entries.is_empty() && kind != MessageType::MsgAppend {
+        return Err(format!("entries came with a {kind:?}"));
+    }
+    Ok(())
+}
+
+/// What only a leader may say, what is only for a leader, and about which entries.
+fn check_role(message: &Message, place: Place) -> Result<(), String> {
+    let kind = message.get_msg_type();
+    let is_leader = (message.term, message.from) == (place.term, place.leader);
+    if kind == MessageType::MsgTimeoutNow && !is_leader {
+        return Err("only the leader says which member stands next".into());
+    }
+    if message.term != place.term {
+        return Ok(());
+    }
+    match kind {
+        MessageType::MsgAppend | MessageType::MsgHeartbeat | MessageType::MsgSnapshot
+            if place.leader != 0 && place.leader != message.from =>
+        {
+            Err(format!(
+                "it claims to lead term {}, which member {:x} leads",
+                place.term, place.leader
+            ))
+        }
+        MessageType::MsgAppendResponse
+            if place.leads && !message.reject && message.index > place.last_index =>
+        {
+            Err(format!(
+                "it confirms entry {}, and the log ends with entry {}",
+                message.index, place.last_index
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: Place = Place {
+        term: 5,
+        leader: 2,
+        leads: false,
+        last_index: 40,
+    };
+
+    fn message(kind: MessageType) -> Message {
+        let mut message = Message {
+            from: 2,
+            to: 1,
+            term: 5,
+            log_term: 4,
+            index: 40,
+            commit: 39,
+            ..Message::default()
+        };
+        message.set_msg_type(kind);
+        message
+    }
+
+    fn check(message: &Message, place: Place) -> Result<(), String> {
+        check_numbers(message, place.term)?;
+        check_contents(message)?;
+        check_role(message, place)
+    }
+
+    #[test]
+    fn what_honest_members_send_passes() {
+        for kind in [
+            MessageType::MsgAppend,
+            MessageType::MsgAppendResponse,
+            MessageType::MsgHeartbeat,
+            MessageType::MsgHeartbeatResponse,
+            MessageType::MsgTimeoutNow,
+            MessageType::MsgRequestVote,
+            MessageType::MsgRequestPreVote,
+        ] {
+            assert_eq!(check(&message(kind), PLACE), Ok(()), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn terms_beyond_every_honest_election_are_refused() {
+        let heartbeat = |term| Message {
+            term,
+            ..message(MessageType::MsgHeartbeat)
+        };
+        let behind = Place { term: 5, ..PLACE };
+        for (term, passes) in [
+            (0, false),
+            (5 + TERM_AHEAD_MAX, true),
+            (6 + TERM_AHEAD_MAX, false),
+            (u64::MAX, false),
+        ] {
+            assert_eq!(check(&heartbeat(term), behind).is_ok(), passes, "{term}");
+        }
+        let fresh = Place { term: 0, ..PLACE };
+        assert_eq!(check(&heartbeat(FIRST_TERM_MAX), fresh), Ok(()));
+        assert!(check(&heartbeat(FIRST_TERM_MAX + 1), fresh).is_err());
+        let high = Place {
+            term: TERM_MAX,
+            ..PLACE
+        };
+        assert!(check(&heartbeat(TERM_MAX + 1), high).is_err());
+    }
+
+    #[test]
+    fn numbers_that_contradict_each_other_or_overflow_are_refused() {
+        let broken: [fn(&mut Message); 8] = [
+            |it| it.log_term = 6,
+            |it| it.commit_term = 6,
+            |it| it.index = u64::MAX,
+            |it| it.commit = u64::MAX,
+            |it| it.reject_hint = u64::MAX,
+            |it| it.priority = -1,
+            |it| it.request_snapshot = u64::MAX,
+            |it| it.mut_entries().push(raft::eraftpb::Entry::default()),
+        ];
+        for (number, change) in broken.iter().enumerate() {
+            let mut message = message(MessageType::MsgAppendResponse);
+            change(&mut message);
+            assert!(check(&message, PLACE).is_err(), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_second_leader_of_a_term_is_refused() {
+        for kind in [MessageType::MsgAppend, MessageType::MsgHeartbeat] {
+            let other = Message {
+                from: 3,
+                ..message(kind)
+            };
+            assert!(check(&other, PLACE).is_err());
+            let unknown = Place { leader: 0, ..PLACE };
+            assert_eq!(check(&other, unknown), Ok(()));
+            let later = Message { term: 6, ..other };
+            assert_eq!(check(&later, PLACE), Ok(()));
+        }
+        let other = Message {
+            from: 3,
+            ..message(MessageType::MsgTimeoutNow)
+        };
+        assert!(check(&other, PLACE).is_err());
+    }
+
+    #[test]
+    fn a_leader_takes_no_confirmation_of_what_it_does_not_have() {
+        let leader = Place {
+            leader: 1,
+            leads: true,
+            ..PLACE
+        };
+        let confirmed = |index| Message {
+            index,
+            ..message(MessageType::MsgAppendResponse)
+        };
+        assert_eq!(check(&confirmed(40), leader), Ok(()));
+        assert!(check(&confirmed(41), leader).is_err());
+    }
+
+    #[test]
+    fn a_log_with_an_absurd_term_says_what_to_do() {
+        assert!(check_own_term(TERM_MAX).is_ok());
+        let told = check_own_term(u64::MAX).unwrap_err().to_string();
+        assert!(told.contains("the log is at term 18446744073709551615"));
+        assert!(told.contains("remove this member and add it anew"));
+    }
+}

@@ -1,0 +1,76 @@
+//! Warnings that a stranger can cause as often as it likes.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use environment::Instant;
+
+/// Pause before the same line is written again.
+const SAME_LINE_PAUSE: Duration = Duration::from_secs(60);
+/// Lines of all kinds that are written within [`SAME_LINE_PAUSE`].
+const LINES_MAX: usize = 20;
+
+/// Writes a warning when it is news: the same line once a minute, and twenty
+/// different ones. What was left out is counted in the next line that is written.
+#[derive(Debug, Default)]
+pub struct Seldom {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When each line was written last.
+    written: HashMap<String, Instant>,
+    left_out: u64,
+}
+
+impl Seldom {
+    /// Writes `line` as a warning, unless it was written a moment ago.
+    pub fn warn(&self, now: Instant, line: String) {
+        match self.permit(now, line.clone()) {
+            None => tracing::debug!("{line}"),
+            Some(0) => tracing::warn!("{line}"),
+            Some(left_out) => tracing::warn!(left_out, "{line}"),
+        }
+    }
+
+    /// How many lines were left out before this one; `None`: this one is left out, too.
+    fn permit(&self, now: Instant, line: String) -> Option<u64> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_recent = |at: &Instant| now.saturating_since(*at) < SAME_LINE_PAUSE;
+        state.written.retain(|_, at| is_recent(at));
+        if state.written.len() >= LINES_MAX || state.written.contains_key(&line) {
+            state.left_out += 1;
+            return None;
+        }
+        state.written.insert(line, now);
+        Some(std::mem::take(&mut state.left_out))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_line_is_written_once_a_minute() {
+        let seldom = Seldom::default();
+        let start = Instant::default();
+        assert_eq!(seldom.permit(start, "a".into()), Some(0));
+        assert_eq!(seldom.permit(start, "a".into()), None);
+        assert_eq!(seldom.permit(start, "b".into()), Some(1));
+        let later = start + SAME_LINE_PAUSE;
+        assert_eq!(seldom.permit(later, "a".into()), Some(0));
+    }
+
+    #[test]
+    fn ever_different_lines_are_bounded() {
+        let seldom = Seldom::default();
+        let start = Instant::default();
+        let permitted = |number: usize| seldom.permit(start, number.to_string()).is_some();
+        assert_eq!((0..1000).filter(|&number| permitted(number)).count(), 20);
+        let later = start + SAME_LINE_PAUSE;
+        assert_eq!(seldom.permit(later, "x".into()), Some(980));
+    }
+}
