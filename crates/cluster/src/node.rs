@@ -44,7 +44,7 @@ pub struct Status {
     pub leader_changes: u64,
     /// Leases ended because nobody renewed them, since the start.
     pub leases_expired: u64,
-    /// The power failed, and this member may lack what it had acknowledged: it does
+    /// The power failed or files were damaged, and this member may lack what it had acknowledged: it does
     /// not vote until it has it back.
     pub returning: bool,
     /// Times that this member's heartbeats, as a leader, came later than twice their

@@ -21,6 +21,8 @@
 //!        15  welcome         u64 life of who returns, u64 term, u64 index to catch up with
 //!        16  lease questions for each: u64 number, u32 length, the question
 //!        17  lease answers   for each: u64 number, u32 length, the answer; to a message of kind 16
+//!        18  mine is damaged u64 main revision, the key
+//!        19  here it is      u64 main revision, u32 length of the key, the key, the record
 //! ```
 //!
 //! All of it may be lost, doubled, late and out of order. Commands are sent
@@ -31,8 +33,12 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use raft::eraftpb::{Message, MessageType};
 use revisions::{Command, LeaseAnswer, LeaseQuestion, Response};
 
+pub use records::RecordMessage;
+
 use crate::Error;
 use crate::raft::wire;
+
+mod records;
 
 /// A message between members.
 #[derive(Clone, Debug)]
@@ -163,6 +169,9 @@ pub enum PeerMessage {
         /// Who has this committed has all it has helped to commit.
         index: u64,
     },
+    /// Of a value that is damaged on one member. A member of a release before this
+    /// message drops it.
+    Record(RecordMessage),
 }
 
 const RAFT: u8 = 1;
@@ -182,6 +191,8 @@ const STATEMENT: u8 = 14;
 const WELCOME: u8 = 15;
 const LEASE_QUESTIONS: u8 = 16;
 const LEASE_ANSWERS: u8 = 17;
+const RECORD_WANTED: u8 = 18;
+const RECORD_GIVEN: u8 = 19;
 
 impl PeerMessage {
     /// The term whose leader alone may say this.
@@ -220,6 +231,7 @@ impl PeerMessage {
             PeerMessage::LeaseAnswers { answers } => answers
                 .iter()
                 .any(|(_, answer)| matches!(answer, LeaseAnswer::TimeToLive(_))),
+            PeerMessage::Record(record) => record.is_bulk(),
             PeerMessage::Command { .. }
             | PeerMessage::Answer { .. }
             | PeerMessage::SnapshotOffer { .. }
@@ -310,6 +322,7 @@ impl PeerMessage {
             PeerMessage::Welcome { life, term, index } => {
                 (WELCOME, vec![words(&[*life, *term, *index])])
             }
+            PeerMessage::Record(record) => record.encode(),
         }
     }
 
@@ -371,6 +384,9 @@ impl PeerMessage {
                 term: word(&mut bytes)?,
                 index: word(&mut bytes)?,
             },
+            RECORD_WANTED | RECORD_GIVEN => {
+                PeerMessage::Record(RecordMessage::decode(kind, bytes)?)
+            }
             _ => return Err(format!("a message of unknown kind {kind}")),
         })
     }
@@ -501,150 +517,4 @@ pub(crate) fn for_others(error: Error) -> revisions::Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of_return() -> Vec<PeerMessage> {
-        let (life, round, term, index) = (3, 4, 5, 6);
-        vec![
-            PeerMessage::Returning {
-                life,
-                round,
-                term,
-                index,
-                voters: vec![7, 8],
-            },
-            PeerMessage::Statement {
-                life,
-                round,
-                term,
-                index,
-                voters: vec![1, 2, 7],
-                removed: vec![8],
-            },
-            PeerMessage::Welcome { life, term, index },
-        ]
-    }
-
-    #[test]
-    fn what_is_said_of_a_return_comes_back_whole_or_not_at_all() {
-        for message in of_return() {
-            let (kind, parts) = message.encode();
-            let bytes = Bytes::from(parts.concat());
-            let decoded = PeerMessage::decode(kind, bytes.clone()).unwrap();
-            assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
-            // At the end there may be any number of ids.
-            let needed = match message {
-                PeerMessage::Statement { .. } => 64,
-                PeerMessage::Returning { .. } => 32,
-                _ => 24,
-            };
-            let cut = (0..bytes.len()).filter(|length| *length < needed || length % 8 != 0);
-            for length in cut {
-                assert!(PeerMessage::decode(kind, bytes.slice(..length)).is_err());
-            }
-        }
-    }
-
-    fn of_leases() -> [PeerMessage; 2] {
-        use etcd_api::etcdserverpb::{LeaseKeepAliveRequest, LeaseKeepAliveResponse};
-        let question = |id| LeaseQuestion::KeepAlive(LeaseKeepAliveRequest { id });
-        let answer = |id| {
-            let response = LeaseKeepAliveResponse {
-                id,
-                ttl: 60,
-                ..LeaseKeepAliveResponse::default()
-            };
-            LeaseAnswer::KeepAlive(response)
-        };
-        [
-            PeerMessage::LeaseQuestions {
-                questions: vec![(1, question(i64::MIN)), (u64::MAX, question(7))],
-            },
-            PeerMessage::LeaseAnswers {
-                answers: vec![(1, answer(i64::MIN)), (u64::MAX, answer(7))],
-            },
-        ]
-    }
-
-    #[test]
-    fn lease_messages_with_many_items_come_back_and_are_refused_when_cut_off() {
-        for message in of_leases() {
-            let (kind, parts) = message.encode();
-            let bytes = Bytes::from(parts.concat());
-            let decoded = PeerMessage::decode(kind, bytes.clone()).unwrap();
-            assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
-            let first_item_bytes = 12 + usize::from(bytes[8]);
-            for length in 1..bytes.len() {
-                let cut = PeerMessage::decode(kind, bytes.slice(..length));
-                assert_eq!(cut.is_ok(), length == first_item_bytes, "{length}");
-            }
-        }
-    }
-
-    fn of_snapshot() -> Vec<PeerMessage> {
-        let mut message = Message::default();
-        message.set_msg_type(MessageType::MsgSnapshot);
-        (message.from, message.to, message.term) = (1, 2, 9);
-        let metadata = message.mut_snapshot().mut_metadata();
-        (metadata.index, metadata.term) = (100, 4);
-        metadata.mut_conf_state().voters = vec![1, 2];
-        let (id, message) = (7, Box::new(message));
-        vec![
-            PeerMessage::SnapshotOffer { id, message },
-            PeerMessage::SnapshotPiece {
-                id,
-                bytes: Bytes::from_static(b"a part"),
-            },
-            PeerMessage::SnapshotWanted {
-                id,
-                wanted: 3,
-                written: 2,
-                out_of_order: true,
-            },
-            PeerMessage::SnapshotOver {
-                id,
-                outcome: Ok(()),
-            },
-            PeerMessage::SnapshotOver {
-                id,
-                outcome: Err("the disk is full".into()),
-            },
-        ]
-    }
-
-    #[test]
-    fn what_is_said_of_snapshots_comes_back() {
-        for message in of_snapshot() {
-            let (kind, parts) = message.encode();
-            let decoded = PeerMessage::decode(kind, parts.concat().into()).unwrap();
-            assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
-        }
-    }
-
-    #[test]
-    fn what_is_cut_off_is_refused() {
-        for message in of_snapshot() {
-            let (kind, parts) = message.encode();
-            let bytes = Bytes::from(parts.concat());
-            // Behind its head, a piece or a reason may have any length.
-            let head = match message {
-                PeerMessage::SnapshotPiece { .. } => 8,
-                PeerMessage::SnapshotOver { .. } => 9,
-                _ => bytes.len(),
-            };
-            for length in 0..head {
-                assert!(PeerMessage::decode(kind, bytes.slice(..length)).is_err());
-            }
-        }
-    }
-
-    #[test]
-    fn an_offer_of_something_else_is_refused() {
-        let (kind, _) = of_snapshot()[0].encode();
-        let mut message = Message::default();
-        message.set_msg_type(MessageType::MsgAppend);
-        let parts = [vec![words(&[7])], wire::encode(&message)].concat();
-        assert!(PeerMessage::decode(kind, parts.concat().into()).is_err());
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@
 //! ```
 
 use crate::books::Books;
+use crate::damage::Damage;
 use crate::entry;
 use crate::history::History;
 use crate::maintenance::Counters;
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) reader: Reader,
     pub(crate) books: Books,
     pub(crate) counters: Counters,
+    pub(crate) damage: Damage,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) directory: PathBuf,
     pub(crate) options: Options,
@@ -353,7 +355,10 @@ impl Shared {
         self.books
             .marks()
             .retain(|segment| !dead.contains(&segment));
-        let outcome = self.log.release(dead);
+        let outcome = {
+            let _stay = self.damage.stay();
+            self.log.release(dead)
+        };
         let left: BTreeSet<u32> = self.log.segments().iter().map(|it| it.id).collect();
         let gone: Vec<u32> = dead
             .iter()

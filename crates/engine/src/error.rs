@@ -6,6 +6,10 @@
 use std::io;
 use std::path::PathBuf;
 
+/// What helps where a directory lacks what no file in it has.
+const ANOTHER_COPY: &str = "a member of a cluster: remove it (etcdctl member remove), move this \
+     directory away, and add it again; a lone node: bring back a copy of the directory";
+
 /// A failure of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -29,6 +33,19 @@ pub enum Error {
     /// The log failed: see its own message.
     #[error(transparent)]
     Log(#[from] value_log::Error),
+    /// A value's bytes on this machine fail their checksum. Everything else is served;
+    /// the key can be written and deleted.
+    #[error(
+        "the value of key {key} at revision {revision} is damaged on this machine ({cause}): write or delete the key, or try again, since a member of a cluster fetches it from the others"
+    )]
+    DamagedValue {
+        /// The key, as it can be shown.
+        key: String,
+        /// Main revision that wrote it.
+        revision: i64,
+        /// File, offset, and what is wrong there.
+        cause: String,
+    },
     /// A system call on one of the engine's own files failed.
     #[error("cannot {doing} {}: {}", file.display(), root(source))]
     Disk {
@@ -39,14 +56,16 @@ pub enum Error {
         /// The system's answer.
         source: io::Error,
     },
-    /// A checkpoint fails its checksums or does not fit the log, and no older
-    /// one can take its place. Restore from a snapshot or from a peer.
-    #[error("checkpoint {} is unusable ({what}) and no older one fits the log; restore this directory from a snapshot or a peer", file.display())]
+    /// A checkpoint fails its checksums or does not fit the log, no older one can take
+    /// its place, and the log does not hold the whole state. Only another copy helps.
+    #[error("checkpoint {} is unusable ({what}), no older one fits the log, and the state cannot be rebuilt from the log ({log}); {ANOTHER_COPY}", file.display())]
     CheckpointUnusable {
         /// The newest checkpoint.
         file: PathBuf,
         /// What is wrong with it.
         what: String,
+        /// Why the log alone is not enough.
+        log: String,
     },
     /// A file has a segment's name and is not one. Move it away, or choose
     /// another directory.
@@ -55,17 +74,17 @@ pub enum Error {
         /// The file.
         file: PathBuf,
     },
-    /// There is a log but no checkpoint, not even the empty one of a new
-    /// directory. Put it back, or restore from a snapshot or a peer.
-    #[error("{} holds a log (from segment {first_segment:08x} on) but no *.checkpoint file; put it back, or restore this directory from a snapshot or a peer", directory.display())]
+    /// There is no checkpoint, and the log does not hold the whole state. Only another
+    /// copy helps.
+    #[error("{} has no *.checkpoint file, and the state cannot be rebuilt from the log ({what}); put the file back, or: {ANOTHER_COPY}", directory.display())]
     CheckpointMissing {
         /// The directory.
         directory: PathBuf,
-        /// Oldest log segment that is left.
-        first_segment: u32,
+        /// Why the log alone is not enough.
+        what: String,
     },
-    /// Revisions are missing in the log. Restore from a snapshot or a peer.
-    #[error("the log in {} goes on with revision {found} where {expected} must come; restore this directory from a snapshot or a peer", directory.display())]
+    /// Revisions are missing in the log. Only another copy helps.
+    #[error("the log in {} goes on with revision {found} where {expected} must come; {ANOTHER_COPY}", directory.display())]
     Gap {
         /// The directory.
         directory: PathBuf,
@@ -97,8 +116,8 @@ pub enum Error {
         compacted: i64,
     },
     /// The log ends before what a checkpoint has seen: its end is missing.
-    /// Restore from a snapshot or a peer.
-    #[error("the log in {} ends at revision {log}, but its checkpoint knows revision {checkpoint}; the end of the log is missing, restore this directory from a snapshot or a peer", directory.display())]
+    /// Only another copy helps.
+    #[error("the log in {} ends at revision {log}, but its checkpoint knows revision {checkpoint}; the end of the log is missing; {ANOTHER_COPY}", directory.display())]
     LogCutShort {
         /// The directory.
         directory: PathBuf,
@@ -232,6 +251,11 @@ fn root(error: &io::Error) -> String {
 }
 
 impl Error {
+    /// Whether bytes on the disk are not what was written there.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Error::DamagedValue { .. }) || crate::damage::damage_in(self).is_some()
+    }
+
     pub(crate) fn disk(
         doing: &'static str,
         file: impl Into<PathBuf>,

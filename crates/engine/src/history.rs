@@ -200,7 +200,7 @@ impl History {
                     return Ok(false);
                 };
                 let same = rest.as_slice().iter().take_while(|next| next.0 == main);
-                let read = same.map(|&(main, place)| self.engine.0.read_at(place, main));
+                let read = same.map(|&(main, place)| self.engine.0.read_in_history(place, main));
                 let mut versions = read.collect::<Result<Vec<Stored>, Error>>()?;
                 rest.nth(versions.len() - 1);
                 versions.sort_by_key(|stored| stored.revision.sub);

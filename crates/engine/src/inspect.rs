@@ -2,10 +2,13 @@
 
 mod checkpoint;
 
+use std::path::Path;
+
 use bytes::Bytes;
+use environment::Disk;
 
 use crate::format::{KIND_HARD_STATE, KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
-use crate::{HardState, Stored};
+use crate::{HardState, Stored, whole_log};
 
 pub use checkpoint::{
     Checkpoint, CheckpointFile, Damage, Pointer, checkpoints, is_checkpoint_name,
@@ -27,6 +30,13 @@ pub enum Contents {
     HardState(HardState),
     /// Its checksum holds, yet it is nothing this version writes.
     Unreadable(&'static str),
+}
+
+/// Whether the files of the log suggest that it holds the whole state, from the first
+/// segment to the last, so that a directory without a usable checkpoint is rebuilt from
+/// it. An error says what is missing.
+pub fn check_log_is_whole(disk: &dyn Disk, directory: &Path) -> Result<(), String> {
+    whole_log::beginning(disk, directory).map(drop)
 }
 
 /// Reads a record's payload.

@@ -120,6 +120,7 @@ impl Applier {
     /// again when more of the log has been written.
     pub fn maintain(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
         self.sweep_a_slice();
+        self.mend_what_is_proved();
         let outcome = self.step(state);
         self.end_defragmentation_if_failed(outcome)
     }

@@ -5,8 +5,9 @@
 //! read that fails, or finds another revision, asks the index again: a new
 //! place means try there; no place, compacted; the same place, real damage.
 
+use crate::damage::damage_in;
 use crate::engine::Shared;
-use crate::format::{KEY_HEADER_BYTES, KeyHeader};
+use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
 use crate::place::Place;
 use crate::record::{self, Lineage, unreadable};
 use crate::trees::Known;
@@ -49,20 +50,40 @@ impl Shared {
         let Some(known) = snapshot.visible(key, at) else {
             return Ok(None);
         };
-        let find = |trees: &Trees| trees::find(trees, key, known.main);
-        let read = |place| self.header_at(place, known.main);
-        let header = self.follow(known.place, known.main, find, read)?;
+        self.lineage_at(key, known.main, known.place).map(Some)
+    }
+
+    /// What the next version of `key` goes on from, after the one of `main`. Where its
+    /// record fails its checksum, what is left of it may still prove that.
+    pub(crate) fn lineage_at(&self, key: &[u8], main: i64, place: Place) -> Result<Lineage, Error> {
+        let find = |trees: &Trees| trees::find(trees, key, main);
+        let read = |place| {
+            self.header_at(place, main).or_else(|error| {
+                let left = damage_in(&error).and_then(|_| self.salvage_header(key, main, place));
+                left.ok_or(error)
+            })
+        };
+        let header = self
+            .follow(place, main, find, read)
+            .map_err(|error| self.of_version(error, key, main))?;
         assert!(
             !header.tombstone,
             "the index gave a tombstone as live: {header:?}"
         );
-        Ok(Some(header.into()))
+        Ok(header.into())
     }
 
     fn read_version(&self, key: &[u8], main: i64, place: Place) -> Result<Stored, Error> {
         let find = |trees: &Trees| trees::find(trees, key, main);
-        let read = |place| self.read_at(place, main);
+        let read = |place| {
+            self.read_at(place, main).or_else(|error| {
+                let left = damage_in(&error).and_then(|_| self.salvage_record(key, main, place));
+                let stored = left.and_then(|payload| Stored::decode(KIND_KEY, &payload).ok());
+                stored.ok_or(error)
+            })
+        };
         self.follow(place, main, find, read)
+            .map_err(|error| self.of_version(error, key, main))
     }
 
     /// Header and kv of the version that was at `place`; `find` looks it up

@@ -114,7 +114,11 @@ fn candidates(
     };
     let infos = shared.log.segments();
     // A sorted segment that is being filled is not in the books yet.
-    let in_books = |segment: &SegmentInfo| segment.kind == SegmentKind::Log || live.has(segment.id);
+    let spoiled = shared.damage.spoiled();
+    let in_books = |segment: &SegmentInfo| {
+        let known = segment.kind == SegmentKind::Log || live.has(segment.id);
+        known && !spoiled.contains(&segment.id)
+    };
     let sealed = infos
         .iter()
         .filter(|segment| segment.sealed && applied(segment) && in_books(segment));
@@ -235,6 +239,7 @@ pub(crate) fn copy(shared: &Shared, plan: Plan, throttled: bool) -> Result<Moves
         victims: &plan.victims,
         relocation: shared.log.relocate()?,
         moves: Vec::new(),
+        spoiled: BTreeSet::new(),
         unpaced_bytes: 0,
         throttled,
     };
@@ -248,10 +253,11 @@ pub(crate) fn copy(shared: &Shared, plan: Plan, throttled: bool) -> Result<Moves
     let filled = copy.relocation.finish()?;
     let mut rest = copy.moves;
     rest.reverse();
+    let emptied = &plan.victims - &copy.spoiled;
     Ok(Moves {
         rest,
         filled,
-        emptied: plan.victims,
+        emptied,
     })
 }
 
@@ -260,6 +266,8 @@ struct Copy<'a> {
     victims: &'a BTreeSet<u32>,
     relocation: Relocation,
     moves: Vec<Move>,
+    /// Victims with a record that is damaged: they are not emptied.
+    spoiled: BTreeSet<u32>,
     unpaced_bytes: u64,
     throttled: bool,
 }
@@ -311,10 +319,11 @@ impl Copy<'_> {
     fn copy_record(&mut self, tree: usize, key: Vec<u8>, old: Entry) -> Result<(), Error> {
         let known = Known::from(old);
         let record_bytes = known.place.record_bytes();
-        let record = self
-            .shared
-            .log
-            .read(known.place.position(), record_bytes as usize)?;
+        let position = known.place.position();
+        let record = match self.shared.log.read(position, record_bytes as usize) {
+            Ok(record) => record,
+            Err(error) => return self.pass_over(known, error.into()),
+        };
         assert_eq!(record.kind, KIND_KEY, "the index points at a key version");
         let position = self.relocation.append(Record {
             kind: KIND_KEY,
@@ -336,6 +345,16 @@ impl Copy<'_> {
             .relocated_bytes
             .fetch_add(record_bytes, Ordering::Relaxed);
         self.pace(record_bytes);
+        Ok(())
+    }
+
+    /// A damaged record stays where it is, and its segment with it; the others go on.
+    fn pass_over(&mut self, known: Known, error: Error) -> Result<(), Error> {
+        if !error.is_damage() {
+            return Err(error);
+        }
+        self.shared.keep_segment_of(known);
+        self.spoiled.insert(known.place.segment());
         Ok(())
     }
 

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A damaged checkpoint is passed over for the one before, if everything that
-//! one points at still exists; otherwise opening is refused, because leaving
-//! out a checkpoint would silently leave out what only it knows.
+//! one points at still exists, and without any for the whole log, if that still
+//! begins at its beginning (`whole_log.rs`). Otherwise opening is refused, because
+//! leaving out a checkpoint would silently leave out what only it knows.
 
 use crate::apply::{Applier, Index};
 use crate::books::Books;
@@ -17,6 +18,7 @@ use crate::checkpoint::files;
 use crate::checkpoint::load::{self, Loaded};
 use crate::checkpoint::write;
 use crate::compaction::Sweep;
+use crate::damage::Damage;
 use crate::engine::{Engine, Shared};
 use crate::format::KIND_HARD_STATE;
 use crate::maintenance::{Counters, Maintenance};
@@ -24,6 +26,7 @@ use crate::transfer::import::Imports;
 use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, TREES};
 use crate::{
     Batch, Commitment, Entry, Error, HardState, Options, Replayed, Unapplied, entry, record,
+    whole_log,
 };
 use environment::{DirectoryLock, Disk};
 use ordered_index::Reader;
@@ -60,6 +63,10 @@ pub struct Recovered {
     pub batches: u64,
     /// Why a newer checkpoint was passed over, if one was.
     pub damaged_checkpoint: Option<String>,
+    /// True when no checkpoint was usable and the state comes from the log alone: from
+    /// its first frame on, without a gap. A member of a cluster may have had a snapshot
+    /// besides, and has to ask the others what it acknowledged.
+    pub rebuilt: bool,
     /// What the last user promised. Its `commit` is at least the applied index.
     pub hard_state: HardState,
     /// Index and term of the entry before [`Recovered::entries`].
@@ -151,6 +158,8 @@ struct Recovery<'a> {
     books: Books,
     found: Recovered,
     replay_from: Option<Position>,
+    /// What a sound checkpoint needs and is not there.
+    lost_segment: Option<String>,
     /// Greatest main revision the checkpoint has seen.
     checkpoint_main: i64,
     log_floor: i64,
@@ -180,6 +189,7 @@ impl<'a> Recovery<'a> {
             books: Books::default(),
             found: Recovered::default(),
             replay_from: None,
+            lost_segment: None,
             checkpoint_main: 0,
             log_floor: 0,
             last_number: 0,
@@ -205,8 +215,12 @@ impl<'a> Recovery<'a> {
                     self.install(loaded, replay)?;
                     return Ok(());
                 }
-                Err(what) => {
+                Err(unusable) => {
+                    let what = unusable.what;
                     tracing::warn!(file = %path.display(), %what, "checkpoint passed over");
+                    if unusable.names_lost_segment {
+                        self.lost_segment.get_or_insert_with(|| what.clone());
+                    }
                     self.found.damaged_checkpoint.get_or_insert(what);
                 }
             }
@@ -214,7 +228,7 @@ impl<'a> Recovery<'a> {
         self.without_checkpoint(disk, &numbers, &present)
     }
 
-    /// Fine in a new directory only.
+    /// A new directory, or one that is rebuilt from its log.
     fn without_checkpoint(
         &mut self,
         disk: &dyn Disk,
@@ -222,22 +236,43 @@ impl<'a> Recovery<'a> {
         present: &BTreeSet<u32>,
     ) -> Result<(), Error> {
         let directory = self.directory;
-        if let Some(&number) = numbers.first() {
-            let what = self.found.damaged_checkpoint.take().unwrap_or_default();
-            return Err(Error::CheckpointUnusable {
-                file: files::path(directory, number),
-                what,
-            });
+        if numbers.is_empty() && present.is_empty() {
+            self.last_number = files::FIRST;
+            return write::first(disk, directory);
         }
-        if let Some(&first_segment) = present.first() {
-            refuse_nameless(disk, directory)?;
-            return Err(Error::CheckpointMissing {
+        refuse_nameless(disk, directory)?;
+        let whole = match self.lost_segment.take() {
+            Some(lost) => Err(format!("a checkpoint says: {lost}")),
+            None => whole_log::beginning(disk, directory),
+        };
+        match whole {
+            Ok(beginning) => {
+                tracing::warn!(
+                    directory = %directory.display(),
+                    "no checkpoint is usable: the state is rebuilt from the whole log"
+                );
+                self.last_number = self.last_number.max(files::FIRST);
+                self.replay_from = Some(beginning);
+                self.found.rebuilt = true;
+                Ok(())
+            }
+            Err(what) => Err(self.nothing_to_begin_with(numbers, what)),
+        }
+    }
+
+    fn nothing_to_begin_with(&mut self, numbers: &[u64], log: String) -> Error {
+        let directory = self.directory;
+        match numbers.first() {
+            None => Error::CheckpointMissing {
                 directory: directory.into(),
-                first_segment,
-            });
+                what: log,
+            },
+            Some(&number) => Error::CheckpointUnusable {
+                file: files::path(directory, number),
+                what: self.found.damaged_checkpoint.take().unwrap_or_default(),
+                log,
+            },
         }
-        self.last_number = files::FIRST;
-        write::first(disk, directory)
     }
 
     fn install(&mut self, loaded: Loaded, replay: Replay<'_>) -> Result<(), Error> {
@@ -436,6 +471,10 @@ impl<'a> Recovery<'a> {
 
     /// The checkpoint knows only what was applied, so the log had it.
     fn check_end(&self) -> Result<(), Error> {
+        if self.found.rebuilt {
+            let first = self.found.entries.first().map(|entry| entry.index);
+            whole_log::check_first_entry(self.directory, first)?;
+        }
         let (checkpoint, log) = (self.checkpoint_main, self.index.revision);
         if checkpoint > log {
             let directory = self.directory.into();
@@ -468,6 +507,7 @@ impl<'a> Recovery<'a> {
             reader: self.reader.clone(),
             books: std::mem::take(&mut self.books),
             counters: Counters::default(),
+            damage: Damage::default(),
             disk,
             directory: self.directory.into(),
             options,

@@ -176,7 +176,7 @@ impl Versions {
             .as_slice()
             .iter()
             .take_while(|next| next.0 == main);
-        same.map(|&(main, place)| self.engine.0.read_at(place, main))
+        same.map(|&(main, place)| self.engine.0.read_in_history(place, main))
             .collect()
     }
 

@@ -163,10 +163,88 @@ fn a_truncated_checkpoint_is_passed_over() {
     }
 }
 
+/// A store without any checkpoint but a new directory's.
+fn young(disk: &SimulatedDisk) -> Model {
+    let mut store = Store::new(disk);
+    for number in 0..60 {
+        let key = format!("key{}", number % 7);
+        store.write(&[put(key, vec![number; 3000])]).unwrap();
+    }
+    store.model.clone()
+}
+
+/// Opens the directory, looks at all there is, writes, and opens it once more.
+fn check_rebuilt(disk: &SimulatedDisk, model: &Model) {
+    let mut store = Store::open(disk, options(), model.clone()).unwrap();
+    assert!(store.recovered.rebuilt);
+    store.check_all();
+    store.write(&[put("later", "written")]).unwrap();
+    store.checkpoint().unwrap();
+    let model = store.model.clone();
+    drop(store);
+    let mut store = Store::open(disk, options(), model).unwrap();
+    assert!(!store.recovered.rebuilt, "the new checkpoint is usable");
+    store.check_all();
+}
+
 #[test]
-fn a_damaged_checkpoint_without_an_older_one_is_refused_by_name() {
+fn a_young_directory_is_rebuilt_from_its_log_whatever_byte_of_its_checkpoint_is_damaged() {
     let disk = SimulatedDisk::new(1);
-    drop(filled(&disk));
+    let model = young(&disk);
+    let path = checkpoints(&disk).pop().unwrap();
+    for offset in 0..size(&disk, &path) {
+        let disk = disk.fork();
+        disk.flip_bit(&path, offset, (offset % 8) as u8);
+        check_rebuilt(&disk, &model);
+    }
+}
+
+#[test]
+fn a_young_directory_is_rebuilt_from_its_log_when_its_checkpoint_is_missing() {
+    let disk = SimulatedDisk::new(1);
+    let model = young(&disk);
+    disk.remove(&checkpoints(&disk)[0]).unwrap();
+    check_rebuilt(&disk, &model);
+}
+
+#[test]
+fn a_directory_whose_checkpoints_are_all_damaged_is_rebuilt_while_its_log_is_whole() {
+    let disk = SimulatedDisk::new(1);
+    let model = filled(&disk).model.clone();
+    for path in checkpoints(&disk) {
+        disk.flip_bit(&path, 40, 3);
+    }
+    check_rebuilt(&disk, &model);
+}
+
+#[test]
+fn a_log_without_checkpoint_that_lacks_a_segment_is_refused() {
+    let disk = SimulatedDisk::new(1);
+    young(&disk);
+    disk.remove(&checkpoints(&disk)[0]).unwrap();
+    let names = disk.list(Path::new(DIRECTORY)).unwrap();
+    let mut logs: Vec<String> = names
+        .into_iter()
+        .filter(|it| it.ends_with(".log"))
+        .collect();
+    logs.sort();
+    assert!(logs.len() >= 4, "{logs:?}");
+    // Behind the last frame one more is kept ready.
+    for lost in &logs[..logs.len() - 1] {
+        let disk = disk.fork();
+        disk.remove(&Path::new(DIRECTORY).join(lost)).unwrap();
+        let error = open_error(&disk).to_string();
+        assert!(error.contains(&lost[..8]), "without {lost}: {error}");
+    }
+}
+
+#[test]
+fn damaged_checkpoints_of_a_log_that_gave_its_beginning_back_are_refused_with_a_remedy() {
+    let disk = SimulatedDisk::new(1);
+    let mut store = filled(&disk);
+    store.compact(store.model.revision).unwrap();
+    store.defragment().unwrap();
+    drop(store);
     for path in checkpoints(&disk) {
         disk.flip_bit(&path, 40, 3);
     }
@@ -176,6 +254,13 @@ fn a_damaged_checkpoint_without_an_older_one_is_refused_by_name() {
         matches!(&error, Error::CheckpointUnusable { file, .. } if *file == newest),
         "{error}"
     );
+    assert!(
+        error.to_string().contains("etcdctl member remove"),
+        "{error}"
+    );
+    disk.remove(&newest).unwrap();
+    let error = open_error(&disk);
+    assert!(matches!(error, Error::CheckpointMissing { .. }), "{error}");
 }
 
 #[test]
@@ -204,17 +289,6 @@ fn an_older_checkpoint_that_points_into_released_segments_is_refused() {
         .unwrap();
     let error = open_error(&disk);
     assert!(matches!(error, Error::CheckpointUnusable { .. }), "{error}");
-}
-
-#[test]
-fn a_log_without_any_checkpoint_has_lost_it() {
-    let disk = SimulatedDisk::new(1);
-    drop(filled(&disk));
-    for path in checkpoints(&disk) {
-        disk.remove(&path).unwrap();
-    }
-    let error = open_error(&disk);
-    assert!(matches!(error, Error::CheckpointMissing { .. }), "{error}");
 }
 
 #[test]

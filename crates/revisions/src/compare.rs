@@ -13,7 +13,7 @@ use etcd_api::etcdserverpb::{Compare, RequestOp, TxnRequest};
 
 use crate::Error;
 use crate::key_range::KeyRange;
-use crate::view::{Direction, KeyVersion, View};
+use crate::view::{Direction, Found, KeyVersion, View};
 
 /// Which way a transaction goes.
 #[derive(Debug)]
@@ -69,13 +69,21 @@ fn holds(view: View<'_>, compare: &Compare) -> Result<bool, Error> {
         let order = match target {
             // The index knows it: no need to read the value.
             Some(CompareTarget::Mod) => of_numbers(compare, found.modified()),
-            _ => of_version(compare, target, &view.read(found)?),
+            _ => of_version(compare, target, &read(view, target, found)?),
         };
         if !accepts(compare, order) {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// The version; without its value where that is damaged and not compared.
+fn read(view: View<'_>, target: Option<CompareTarget>, found: &Found) -> Result<KeyVersion, Error> {
+    match view.read(found) {
+        Err(Error::Storage(_)) if target != Some(CompareTarget::Value) => view.read_head(found),
+        read => read,
+    }
 }
 
 /// How the key stands to what it is compared with.

@@ -45,6 +45,10 @@ pub enum Error {
     /// What went wrong on the member that decides, in its words.
     #[error("on the leader: {0}")]
     Elsewhere(Arc<str>),
+    /// A value that the command needs is damaged on the member that decides, in its
+    /// words.
+    #[error("on the leader: {0}")]
+    DamagedElsewhere(Arc<str>),
     /// The lease holds as many keys as can be deleted at once, which is how it
     /// ends: hang further keys on another lease.
     #[error(

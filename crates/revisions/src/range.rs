@@ -122,7 +122,11 @@ pub(crate) fn read(
     request: &RangeRequest,
     range: FoundRange,
 ) -> Result<RangeResponse, Error> {
-    let mut versions = view.read_all(&range.found)?;
+    let mut versions = match view.read_all(&range.found) {
+        // A value may be damaged that the request does not ask for.
+        Err(Error::Storage(_)) if needs_no_value(request) => view.read_heads(&range.found)?,
+        read => read?,
+    };
     if has_revision_filters(request) {
         versions.retain(|version| passes(request, version));
     }
@@ -170,6 +174,10 @@ impl Plan {
             sort,
         }
     }
+}
+
+fn needs_no_value(request: &RangeRequest) -> bool {
+    request.keys_only && request.sort_target != SortTarget::Value as i32
 }
 
 fn passes(request: &RangeRequest, version: &KeyVersion) -> bool {

@@ -16,7 +16,7 @@ use std::iter::Peekable;
 
 use bytes::Bytes;
 use engine::{Engine, KeyChange, Lineage, Snapshot, Stored, Version};
-use etcd_api::{EncodedKeyValue, Error as Refusal};
+use etcd_api::{EncodedKeyValue, Error as Refusal, Fields};
 
 use crate::Error;
 use crate::key_range::{End, KeyRange};
@@ -283,6 +283,34 @@ impl<'a> View<'a> {
             Found::Pending(_) => self.read_within_budget(found),
         });
         versions.collect()
+    }
+
+    /// The versions with empty values: their numbers can be had where a value is damaged.
+    pub fn read_heads(&self, found: &[Found]) -> Result<Vec<KeyVersion>, Error> {
+        found.iter().map(|found| self.read_head(found)).collect()
+    }
+
+    /// One version with an empty value.
+    pub fn read_head(&self, found: &Found) -> Result<KeyVersion, Error> {
+        let lineage = match found {
+            Found::Stored(version) => self.engine.lineage_of(version)?,
+            Found::Pending(change) => change.lineage(),
+        };
+        let fields = Fields {
+            key: found.key(),
+            create_revision: lineage.created,
+            mod_revision: found.modified(),
+            version: lineage.version,
+            value: &[],
+            lease: lineage.lease,
+        };
+        Ok(KeyVersion {
+            created: lineage.created,
+            modified: found.modified(),
+            version: lineage.version,
+            lease: lineage.lease,
+            encoded: fields.encode(),
+        })
     }
 
     /// What the next version of a key goes on from: less than [`View::fetch`] keeps.

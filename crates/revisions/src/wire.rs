@@ -35,6 +35,7 @@ const MEMORY_LIMIT: u8 = 2;
 const TOO_LARGE: u8 = 3;
 const OTHER: u8 = 4;
 const READS_TOO_MUCH: u8 = 5;
+const DAMAGED: u8 = 6;
 
 macro_rules! codec {
     ($type:ident, $what:literal, $($kind:literal $name:ident),* $(,)?) => {
@@ -89,6 +90,7 @@ impl Error {
             return match self {
                 Error::Etcd(error) => text(ETCD, error.message()),
                 Error::Elsewhere(what) => text(OTHER, what),
+                Error::DamagedElsewhere(what) => text(DAMAGED, what),
                 Error::ReadsTooMuch { bytes_max } => {
                     [&[READS_TOO_MUCH][..], &bytes_max.to_le_bytes()]
                         .concat()
@@ -108,6 +110,7 @@ impl Error {
                 batch_bytes,
                 batch_bytes_max,
             } => numbers(TOO_LARGE, batch_bytes, batch_bytes_max),
+            Storage::DamagedValue { .. } => text(DAMAGED, &self.to_string()),
             _ => text(OTHER, &self.to_string()),
         }
     }
@@ -116,9 +119,12 @@ impl Error {
     pub fn decode(bytes: Bytes) -> Result<Error, Error> {
         let (kind, mut body) = split(bytes)?;
         match kind {
-            ETCD | OTHER => {
+            ETCD | OTHER | DAMAGED => {
                 let text = std::str::from_utf8(&body)
                     .map_err(|error| unreadable(format!("an error's text: {error}")))?;
+                if kind == DAMAGED {
+                    return Ok(Error::DamagedElsewhere(text.into()));
+                }
                 let known = etcd_api::Error::from_message(text).filter(|_| kind == ETCD);
                 Ok(known.map_or_else(|| Error::Elsewhere(text.into()), Error::Etcd))
             }

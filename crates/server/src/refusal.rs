@@ -26,6 +26,7 @@ pub(crate) fn of_machine(error: &revisions::Error) -> Status {
         revisions::Error::LeaseFull { .. } | revisions::Error::ReadsTooMuch { .. } => {
             Status::resource_exhausted(format!("inkstone: {error}"))
         }
+        revisions::Error::DamagedElsewhere(_) => Status::data_loss(format!("inkstone: {error}")),
         other => Status::unknown(format!("inkstone: {other}")),
     }
 }
@@ -42,6 +43,7 @@ fn of_storage(error: &engine::Error) -> Status {
             Status::invalid_argument(format!("{text} (the server's --segment-bytes)"))
         }
         engine::Error::Closed { .. } => Status::unavailable(text),
+        damage if damage.is_damage() => Status::data_loss(text),
         _ => Status::unknown(text),
     }
 }

@@ -85,6 +85,7 @@ mod segment;
 mod shared;
 mod status;
 mod supply;
+mod suspect;
 mod sync;
 mod window;
 mod work;
@@ -98,3 +99,4 @@ pub use options::{Durability, Options, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, Sea
 pub use position::{Position, SEGMENT_MAX, Sequence};
 pub use relocation::Relocation;
 pub use status::{Recovered, SegmentInfo, SegmentKind, Status};
+pub use suspect::Suspect;

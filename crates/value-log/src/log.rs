@@ -12,7 +12,7 @@ use crate::relocation::Relocation;
 use crate::shared::Shared;
 use crate::{
     Appended, Body, Error, Group, Options, Position, Record, RecordBuffer, Recovered, Seal,
-    SegmentInfo, Sequence, Status, Tag, open, record,
+    SegmentInfo, Sequence, Status, Suspect, Tag, open, record,
 };
 
 /// Runs on the flush thread after each flush, and once on failure. It must be
@@ -155,6 +155,18 @@ impl Log {
     /// is kept of one payload keeps the bytes of all in memory.
     pub fn read_run(&self, run: &[(Position, usize)]) -> Result<Vec<RecordBuffer>, Error> {
         self.shared.read_run(run)
+    }
+
+    /// The bytes at the place of a record that fails its checksum.
+    pub fn suspect(&self, position: Position, record_bytes: usize) -> Result<Suspect, Error> {
+        self.shared.suspect(position, record_bytes)
+    }
+
+    /// Writes the record at `position` once more, durably, where it fails its checksum.
+    /// False: it is sound. The record takes as many bytes as the one that was written
+    /// there. Its segment must not be released meanwhile.
+    pub fn mend(&self, position: Position, record: &Record<'_>) -> Result<bool, Error> {
+        self.shared.mend(position, record)
     }
 
     /// Groups in order, beginning with the first that ends after `from`, up to

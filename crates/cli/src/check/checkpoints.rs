@@ -2,13 +2,13 @@
 //! start?
 //!
 //! It passes over a checkpoint that is damaged, or that points into segments
-//! which are gone, for the next older one. Where none is left it does not
-//! start: the log before the newest checkpoint may have been given back.
+//! which are gone, for the next older one. Where none is left it rebuilds the state
+//! from the log, while that still has its first segment and all after it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use engine::inspect::{Checkpoint, CheckpointFile, Damage};
+use engine::inspect::{Checkpoint, CheckpointFile, Damage, check_log_is_whole};
 use environment::real::RealDisk;
 use value_log::Position;
 
@@ -18,8 +18,9 @@ use super::{Tally, file_bytes};
 use crate::directory::DataDirectory;
 use crate::progress::Progress;
 
-const NONE_LEFT: &str = "restore the directory from a backup or a peer: no other checkpoint can \
-     take its place";
+/// What helps where no checkpoint is left, and the log has been given back in part.
+const ANOTHER_COPY: &str = "a member of a cluster: remove it (etcdctl member remove), move this \
+     directory away, and add it again; a lone node: bring back a copy of the directory";
 /// Where a whole log begins, which the empty checkpoint of a new directory
 /// needs: it names no place.
 const FIRST_SEGMENT: u32 = 1;
@@ -34,6 +35,8 @@ pub(super) struct Checkpoints {
     pub(super) agreement: Agreement,
     /// The one that the server starts from.
     usable: Option<CheckpointFile>,
+    /// One verifies and names a segment that is not there.
+    names_lost_segment: bool,
     damaged: Vec<(CheckpointFile, Damage)>,
 }
 
@@ -70,6 +73,7 @@ impl Checkpoints {
                 self.tally.bytes += checkpoint.file_bytes;
                 self.tally.records += checkpoint.keys + checkpoint.superseded;
                 let usable = points_to_present && present.contains(&replayed_from(&checkpoint));
+                self.names_lost_segment |= !usable;
                 if usable && self.usable.is_none() {
                     self.usable = Some(file.clone());
                 }
@@ -88,19 +92,33 @@ impl Checkpoints {
     pub(super) fn findings(&mut self, directory: &Path, files: &[CheckpointFile]) -> Findings {
         let mut findings = Findings::default();
         if files.is_empty() {
-            findings.add(Finding::no_checkpoint(directory));
+            let remedy = self.remedy_without_any(directory);
+            findings.add(Finding::no_checkpoint(directory, remedy));
         }
         for (file, damage) in std::mem::take(&mut self.damaged) {
-            let remedy = self.remedy(&file);
+            let remedy = self.remedy(directory, &file);
             let Damage { offset, what } = damage;
             findings.add(Finding::checkpoint(&file.path, offset, what, remedy));
         }
         findings
     }
 
-    fn remedy(&self, damaged: &CheckpointFile) -> String {
+    fn remedy_without_any(&self, directory: &Path) -> String {
+        let whole = match self.names_lost_segment {
+            true => Err("a checkpoint names a segment that is missing".to_owned()),
+            false => check_log_is_whole(&RealDisk, directory),
+        };
+        match whole {
+            Ok(()) => "start the server: its log has all segments from the first one on, and the \
+                       state is rebuilt from it"
+                .to_owned(),
+            Err(what) => format!("no other checkpoint can take its place ({what}); {ANOTHER_COPY}"),
+        }
+    }
+
+    fn remedy(&self, directory: &Path, damaged: &CheckpointFile) -> String {
         let Some(usable) = &self.usable else {
-            return NONE_LEFT.to_owned();
+            return self.remedy_without_any(directory);
         };
         let age = match usable.number < damaged.number {
             true => "older",

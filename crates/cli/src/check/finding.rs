@@ -12,8 +12,6 @@ const NOT_REPLAYED_REMEDY: &str = "the server starts without it and serves all t
      to have the rest again restore the directory from a backup or a peer";
 const FOREIGN_REMEDY: &str = "move it out of the directory; where it took the place of a segment \
      of this log, restore that one from a backup";
-const NO_CHECKPOINT_REMEDY: &str =
-    "put the newest *.checkpoint file back, or restore the directory from a backup or a peer";
 
 /// One damaged place.
 #[derive(Debug)]
@@ -41,10 +39,9 @@ impl Finding {
         Finding::new(file, Some(offset), what, remedy)
     }
 
-    /// A log that nobody says the beginning of.
-    pub(super) fn no_checkpoint(directory: &Path) -> Finding {
-        let what = "it holds a log but no *.checkpoint file, and the server does not start without";
-        let remedy = NO_CHECKPOINT_REMEDY.to_owned();
+    /// A log without any checkpoint.
+    pub(super) fn no_checkpoint(directory: &Path, remedy: String) -> Finding {
+        let what = "it holds a log but no *.checkpoint file";
         Finding::new(directory, None, what.to_owned(), remedy)
     }
 

@@ -43,17 +43,31 @@ fn of_several_logs_check_and_opening_name_the_same_file() {
 }
 
 #[test]
-fn a_log_without_a_checkpoint_is_damaged_and_not_opened() {
+fn a_log_without_a_checkpoint_is_rebuilt_from_its_segments() {
     let made = Directory::new();
     for file in made.checkpoints() {
         std::fs::remove_file(made.path().join(file)).unwrap();
     }
     let report = text_of_damage(&made);
     assert!(report.contains("no *.checkpoint file"), "{report}");
-    assert!(report.contains("remedy: put the newest"), "{report}");
+    assert!(report.contains("remedy: start the server"), "{report}");
     assert!(report.contains("damaged: "), "{report}");
+    assert_eq!(made.refusal(), None);
+}
+
+#[test]
+fn a_log_without_a_checkpoint_and_without_its_first_segment_is_refused() {
+    let made = Directory::new();
+    for file in made.checkpoints() {
+        std::fs::remove_file(made.path().join(file)).unwrap();
+    }
+    std::fs::remove_file(made.path().join(&made.segments()[0])).unwrap();
+    let report = text_of_damage(&made);
+    assert!(!report.contains("start the server"), "{report}");
+    assert!(report.contains("add it again"), "{report}");
     let refusal = made.refusal().unwrap();
     assert!(refusal.contains("no *.checkpoint file"), "{refusal}");
+    assert!(refusal.contains("add it again"), "{refusal}");
 }
 
 #[test]
@@ -81,21 +95,18 @@ fn damage_in_an_older_checkpoint_is_no_hindrance() {
 }
 
 #[test]
-fn without_a_usable_checkpoint_only_a_backup_helps() {
+fn without_a_usable_checkpoint_the_whole_log_helps() {
     let made = Directory::new();
     for file in made.checkpoints() {
         made.flip(&file, 20, 1);
     }
     let report = check_is_damaged(made.path(), &made.newest_checkpoint(), None);
-    assert_eq!(
-        count(
-            &report,
-            "remedy: restore the directory from a backup or a peer"
-        ),
-        2,
-        "{report}"
+    let told = count(
+        &report,
+        "remedy: start the server: its log has all segments",
     );
-    assert!(made.refusal().is_some());
+    assert_eq!(told, 2, "{report}");
+    assert_eq!(made.refusal(), None);
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod append_round;
 mod apply;
 mod batch;
 mod commit;
+mod damage;
 mod forward;
 mod heard;
 mod hitches;
@@ -193,6 +194,8 @@ pub struct Replica {
     returning: Option<Returning>,
     /// Of the other members.
     lives: Lives,
+    /// Times that other members were asked for damaged values: whose turn it is.
+    damage_asked: usize,
     removal_file: RemovalFile,
     /// This member was removed while it led.
     leaving: Option<Leaving>,
@@ -244,7 +247,10 @@ impl Replica {
         let elections = elections(&options, member_id);
         let first_number = first_number(&options, recovered.opening);
         let opening = recovered.opening;
-        let life = Life::new(disk, directory, &options, (opening, recovered.clean))?;
+        let mut life = Life::new(disk, directory, &options, (opening, recovered.clean))?;
+        if recovered.rebuilt {
+            life.doubt();
+        }
         let returning = returning::begin(&options, &life, recovered.hard_state.term);
         let retention = Retention {
             entries_max: options.entries_kept_max,
@@ -305,6 +311,7 @@ impl Replica {
             life,
             returning,
             lives: Lives::default(),
+            damage_asked: 0,
             removal_file,
             leaving: None,
             leaving_patience: options.election_timeout * 2,
@@ -431,6 +438,7 @@ impl Replica {
             self.consensus.tick_without_standing();
         }
         self.ask_around(now);
+        self.ask_for_damaged();
     }
 
     /// Does what the inputs have brought about.

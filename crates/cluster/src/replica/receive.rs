@@ -91,6 +91,7 @@ impl Replica {
                 removed,
             } => self.voter_heard(from, (life, round), (term, index), (voters, removed)),
             PeerMessage::Welcome { life, term, index } => self.welcomed(life, term, index),
+            PeerMessage::Record(message) => self.record_heard(from, message),
         }
     }
 

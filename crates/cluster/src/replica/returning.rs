@@ -171,8 +171,8 @@ impl Replica {
             } else if self.voters().iter().all(|&voter| voter == self.member_id) {
                 self.returning = None;
                 tracing::warn!(
-                    "the power failed, or the kernel was started anew, since this member ran: what \
-                     it had acknowledged and not yet flushed may be lost"
+                    "since this member ran the power failed, the kernel was started anew, or files \
+                     were damaged: what it had acknowledged last and is not in the log is lost"
                 );
             }
         }
@@ -256,8 +256,8 @@ impl Replica {
         tracing::warn!(
             has_leader = self.leader != 0,
             not_heard = silent.join(","),
-            "the end of this member's log may be lost since the power failed: it does not vote \
-             until a leader has given it back what was committed, or all voters were heard; where \
+            "the end of this member's log may be lost (the power failed, or files were damaged): \
+             it does not vote until a leader has given it back what was committed, or all voters were heard; where \
              one of them never comes back, see --accept-lost-tail"
         );
     }

@@ -2,7 +2,6 @@
 
 use crate::Error;
 use environment::Disk;
-use std::io;
 use std::path::{Path, PathBuf};
 
 const SUFFIX: &str = ".checkpoint";
@@ -66,16 +65,13 @@ fn remove(disk: &dyn Disk, directory: &Path, name: &str) -> Result<(), Error> {
     disk.remove(&path).map_err(Error::disk("remove", &path))
 }
 
-/// The newest checkpoint's number.
+/// The newest checkpoint's number; that of a new directory's where there is none,
+/// because the state was rebuilt from the log.
 pub(crate) fn newest(disk: &dyn Disk, directory: &Path) -> Result<u64, Error> {
     let names = disk
         .list(directory)
         .map_err(Error::disk("list", directory))?;
-    let newest = numbers(&names).first().copied();
-    newest.ok_or_else(|| {
-        let gone = io::Error::new(io::ErrorKind::NotFound, "there is none any more");
-        Error::disk("find a checkpoint in", directory)(gone)
-    })
+    Ok(numbers(&names).first().copied().unwrap_or(FIRST))
 }
 
 #[cfg(test)]

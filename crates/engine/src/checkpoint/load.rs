@@ -30,13 +30,45 @@ pub(crate) struct Loaded {
     pub(crate) file_bytes: u64,
 }
 
+/// Why a checkpoint cannot be used.
+#[derive(Debug)]
+pub(crate) struct Unusable {
+    pub(crate) what: String,
+    /// Its bytes verify and name a segment that is not there: so the log is not whole.
+    pub(crate) names_lost_segment: bool,
+}
+
+impl Unusable {
+    fn lost(what: String) -> Unusable {
+        Unusable {
+            what,
+            names_lost_segment: true,
+        }
+    }
+}
+
+impl From<String> for Unusable {
+    fn from(what: String) -> Unusable {
+        Unusable {
+            what,
+            names_lost_segment: false,
+        }
+    }
+}
+
+impl From<&str> for Unusable {
+    fn from(what: &str) -> Unusable {
+        what.to_owned().into()
+    }
+}
+
 /// Reads `path`. `present`: ids of the segments that exist; an entry that
 /// points anywhere else makes the checkpoint unusable.
 pub(crate) fn load(
     disk: &dyn Disk,
     path: &Path,
     present: &BTreeSet<u32>,
-) -> Result<Loaded, String> {
+) -> Result<Loaded, Unusable> {
     let file = disk
         .open(path, OpenMode::Read)
         .map_err(|error| format!("cannot be opened: {error}"))?;
@@ -47,10 +79,10 @@ pub(crate) fn load(
     let head = Head::decode(payload).ok_or("its head has another size")?;
     let replay = head.replay_position;
     if replay != Position::NONE && !present.contains(&replay.segment()) {
-        return Err(format!(
+        return Err(Unusable::lost(format!(
             "the log no longer has {:?}, where it goes on",
             head.replay_position
-        ));
+        )));
     }
     let mut loader = Loader::new(head, present);
     loop {
@@ -99,16 +131,16 @@ impl<'a> Loader<'a> {
         }
     }
 
-    fn take(&mut self, kind: Kind, payload: &[u8]) -> Result<(), String> {
+    fn take(&mut self, kind: Kind, payload: &[u8]) -> Result<(), Unusable> {
         match kind {
             Kind::State => {
                 self.loaded.state.extend(payload);
                 self.seen.state_bytes += payload.len() as u64;
                 Ok(())
             }
-            Kind::Segments => self.take_segments(payload),
-            Kind::Marks => self.take_marks(payload),
-            Kind::Overruled => self.take_overruled(payload),
+            Kind::Segments => Ok(self.take_segments(payload)?),
+            Kind::Marks => Ok(self.take_marks(payload)?),
+            Kind::Overruled => Ok(self.take_overruled(payload)?),
             Kind::Entries => self.take_entries(payload),
             Kind::Head | Kind::Foot => Err("it has two heads".into()),
         }
@@ -159,7 +191,7 @@ impl<'a> Loader<'a> {
         Ok(())
     }
 
-    fn take_entries(&mut self, payload: &[u8]) -> Result<(), String> {
+    fn take_entries(&mut self, payload: &[u8]) -> Result<(), Unusable> {
         let (tree, mut rest) = payload
             .split_at_checked(8)
             .ok_or("a block of entries is cut off")?;
@@ -191,13 +223,13 @@ impl<'a> Loader<'a> {
         Some(entry)
     }
 
-    fn push(&mut self, tree: usize, entry: Entry) -> Result<(), String> {
+    fn push(&mut self, tree: usize, entry: Entry) -> Result<(), Unusable> {
         let known = Known::from(entry);
         let segment = known.place.segment();
         if segment != self.last_present && !self.present.contains(&segment) {
-            return Err(format!(
+            return Err(Unusable::lost(format!(
                 "it points into segment {segment:08x}, which is gone"
-            ));
+            )));
         }
         self.last_present = segment;
         if tree == HISTORY && !history_key::is_well_formed(&self.key) {
@@ -211,7 +243,7 @@ impl<'a> Loader<'a> {
         self.seen.last_main = self.seen.last_main.max(known.main as u64);
         self.loaded.trees[tree]
             .push(&self.key, entry)
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string().into())
     }
 
     fn check(&mut self, foot: &Foot) -> Result<(), String> {

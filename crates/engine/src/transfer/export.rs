@@ -218,7 +218,9 @@ impl Export {
             Kind::Hidden => shared.record(place, main, |trees| {
                 trees.get(HIDDEN, &found.key).map(Known::from)
             }),
-            _ => shared.record(place, main, |trees| trees::find(trees, &found.key, main)),
+            _ => shared
+                .record(place, main, |trees| trees::find(trees, &found.key, main))
+                .map_err(|error| shared.of_version(error, &found.key, main)),
         };
         // Where a snapshot was installed, this state is gone.
         read.or_else(|error| self.check_generation().and(Err(error)))

@@ -3,6 +3,7 @@
 
 mod batches;
 mod bootstrap;
+mod damage;
 mod followers;
 mod hash;
 mod leases;

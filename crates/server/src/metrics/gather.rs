@@ -120,7 +120,7 @@ fn server(backend: &Backend) -> Vec<Row> {
         counter("inkstone_long_turns_total", "Times that one call held its core for more than 5 ms.", metrics.long_turns.count()),
         gauge("inkstone_read_lease", "1: reads here ask nobody at present.", backend.node.has_read_lease()),
         gauge("inkstone_durable", "1: answered when on the device; 0: when in the page cache.", config.durability == Durability::Durable),
-        gauge("inkstone_returning", "1: the power failed, and this member does not vote until it has all it had acknowledged.", status.returning),
+        gauge("inkstone_returning", "1: the power failed or files were damaged, and this member does not vote until it has all it had acknowledged.", status.returning),
     ]
 }
 

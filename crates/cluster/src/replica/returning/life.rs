@@ -69,6 +69,11 @@ impl Life {
         self.lacks_its_end
     }
 
+    /// The state was rebuilt from what is left: more may have been acknowledged.
+    pub fn doubt(&mut self) {
+        self.lacks_its_end = true;
+    }
+
     /// Before anything leaves in this life.
     pub fn begin(&mut self, whole: bool) -> Result<(), Error> {
         self.note(whole)
