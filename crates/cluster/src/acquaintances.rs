@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use environment::{Clock, Instant};
-use peers::Peers;
+use peers::{PeerSecret, Peers};
 use revisions::{Member, Members};
 
 use crate::Roster;
@@ -37,6 +37,7 @@ pub(crate) struct Acquaintances {
     peers: Peers,
     cluster_id: u64,
     member_id: u64,
+    secret: Option<PeerSecret>,
     clock: Arc<dyn Clock>,
     known: Mutex<Known>,
 }
@@ -74,7 +75,7 @@ impl Acquaintances {
     pub fn new(
         peers: Peers,
         (cluster_id, member_id): (u64, u64),
-        contacts: Vec<Member>,
+        (contacts, secret): (Vec<Member>, Option<PeerSecret>),
         clock: Arc<dyn Clock>,
     ) -> Acquaintances {
         let known = Known {
@@ -85,6 +86,7 @@ impl Acquaintances {
             peers,
             cluster_id,
             member_id,
+            secret,
             clock,
             known: Mutex::new(known),
         }
@@ -137,7 +139,8 @@ impl Acquaintances {
             return false;
         }
         let here = Arc::clone(self);
-        match Roster::ask_aside(urls, PATIENCE, move |told| here.learn(told)) {
+        let secret = self.secret.clone();
+        match Roster::ask_aside(urls, PATIENCE, secret, move |told| here.learn(told)) {
             Ok(()) => known.is_asking = true,
             Err(error) => {
                 known.wait(now);

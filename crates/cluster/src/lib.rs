@@ -31,6 +31,7 @@ mod inbox;
 mod life_file;
 mod member_file;
 mod mutant;
+mod names;
 mod node;
 mod observer;
 mod options;
@@ -48,6 +49,7 @@ mod sealed_text;
 mod snapshot;
 mod transport;
 
+pub use ::peers::{PeerSecret, SecretError};
 pub use command_limits::CommandLimits;
 pub use error::Error;
 pub use flushing::{Flushing, Unflushed};

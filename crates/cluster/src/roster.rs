@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use environment::threads;
-use peers::Limits;
+use peers::{Limits, PeerSecret};
 use prost::Message;
 use revisions::{Member, Members};
 use tokio::task::JoinSet;
@@ -120,8 +120,10 @@ impl Roster {
     pub fn ask(
         peer_urls: Vec<String>,
         patience: Duration,
+        secret: Option<PeerSecret>,
     ) -> io::Result<(Vec<Roster>, Vec<String>)> {
-        let asking = threads::spawn(THREAD, move || Roster::ask_here(&peer_urls, patience))?;
+        let asking = move || Roster::ask_here(&peer_urls, patience, secret.as_ref());
+        let asking = threads::spawn(THREAD, asking)?;
         asking.join().expect("asking does not panic")
     }
 
@@ -129,10 +131,11 @@ impl Roster {
     pub(crate) fn ask_aside(
         peer_urls: Vec<String>,
         patience: Duration,
+        secret: Option<PeerSecret>,
         then: impl FnOnce(Vec<Roster>) + Send + 'static,
     ) -> io::Result<()> {
         let asking = move || {
-            let asked = Roster::ask_here(&peer_urls, patience);
+            let asked = Roster::ask_here(&peer_urls, patience, secret.as_ref());
             then(asked.map_or_else(|_| Vec::new(), |(rosters, _)| rosters));
         };
         threads::spawn(THREAD, asking).map(drop)
@@ -141,20 +144,25 @@ impl Roster {
     fn ask_here(
         peer_urls: &[String],
         patience: Duration,
+        secret: Option<&PeerSecret>,
     ) -> io::Result<(Vec<Roster>, Vec<String>)> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let answers = runtime.block_on(Roster::ask_all(peer_urls, patience));
+        let answers = runtime.block_on(Roster::ask_all(peer_urls, patience, secret));
         // A name that is still being looked up keeps nobody waiting.
         runtime.shutdown_background();
         Ok(answers)
     }
 
-    async fn ask_all(peer_urls: &[String], patience: Duration) -> (Vec<Roster>, Vec<String>) {
+    async fn ask_all(
+        peer_urls: &[String],
+        patience: Duration,
+        secret: Option<&PeerSecret>,
+    ) -> (Vec<Roster>, Vec<String>) {
         let mut asked = JoinSet::new();
         for url in peer_urls {
-            asked.spawn(ask_one(url.clone(), patience));
+            asked.spawn(ask_one(url.clone(), patience, secret.cloned()));
         }
         let (mut rosters, mut reasons) = (Vec::new(), Vec::new());
         while let Some(outcome) = asked.join_next().await {
@@ -171,7 +179,11 @@ impl Roster {
     }
 }
 
-async fn ask_one(url: String, patience: Duration) -> Result<Roster, String> {
+async fn ask_one(
+    url: String,
+    patience: Duration,
+    secret: Option<PeerSecret>,
+) -> Result<Roster, String> {
     let address = crate::transport::address(&url)
         .ok_or_else(|| format!("{url} is no peer URL: write http://host:port"))?;
     let limits = Limits {
@@ -180,7 +192,7 @@ async fn ask_one(url: String, patience: Duration) -> Result<Roster, String> {
         greeting_timeout: patience,
         ..Limits::default()
     };
-    let told = peers::ask(&address, QUESTION, Bytes::new(), &limits).await;
+    let told = peers::ask(&address, QUESTION, Bytes::new(), &limits, secret.as_ref()).await;
     let told = told.map_err(|error| error.to_string())?;
     let read = decode(told.cluster, told.answer);
     read.map_err(|error| format!("{address}: its answer cannot be read: {error}"))
@@ -222,7 +234,7 @@ mod tests {
     #[test]
     fn an_address_without_a_member_is_a_reason() {
         let urls = vec!["a:1".to_owned(), "http://127.0.0.1:1".to_owned()];
-        let (rosters, reasons) = Roster::ask(urls, Duration::from_secs(60)).unwrap();
+        let (rosters, reasons) = Roster::ask(urls, Duration::from_secs(60), None).unwrap();
         assert_eq!(rosters, []);
         assert_eq!(reasons.len(), 2, "{reasons:?}");
         assert!(reasons[0].starts_with("127.0.0.1:1: cannot connect"));

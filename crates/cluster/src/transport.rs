@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use bytes::Bytes;
 use environment::{Clock, Instant};
 use peers::{
-    BoxFuture, Dropped, Handler, Lane, LinkError, Peers, PeersOptions, Refusal, Seldom, Stream,
-    WeakPeers,
+    BoxFuture, Dropped, Handler, Lane, LinkError, PeerSecret, Peers, PeersOptions, Refusal, Seldom,
+    Stream, WeakPeers,
 };
 use revisions::{Member, Members, Reader};
 use tokio::time::MissedTickBehavior;
@@ -31,6 +31,9 @@ pub struct Network {
     /// knows that it belongs to the cluster. When somebody else speaks to it, they are
     /// asked who that is. Of no use to others.
     pub contacts: Vec<Member>,
+    /// What all members know and no stranger does: connections to members that cannot
+    /// prove that they have it are refused. `None`: all are without.
+    pub secret: Option<PeerSecret>,
 }
 
 /// What went to another member and came from it, since it became known.
@@ -78,6 +81,7 @@ impl Transport {
         let mut options = PeersOptions::new(network.cluster_id, member_id, network.listeners);
         // A leader cuts entries to its own segments: who has smaller ones could not
         // take them.
+        options.secret.clone_from(&network.secret);
         options.agreement = format!("--segment-bytes={}", reader.engine().segment_bytes());
         let incoming = Arc::new_cyclic(|this| Incoming {
             this: Weak::clone(this),
@@ -94,8 +98,8 @@ impl Transport {
         let peers = Peers::start(options, Arc::clone(&incoming) as Arc<dyn Handler>)
             .map_err(|error| Error::Storage(error.to_string()))?;
         let ids = (network.cluster_id, member_id);
-        let acquaintances =
-            Acquaintances::new(peers.clone(), ids, network.contacts, Arc::clone(&clock));
+        let told = (network.contacts, network.secret);
+        let acquaintances = Acquaintances::new(peers.clone(), ids, told, Arc::clone(&clock));
         let acquaintances = Arc::new(acquaintances);
         let met = incoming.acquaintances.set(Arc::downgrade(&acquaintances));
         met.expect("this is the only place that sets it");
@@ -222,32 +226,14 @@ impl Incoming {
     /// honest member sends.
     fn decode(&self, from: u64, kind: u8, payload: Bytes) -> Result<Option<PeerMessage>, String> {
         match PeerMessage::decode(kind, payload) {
-            Ok(message) => {
-                self.check_names(from, &message)?;
-                Ok(Some(message))
-            }
+            Ok(message) if message.is_in_the_name_of(from, self.member_id) => Ok(Some(message)),
+            Ok(_) => Err("it sent a message from or for another member".to_owned()),
             Err(what) => {
                 let line = format!("a message of member {from:x} is dropped: {what}");
                 self.warnings.warn(self.clock.now(), line);
                 Ok(None)
             }
         }
-    }
-
-    /// A message says once more which members it is from and for.
-    fn check_names(&self, from: u64, message: &PeerMessage) -> Result<(), String> {
-        let message = match message {
-            PeerMessage::Raft(message) => message,
-            PeerMessage::SnapshotOffer { message, .. } => message,
-            _ => return Ok(()),
-        };
-        if (message.from, message.to) == (from, self.member_id) {
-            return Ok(());
-        }
-        Err(format!(
-            "it sent a message in the name of member {:x} for member {:x}",
-            message.from, message.to
-        ))
     }
 
     /// Answers a leader's heartbeat where the replica is at work; it will see it too.

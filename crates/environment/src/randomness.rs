@@ -14,6 +14,15 @@ pub struct Random {
     state: [u64; 4],
 }
 
+/// Bytes from the kernel that nothing can foretell, for challenges; at most 256.
+pub fn secret_bytes<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
+    const { assert!(COUNT <= 256, "the kernel may fill longer requests in part") };
+    let mut bytes = [0; COUNT];
+    let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    assert_eq!(filled, COUNT, "getrandom fills short requests whole");
+    Ok(bytes)
+}
+
 impl Random {
     /// The stream of a seed.
     pub fn from_seed(seed: u64) -> Random {

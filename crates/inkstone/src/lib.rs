@@ -69,6 +69,7 @@ mod watch;
 
 pub use answer::Answer;
 pub use batch::Batch;
+pub use cluster::{PeerSecret, SecretError};
 pub use error::{Error, Remedy};
 pub use key_value::KeyValue;
 pub use node::{Leadership, LeadershipChanges, Node, NodeOptions};

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, OwnedSemaphorePermit};
+use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use crate::format::{Hello, Welcome};
+use crate::format::{Hello, MAGIC, Welcome};
 use crate::frames::FrameReader;
 use crate::greet::{self, NoGreeting};
+use crate::greetings::Greeting;
 use crate::shared::{Received, Shared};
 use crate::socket::{self, Socket};
-use crate::{Lane, Refusal, answers, inquiry, stream, visitor};
+use crate::{Lane, PeerSecret, Refusal, answers, inquiry, prove, stream, visitor};
 
 /// Pause after the system refused to hand out a connection: out of file
 /// descriptors, most often.
@@ -22,14 +23,14 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 /// Takes connections until it is aborted.
 pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     loop {
-        let permit = Arc::clone(&shared.greetings).acquire_owned().await;
-        let permit = permit.expect("the semaphore is never closed");
         match listener.accept().await {
-            Ok((tcp, _)) => {
-                tokio::spawn(receive(Arc::clone(&shared), tcp, permit));
+            Ok((tcp, from)) => {
+                let greeting = shared.greetings.enter(Some(from.ip()));
+                tokio::spawn(receive(Arc::clone(&shared), tcp, greeting));
             }
             Err(error) => {
-                tracing::warn!("cannot take a connection from another member: {error}");
+                let line = format!("cannot take a connection from another member: {error}");
+                shared.refusals.warn(shared.clock.now(), line);
                 sleep(REFUSED_PAUSE).await;
             }
         }
@@ -37,51 +38,127 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
 }
 
 /// The life of one connection.
-async fn receive(shared: Arc<Shared>, tcp: TcpStream, permit: OwnedSemaphorePermit) {
-    let Ok(mut socket) = socket::prepare(tcp, &shared.limits) else {
+async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
+    let Ok(socket) = socket::prepare(tcp, &shared.limits) else {
         // It ended before it began.
         return;
     };
-    let greeting = greet::receive(&mut socket);
-    let hello = match timeout(shared.limits.greeting_timeout, greeting).await {
-        Ok(Ok(hello)) => hello,
-        Ok(Err(error)) => return turn_away(&shared, socket, error).await,
-        Err(_) => return,
+    let let_in = tokio::select! {
+        let_in = let_in(&shared, socket) => let_in,
+        () = greeting.ended() => return,
     };
-    let judged = greet::judge(&hello, shared.identity);
-    let judged = judged.and_then(|()| greet::compare(&hello, shared.identity, &shared.agreement));
-    if let Err((refusal, text)) = judged {
-        return refuse(&shared, socket, refusal, text).await;
-    }
-    if shared.handler.is_removed(hello.sender) {
-        let text = greet::removed(hello.sender);
-        return refuse(&shared, socket, Refusal::Removed, text).await;
-    }
-    if hello.lane != Lane::Inquiry && !shared.handler.admits(hello.sender) {
-        let text = greet::stranger(hello.sender, shared.identity);
-        return refuse(&shared, socket, Refusal::Stranger, text).await;
-    }
-    if socket::suit(&socket, hello.lane, &shared.limits).is_err() {
-        return;
-    }
-    let welcome = welcome(&shared, Ok(()), String::new());
-    let Ok(Ok(())) = timeout(shared.limits.greeting_timeout, socket.write_all(&welcome)).await
-    else {
+    drop(greeting);
+    let Some((hello, socket)) = let_in else {
         return;
     };
-    if hello.lane == Lane::Inquiry {
-        // Counted with the greetings: strangers are many, and nobody knows them.
-        return inquiry::serve(&shared, socket).await;
-    }
-    drop(permit);
     if let Some(member) = shared.member(hello.sender) {
         member.dialled_us.send_replace(());
     }
     serve(&shared, hello, socket).await;
 }
 
-/// Answers who is no member, or none that we understand.
-async fn turn_away(shared: &Shared, socket: Socket, error: NoGreeting) {
+/// The greetings of one connection: who it is of, if it is let in. Inquiries are answered
+/// here, since their senders may be strangers.
+async fn let_in(shared: &Shared, mut socket: Socket) -> Option<(Hello, Socket)> {
+    let meeting = meet(shared, &mut socket);
+    let hello = match timeout(shared.limits.greeting_timeout, meeting).await {
+        Ok(Ok(hello)) => hello,
+        Ok(Err(unmet)) => {
+            turn_away(shared, socket, unmet).await;
+            return None;
+        }
+        Err(_) => return None,
+    };
+    if let Err((refusal, text)) = judge(shared, &hello) {
+        refuse(shared, socket, refusal, text).await;
+        return None;
+    }
+    socket::suit(&socket, hello.lane, &shared.limits).ok()?;
+    let welcome = welcome(shared, Ok(()), String::new());
+    let welcomed = timeout(shared.limits.greeting_timeout, socket.write_all(&welcome)).await;
+    welcomed.ok()?.ok()?;
+    if hello.lane == Lane::Inquiry {
+        inquiry::serve(shared, socket).await;
+        return None;
+    }
+    Some((hello, socket))
+}
+
+/// Why a dialer's hello was not heard, or not believed.
+enum Unmet {
+    NoGreeting(NoGreeting),
+    Refused(Refusal, String),
+    /// It did not prove that it has the secret, and hears no more.
+    Unproven(String),
+}
+
+impl From<NoGreeting> for Unmet {
+    fn from(error: NoGreeting) -> Unmet {
+        Unmet::NoGreeting(error)
+    }
+}
+
+/// Waits for a hello; where there is a secret, for the proof that the dialer has it.
+async fn meet(shared: &Shared, socket: &mut Socket) -> Result<Hello, Unmet> {
+    let magic = greet::read_magic(socket).await?;
+    let text = match (&shared.secret, magic) {
+        (Some(secret), prove::MAGIC) => return meet_proven(secret, socket).await,
+        (None, prove::MAGIC) => {
+            "the sender has a peer secret, and this member has none; start both with the same \
+             --peer-secret-file, or both without"
+        }
+        (None, MAGIC) => return Ok(greet::receive_behind_magic(socket).await?),
+        (Some(_), MAGIC) => {
+            greet::receive_behind_magic(socket).await?;
+            "this member has a peer secret, and the sender has none; start both with the same \
+             --peer-secret-file, or both without"
+        }
+        (_, foreign) => return Err(NoGreeting::Foreign(foreign).into()),
+    };
+    Err(Unmet::Refused(Refusal::Secret, text.to_owned()))
+}
+
+async fn meet_proven(secret: &PeerSecret, socket: &mut Socket) -> Result<Hello, Unmet> {
+    let proven = prove::listener(socket, secret).await;
+    let proven = proven.map_err(Unmet::Unproven)?;
+    let hello = greet::receive(socket).await?;
+    if proven != prove::Ids::of(&hello) {
+        let text = "the hello has other ids than the proof before it".to_owned();
+        return Err(Unmet::Refused(Refusal::Damaged, text));
+    }
+    Ok(hello)
+}
+
+/// Whether the sender of `hello` may come in; if not, why.
+fn judge(shared: &Shared, hello: &Hello) -> Result<(), (Refusal, String)> {
+    greet::judge(hello, shared.identity)?;
+    greet::compare(hello, shared.identity, &shared.agreement)?;
+    if hello.lane == Lane::Inquiry {
+        return Ok(());
+    }
+    if shared.handler.is_removed(hello.sender) {
+        return Err((Refusal::Removed, greet::removed(hello.sender)));
+    }
+    if !admits(shared, hello.sender) {
+        let text = greet::stranger(hello.sender, shared.identity);
+        return Err((Refusal::Stranger, text));
+    }
+    Ok(())
+}
+
+/// Whether the handler knows the sender, or the secret vouches for it.
+fn admits(shared: &Shared, sender: u64) -> bool {
+    // The handler is asked in any case: it may have to find out about the sender.
+    shared.handler.admits(sender) || shared.secret.is_some()
+}
+
+/// Answers a dialer that is no member, or none that is understood.
+async fn turn_away(shared: &Shared, socket: Socket, unmet: Unmet) {
+    let error = match unmet {
+        Unmet::NoGreeting(error) => error,
+        Unmet::Refused(refusal, text) => return refuse(shared, socket, refusal, text).await,
+        Unmet::Unproven(text) => return log_refusal(shared, &socket, &text),
+    };
     match error {
         NoGreeting::Foreign(first) if visitor::speaks_http(&first) => {
             log_refusal(shared, &socket, "an HTTP client came to the peer port");
@@ -138,7 +215,7 @@ async fn serve(shared: &Arc<Shared>, hello: Hello, socket: Socket) {
             let entry = Incoming::enter(shared, from, lane);
             // It was let in by what was known before it had this place; whoever turns it
             // away from now on finds it here.
-            if shared.handler.is_removed(from) || !shared.handler.admits(from) {
+            if shared.handler.is_removed(from) || !admits(shared, from) {
                 return;
             }
             tokio::select! {
@@ -174,7 +251,8 @@ async fn deliver(
 ) -> String {
     // The other half stays open: closing it would tell the sender to stop.
     let (read, _write) = socket::split(socket);
-    let mut frames = FrameReader::new(read, shared.limits.payload_bytes_max);
+    let gate = shared.intake.gate(from);
+    let mut frames = FrameReader::new(read, shared.limits.payload_bytes_max, Some(gate));
     loop {
         match frames.next().await {
             Ok(Some(frame)) => {

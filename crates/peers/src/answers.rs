@@ -86,7 +86,8 @@ impl Drop for StopHandling {
 impl Desk {
     async fn read(self: &Arc<Desk>, read: ReadHalf, received: &Received) -> String {
         let payload_bytes_max = self.shared.limits.payload_bytes_max + NUMBER_BYTES;
-        let mut frames = FrameReader::new(read, payload_bytes_max);
+        let gate = self.shared.intake.gate(self.from);
+        let mut frames = FrameReader::new(read, payload_bytes_max, Some(gate));
         loop {
             match frames.next().await {
                 Ok(Some(frame)) => {

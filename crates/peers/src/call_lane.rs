@@ -71,6 +71,11 @@ impl CallLane {
         }
     }
 
+    /// The member that answers.
+    pub fn member(&self) -> u64 {
+        self.member
+    }
+
     /// Queues a call: its number.
     fn push(&self, kind: u8, body: Bytes, reply: Reply) -> Result<u64, CallError> {
         let mut queue = self.lock();

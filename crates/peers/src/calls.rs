@@ -97,7 +97,8 @@ impl Pending<'_> {
 
     async fn read(&self, read: ReadHalf, shared: &Shared) -> String {
         let payload_bytes_max = shared.limits.payload_bytes_max + NUMBER_BYTES;
-        let mut frames = FrameReader::new(read, payload_bytes_max);
+        let gate = shared.intake.gate(self.lane.member());
+        let mut frames = FrameReader::new(read, payload_bytes_max, Some(gate));
         loop {
             match frames.next().await {
                 Ok(Some(frame)) => {

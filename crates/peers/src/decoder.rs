@@ -61,6 +61,11 @@ impl Decoder {
         &mut self.buffer
     }
 
+    /// Bytes of the payload that is under way, once its header has come.
+    pub fn announced(&self) -> Option<usize> {
+        self.header().map(|header| header.length as usize)
+    }
+
     /// Whether the stream may end here.
     pub fn is_between_frames(&self) -> bool {
         self.buffer.is_empty()

@@ -7,9 +7,10 @@ use tokio::time::timeout;
 
 use crate::format::{Hello, Unreadable, Welcome};
 use crate::greet::{self, NoGreeting};
+use crate::prove::{self, Unproven};
 use crate::shared::Shared;
 use crate::socket::{self, Socket};
-use crate::{Lane, Limits, LinkError, Refusal};
+use crate::{Lane, Limits, LinkError, PeerSecret, Refusal};
 
 /// A connection after its greetings.
 pub(crate) struct Dialled {
@@ -63,12 +64,11 @@ async fn dial_one(
         release: shared.release.clone(),
         agreement: shared.agreement.clone(),
     };
-    let greeting = timeout(
-        limits.greeting_timeout,
-        greet::introduce(&mut socket, &hello),
-    );
-    let welcome = greeting.await.map_err(|_| late(limits.greeting_timeout))?;
-    let welcome = welcome.map_err(|error| no_welcome(address, error))?;
+    let greeting = introduce(address, &mut socket, &hello, shared.secret.as_ref());
+    let greeting = timeout(limits.greeting_timeout, greeting);
+    let welcome = greeting
+        .await
+        .map_err(|_| late(limits.greeting_timeout))??;
     let release = judge(&hello, address, welcome)?;
     socket::suit(&socket, lane, limits).map_err(|error| LinkError::Connect {
         address: address.to_owned(),
@@ -80,6 +80,53 @@ async fn dial_one(
         round_trip,
         release,
     })
+}
+
+/// Proves that this side has the secret, where there is one, and says hello.
+pub(crate) async fn introduce(
+    address: &str,
+    socket: &mut Socket,
+    hello: &Hello,
+    secret: Option<&PeerSecret>,
+) -> Result<Welcome, LinkError> {
+    if let Some(secret) = secret {
+        let proven = prove::dialer(socket, secret, prove::Ids::of(hello)).await;
+        proven.map_err(|error| unproven(address, error))?;
+    }
+    let welcome = greet::introduce(socket, hello).await;
+    welcome.map_err(|error| no_welcome(address, error))
+}
+
+fn unproven(address: &str, error: Unproven) -> LinkError {
+    let refused = |refusal, text| LinkError::Refused {
+        address: address.to_owned(),
+        refusal,
+        text,
+    };
+    match error {
+        Unproven::Refused(welcome) => {
+            let refusal = welcome.verdict.err().unwrap_or(Refusal::Secret);
+            refused(refusal, welcome.reason)
+        }
+        Unproven::AnotherSecret => refused(
+            Refusal::Secret,
+            "it has another peer secret than this member; give all members the same \
+             --peer-secret-file"
+                .to_owned(),
+        ),
+        Unproven::Version(version) => refused(
+            Refusal::Version,
+            format!("it proves its peer secret in version {version}, which is not known here"),
+        ),
+        Unproven::NoGreeting(NoGreeting::Io(error)) => LinkError::Broken {
+            address: address.to_owned(),
+            reason: format!(
+                "it did not prove that it has the peer secret: {error}; it may be of a release \
+                 before --peer-secret-file"
+            ),
+        },
+        Unproven::NoGreeting(error) => no_welcome(address, error),
+    }
 }
 
 /// To the first of the host's addresses that answers.

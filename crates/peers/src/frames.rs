@@ -1,12 +1,15 @@
 //! Frames from a socket, one after the other.
 
 use std::io;
+use std::pin::Pin;
 
 use thiserror::Error;
 use tokio::io::AsyncReadExt;
+use tokio::time::Sleep;
 
 use crate::decoder::{Decoder, Malformed};
 use crate::format::Frame;
+use crate::intake::{Gate, Room, SMALL_BYTES_MAX};
 use crate::socket::ReadHalf;
 
 /// Bytes after which others on the network thread get their turn.
@@ -21,20 +24,29 @@ pub(crate) enum Ended {
     Malformed(#[from] Malformed),
     #[error("it was closed in the middle of a frame")]
     Cut,
+    #[error("the rest of a frame did not come in time")]
+    Stalled,
 }
 
 pub(crate) struct FrameReader {
     socket: ReadHalf,
     decoder: Decoder,
+    /// Where room for large frames is taken. None: for a single answer, whose size has a
+    /// bound and whose asker a time limit of its own.
+    gate: Option<Gate>,
+    /// For the large frame that is under way.
+    room: Option<Room>,
     /// Since the last turn of others.
     read_bytes: usize,
 }
 
 impl FrameReader {
-    pub fn new(socket: ReadHalf, payload_bytes_max: usize) -> FrameReader {
+    pub fn new(socket: ReadHalf, payload_bytes_max: usize, gate: Option<Gate>) -> FrameReader {
         FrameReader {
             socket,
             decoder: Decoder::new(payload_bytes_max),
+            gate,
+            room: None,
             read_bytes: 0,
         }
     }
@@ -42,19 +54,58 @@ impl FrameReader {
     /// The next frame; none when the other side closed the connection between
     /// two frames. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Option<Frame>, Ended> {
+        let mut time = None;
         loop {
             if let Some(frame) = self.decoder.next()? {
+                self.room = None;
                 return Ok(Some(frame));
             }
             if self.read_bytes >= TURN_BYTES {
                 self.read_bytes = 0;
                 tokio::task::yield_now().await;
             }
-            match self.socket.read_buf(self.decoder.room()).await? {
+            if self.take_room().await || (time.is_none() && !self.decoder.is_between_frames()) {
+                time = self.time_for_the_rest();
+            }
+            match self.read(&mut time).await? {
                 0 if self.decoder.is_between_frames() => return Ok(None),
                 0 => return Err(Ended::Cut),
                 read => self.read_bytes += read,
             }
+        }
+    }
+
+    /// Waits for room, where a large frame has begun to come: whether it has just got it.
+    async fn take_room(&mut self) -> bool {
+        let (Some(gate), None) = (&self.gate, &self.room) else {
+            return false;
+        };
+        match self.decoder.announced() {
+            Some(bytes) if bytes > SMALL_BYTES_MAX => {
+                self.room = Some(gate.room(bytes).await);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Ends when the frame under way has had its time.
+    fn time_for_the_rest(&self) -> Option<Pin<Box<Sleep>>> {
+        let bytes = self.decoder.announced().unwrap_or(SMALL_BYTES_MAX);
+        let gate = self.gate.as_ref()?;
+        Some(Box::pin(gate.sleep(gate.time_for(bytes))))
+    }
+
+    async fn read(&mut self, time: &mut Option<Pin<Box<Sleep>>>) -> Result<usize, Ended> {
+        let read = self.socket.read_buf(self.decoder.room());
+        let (Some(time), Some(gate)) = (time, &self.gate) else {
+            return Ok(read.await?);
+        };
+        tokio::select! {
+            biased;
+            read = read => Ok(read?),
+            () = gate.sleep(gate.stall_max()) => Err(Ended::Stalled),
+            () = time => Err(Ended::Stalled),
         }
     }
 }

@@ -40,18 +40,41 @@ pub(crate) async fn receive(socket: &mut (impl AsyncRead + Unpin)) -> Result<Hel
     Hello::decode(&bytes).map_err(NoGreeting::Unreadable)
 }
 
+/// Waits for the rest of a hello whose magic has come.
+pub(crate) async fn receive_behind_magic(
+    socket: &mut (impl AsyncRead + Unpin),
+) -> Result<Hello, NoGreeting> {
+    let bytes = read_behind_magic(socket).await?;
+    Hello::decode(&bytes).map_err(NoGreeting::Unreadable)
+}
+
+/// Waits for the first bytes of a dialer.
+pub(crate) async fn read_magic(
+    socket: &mut (impl AsyncRead + Unpin),
+) -> Result<[u8; MAGIC.len()], NoGreeting> {
+    let mut magic = MAGIC;
+    socket.read_exact(&mut magic).await?;
+    Ok(magic)
+}
+
 /// Not a byte more than the greeting: frames follow. What follows the version
 /// is read only if we know it.
 async fn read_greeting(socket: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, NoGreeting> {
+    let magic = read_magic(socket).await?;
+    if magic != MAGIC {
+        return Err(NoGreeting::Foreign(magic));
+    }
+    read_behind_magic(socket).await
+}
+
+/// The same where the magic has come: the whole greeting.
+pub(crate) async fn read_behind_magic(
+    socket: &mut (impl AsyncRead + Unpin),
+) -> Result<Vec<u8>, NoGreeting> {
     const VERSIONED: usize = 12;
     let mut head = [0; GREETING_BYTES];
     let (magic, rest) = head.split_at_mut(MAGIC.len());
-    socket.read_exact(magic).await?;
-    if magic != MAGIC {
-        let mut first = MAGIC;
-        first.copy_from_slice(magic);
-        return Err(NoGreeting::Foreign(first));
-    }
+    magic.copy_from_slice(&MAGIC);
     let (versioned, rest) = rest.split_at_mut(VERSIONED - MAGIC.len());
     socket.read_exact(versioned).await?;
     let version = u16::from_le_bytes([versioned[0], versioned[1]]);

@@ -16,13 +16,13 @@ use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::time::timeout;
 
-use crate::dial::{connect, no_welcome};
+use crate::dial::{connect, introduce};
 use crate::format::{Frame, Hello, Welcome, role};
 use crate::frames::FrameReader;
 use crate::outgoing::Outgoing;
 use crate::shared::Shared;
 use crate::socket::{self, Socket};
-use crate::{Lane, Limits, LinkError, greet};
+use crate::{Lane, Limits, LinkError, PeerSecret};
 
 /// Longest question: a stranger may not make a member hold more.
 const QUESTION_BYTES_MAX: usize = 4 << 10;
@@ -39,13 +39,14 @@ pub struct Told {
 }
 
 /// Asks whoever listens at `address` (`host:port`) one question; within
-/// `connect_timeout` and `greeting_timeout` of `limits`. Needs a tokio runtime,
-/// and no [`crate::Peers`].
+/// `connect_timeout` and `greeting_timeout` of `limits`. Members with a peer secret
+/// answer only those that have it, too. Needs a tokio runtime, and no [`crate::Peers`].
 pub async fn ask(
     address: &str,
     kind: u8,
     question: Bytes,
     limits: &Limits,
+    secret: Option<&PeerSecret>,
 ) -> Result<Told, LinkError> {
     let late = |within| LinkError::Timeout {
         address: address.to_owned(),
@@ -55,17 +56,17 @@ pub async fn ask(
     let socket = connecting
         .await
         .map_err(|_| late(limits.connect_timeout))??;
-    let asking = exchange(address, kind, question, limits, socket);
+    let asking = exchange(address, (kind, question), limits, socket, secret);
     let asked = timeout(limits.greeting_timeout, asking).await;
     asked.map_err(|_| late(limits.greeting_timeout))?
 }
 
 async fn exchange(
     address: &str,
-    kind: u8,
-    question: Bytes,
+    (kind, question): (u8, Bytes),
     limits: &Limits,
     mut socket: Socket,
+    secret: Option<&PeerSecret>,
 ) -> Result<Told, LinkError> {
     let hello = Hello {
         lane: Lane::Inquiry,
@@ -75,8 +76,7 @@ async fn exchange(
         release: env!("CARGO_PKG_VERSION").to_owned(),
         agreement: String::new(),
     };
-    let welcome = greet::introduce(&mut socket, &hello).await;
-    let welcome = welcome.map_err(|error| no_welcome(address, error))?;
+    let welcome = introduce(address, &mut socket, &hello, secret).await?;
     let Welcome {
         cluster, member, ..
     } = welcome;
@@ -112,7 +112,7 @@ async fn question_and_answer(
         .write(&mut write)
         .await
         .map_err(|error| error.to_string())?;
-    let mut frames = FrameReader::new(read, limits.payload_bytes_max);
+    let mut frames = FrameReader::new(read, limits.payload_bytes_max, None);
     match frames.next().await {
         Ok(Some(frame)) => Ok(frame),
         Ok(None) => Err("it was closed before the answer".to_owned()),
@@ -135,7 +135,7 @@ pub(crate) async fn serve(shared: &Shared, socket: Socket) {
 
 async fn answer(shared: &Shared, socket: Socket) {
     let (read, mut write) = socket::split(socket);
-    let mut frames = FrameReader::new(read, QUESTION_BYTES_MAX);
+    let mut frames = FrameReader::new(read, QUESTION_BYTES_MAX, None);
     let question = match frames.next().await {
         Ok(Some(frame)) if frame.role == role::PLAIN => frame,
         Ok(_) => return,

@@ -74,6 +74,9 @@ pub enum Refusal {
     Agreement,
     /// The listener does not know the sender, or not yet.
     Stranger,
+    /// One side has a peer secret and the other has none, or another one; see
+    /// [`crate::PeersOptions::secret`].
+    Secret,
     /// A reason that this release does not know; its text tells.
     Other(u8),
 }
@@ -89,6 +92,7 @@ impl Refusal {
             Refusal::Removed => 6,
             Refusal::Agreement => 7,
             Refusal::Stranger => 8,
+            Refusal::Secret => 9,
             Refusal::Other(number) => number,
         }
     }
@@ -104,6 +108,7 @@ impl Refusal {
             6 => Refusal::Removed,
             7 => Refusal::Agreement,
             8 => Refusal::Stranger,
+            9 => Refusal::Secret,
             number => Refusal::Other(number),
         }
     }

@@ -23,6 +23,11 @@
 //!   the slower end.
 //! - **Inquiries** ([`ask`]) are for those who know an address and nothing else.
 //!
+//! Where members share a secret ([`PeersOptions::secret`]), each connection begins with
+//! both sides proving that they have it, and every byte after that is checked to be the
+//! other's. What comes in takes a bounded amount of memory, however many connections
+//! bring it.
+//!
 //! Everything runs on one thread with a runtime of its own, so callers need
 //! none. The bytes are in `docs/formats/peers.md`.
 //!
@@ -84,8 +89,10 @@ mod frames;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod greet;
+mod greetings;
 mod handler;
 mod inquiry;
+mod intake;
 mod keep;
 mod lane;
 mod link;
@@ -94,6 +101,9 @@ mod message_lane;
 mod options;
 mod outgoing;
 mod peers;
+mod prove;
+mod sealed;
+mod secret;
 mod seldom;
 mod shared;
 mod socket;
@@ -109,6 +119,7 @@ pub use lane::{Lane, Refusal};
 pub use link::LaneCounts;
 pub use options::{Limits, PeersOptions};
 pub use peers::{Peers, WeakPeers};
+pub use secret::{PeerSecret, SecretError};
 pub use seldom::Seldom;
 pub use status::{LaneStatus, PeerStatus};
 pub use stream::{Stream, StreamFrame, StreamReceiver, StreamSender};

@@ -7,8 +7,8 @@ use std::time::Duration;
 use environment::Clock;
 use environment::real::RealClock;
 
-use crate::StartError;
 use crate::format::{NUMBER_BYTES, REASON_BYTES_MAX, RELEASE_BYTES_MAX};
+use crate::{PeerSecret, StartError};
 
 /// How [`crate::Peers`] is started.
 #[derive(Debug)]
@@ -26,6 +26,9 @@ pub struct PeersOptions {
     /// `--size=5`; at most 1,024 bytes. Who says something else is refused; who says
     /// nothing agrees with everyone.
     pub agreement: String,
+    /// What all members know and no stranger does. With one, connections begin with
+    /// both sides proving that they have it, and are refused otherwise.
+    pub secret: Option<PeerSecret>,
     /// Bounds of memory and time.
     pub limits: Limits,
     /// Ages of messages and times in the status.
@@ -41,6 +44,7 @@ impl PeersOptions {
             listen,
             release: env!("CARGO_PKG_VERSION").to_owned(),
             agreement: String::new(),
+            secret: None,
             limits: Limits::default(),
             clock: Arc::new(RealClock),
         }
@@ -94,8 +98,13 @@ pub struct Limits {
     pub silence_max: Duration,
     /// A stream whose receiver takes nothing for this long is given up.
     pub stream_stall_max: Duration,
-    /// Connections that may be in their greetings at the same time.
+    /// Connections that may be in their greetings at the same time. One more ends the
+    /// eldest of the address that has most.
     pub greetings_max: usize,
+    /// Bytes of large frames that all members together may have sent in part. Of each
+    /// member one large frame is received at a time; smaller ones take 256 KiB of each
+    /// connection at most.
+    pub receiving_bytes_max: usize,
 }
 
 impl Default for Limits {
@@ -114,6 +123,7 @@ impl Default for Limits {
             silence_max: Duration::from_secs(10),
             stream_stall_max: Duration::from_secs(60),
             greetings_max: 256,
+            receiving_bytes_max: 132 << 20,
         }
     }
 }

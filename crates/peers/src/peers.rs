@@ -73,6 +73,7 @@ impl Peers {
             },
             release: options.release,
             agreement: options.agreement,
+            secret: options.secret,
             limits: options.limits,
             clock: options.clock,
             handler,

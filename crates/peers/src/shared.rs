@@ -7,12 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuar
 use environment::Clock;
 use environment::randomness::Random;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 
 use crate::doorbell::Doorbell;
 use crate::greet::Identity;
+use crate::greetings::Greetings;
+use crate::intake::Intake;
 use crate::member::Member;
-use crate::{Handler, Lane, Limits, Seldom};
+use crate::{Handler, Lane, Limits, PeerSecret, Seldom};
 
 pub(crate) struct Shared {
     pub identity: Identity,
@@ -29,7 +31,10 @@ pub(crate) struct Shared {
     received: Mutex<HashMap<u64, Arc<Received>>>,
     /// The newest connection of each sender and lane replaces its elder.
     incoming: Mutex<HashMap<(u64, Lane), Arc<Notify>>>,
-    pub greetings: Arc<Semaphore>,
+    pub greetings: Arc<Greetings>,
+    pub intake: Arc<Intake>,
+    /// What all members know and no stranger does.
+    pub secret: Option<PeerSecret>,
     /// True once [`crate::Peers::stop`] was called.
     pub stopping: watch::Sender<bool>,
     /// Warnings of senders that were refused; a stranger that comes again and again
@@ -50,6 +55,7 @@ pub(crate) struct Given {
     pub identity: Identity,
     pub release: String,
     pub agreement: String,
+    pub secret: Option<PeerSecret>,
     pub limits: Limits,
     pub clock: Arc<dyn Clock>,
     pub handler: Arc<dyn Handler>,
@@ -61,7 +67,13 @@ impl Shared {
             identity: given.identity,
             release: given.release,
             agreement: given.agreement,
-            greetings: Arc::new(Semaphore::new(given.limits.greetings_max)),
+            greetings: Arc::new(Greetings::new(given.limits.greetings_max)),
+            intake: Arc::new(Intake::new(
+                given.limits.receiving_bytes_max,
+                given.limits.silence_max,
+                runtime.clone(),
+            )),
+            secret: given.secret,
             limits: given.limits,
             clock: given.clock,
             handler: given.handler,

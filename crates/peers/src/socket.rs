@@ -1,24 +1,150 @@
 //! Where a TCP connection becomes what the rest reads and writes.
 //!
-//! Everything above sees [`Socket`] and its halves only, so that a TLS session
-//! can be wrapped around the connection here and nowhere else.
+//! Everything above sees [`Socket`] and its halves only, so that what is wrapped around
+//! the connection is known here and nowhere else: records that were proved to be the
+//! member's (`sealed.rs`), and a TLS session one day.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
+use crate::sealed::{Opener, Sealer};
 use crate::{Lane, Limits};
 
 /// A connection that carries bytes both ways.
-pub(crate) type Socket = TcpStream;
+pub(crate) struct Socket {
+    read: ReadHalf,
+    write: WriteHalf,
+}
+
 /// Its receiving end.
-pub(crate) type ReadHalf = OwnedReadHalf;
+pub(crate) struct ReadHalf {
+    tcp: OwnedReadHalf,
+    /// Bytes come in records.
+    opener: Option<Box<Opener>>,
+}
+
 /// Its sending end; dropping it tells the other side that nothing follows.
-pub(crate) type WriteHalf = OwnedWriteHalf;
+pub(crate) struct WriteHalf {
+    tcp: OwnedWriteHalf,
+    /// Bytes go in records.
+    sealer: Option<Box<Sealer>>,
+}
+
+impl Socket {
+    fn new(tcp: TcpStream) -> Socket {
+        let (read, write) = tcp.into_split();
+        Socket {
+            read: ReadHalf {
+                tcp: read,
+                opener: None,
+            },
+            write: WriteHalf {
+                tcp: write,
+                sealer: None,
+            },
+        }
+    }
+
+    /// From now on everything comes and goes in records.
+    pub fn seal(&mut self, opener: Opener, sealer: Sealer) {
+        self.read.opener = Some(Box::new(opener));
+        self.write.sealer = Some(Box::new(sealer));
+    }
+
+    /// Where the other side is.
+    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
+        self.read.tcp.peer_addr()
+    }
+}
+
+impl AsyncRead for ReadHalf {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let half = self.get_mut();
+        match &mut half.opener {
+            None => Pin::new(&mut half.tcp).poll_read(context, out),
+            Some(opener) => opener.poll_read(context, &mut half.tcp, out),
+        }
+    }
+}
+
+impl AsyncWrite for WriteHalf {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let half = self.get_mut();
+        match &mut half.sealer {
+            None => Pin::new(&mut half.tcp).poll_write(context, bytes),
+            Some(sealer) => sealer.poll_write(context, &mut half.tcp, &[IoSlice::new(bytes)]),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let half = self.get_mut();
+        match &mut half.sealer {
+            None => Pin::new(&mut half.tcp).poll_write_vectored(context, slices),
+            Some(sealer) => sealer.poll_write(context, &mut half.tcp, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    /// What was written is on its way: records leave whole.
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().tcp).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().tcp).poll_shutdown(context)
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().read).poll_read(context, out)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().write).poll_write(context, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().write).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().write).poll_shutdown(context)
+    }
+}
 
 /// Connects to `address`.
 pub(crate) async fn dial(address: SocketAddr, limits: &Limits) -> io::Result<Socket> {
@@ -36,7 +162,7 @@ pub(crate) fn prepare(tcp: TcpStream, limits: &Limits) -> io::Result<Socket> {
         .with_retries(3);
     SockRef::from(&tcp).set_tcp_keepalive(&keepalive)?;
     set_stall_max(&tcp, silence)?;
-    Ok(tcp)
+    Ok(Socket::new(tcp))
 }
 
 /// The kernel counts whole seconds.
@@ -49,7 +175,7 @@ fn probe_interval(silence: Duration) -> Duration {
 pub(crate) fn suit(socket: &Socket, lane: Lane, limits: &Limits) -> io::Result<()> {
     match lane {
         Lane::Urgent | Lane::Bulk | Lane::Request | Lane::Inquiry => Ok(()),
-        Lane::Snapshot => set_stall_max(socket, limits.stream_stall_max),
+        Lane::Snapshot => set_stall_max(socket.read.tcp.as_ref(), limits.stream_stall_max),
     }
 }
 
@@ -65,5 +191,5 @@ fn set_stall_max(tcp: &TcpStream, length: Duration) -> io::Result<()> {
 
 /// The two ends of `socket`.
 pub(crate) fn split(socket: Socket) -> (ReadHalf, WriteHalf) {
-    socket.into_split()
+    (socket.read, socket.write)
 }

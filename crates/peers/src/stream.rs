@@ -79,6 +79,7 @@ impl Stream {
     fn new(shared: &Shared, member: u64, socket: Socket) -> Stream {
         let (read, write) = socket::split(socket);
         let payload_bytes_max = shared.limits.payload_bytes_max;
+        let gate = Some(shared.intake.gate(member));
         Stream {
             sender: StreamSender {
                 member,
@@ -89,7 +90,7 @@ impl Stream {
             },
             receiver: StreamReceiver {
                 member,
-                state: Receiving::Frames(FrameReader::new(read, payload_bytes_max)),
+                state: Receiving::Frames(FrameReader::new(read, payload_bytes_max, gate)),
                 stopping: shared.stopping.subscribe(),
             },
         }
@@ -229,6 +230,10 @@ pub(crate) async fn open(
 
 /// Hands a stream that came in to the handler, for as long as that takes.
 pub(crate) async fn serve(shared: &Shared, from: u64, socket: Socket) {
+    let Some(_place) = shared.intake.stream(from) else {
+        let line = format!("refused a stream of member {from:x}: it has too many open");
+        return shared.refusals.warn(shared.clock.now(), line);
+    };
     let mut stream = Stream::new(shared, from, socket);
     match timeout(shared.limits.greeting_timeout, stream.receive()).await {
         Ok(Ok(Some(StreamFrame { kind, payload }))) => {

@@ -26,7 +26,7 @@ fn limits() -> Limits {
 #[tokio::test]
 async fn whoever_asks_is_told_who_answers_and_for_which_cluster() {
     let two = member(2);
-    let told = ask(&two.address, ECHO, Bytes::from("who?"), &limits()).await;
+    let told = ask(&two.address, ECHO, Bytes::from("who?"), &limits(), None).await;
     let expected = Told {
         cluster: CLUSTER,
         member: 2,
@@ -38,11 +38,13 @@ async fn whoever_asks_is_told_who_answers_and_for_which_cluster() {
 #[tokio::test]
 async fn a_question_that_nobody_answers_comes_back_with_the_reason() {
     let two = member(2);
-    let error = ask(&two.address, 9, Bytes::new(), &limits()).await;
+    let error = ask(&two.address, 9, Bytes::new(), &limits(), None).await;
     let text = error.unwrap_err().to_string();
     assert!(text.contains("questions of kind 9"), "{text}");
     let long = Bytes::from(vec![0; 5_000]);
-    let error = ask(&two.address, ECHO, long, &limits()).await.unwrap_err();
+    let error = ask(&two.address, ECHO, long, &limits(), None)
+        .await
+        .unwrap_err();
     assert!(matches!(error, LinkError::Broken { .. }), "{error}");
 }
 
@@ -54,10 +56,10 @@ async fn an_address_without_a_member_says_what_is_there() {
         greeting_timeout: Duration::from_millis(100),
         ..limits()
     };
-    let error = ask(&address, ECHO, Bytes::new(), &silent).await;
+    let error = ask(&address, ECHO, Bytes::new(), &silent, None).await;
     assert!(matches!(error, Err(LinkError::Timeout { .. })), "{error:?}");
     drop(nobody);
-    let error = ask(&address, ECHO, Bytes::new(), &limits()).await;
+    let error = ask(&address, ECHO, Bytes::new(), &limits(), None).await;
     assert!(matches!(error, Err(LinkError::Connect { .. })), "{error:?}");
 }
 

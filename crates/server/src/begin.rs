@@ -198,6 +198,7 @@ impl Beginning<'_> {
             cluster_id: identity.cluster,
             listeners,
             contacts,
+            secret: config.peer_secret.clone(),
         };
         let node = Node::start_member(options, network)?;
         let members = node.reader().members();

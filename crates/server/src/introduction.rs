@@ -87,7 +87,8 @@ pub(crate) fn contacts(config: &Config, membership: &Membership) -> Result<Vec<M
 fn ask(config: &Config, patience: Duration) -> Result<(Vec<Roster>, Vec<String>), Error> {
     let others = config.founders.iter().filter(|it| it.name != config.name);
     let urls = others.flat_map(|other| texts(&other.peer_urls)).collect();
-    Roster::ask(urls, patience).map_err(Error::Threads)
+    let secret = config.peer_secret.clone();
+    Roster::ask(urls, patience, secret).map_err(Error::Threads)
 }
 
 /// Who begins a cluster with others that run already, in another one, would begin it

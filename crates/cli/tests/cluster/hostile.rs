@@ -1,10 +1,14 @@
 //! What something that is no member can do at the peer ports.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
 use crate::peer_port::{
-    APPEND, BULK, HEARTBEAT, Ids, STRANGER, TRANSFER_LEADER, URGENT, enter, put, raft,
-    wait_for_the_end, write,
+    APPEND, BULK, HEARTBEAT, Ids, SECRET, STRANGER, TRANSFER_LEADER, URGENT, enter, half_frame,
+    put, raft, wait_for_the_end, write,
 };
-use crate::three::Three;
+use crate::three::{LOOK, LOOKS_MAX, Three};
 
 /// No cluster of these tests comes to it by its own elections.
 const TERM_MAX: u64 = 10_000;
@@ -97,4 +101,121 @@ async fn messages_that_no_honest_member_sends_are_dropped_in_a_members_name_too(
     }
     check_all_serve(&mut three).await;
     assert_eq!(three.get(0, "large").await, None);
+}
+
+/// Memory of a member's process, in MiB.
+#[cfg(target_os = "linux")]
+fn resident_mib(three: &Three, number: usize) -> usize {
+    let path = format!("/proc/{}/statm", three.process_id(number));
+    let statm = std::fs::read_to_string(path).unwrap();
+    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
+    (pages * 4096) >> 20
+}
+
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn halves_of_large_frames_take_little_memory_and_stop_nothing() {
+    let mut three = Three::start();
+    three.put(0, "k", "1").await;
+    let ids = Ids::of(&three).await;
+    let idle = resident_mib(&three, 0);
+    let half = half_frame();
+    let mut sockets = Vec::new();
+    for number in 0..20 {
+        let sender = ids.members[1 + number % 2];
+        // Streams, of which a member may have several.
+        let (mut socket, verdict) = enter(&three, &ids, sender, 0, 4);
+        assert_eq!(verdict, 0);
+        let patience = Some(Duration::from_millis(300));
+        socket.set_write_timeout(patience).unwrap();
+        write(&mut socket, &half);
+        sockets.push(socket);
+    }
+    let more = resident_mib(&three, 0).saturating_sub(idle);
+    assert!(more < 200, "{more} MiB for 20 halves of 65 MiB");
+    three.put(0, "k", "2").await;
+    drop(sockets);
+    check_all_serve(&mut three).await;
+}
+
+/// A secret of its own in a file, with this mode.
+fn secret(place: &tempfile::TempDir, byte: u8, mode: u32) -> PathBuf {
+    let path = place.path().join(format!("secret-{byte}-{mode:o}"));
+    std::fs::write(&path, [byte; 32]).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    path
+}
+
+fn flag(path: &std::path::Path) -> String {
+    format!("--peer-secret-file={}", path.display())
+}
+
+#[tokio::test]
+async fn members_with_a_secret_believe_nothing_that_has_not_got_it() {
+    let place = tempfile::tempdir().unwrap();
+    let mut three = Three::start_with(&[&flag(&secret(&place, 7, 0o600))]);
+    three.put(0, "k", "1").await;
+    let ids = Ids::of(&three).await;
+    for to in 0..3 {
+        for sender in [STRANGERS_ID, ids.members[(to + 1) % 3]] {
+            for lane in 1..=5 {
+                let (mut socket, verdict) = enter(&three, &ids, sender, to, lane);
+                assert_eq!(verdict, SECRET);
+                write(&mut socket, &put("stolen", b"without the secret"));
+                wait_for_the_end(&mut socket);
+            }
+        }
+    }
+    check_all_serve(&mut three).await;
+    assert_eq!(three.get(0, "stolen").await, None);
+}
+
+#[tokio::test]
+async fn a_member_with_another_secret_or_none_stays_out_until_it_has_the_right_one() {
+    let place = tempfile::tempdir().unwrap();
+    let right = flag(&secret(&place, 7, 0o400));
+    let mut three = Three::start_with(&[&right]);
+    three.put(0, "k", "1").await;
+    for wrong in [
+        flag(&secret(&place, 8, 0o600)),
+        "--peer-secret-file=".into(),
+    ] {
+        three.kill(2);
+        three.add_flag(2, &wrong);
+        three.launch(2);
+        three.put(0, "k", "2").await;
+        // It serves what it has, and finds no leader.
+        for _ in 0..LOOKS_MAX {
+            if three.status(2).await.is_ok() {
+                break;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        tokio::time::sleep(LOOK * 40).await;
+        assert_eq!(three.status(2).await.unwrap().leader, 0, "{wrong}");
+    }
+    three.kill(2);
+    three.add_flag(2, &right);
+    three.launch(2);
+    check_all_serve(&mut three).await;
+    assert_eq!(three.get(2, "k").await.as_deref(), Some("2"));
+}
+
+#[test]
+fn a_secret_that_others_may_read_or_that_is_short_refuses_the_start() {
+    let place = tempfile::tempdir().unwrap();
+    let mut three = Three::prepared();
+    let short = place.path().join("short");
+    std::fs::write(&short, b"password").unwrap();
+    std::fs::set_permissions(&short, std::fs::Permissions::from_mode(0o600)).unwrap();
+    for (path, expected) in [
+        (secret(&place, 7, 0o644), "its mode is 0644; call chmod 600"),
+        (short, "at least 32 bytes, this one has 8"),
+        (place.path().join("missing"), "the file cannot be opened"),
+    ] {
+        three.add_flag(0, &flag(&path));
+        let (code, told) = three.refusal(0);
+        assert_eq!(code, Some(2), "{told}");
+        assert!(told.contains(expected), "{told}");
+    }
 }

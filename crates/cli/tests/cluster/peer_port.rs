@@ -12,6 +12,9 @@ pub const BULK: u8 = 2;
 /// The verdict on a sender that the member does not know.
 pub const STRANGER: u8 = 8;
 
+/// The verdict on a sender without the secret that the member has.
+pub const SECRET: u8 = 9;
+
 /// Kinds of frames.
 pub const RAFT: u8 = 1;
 pub const COMMAND: u8 = 4;
@@ -112,6 +115,14 @@ pub fn put(key: &str, value: &[u8]) -> Vec<u8> {
     payload.push(1);
     payload.extend_from_slice(&request);
     frame(COMMAND, &payload)
+}
+
+/// The beginning of a frame of the largest size, and as much of it as half of that.
+pub fn half_frame() -> Vec<u8> {
+    const LARGEST_BYTES: usize = 65 << 20;
+    let mut bytes = frame(COMMAND, &vec![1; LARGEST_BYTES / 2]);
+    bytes[4..8].copy_from_slice(&(LARGEST_BYTES as u32).to_le_bytes());
+    bytes
 }
 
 /// Writes as far as the other side takes it.

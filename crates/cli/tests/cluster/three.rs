@@ -75,18 +75,27 @@ impl Three {
         Three::begin(&NAMES[..1], &[])
     }
 
+    /// Starts none of them yet.
+    pub fn prepared() -> Three {
+        Three::prepare_all(&NAMES, &[])
+    }
+
     fn begin(names: &[&str], flags: &[&str]) -> Three {
+        let mut three = Three::prepare_all(names, flags);
+        (0..names.len()).for_each(|number| three.launch(number));
+        three
+    }
+
+    fn prepare_all(names: &[&str], flags: &[&str]) -> Three {
         let listed: Vec<usize> = (0..names.len()).collect();
         let members = names
             .iter()
             .map(|name| Place::new(name, listed.clone(), false));
-        let mut three = Three {
+        Three {
             place: tempfile::tempdir().unwrap(),
             flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
             members: members.collect(),
-        };
-        (0..names.len()).for_each(|number| three.launch(number));
-        three
+        }
     }
 
     /// Room for one more, which will join those listed: its number.
@@ -112,6 +121,11 @@ impl Three {
 
     pub fn directory(&self, number: usize) -> PathBuf {
         self.place.path().join(number.to_string())
+    }
+
+    /// The process of one that runs.
+    pub fn process_id(&self, number: usize) -> u32 {
+        self.members[number].process.as_ref().unwrap().id()
     }
 
     fn command(&self, number: usize) -> Command {

@@ -188,6 +188,7 @@ fn network(listener: TcpListener) -> Network {
         cluster_id: CLUSTER,
         listeners: vec![listener],
         contacts: Vec::new(),
+        secret: None,
     }
 }
 

@@ -146,6 +146,7 @@ fn start(
         cluster_id: beginning.member.cluster,
         listeners: vec![door.try_clone().map_err(repair)?],
         contacts: beginning.contacts.clone(),
+        secret: options.peer_secret.clone(),
     };
     let node = cluster::Node::start_member(node, network)?;
     let members = node.reader().members();

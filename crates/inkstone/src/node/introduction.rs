@@ -59,7 +59,7 @@ fn found(options: &NodeOptions) -> Result<Beginning, Error> {
     let others = options.founders.iter().filter(|it| it.name != options.name);
     let urls: Vec<String> = others.map(|other| url(&other.address)).collect();
     if !urls.is_empty() {
-        let (rosters, _) = ask(urls, FOUNDING_PATIENCE)?;
+        let (rosters, _) = ask(options, urls, FOUNDING_PATIENCE)?;
         refuse_if_known(options, member.member, &rosters)?;
     }
     Ok(Beginning {
@@ -70,7 +70,7 @@ fn found(options: &NodeOptions) -> Result<Beginning, Error> {
 }
 
 fn join(options: &NodeOptions, joining: &Joining) -> Result<Beginning, Error> {
-    let rosters = ask_to_join(joining)?;
+    let rosters = ask_to_join(options, joining)?;
     let own_url = url(&joining.address);
     let own = |member: &&Member| member.peer_urls.contains(&own_url);
     let place = rosters
@@ -104,7 +104,7 @@ pub(super) fn contacts(options: &NodeOptions, kept: &MemberFile) -> Result<Vec<M
         );
         return Err(Error::new(Remedy::CorrectTheCall, what));
     };
-    let rosters = ask_to_join(joining)?;
+    let rosters = ask_to_join(options, joining)?;
     let newest = &rosters[0];
     if newest.cluster_id != *cluster {
         let what = format!(
@@ -125,8 +125,8 @@ pub(super) fn contacts(options: &NodeOptions, kept: &MemberFile) -> Result<Vec<M
 
 /// What members say at the addresses that they were named with: one at least,
 /// the newest first.
-fn ask_to_join(joining: &Joining) -> Result<Vec<Roster>, Error> {
-    let (rosters, reasons) = ask(joining.others(), JOINING_PATIENCE)?;
+fn ask_to_join(options: &NodeOptions, joining: &Joining) -> Result<Vec<Roster>, Error> {
+    let (rosters, reasons) = ask(options, joining.others(), JOINING_PATIENCE)?;
     let Some(newest) = rosters.first() else {
         let what = format!(
             "nobody tells who the members are ({}): have one of them up, or name other addresses \
@@ -149,8 +149,12 @@ fn ask_to_join(joining: &Joining) -> Result<Vec<Roster>, Error> {
     Ok(rosters)
 }
 
-fn ask(urls: Vec<String>, patience: Duration) -> Result<(Vec<Roster>, Vec<String>), Error> {
-    Roster::ask(urls, patience).map_err(|error| {
+fn ask(
+    options: &NodeOptions,
+    urls: Vec<String>,
+    patience: Duration,
+) -> Result<(Vec<Roster>, Vec<String>), Error> {
+    Roster::ask(urls, patience, options.peer_secret.clone()).map_err(|error| {
         let what = format!("cannot ask the other members: {error}");
         Error::new(Remedy::Retry, what)
     })

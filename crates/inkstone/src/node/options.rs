@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cluster::PeerSecret;
+
 use crate::{Durability, Error, Node};
 
 /// Options of a [`Node`].
@@ -30,6 +32,7 @@ pub struct NodeOptions {
     pub(super) joining: Option<Joining>,
     pub(super) listen: Option<String>,
     pub(super) listener: Option<Arc<TcpListener>>,
+    pub(super) peer_secret: Option<PeerSecret>,
     pub(super) node: cluster::NodeOptions,
 }
 
@@ -62,6 +65,7 @@ impl NodeOptions {
             joining: None,
             listen: None,
             listener: None,
+            peer_secret: None,
             node,
         }
     }
@@ -71,6 +75,15 @@ impl NodeOptions {
     #[must_use]
     pub fn cluster_token(mut self, token: impl Into<String>) -> NodeOptions {
         self.token = token.into();
+        self
+    }
+
+    /// What all members know and no stranger does: members prove to each other that they
+    /// have it, and let nothing else in. The same for all members; a member without it
+    /// and one with it refuse each other.
+    #[must_use]
+    pub fn peer_secret(mut self, secret: PeerSecret) -> NodeOptions {
+        self.peer_secret = Some(secret);
         self
     }
 

@@ -44,6 +44,7 @@ pub struct Recorder {
     pub removed: Arc<Mutex<HashSet<u64>>>,
     /// Whom this member does not know.
     pub strangers: Arc<Mutex<HashSet<u64>>>,
+    messages: Arc<Mutex<usize>>,
     /// Who is removed as soon as somebody has asked whether it is.
     pub removed_next: Arc<Mutex<Option<u64>>>,
 }
@@ -59,6 +60,7 @@ impl Recorder {
             held: Arc::default(),
             removed: Arc::default(),
             strangers: Arc::default(),
+            messages: Arc::default(),
             removed_next: Arc::default(),
         };
         (Arc::new(recorder), Events(receiver))
@@ -69,6 +71,11 @@ impl Recorder {
         let (sender, receiver) = oneshot::channel();
         self.held.lock().unwrap().insert(kind, receiver);
         sender
+    }
+
+    /// Messages that came so far.
+    pub fn count_messages(&self) -> usize {
+        *self.messages.lock().unwrap()
     }
 
     fn tell(&self, event: Event) {
@@ -145,6 +152,7 @@ impl Handler for Recorder {
         if kind == UNACCEPTABLE {
             return Err("no honest member sends this".to_owned());
         }
+        *self.messages.lock().unwrap() += 1;
         self.tell(Event::Message(from, lane, kind, payload));
         Ok(())
     }

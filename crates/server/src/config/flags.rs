@@ -153,6 +153,7 @@ static TABLE: &[Flag] = &[
     served("initial-cluster", Text, "", "name=peer-url of every member, comma-separated; this one alone when empty"),
     served("initial-cluster-token", Text, "etcd-cluster", "token of the cluster, part of its identity"),
     served("initial-cluster-state", Text, "new", "new, or existing: this member joins a cluster that runs and was told of it (member add)"),
+    served("peer-secret-file", Text, "", "file of at least 32 random bytes, the same for all members, that only its owner may read: members prove to each other that they have it, and let nothing else in"),
     served("strict-reconfig-check", Boolean, "true", "refuse changes of the membership while too few members are up"),
     served("max-learners", Signed, "1", "learners that the cluster takes at a time; the same at every member"),
     // HTTP

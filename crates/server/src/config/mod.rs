@@ -17,6 +17,7 @@ mod flags;
 mod founders;
 mod gather;
 mod help;
+mod peer_secret;
 mod settings;
 mod suggest;
 mod urls;
@@ -24,6 +25,8 @@ mod values;
 
 use std::path::PathBuf;
 use std::time::Duration;
+
+use cluster::PeerSecret;
 
 pub use cluster::ReadMode;
 pub use durability::Durability;
@@ -75,6 +78,9 @@ pub struct Config {
     /// Why a new store cannot begin with these flags, if it cannot. A store
     /// that exists knows its cluster and does not look at them.
     pub cannot_begin: Option<Error>,
+    /// What all members know and no stranger does, to be proved at each connection
+    /// between members.
+    pub peer_secret: Option<PeerSecret>,
     /// Entries that the log keeps for members that are behind.
     pub entries_kept_max: usize,
     /// The same in bytes, whichever is less.

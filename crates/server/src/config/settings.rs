@@ -8,7 +8,7 @@ use super::flags::{Flag, Kind};
 use super::gather::Gathered;
 use super::{
     AutoCompaction, Config, Error, LogConfig, LogFormat, LogOutput, Place, ReadMode, Url,
-    durability, founders, urls, values,
+    durability, founders, peer_secret, urls, values,
 };
 
 /// etcd's default quota.
@@ -49,6 +49,7 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         listen_metrics: bind(&gathered, "listen-metrics-urls")?,
         listen_peer,
         awaits_peers,
+        peer_secret: peer_secret::read(&gathered)?,
         advertise_client: advertise_client(&gathered)?,
         cluster_token: gathered.text("initial-cluster-token").to_owned(),
         quota_bytes: quota(&gathered)?,

@@ -1,0 +1,131 @@
+//! Connections that have not been let in yet.
+//!
+//! There is room for so many. Where more come, the eldest connection of the address that
+//! has most of them is ended: something that opens connections and says nothing keeps no
+//! member out.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+/// All of them, the eldest first.
+#[derive(Debug)]
+pub(crate) struct Greetings {
+    max: usize,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    last_number: u64,
+    places: Vec<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    number: u64,
+    address: Option<IpAddr>,
+    ended: Arc<Notify>,
+}
+
+/// One connection's place; it is given up when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Greeting {
+    all: Arc<Greetings>,
+    number: u64,
+    ended: Arc<Notify>,
+}
+
+impl Greetings {
+    pub fn new(max: usize) -> Greetings {
+        assert!(max > 0, "Limits::check saw to it");
+        Greetings {
+            max,
+            waiting: Mutex::default(),
+        }
+    }
+
+    /// Takes a connection in, and ends another where that is one too many.
+    pub fn enter(self: &Arc<Greetings>, address: Option<IpAddr>) -> Greeting {
+        let mut waiting = self.lock();
+        if waiting.places.len() >= self.max {
+            let at = waiting.victim();
+            waiting.places.remove(at).ended.notify_one();
+        }
+        waiting.last_number += 1;
+        let number = waiting.last_number;
+        let ended = Arc::new(Notify::new());
+        waiting.places.push(Place {
+            number,
+            address,
+            ended: Arc::clone(&ended),
+        });
+        Greeting {
+            all: Arc::clone(self),
+            number,
+            ended,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    /// The place of the eldest connection of the address that has most.
+    fn victim(&self) -> usize {
+        let mut counts: HashMap<Option<IpAddr>, usize> = HashMap::new();
+        for place in &self.places {
+            *counts.entry(place.address).or_default() += 1;
+        }
+        let most = counts.values().copied().max().unwrap_or(0);
+        let has_most = |place: &Place| counts.get(&place.address) == Some(&most);
+        self.places.iter().position(has_most).unwrap_or(0)
+    }
+}
+
+impl Greeting {
+    /// Until this connection is ended for another.
+    pub async fn ended(&self) {
+        self.ended.notified().await;
+    }
+}
+
+impl Drop for Greeting {
+    fn drop(&mut self) {
+        let mut waiting = self.all.lock();
+        waiting.places.retain(|place| place.number != self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_ended(greeting: &Greeting) -> bool {
+        let mut ended = std::pin::pin!(greeting.ended());
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        ended.as_mut().poll(&mut context).is_ready()
+    }
+
+    fn address(last: u8) -> Option<IpAddr> {
+        Some(IpAddr::from([10, 0, 0, last]))
+    }
+
+    #[test]
+    fn the_eldest_of_the_address_that_has_most_makes_room() {
+        let greetings = Arc::new(Greetings::new(4));
+        let member = greetings.enter(address(1));
+        let flood: Vec<Greeting> = (0..20).map(|_| greetings.enter(address(9))).collect();
+        assert!(!is_ended(&member));
+        let ended = flood.iter().filter(|greeting| is_ended(greeting)).count();
+        assert_eq!(ended, 20 - 3);
+        assert!(!is_ended(&flood[19]));
+        drop(flood);
+        let others: Vec<Greeting> = (2..5).map(|last| greetings.enter(address(last))).collect();
+        assert!(!is_ended(&member) && others.iter().all(|other| !is_ended(other)));
+    }
+}

@@ -1,0 +1,201 @@
+//! Room for what comes in, of all connections together.
+//!
+//! A frame up to [`SMALL_BYTES_MAX`] is received without asking. For a larger one its
+//! whole length is taken before its bytes are read: of each member one at a time, and of
+//! all members together within one bound, so that memory follows the bound and not the
+//! number of connections, and no frame that has begun waits for room that another half of
+//! a frame holds. A frame that does not get on gives its room back with its connection:
+//! see [`Gate::time_for`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Sleep, sleep};
+
+/// Frames up to this size need no room of their own.
+pub(crate) const SMALL_BYTES_MAX: usize = 256 << 10;
+/// The slowest sender that is waited for; a slower one could not keep up anyway.
+const BYTES_PER_SECOND_MIN: u64 = 64 << 10;
+/// The semaphore counts pieces of this size.
+const UNIT_BYTES: usize = 4 << 10;
+/// Streams that a member may have open at a time; one that sends snapshots has one.
+const STREAMS_MAX: usize = 32;
+
+/// The bound for all.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    units: Arc<Semaphore>,
+    units_max: u32,
+    stall_max: Duration,
+    /// Whose clock counts: streams are read under any executor.
+    runtime: Handle,
+    /// Those of members with connections.
+    shares: Mutex<HashMap<u64, Weak<Share>>>,
+}
+
+/// What all connections of one member share.
+#[derive(Debug)]
+struct Share {
+    large_frame: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+}
+
+/// One connection's way to room for its frames.
+#[derive(Clone, Debug)]
+pub(crate) struct Gate {
+    intake: Arc<Intake>,
+    share: Arc<Share>,
+}
+
+/// Room for one frame; it is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Room {
+    _turn: OwnedSemaphorePermit,
+    _units: OwnedSemaphorePermit,
+}
+
+/// A stream's place among those of its member.
+#[derive(Debug)]
+pub(crate) struct StreamPlace {
+    _share: Arc<Share>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Intake {
+    pub fn new(bytes_max: usize, stall_max: Duration, runtime: Handle) -> Intake {
+        let units_max = bytes_max.div_ceil(UNIT_BYTES).min(Semaphore::MAX_PERMITS);
+        let units_max = u32::try_from(units_max).unwrap_or(u32::MAX);
+        Intake {
+            units: Arc::new(Semaphore::new(units_max as usize)),
+            units_max,
+            stall_max,
+            runtime,
+            shares: Mutex::default(),
+        }
+    }
+
+    /// For a connection of `member`.
+    pub fn gate(self: &Arc<Intake>, member: u64) -> Gate {
+        Gate {
+            intake: Arc::clone(self),
+            share: self.share(member),
+        }
+    }
+
+    /// A place for one more stream of `member`, if there is one.
+    pub fn stream(&self, member: u64) -> Option<StreamPlace> {
+        let share = self.share(member);
+        let place = Arc::clone(&share.streams).try_acquire_owned().ok()?;
+        Some(StreamPlace {
+            _share: share,
+            _place: place,
+        })
+    }
+
+    fn share(&self, member: u64) -> Arc<Share> {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(share) = shares.get(&member).and_then(Weak::upgrade) {
+            return share;
+        }
+        shares.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Share {
+            large_frame: Arc::new(Semaphore::new(1)),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+        });
+        shares.insert(member, Arc::downgrade(&share));
+        share
+    }
+}
+
+impl Gate {
+    /// Waits until there is room for a frame. Dropping the future takes nothing.
+    pub async fn room(&self, bytes: usize) -> Room {
+        let never_closed = "the semaphores are never closed";
+        let turn = Arc::clone(&self.share.large_frame).acquire_owned();
+        let turn = turn.await.expect(never_closed);
+        // A frame above the bound takes all of it.
+        let units = u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX);
+        let units = units.min(self.intake.units_max);
+        let units = Arc::clone(&self.intake.units).acquire_many_owned(units);
+        Room {
+            _turn: turn,
+            _units: units.await.expect(never_closed),
+        }
+    }
+
+    /// Ends after `length`, whichever executor waits for it.
+    pub fn sleep(&self, length: Duration) -> Sleep {
+        let _entered = self.intake.runtime.enter();
+        sleep(length)
+    }
+
+    /// How long nothing may come in the middle of a frame.
+    pub fn stall_max(&self) -> Duration {
+        self.intake.stall_max
+    }
+
+    /// How long the rest of a frame may take that has begun to come.
+    pub fn time_for(&self, bytes: usize) -> Duration {
+        self.intake.stall_max + Duration::from_secs(bytes as u64 / BYTES_PER_SECOND_MIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LARGE: usize = 64 << 20;
+
+    fn intake(bytes_max: usize, stall_max: Duration) -> (tokio::runtime::Runtime, Arc<Intake>) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.unwrap();
+        let intake = Intake::new(bytes_max, stall_max, runtime.handle().clone());
+        (runtime, Arc::new(intake))
+    }
+
+    fn taken(gate: &Gate, bytes: usize) -> Option<Room> {
+        let mut future = std::pin::pin!(gate.room(bytes));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        match future.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(room) => Some(room),
+            std::task::Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn a_member_has_room_for_one_large_frame_and_all_have_room_for_the_bound() {
+        let (_runtime, intake) = intake(2 * LARGE, Duration::ZERO);
+        let [one, again, two, three] = [1, 1, 2, 3].map(|member| intake.gate(member));
+        let first = taken(&one, LARGE).unwrap();
+        assert!(taken(&again, LARGE).is_none());
+        let second = taken(&two, LARGE).unwrap();
+        assert!(taken(&three, LARGE).is_none());
+        drop(second);
+        assert!(taken(&three, LARGE).is_some());
+        drop(first);
+        assert!(taken(&again, usize::MAX).is_some(), "all of it");
+    }
+
+    #[test]
+    fn a_member_has_a_few_streams() {
+        let (_runtime, intake) = intake(LARGE, Duration::ZERO);
+        let streams: Vec<_> = (0..STREAMS_MAX)
+            .map(|_| intake.stream(1).unwrap())
+            .collect();
+        assert!(intake.stream(1).is_none());
+        assert!(intake.stream(2).is_some());
+        drop(streams);
+        assert!(intake.stream(1).is_some());
+    }
+
+    #[test]
+    fn slow_senders_have_time_and_half_sent_frames_end() {
+        let (_runtime, intake) = intake(LARGE, Duration::from_secs(10));
+        let gate = intake.gate(1);
+        assert_eq!(gate.time_for(100), Duration::from_secs(10));
+        assert_eq!(gate.time_for(64 << 20), Duration::from_secs(10 + 1024));
+    }
+}
