@@ -63,6 +63,10 @@ pub struct Faults {
     /// Steps in which a follower hears the leader no more; a little later, those
     /// who hear it still lose power and the leader is alone.
     pub strand_permille: u64,
+    /// Steps in which a peer that is no honest member sends something to a member.
+    pub hostile_permille: u64,
+    /// Frames in which bits are flipped on the way.
+    pub flip_permille: u64,
     /// After a loss of power, a member is back within this.
     pub restart_milliseconds_max: u64,
     /// By how much a member's clock may run faster or slower than time, from the
@@ -96,6 +100,8 @@ impl Faults {
         membership_permille: 0,
         isolate_permille: 0,
         strand_permille: 0,
+        hostile_permille: 0,
+        flip_permille: 0,
         restart_milliseconds_max: 500,
         drift_permille: 0,
         lease_reads: false,

@@ -119,6 +119,10 @@ pub struct Verdict {
     pub snapshots: u64,
     /// Reads that nobody was asked for.
     pub lease_reads: u64,
+    /// Frames that a hostile peer sent.
+    pub hostile_frames: u64,
+    /// Of these, those that were understood and given to a replica.
+    pub hostile_messages: u64,
     /// Everything that happened, in a number: equal runs have equal ones.
     pub fingerprint: u64,
 }

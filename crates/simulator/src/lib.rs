@@ -21,6 +21,7 @@
 
 mod clients;
 mod faults;
+mod hostile;
 mod isolation;
 mod judge;
 mod leases;

@@ -8,6 +8,7 @@ use cluster::PeerMessage;
 use environment::randomness::Random;
 
 use crate::Faults;
+use crate::hostile::Hostile;
 
 /// A message as it travels: encoded.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub(crate) struct Network {
     sent: u64,
     /// Roads that carry nothing, from and to.
     cut: BTreeSet<(u64, u64)>,
+    /// Sees everything, and sends what it likes.
+    pub hostile: Hostile,
 }
 
 impl Network {
@@ -45,7 +48,16 @@ impl Network {
             kind,
             bytes: parts.concat().into(),
         };
+        if faults.hostile_permille > 0 {
+            self.hostile.see(packet.kind, &packet.bytes);
+        }
         if self.cut.contains(&(from, to)) || random.chance(faults.drop_permille, 1000) {
+            return;
+        }
+        if faults.flip_permille > 0 && random.chance(faults.flip_permille, 1000) {
+            // The checksum shows it, and the connection ends with what is on it.
+            self.under_way
+                .retain(|_, packet| (packet.from, packet.to) != (from, to));
             return;
         }
         let copies = 1 + u64::from(random.chance(faults.double_permille, 1000));

@@ -225,7 +225,24 @@ impl World {
                 member.receive(from, message);
             }
         }
+        self.be_hostile();
         self.dial();
+    }
+
+    /// A peer that is no honest member sends something to a member that runs.
+    fn be_hostile(&mut self) {
+        let permille = self.faults.hostile_permille;
+        if permille == 0 || !self.random.chance(permille, 1000) {
+            return;
+        }
+        let at = self.random.below(self.members.len() as u64) as usize;
+        let member = &mut self.members[at];
+        if self.now < member.paused_until {
+            return;
+        }
+        if let Some((from, message)) = self.network.hostile.send(member.id, &mut self.random) {
+            member.receive(from, message);
+        }
     }
 
     /// Members keep connections to each other, or try: who was removed is told so
@@ -405,6 +422,8 @@ impl World {
             removals: gone as u64,
             snapshots: self.judge.snapshots,
             lease_reads: self.members.iter().map(|member| member.lease_reads).sum(),
+            hostile_frames: self.network.hostile.sent,
+            hostile_messages: self.network.hostile.delivered,
             fingerprint: self.fingerprint,
         }
     }

@@ -38,6 +38,26 @@ fn a_seed_tells_the_same_story_twice() {
 }
 
 #[test]
+fn a_hostile_peer_and_flipped_bits_change_nothing() {
+    let mut sum = Verdict::default();
+    for seed in seeds(60) {
+        let faults = Faults {
+            hostile_permille: 400,
+            flip_permille: 10,
+            ..Faults::MANY
+        };
+        eprintln!("INKSTONE_SIMULATION_SEED={seed} INKSTONE_SIMULATION_SEEDS=1");
+        let verdict = run(seed, 3, 3000, faults);
+        sum.answers += verdict.answers;
+        sum.hostile_frames += verdict.hostile_frames;
+        sum.hostile_messages += verdict.hostile_messages;
+    }
+    eprintln!("{sum:?}");
+    assert!(sum.answers > 0 && sum.hostile_messages > 0, "{sum:?}");
+    assert!(sum.hostile_frames > sum.hostile_messages, "{sum:?}");
+}
+
+#[test]
 fn nothing_is_lost_and_everybody_agrees_on_many_bad_days() {
     let mut sum = Verdict::default();
     let steps = number("INKSTONE_SIMULATION_STEPS", 3000);
