@@ -43,6 +43,11 @@ impl Group {
         Ok(Group { servers, leader })
     }
 
+    /// All of them.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
     /// The member that led when the group was started.
     pub fn leader(&self) -> &Server {
         &self.servers[self.leader]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   on each change   check  fix  test
-//!   against the real server   crash  faults  power-cut  soak  strain  device-work  etcd-tests  figures
+//!   against the real server   crash  faults  power-cut  soak  strain  hostile  device-work  etcd-tests  figures
 //!   fetches etcd itself       etcd
 //!   below handoff             scheduler  guest
 //!   to try things on          cluster
@@ -30,6 +30,7 @@ mod figures;
 mod fuzz;
 mod group;
 mod guest;
+mod hostile;
 mod house;
 mod layers;
 mod live_line;
@@ -79,6 +80,8 @@ enum Verb {
     PowerCut(power_cut::Options),
     /// A mixed load on the real server that must not make it grow
     Soak(soak::Options),
+    /// Three members under load, and hostile frames at their peer ports
+    Hostile(hostile::Options),
     /// A Go client that asks for very much at once, on our server and etcd (needs Go)
     Strain(strain::Options),
     /// Random operations beside etcd, and damaged, slow and hostile clients
@@ -119,6 +122,7 @@ fn main() -> process::Outcome {
         Verb::Faults(options) => faults::run(&options),
         Verb::PowerCut(options) => power_cut::run(&options),
         Verb::Soak(options) => soak::run(&options),
+        Verb::Hostile(options) => hostile::run(&options),
         Verb::Strain(options) => strain::run(&options),
         Verb::Fuzz(options) => fuzz::run(&options),
         Verb::Locks(options) => locks::run(&options),

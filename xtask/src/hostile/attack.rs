@@ -1,0 +1,191 @@
+//! What is sent to the peer ports.
+
+use std::io::{self, Write};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use environment::randomness::Random;
+
+use super::stub::Stub;
+use super::wire::{self, COMMAND, RAFT, WELCOME};
+use super::{Counts, Ids};
+
+/// Frames of one connection.
+const FRAMES_MAX: u64 = 200;
+/// Pause between two connections: the load shall have a part of the processor.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Halves of frames that are held at the same time.
+const HALVES_MAX: usize = 20;
+/// A frame of the largest size that is received.
+const LARGE_BYTES: u32 = 65 << 20;
+/// How much of one is sent.
+const HALF_BYTES: usize = 32 << 20;
+
+/// A member's peer port.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub address: String,
+    pub cluster: u64,
+    pub member: u64,
+}
+
+/// One thread's worth of them.
+pub struct Attacker {
+    random: Random,
+    ids: Ids,
+    targets: Vec<Target>,
+    stub: Stub,
+    halves: Vec<TcpStream>,
+}
+
+impl Attacker {
+    pub fn new(seed: u64, ids: Ids, targets: &[Target], stub: &Stub) -> Attacker {
+        Attacker {
+            random: Random::from_seed(seed),
+            ids,
+            targets: targets.to_vec(),
+            stub: stub.clone(),
+            halves: Vec::new(),
+        }
+    }
+
+    /// Until it is over.
+    pub fn attack(mut self, counts: &Counts) {
+        while !counts.over.load(Ordering::Relaxed) {
+            counts.connections.fetch_add(1, Ordering::Relaxed);
+            let target = self.random.pick(&self.targets).clone();
+            // A member hangs up when it likes: that is an answer, too.
+            drop(self.visit(&target, counts));
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    fn visit(&mut self, target: &Target, counts: &Counts) -> io::Result<()> {
+        let mut socket = wire::connect(&target.address)?;
+        if self.random.chance(1, 6) {
+            return self.babble(&mut socket);
+        }
+        let ids = wire::Ids {
+            cluster: target.cluster,
+            sender: self.sender(target),
+            receiver: target.member,
+        };
+        let lane = 1 + self.random.below(5) as u8;
+        if !wire::enter(&mut socket, ids, lane)? {
+            // Something may be read all the same.
+            let frame = self.frame(ids, counts);
+            return socket.write_all(&frame);
+        }
+        counts.let_in.fetch_add(1, Ordering::Relaxed);
+        if self.random.chance(1, 10) {
+            return self.begin_frame(socket);
+        }
+        for _ in 0..self.random.below(FRAMES_MAX) {
+            let frame = self.frame(ids, counts);
+            socket.write_all(&frame)?;
+        }
+        Ok(())
+    }
+
+    /// The id that it says.
+    fn sender(&mut self, target: &Target) -> u64 {
+        let own = self.stub.member();
+        match (self.ids, self.random.below(3)) {
+            (Ids::Strangers, _) | (Ids::All, 0) => self.random.next_u64(),
+            (Ids::OwnMembers, _) | (Ids::All, 1) => own,
+            (Ids::All, _) => {
+                let others = self.targets.iter().filter(|it| it.member != target.member);
+                let others: Vec<u64> = others.map(|it| it.member).collect();
+                *self.random.pick(&others)
+            }
+        }
+    }
+
+    /// Bytes that are no greeting, or half of one, or a proof of nothing.
+    fn babble(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+        let mut bytes = vec![0; self.random.below(300) as usize];
+        self.random.fill(&mut bytes);
+        let beginnings: [&[u8]; 5] = [
+            b"",
+            b"GET / HTTP/1.1\r\n",
+            b"PRI * HTTP/2.0",
+            b"INKPEERS\x01\x00",
+            b"INKPROOF\x01\x00",
+        ];
+        let beginning = *self.random.pick(&beginnings);
+        socket.write_all(&[beginning, &bytes].concat())
+    }
+
+    /// Half of a large frame, whose connection stays.
+    fn begin_frame(&mut self, mut socket: TcpStream) -> io::Result<()> {
+        if self.halves.len() >= HALVES_MAX {
+            self.halves.remove(0);
+        }
+        let mut header = wire::frame(RAFT, &[]);
+        header[4..8].copy_from_slice(&LARGE_BYTES.to_le_bytes());
+        let written = socket.write_all(&header);
+        let piece = vec![1; 1 << 20];
+        for _ in 0..HALF_BYTES / piece.len() {
+            if socket.write_all(&piece).is_err() {
+                break;
+            }
+        }
+        self.halves.push(socket);
+        written
+    }
+
+    fn frame(&mut self, ids: wire::Ids, counts: &Counts) -> Vec<u8> {
+        counts.frames.fetch_add(1, Ordering::Relaxed);
+        let captured = self.stub.frame(self.random.next_u64());
+        match (self.random.below(6), captured) {
+            (0, Some((kind, payload))) => wire::frame(kind, &payload),
+            (1, Some((kind, payload))) => wire::frame(kind, &self.altered(payload)),
+            (2, _) => self.random_frame(),
+            (3, _) if self.ids != Ids::OwnMembers => {
+                wire::frame(COMMAND, &wire::put("stolen/key", "by nothing that may"))
+            }
+            (4, _) => wire::frame(COMMAND, &wire::put("", "a key of no bytes")),
+            _ => wire::frame(RAFT, &self.absurd(ids)),
+        }
+    }
+
+    fn altered(&mut self, mut payload: Vec<u8>) -> Vec<u8> {
+        for _ in 0..=self.random.below(4) {
+            if payload.is_empty() {
+                break;
+            }
+            let at = self.random.below(payload.len() as u64) as usize;
+            match self.random.below(3) {
+                0 => payload.truncate(at),
+                1 => payload[at] = self.random.next_u64() as u8,
+                _ => payload[at] ^= 1 << self.random.below(8),
+            }
+        }
+        payload
+    }
+
+    /// Of any kind but those that a member of any id may send, and that are carried out.
+    fn random_frame(&mut self) -> Vec<u8> {
+        let kind = self.random.next_u64() as u8;
+        let mut payload = vec![0; self.random.below(400) as usize];
+        self.random.fill(&mut payload);
+        match kind {
+            COMMAND | WELCOME => wire::frame(0, &payload),
+            kind => wire::frame(kind, &payload),
+        }
+    }
+
+    /// Raft's messages that no honest member sends.
+    fn absurd(&mut self, ids: wire::Ids) -> Vec<u8> {
+        let random = &mut self.random;
+        let from = match random.chance(1, 4) {
+            true => random.next_u64(),
+            false => ids.sender,
+        };
+        let term = *random.pick(&[0, 1 << 45, 1 << 62, u64::MAX - 1, u64::MAX]);
+        let mut words = [(); 9].map(|()| random.next_u64() >> random.below(64));
+        words[..3].copy_from_slice(&[ids.receiver, from, term]);
+        wire::raft(random.below(20) as u8, random.chance(1, 2), words)
+    }
+}

@@ -1,0 +1,107 @@
+//! The bytes of the peer port, as `docs/formats/peers.md` has them.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Kinds of frames.
+pub const RAFT: u8 = 1;
+pub const COMMAND: u8 = 4;
+pub const WELCOME: u8 = 15;
+/// Bytes of one of Raft's messages without entries.
+pub const RAFT_BYTES: usize = 88;
+
+/// The ids of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct Ids {
+    pub cluster: u64,
+    pub sender: u64,
+    pub receiver: u64,
+}
+
+fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let crc = crc_fast::crc32_iscsi(&bytes);
+    bytes.extend_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+fn greeting(what: u8, ids: [u64; 3]) -> Vec<u8> {
+    let mut bytes = b"INKPEERS\x01\x00\x00\x00\x00\x00\x00\x00".to_vec();
+    bytes[10] = what;
+    ids.iter()
+        .for_each(|id| bytes.extend_from_slice(&id.to_le_bytes()));
+    sealed(bytes)
+}
+
+pub fn hello(ids: Ids, lane: u8) -> Vec<u8> {
+    greeting(lane, [ids.cluster, ids.sender, ids.receiver])
+}
+
+/// A listener's: come in.
+pub fn welcome(cluster: u64, member: u64) -> Vec<u8> {
+    greeting(0, [cluster, member, 0])
+}
+
+/// Reads a hello or a welcome: the byte behind the version.
+pub fn read_greeting(socket: &mut TcpStream) -> io::Result<u8> {
+    let mut head = [0; 40];
+    socket.read_exact(&mut head)?;
+    let texts = usize::from(head[11]) + usize::from(u16::from_le_bytes([head[12], head[13]]));
+    let mut rest = vec![0; texts + 4];
+    socket.read_exact(&mut rest)?;
+    Ok(head[10])
+}
+
+pub fn connect(address: &str) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect(address)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
+
+/// Says hello: whether this side is let in.
+pub fn enter(socket: &mut TcpStream, ids: Ids, lane: u8) -> io::Result<bool> {
+    socket.write_all(&hello(ids, lane))?;
+    Ok(read_greeting(socket)? == 0)
+}
+
+pub fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = (payload.len() as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&[kind, 0, 0, 0]);
+    bytes.extend_from_slice(payload);
+    let crc = crc_fast::crc32_iscsi(&bytes);
+    [&crc.to_le_bytes()[..], &bytes].concat()
+}
+
+/// The kind and the payload of the next frame.
+pub fn read_frame(socket: &mut TcpStream) -> io::Result<(u8, Vec<u8>)> {
+    let mut head = [0; 12];
+    socket.read_exact(&mut head)?;
+    let length = u32::from_le_bytes([head[4], head[5], head[6], head[7]]) as usize;
+    let mut payload = vec![0; length];
+    socket.read_exact(&mut payload)?;
+    Ok((head[8], payload))
+}
+
+/// One of Raft's messages; the words follow the type, as `raft/wire.rs` lays them out.
+pub fn raft(kind: u8, rejected: bool, words: [u64; 9]) -> Vec<u8> {
+    let mut payload = vec![0; RAFT_BYTES];
+    (payload[0], payload[1]) = (kind, u8::from(rejected));
+    for (place, word) in payload[8..80].chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    payload
+}
+
+/// A put of a short key that another member sends on.
+pub fn put(key: &str, value: &str) -> Vec<u8> {
+    let mut payload = 77_u64.to_le_bytes().to_vec();
+    payload.push(1);
+    for (tag, text) in [(0x0a, key), (0x12, value)] {
+        payload.extend_from_slice(&[tag, text.len() as u8]);
+        payload.extend_from_slice(text.as_bytes());
+    }
+    payload
+}
