@@ -10,8 +10,8 @@
 //!
 //! What may differ: how events are spread over answers; how many come before a
 //! cancellation; and, where history is compacted while a watch still reads it,
-//! whether the watch or the compaction comes first (for large revisions that is so
-//! even of a watch that had caught up), and the former values of what is compacted.
+//! whether the watch or the compaction comes first, and the former values of
+//! what is compacted.
 
 mod generate;
 mod range_stream;

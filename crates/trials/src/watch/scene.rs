@@ -11,7 +11,6 @@ use etcd_api::etcdserverpb::{
     CompactionRequest, RangeRequest, TxnRequest, WatchCancelRequest, WatchCreateRequest,
     WatchProgressRequest,
 };
-use prost::Message;
 use tonic::transport::Channel;
 
 use super::generate;
@@ -23,8 +22,6 @@ use crate::servers::Server;
 const STREAMS_MAX: usize = 3;
 /// Asked for without waiting for an answer to any.
 const WATCHES_TOGETHER_MAX: u64 = 5;
-/// Revisions above this size are not kept for watches.
-const LARGE_BYTES: usize = 64 << 10;
 /// Of no watch.
 const UNKNOWN_ID: i64 = 7_777;
 
@@ -56,6 +53,8 @@ struct Watched {
     create: WatchCreateRequest,
     /// It has been sent everything, at one moment since it began.
     synced: bool,
+    /// Began below what was compacted already: each side cancels it, in its time.
+    doomed: bool,
     /// History was compacted before it was: either side may have lost the race.
     loose: bool,
     /// Canceled by the client, perhaps before all events came.
@@ -147,11 +146,6 @@ impl Scene {
         if let Ok(revision) = found {
             self.newest = revision;
         }
-        if txn.encoded_len() > LARGE_BYTES {
-            // We read it from the log again for each watch, and the next compaction may
-            // come first; etcd has it in memory.
-            self.watches.iter_mut().for_each(|it| it.synced = false);
-        }
         self.count("transactions");
         Ok(())
     }
@@ -188,6 +182,7 @@ impl Scene {
                     number: earlier.count(),
                     id,
                     synced: start == 0 || start > self.newest,
+                    doomed: 0 < start && start < self.compacted,
                     create,
                     loose: false,
                     canceled: false,
@@ -300,6 +295,12 @@ impl Scene {
             touched.insert(key, (put, self.newest));
         }
         for watched in &mut self.watches {
+            if watched.doomed {
+                for side in [&self.theirs, &self.ours] {
+                    side.wait_for(watched, i64::MAX).await?;
+                }
+                continue;
+            }
             let seen = touched.iter().filter(|(key, _)| watched.watches(key));
             let last = seen.filter_map(|(_, (put, deleted))| watched.last_of(*put, *deleted));
             let Some(wanted) = last.max() else {
