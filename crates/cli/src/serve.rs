@@ -43,6 +43,8 @@ pub(crate) fn name_the_verb(mut words: Vec<OsString>) -> Vec<OsString> {
 
 /// Serves until it is told to stop.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
+    // Answers and values are large and short-lived.
+    environment::real::return_large_pieces();
     let variables: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
         .collect();

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use trials::slow::Crowd;
 use trials::{Length, Outcome, Report, Subject};
 
 const SECONDS_DEFAULT: u64 = 5;
@@ -71,4 +72,18 @@ async fn watches_and_streamed_ranges_bring_what_etcd_brings_in_the_same_order() 
         return;
     };
     judge(trials::watch::run(&subject, length()).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_clients_cost_bounded_memory_that_goes_back_when_they_are_gone() {
+    let subject = Subject {
+        etcd: None,
+        ..subject(false).expect("no etcd is needed")
+    };
+    let crowd = Crowd {
+        readers: 40,
+        watchers: 20,
+        writers: 20,
+    };
+    judge(trials::slow::run(&subject, length(), crowd).await);
 }

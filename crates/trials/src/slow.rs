@@ -43,8 +43,8 @@ const RECEIVED_BYTES_MAX: u32 = 4 << 10;
 const GROWTH_BYTES_MAX: u64 = 4 << 30;
 /// Of values that are written past the watchers.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
-/// What an allocator may keep of answers that were built, and the log's buffers.
-const KEPT_BYTES_MAX: u64 = 256 << 20;
+/// What an allocator may keep, and what the store itself grew by.
+const KEPT_BYTES_MAX: u64 = 64 << 20;
 
 /// How many clients of each kind.
 #[derive(Clone, Copy, Debug)]

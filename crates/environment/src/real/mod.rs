@@ -1,5 +1,6 @@
 //! The doors that open on the real world.
 
+mod allocator;
 mod boot;
 mod clock;
 mod device_file;
@@ -9,6 +10,7 @@ mod lock;
 mod mapping;
 mod memory;
 
+pub use allocator::return_large_pieces;
 pub use boot::boot_id;
 pub use clock::RealClock;
 pub use disk::RealDisk;
