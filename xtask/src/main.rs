@@ -1,7 +1,7 @@
 //! Every chore of the repository: a bare call lists the verbs.
 //!
 //! ```text
-//!   on each change   check  fix  test
+//!   on each change   check  fix  test  ports
 //!   against the real server   crash  faults  power-cut  soak  strain  hostile  device-work  etcd-tests  figures
 //!   fetches etcd itself       etcd
 //!   below handoff             scheduler  guest
@@ -38,6 +38,7 @@ mod locks;
 mod machine;
 mod member_command;
 mod packages;
+mod ports;
 mod power_cut;
 mod process;
 mod puts;
@@ -78,6 +79,8 @@ enum Verb {
     Faults(faults::Options),
     /// Cut the power of a real ext4 below the server, again and again (needs root)
     PowerCut(power_cut::Options),
+    /// Take ports and give them back at random, while a command runs
+    Ports(ports::Options),
     /// A mixed load on the real server that must not make it grow
     Soak(soak::Options),
     /// Three members under load, and hostile frames at their peer ports
@@ -120,6 +123,7 @@ fn main() -> process::Outcome {
         Verb::Cluster(options) => cluster::run(&options),
         Verb::Crash(options) => crash::run(&options),
         Verb::Faults(options) => faults::run(&options),
+        Verb::Ports(options) => ports::run(&options),
         Verb::PowerCut(options) => power_cut::run(&options),
         Verb::Soak(options) => soak::run(&options),
         Verb::Hostile(options) => hostile::run(&options),

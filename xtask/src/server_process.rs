@@ -1,7 +1,7 @@
 //! A server as a child process: ours or etcd, told the same flags.
 
 use std::{
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     path::{Path, PathBuf},
     process::Child,
     time::{Duration, Instant},
@@ -39,10 +39,8 @@ pub struct Seat {
 impl Seat {
     /// As many as there are names, on free ports.
     pub fn draw(names: &[&str]) -> Outcome<Vec<Seat>> {
-        let ports: Vec<(u16, u16)> = names
-            .iter()
-            .map(|_| Ok((free_port()?, free_port()?)))
-            .collect::<Outcome<_>>()?;
+        let ports = free_ports::reserve(2 * names.len())?;
+        let ports: Vec<(u16, u16)> = ports.chunks(2).map(|pair| (pair[0], pair[1])).collect();
         let pairs: Vec<String> = names
             .iter()
             .zip(&ports)
@@ -168,9 +166,4 @@ impl Drop for Server {
         // Already gone is fine: the point is that nothing is left running.
         drop(self.kill());
     }
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> Outcome<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -1,12 +1,10 @@
 //! Members as child processes on free ports, ours or etcd's; ended when dropped.
 
 use std::fs::File;
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use environment::randomness::Random;
 use etcd_api::etcdserverpb::StatusRequest;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use tonic::transport::{Channel, Endpoint};
@@ -18,9 +16,6 @@ const READY_MAX: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 /// Another program may take a port between the look and the start.
 const STARTS_MAX: usize = 5;
-/// Below the ports that the system gives to clients.
-const PORT_FIRST: u64 = 11_000;
-const PORTS: u64 = 20_000;
 /// Of a log, where something went wrong.
 const LOG_LINES: usize = 12;
 
@@ -66,9 +61,8 @@ impl Servers {
 
     fn launch(binary: &Path, count: usize, flags: &[&str]) -> Outcome<Servers> {
         let folder = tempfile::tempdir()?;
-        let ports: Vec<(u16, u16)> = (0..count)
-            .map(|_| Ok((free_port()?, free_port()?)))
-            .collect::<Outcome<_>>()?;
+        let ports = free_ports::reserve(2 * count)?;
+        let ports: Vec<(u16, u16)> = ports.chunks(2).map(|pair| (pair[0], pair[1])).collect();
         let pairs: Vec<String> = ports
             .iter()
             .enumerate()
@@ -254,15 +248,5 @@ impl Drop for Server {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-fn free_port() -> Outcome<u16> {
-    let mut random = Random::from_system()?;
-    loop {
-        let port = (PORT_FIRST + random.below(PORTS)) as u16;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return Ok(port);
-        }
     }
 }

@@ -150,10 +150,12 @@ mod tests {
     fn a_cluster_that_began_stays_as_it_is_until_it_is_removed() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("cluster");
-        let free = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = free.local_addr().unwrap().port().min(65_000);
-        drop(free);
-        let begun = Layout::choose(&directory, Some(1), Some(port)).unwrap();
+        // It needs the port behind as well, which another program may have.
+        let begun = (0..20).find_map(|_| {
+            let port = free_ports::reserve_one().unwrap();
+            Layout::choose(&directory, Some(1), Some(port)).ok()
+        });
+        let begun = begun.unwrap();
         assert_eq!(Layout::choose(&directory, None, None).unwrap(), begun);
         let error = Layout::choose(&directory, Some(5), None).unwrap_err();
         assert!(error.to_string().contains("--fresh"), "{error}");

@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeMap,
-    net::TcpListener,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
@@ -126,17 +125,6 @@ impl Ground {
     }
 }
 
-/// Ports that were free a moment ago, all different.
-fn ports(many: usize) -> Outcome<Vec<u16>> {
-    let listeners: Result<Vec<_>, _> = (0..many)
-        .map(|_| TcpListener::bind("127.0.0.1:0"))
-        .collect();
-    let ports = listeners?.into_iter().map(|it| it.local_addr());
-    Ok(ports
-        .map(|it| it.map(|it| it.port()))
-        .collect::<Result<_, _>>()?)
-}
-
 impl Trial {
     /// A new cluster, started.
     pub async fn begin(
@@ -144,7 +132,7 @@ impl Trial {
         ground: &Ground,
         recorder: &Arc<Recorder>,
     ) -> Outcome<Arc<Trial>> {
-        let ports = ports(2 * PLACES)?;
+        let ports = free_ports::reserve(2 * PLACES)?;
         let mut doors = Vec::new();
         for _ in NAMES {
             let door = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

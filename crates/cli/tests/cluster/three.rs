@@ -1,9 +1,7 @@
 //! Three processes of `inkstone serve` that are one cluster, and those that join.
 
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use etcd_api::etcdserverpb::cluster_client::ClusterClient;
@@ -49,8 +47,8 @@ impl Place {
     fn new(name: &str, listed: Vec<usize>, joins: bool) -> Place {
         Place {
             name: name.to_owned(),
-            client_port: free_port(),
-            peer_port: free_port(),
+            client_port: free_ports::reserve_one().unwrap(),
+            peer_port: free_ports::reserve_one().unwrap(),
             listed,
             joins,
             flags: Vec::new(),
@@ -332,18 +330,5 @@ pub fn put(key: &str, value: &str) -> PutRequest {
         key: key.to_owned().into(),
         value: value.to_owned().into(),
         ..PutRequest::default()
-    }
-}
-
-/// Below the ports that the system gives to clients: one of them would take it
-/// before the server does.
-fn free_port() -> u16 {
-    static TAKEN: AtomicU16 = AtomicU16::new(0);
-    let first = (std::process::id() % 10_000) as u16;
-    loop {
-        let port = 20_000 + (first + TAKEN.fetch_add(1, Ordering::Relaxed)) % 12_000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }

@@ -2,10 +2,8 @@
 //! through /proc.
 
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use etcd_api::etcdserverpb::kv_client::KvClient;
@@ -16,6 +14,7 @@ use etcd_api::etcdserverpb::{
     AlarmMember, AlarmRequest, CompactionRequest, DefragmentRequest, PutRequest, RangeRequest,
     WatchCreateRequest, WatchRequest, WatchResponse,
 };
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::{Channel, Endpoint};
@@ -40,13 +39,11 @@ impl Served {
 
     /// `command` runs the program, perhaps by way of another one.
     pub fn launch(mut command: Command, data: &Path, words: &[&str]) -> Served {
-        let port = free_port();
-        let url = format!("http://127.0.0.1:{port}");
         let mut child = command
             .arg("serve")
             .arg(format!("--data-dir={}", data.display()))
-            .arg(format!("--listen-client-urls={url}"))
-            .arg(format!("--advertise-client-urls={url}"))
+            .arg("--listen-client-urls=http://127.0.0.1:0")
+            .arg("--advertise-client-urls=http://127.0.0.1:0")
             .args(words)
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
@@ -58,8 +55,9 @@ impl Served {
             let read = log.read_line(&mut said).unwrap();
             assert!(read > 0, "it ended before it was ready: {said}");
         }
-        // Somebody has to read on, or the server waits for room in the pipe.
+        // The rest is read as well, or the server would wait for room in the pipe.
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+        let port = port_in(&said);
         Served { child, port }
     }
 
@@ -67,6 +65,18 @@ impl Served {
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Lowers or raises how many files it may have open: how many it might before.
+    pub fn set_open_files_max(&self, files: u64) -> u64 {
+        let pid = Pid::from_child(&self.child);
+        let before = self.open_files_max();
+        let limit = Rlimit {
+            current: Some(files),
+            maximum: getrlimit(Resource::Nofile).maximum,
+        };
+        prlimit(Some(pid), Resource::Nofile, limit).unwrap();
+        before
     }
 
     fn endpoint(&self) -> Endpoint {
@@ -125,6 +135,15 @@ impl Drop for Served {
     }
 }
 
+/// The port at which a server serves clients, as its log says.
+fn port_in(log: &str) -> u16 {
+    let mut lines = log.lines();
+    let open = lines.find(|line| line.contains("serving client traffic"));
+    let line: serde_json::Value = serde_json::from_str(open.unwrap()).unwrap();
+    let (_, port) = line["address"].as_str().unwrap().rsplit_once(':').unwrap();
+    port.parse().unwrap()
+}
+
 /// Waits until something has come true.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..LOOKS_MAX {
@@ -134,19 +153,6 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         tokio::time::sleep(LOOK).await;
     }
     panic!("still not: {what}");
-}
-
-/// Below the ports that the system gives to clients, of which there are very
-/// many here: one of them would take it before the server does.
-fn free_port() -> u16 {
-    static TAKEN: AtomicU16 = AtomicU16::new(0);
-    let first = (std::process::id() % 10_000) as u16;
-    loop {
-        let port = 20_000 + (first + TAKEN.fetch_add(1, Ordering::Relaxed)) % 12_000;
-        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
-    }
 }
 
 /// One connection.

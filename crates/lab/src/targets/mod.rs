@@ -17,7 +17,6 @@ mod identity;
 mod index;
 mod log;
 mod null;
-mod ports;
 mod server;
 mod spec;
 mod store;

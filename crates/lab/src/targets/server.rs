@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 use etcd_api::etcdserverpb::{StatusRequest, maintenance_client::MaintenanceClient};
 
 use super::Failure;
-use super::ports::free_ports;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// Recovery of a large log may take a while; nothing else may.
@@ -151,7 +150,7 @@ impl Group {
     /// Starts members in folders below `directory`; returns when one leads.
     pub fn start(program: Program, directory: &Path, members: u32) -> Result<Group, Failure> {
         let names = &NAMES[..(members as usize).clamp(1, NAMES.len())];
-        let ports = free_ports(2 * names.len())?;
+        let ports = free_ports::reserve(2 * names.len()).map_err(Failure::of)?;
         let mut seats = Vec::new();
         for (name, ports) in names.iter().zip(ports.chunks(2)) {
             seats.push(Seat {

@@ -1,0 +1,153 @@
+//! A neighbour that takes ports and gives them back, while a command runs.
+//!
+//! On a busy machine other programs get ports that the kernel hands out: one that a test has
+//! looked up and not bound yet, for example. Two threads hold some hundred such ports at a
+//! time, each for moments, and the command is repeated until the time is over or it fails.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use environment::randomness::Random;
+
+use crate::process::{Outcome, run as run_command};
+
+const THREADS: usize = 2;
+const PAUSE: Duration = Duration::from_millis(1);
+/// What the kernel hands out unless it is told otherwise.
+const HANDED_OUT: (u64, u64) = (32_768, 60_999);
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// The command is repeated for so long; it runs once at least
+    #[arg(long, default_value_t = 0)]
+    seconds: u64,
+    /// Ports that are held at a time
+    #[arg(long, default_value_t = 400)]
+    held: usize,
+    /// What to run
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+pub fn run(options: &Options) -> Outcome {
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let neighbour = Neighbour {
+        range: handed_out(&range.unwrap_or_default()),
+        held_max: options.held.div_ceil(THREADS),
+        ..Neighbour::default()
+    };
+    let mut random = Random::from_system()?;
+    let outcome = std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let random = random.split();
+            scope.spawn(|| neighbour.take_and_give(random));
+        }
+        let outcome = repeat(options);
+        neighbour.ended.store(true, Ordering::Relaxed);
+        outcome
+    });
+    let taken = neighbour.taken.load(Ordering::Relaxed);
+    println!("{taken} times a port was taken and given back meanwhile");
+    outcome
+}
+
+/// Runs the command again and again; ends with its first failure.
+fn repeat(options: &Options) -> Outcome {
+    let began = Instant::now();
+    let mut runs = 0;
+    loop {
+        let (program, arguments) = options.command.split_first().ok_or("no command")?;
+        runs += 1;
+        run_command(Command::new(program).args(arguments))
+            .map_err(|error| format!("run {runs}: {error}"))?;
+        if began.elapsed().as_secs() >= options.seconds {
+            println!("{runs} runs succeeded");
+            return Ok(());
+        }
+    }
+}
+
+/// The ports that the kernel hands out, the last one included.
+fn handed_out(range: &str) -> (u64, u64) {
+    let mut words = range.split_whitespace().map(str::parse);
+    match (words.next(), words.next()) {
+        (Some(Ok(first)), Some(Ok(last))) if first <= last => (first, last),
+        _ => HANDED_OUT,
+    }
+}
+
+#[derive(Default)]
+struct Neighbour {
+    range: (u64, u64),
+    /// By each thread.
+    held_max: usize,
+    taken: AtomicU64,
+    ended: AtomicBool,
+}
+
+/// A port that is held; given back when this is dropped.
+enum Held {
+    /// It listens, and accepts nothing.
+    Listens { _listener: TcpListener },
+    /// The near end of a connection whose far end is closed.
+    Connected { _stream: TcpStream },
+}
+
+impl Neighbour {
+    fn take_and_give(&self, mut random: Random) {
+        let mut held: Vec<Held> = Vec::new();
+        while !self.ended.load(Ordering::Relaxed) {
+            if held.len() >= self.held_max.max(1) {
+                held.swap_remove(random.below(held.len() as u64) as usize);
+            }
+            if let Some(port) = self.take(&mut random) {
+                self.taken.fetch_add(1, Ordering::Relaxed);
+                held.push(port);
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// One of the three ways in which other programs come by a port; `None`: it was taken.
+    fn take(&self, random: &mut Random) -> Option<Held> {
+        let (first, last) = self.range;
+        let any = (first + random.below(last - first + 1)) as u16;
+        let listen = |address| TcpListener::bind(address).ok();
+        match random.below(4) {
+            0 => listen(("127.0.0.1", 0)).map(|_listener| Held::Listens { _listener }),
+            1 => {
+                let far = listen(("127.0.0.1", 0))?;
+                let _stream = TcpStream::connect(far.local_addr().ok()?).ok()?;
+                Some(Held::Connected { _stream })
+            }
+            2 => listen(("0.0.0.0", any)).map(|_listener| Held::Listens { _listener }),
+            _ => listen(("127.0.0.1", any)).map(|_listener| Held::Listens { _listener }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_range_is_the_system_s() {
+        assert_eq!(handed_out("40000\t41000\n"), (40_000, 41_000));
+        assert_eq!(handed_out(""), HANDED_OUT);
+        assert_eq!(handed_out("9 3"), HANDED_OUT);
+    }
+
+    #[test]
+    fn a_command_that_fails_ends_the_trial_with_its_number() {
+        let options = |seconds, word: &str| Options {
+            seconds,
+            held: 4,
+            command: vec![word.to_owned()],
+        };
+        run(&options(0, "true")).unwrap();
+        let error = run(&options(60, "false")).unwrap_err();
+        assert!(error.to_string().starts_with("run 1: "), "{error}");
+    }
+}
