@@ -267,9 +267,7 @@ fn a_file_that_is_only_called_like_a_log_is_told_by_name() {
 #[test]
 fn joining_a_cluster_where_nobody_answers_is_told() {
     let place = tempfile::tempdir().unwrap();
-    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = nobody.local_addr().unwrap();
-    drop(nobody);
+    let address = format!("127.0.0.1:{}", free_ports::reserve_one().unwrap());
     let output = serve(&[
         &format!("--data-dir={}", place.path().join("data").display()),
         &format!("--listen-client-urls={}", socket_url(&place)),
@@ -312,6 +310,56 @@ fn a_port_in_use_is_told_with_its_address() {
         "{told}"
     );
     assert!(!data.exists(), "nothing is touched on disk");
+}
+
+/// Starts a server at `listen`, and does not wait for it.
+fn begun(place: &TempDir, name: usize, listen: &str) -> Child {
+    let data = place.path().join(name.to_string());
+    Command::new(PROGRAM)
+        .arg("serve")
+        .arg(format!("--data-dir={}", data.display()))
+        .args(["--segment-bytes=1048576", "--listen-client-urls", listen])
+        .args(["--advertise-client-urls", listen])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// What a server says until it is ready or ends; whether it is ready.
+fn outcome(child: &mut Child) -> (bool, String) {
+    let mut log = BufReader::new(child.stderr.take().unwrap());
+    let mut told = String::new();
+    while log.read_line(&mut told).unwrap() > 0 {
+        if told.contains("ready to serve client requests") {
+            return (true, told);
+        }
+    }
+    (false, told)
+}
+
+#[test]
+fn of_two_servers_that_start_at_once_at_one_address_one_serves() {
+    const PAIRS: usize = 20;
+    for pair in 0..PAIRS {
+        let place = tempfile::tempdir().unwrap();
+        let port = free_ports::reserve_one().unwrap();
+        let listen = format!("http://127.0.0.1:{port}");
+        let mut pair_of = [0, 1].map(|name| begun(&place, name, &listen));
+        let [first, second] = &mut pair_of;
+        let (first, second) = std::thread::scope(|scope| {
+            let first = scope.spawn(|| outcome(first));
+            let second = scope.spawn(|| outcome(second));
+            (first.join().unwrap(), second.join().unwrap())
+        });
+        for mut child in pair_of {
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        assert_ne!(first.0, second.0, "pair {pair}: {} {}", first.1, second.1);
+        let told = if first.0 { second.1 } else { first.1 };
+        assert!(told.contains("another process listens there"), "{told}");
+        assert!(told.contains(&listen), "{told}");
+    }
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub mod randomness;
 pub mod real;
 pub mod simulated;
 pub mod threads;
+mod throttle;
 
 pub use clock::{Clock, Instant};
 pub use disk::{DirectoryLock, Disk, File, OpenMode, Space};
+pub use throttle::Throttle;

@@ -10,7 +10,7 @@
 //!
 //! The values of a range are sent from the memory into which they were read, so an answer
 //! takes its own size once. Where all answers together reach the limit, a new one waits. An
-//! answer that its client has not read on for a while gives way.
+//! answer that its client does not read, or reads very slowly, gives way to one that waits.
 
 use std::collections::{HashMap, VecDeque};
 use std::convert::Infallible;
@@ -42,6 +42,9 @@ const COPIED_BYTES_MAX: usize = 4 << 10;
 const PIECE_BYTES: usize = 64 << 10;
 /// An answer of which no piece was taken for this long gives way to one that waits.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
+/// So does one that has been open for as long and was taken more slowly than this: a client
+/// that takes a little from time to time must not keep its memory for hours.
+const SLOW_BYTES_PER_SECOND: u64 = 64 << 10;
 /// Between two looks for such answers, while one waits.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const PREFIX_BYTES: usize = 5;
@@ -67,7 +70,10 @@ struct Sent {
 struct Rest {
     pieces: VecDeque<Bytes>,
     claim: Option<Claim>,
+    began: Instant,
+    /// When a piece was last asked for.
     taken_at: Instant,
+    taken_bytes: u64,
     /// It gave way.
     was_dropped: bool,
 }
@@ -112,7 +118,9 @@ impl AnswerMemory {
         let rest = Arc::new(Mutex::new(Rest {
             pieces,
             claim: Some(claim),
+            began: self.clock.now(),
             taken_at: self.clock.now(),
+            taken_bytes: 0,
             was_dropped: false,
         }));
         let mut sent = self.sent();
@@ -137,8 +145,7 @@ impl AnswerMemory {
         let now = self.clock.now();
         for rest in self.sent().answers.values() {
             let mut rest = lock(rest);
-            let stalled = now.saturating_since(rest.taken_at) >= STALLED_AFTER;
-            if stalled && rest.claim.take().is_some() {
+            if rest.gives_way(now) && rest.claim.take().is_some() {
                 let bytes: usize = rest.pieces.drain(..).map(|piece| piece.len()).sum();
                 rest.was_dropped = true;
                 warn!(
@@ -147,6 +154,16 @@ impl AnswerMemory {
                 );
             }
         }
+    }
+}
+
+impl Rest {
+    /// Its client does not read it, or too slowly to keep others waiting for its memory.
+    fn gives_way(&self, now: Instant) -> bool {
+        let open = now.saturating_since(self.began);
+        let slow = self.taken_bytes < open.as_secs() * SLOW_BYTES_PER_SECOND;
+        let stalled = now.saturating_since(self.taken_at) >= STALLED_AFTER;
+        stalled || open >= STALLED_AFTER && slow
     }
 }
 
@@ -194,6 +211,7 @@ impl Body for Pieces {
         let mut rest = lock(&self.rest);
         rest.taken_at = self.memory.clock.now();
         if let Some(piece) = rest.pieces.pop_front() {
+            rest.taken_bytes += piece.len() as u64;
             return Poll::Ready(Some(Ok(Frame::data(piece))));
         }
         let status = match rest.was_dropped {
@@ -383,6 +401,25 @@ mod tests {
         drop(pieces);
         assert_eq!(memory.units.available_permits() as u32, memory.units_max);
         assert!(memory.sent().answers.is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_read_very_slowly_gives_way_and_a_fast_one_does_not() {
+        for (piece_bytes, gives_way) in [(1_000, true), (1 << 20, false)] {
+            let (clock, memory) = memory();
+            let all = u64::from(memory.units_max) * UNIT_BYTES;
+            let claim = memory.claim(all).await;
+            let piece = Bytes::from(vec![0; piece_bytes]);
+            let pieces = VecDeque::from(vec![piece; 100]);
+            let mut pieces = memory.send(pieces, claim).take().unwrap();
+            for _ in 0..4 {
+                clock.advance(STALLED_AFTER / 3);
+                next(&mut pieces);
+            }
+            memory.drop_stalled();
+            let left = memory.units.available_permits() as u32;
+            assert_eq!(left == memory.units_max, gives_way, "{piece_bytes}");
+        }
     }
 
     #[tokio::test]

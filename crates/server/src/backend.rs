@@ -5,10 +5,11 @@
 //! a request: the node's handle queues by itself, reads go through epoch
 //! snapshots, and counters are atomics.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use cluster::Node;
-use environment::Clock;
+use environment::{Clock, Throttle};
 use etcd_api::etcdserverpb::ResponseHeader;
 use revisions::{Command, Reader, Response};
 use tokio::sync::watch;
@@ -54,7 +55,12 @@ pub(crate) struct Backend {
     pub(crate) clock: Arc<dyn Clock>,
     /// Turns true once, when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
+    /// Requests that failed for reasons of the server's own.
+    pub(crate) failed_requests: Mutex<Throttle>,
 }
+
+/// Between two lines about requests that failed.
+pub(crate) const FAILURE_LOGGED_EVERY: Duration = Duration::from_secs(1);
 
 impl Backend {
     /// Reads of applied state.
@@ -125,6 +131,27 @@ impl Backend {
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Status> {
         let outcome = tokio::time::timeout(self.config.request_timeout(), work).await;
         outcome.map_err(|_| etcd_api::Error::Timeout.to_status())
+    }
+
+    /// The same for what the leader is asked: as in etcd, the client hears `no leader` where
+    /// there is none at the end of that time.
+    pub(crate) async fn in_time_of_leader<T>(
+        &self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Status> {
+        let outcome = self.in_time(work).await;
+        outcome.map_err(|late| match self.leader() {
+            0 => etcd_api::Error::NoLeader.to_status(),
+            _ => late,
+        })
+    }
+
+    /// Takes note of a request that failed. How many have since the last line about them,
+    /// where a line is due.
+    pub(crate) fn note_failed_request(&self) -> Option<u64> {
+        let failed = self.failed_requests.lock();
+        let mut failed = failed.unwrap_or_else(PoisonError::into_inner);
+        failed.note(self.clock.now(), 1)
     }
 
     /// Runs a long read or a reorganisation where it keeps no request waiting.

@@ -63,8 +63,7 @@ impl Call {
         }
         let version = match metadata.get("client-api-version") {
             None => "unknown",
-            Some(version) => version
-                .to_str()
+            Some(version) => std::str::from_utf8(version.as_bytes())
                 .map_err(|_| etcd_api::Error::InvalidClientApiVersion.to_status())?,
         };
         self.backend.metrics.client_versions.count(shape, version);
@@ -101,18 +100,25 @@ impl Call {
     pub(crate) fn end<T>(mut self, outcome: Result<T, Status>) -> Result<Response<T>, Status> {
         match &outcome {
             Ok(_) => self.sent(),
-            Err(status) if status.code() == Code::Unknown => {
-                warn!(
-                    method = self.method.about().1,
-                    error = status.message(),
-                    "request failed"
-                );
-            }
-            Err(_) => {}
+            Err(status) => self.log_failure(status),
         }
         self.close(outcome.as_ref().map(drop));
         self.take_time();
         outcome.map(Response::new)
+    }
+
+    /// What the server cannot do for reasons of its own is logged, once in a while.
+    fn log_failure(&self, status: &Status) {
+        let own = status.message().starts_with("inkstone: ");
+        let serious = match status.code() {
+            Code::Unavailable => own,
+            Code::Unknown | Code::Internal | Code::DataLoss => true,
+            _ => false,
+        };
+        if serious && let Some(requests) = self.backend.note_failed_request() {
+            let (method, error) = (self.method.about().1, status.message());
+            warn!(method, error, requests, "request failed");
+        }
     }
 
     /// A stream has come to its end.

@@ -7,11 +7,12 @@
 //! again when it has something to ask. Where all of them are busy, the new one is closed.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use environment::{Clock, Instant};
+use environment::{Clock, Instant, Throttle};
 use rustix::process::{Resource, getrlimit};
 use tokio::sync::Notify;
 use tracing::warn;
@@ -30,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Where room is needed, at least this part of all connections is asked to end, so that the
 /// search for them is not repeated for each new one.
 const ENDING_PART: usize = 64;
-/// Between two warnings that connections are closed or refused.
+/// Between two warnings that connections are closed or refused, or cannot be accepted.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// All connections of clients.
@@ -38,6 +39,8 @@ const WARN_EVERY: Duration = Duration::from_secs(10);
 pub(crate) struct Connections {
     clock: Arc<dyn Clock>,
     table: Mutex<Table>,
+    /// Attempts to accept that the system refused, on all sockets.
+    not_accepted: Mutex<Throttle>,
 }
 
 #[derive(Debug)]
@@ -48,9 +51,8 @@ struct Table {
     ending: usize,
     connections_max: usize,
     look_at: Instant,
-    warn_at: Instant,
-    /// Closed or refused since the last warning.
-    unwarned: u64,
+    /// Connections that were asked to end or refused.
+    warned: Throttle,
 }
 
 /// What one connection is doing.
@@ -76,14 +78,24 @@ impl Connections {
                 ending: 0,
                 connections_max: usize::MAX,
                 look_at: now,
-                warn_at: now,
-                unwarned: 0,
+                warned: Throttle::new(WARN_EVERY),
             }),
+            not_accepted: Mutex::new(Throttle::new(WARN_EVERY)),
         }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note that the system handed out no connection. Where it is short of something,
+    /// each acceptor tries again many times a second.
+    pub(crate) fn note_not_accepted(&self, error: &io::Error) {
+        let throttle = self.not_accepted.lock();
+        let mut throttle = throttle.unwrap_or_else(PoisonError::into_inner);
+        if let Some(attempts) = throttle.note(self.clock.now(), 1) {
+            warn!(%error, attempts, "cannot accept connections of clients");
+        }
     }
 
     /// Takes a new connection in; `None` where there is no descriptor for it.
@@ -134,16 +146,13 @@ impl Table {
     }
 
     fn warn(&mut self, now: Instant, connections: u64) {
-        self.unwarned += connections;
-        if now >= self.warn_at {
+        if let Some(connections) = self.warned.note(now, connections) {
             warn!(
-                connections = self.unwarned,
+                connections,
                 connections_max = self.connections_max,
                 "idle connections of clients are closed, or new ones refused, because the process \
                  may not open more files: raise its limit (ulimit -n, LimitNOFILE)"
             );
-            self.warn_at = now + WARN_EVERY;
-            self.unwarned = 0;
         }
     }
 }

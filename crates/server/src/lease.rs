@@ -70,17 +70,19 @@ impl LeaseService {
         &self,
         request: LeaseTimeToLiveRequest,
     ) -> Result<LeaseTimeToLiveResponse, Status> {
-        self.backend.confirm_reads().await?;
-        let asked = self.backend.node.lease_time_to_live(request);
-        let mut response = match self.backend.in_time(asked).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) if is_not_found(&error) => LeaseTimeToLiveResponse {
+        let node = &self.backend.node;
+        let asked = async {
+            node.read_index().await?;
+            node.lease_time_to_live(request).await
+        };
+        let mut response = match self.backend.in_time_of_leader(asked).await? {
+            Ok(response) => response,
+            Err(error) if is_not_found(&error) => LeaseTimeToLiveResponse {
                 id: request.id,
                 ttl: -1,
                 ..Default::default()
             },
-            Ok(Err(error)) => return Err(refusal::status(&error)),
-            Err(late) => return Err(late),
+            Err(error) => return Err(refusal::status(&error)),
         };
         self.backend.fill(response.header.get_or_insert_default());
         Ok(response)
@@ -261,7 +263,7 @@ fn begin(
 async fn renew(backend: Arc<Backend>, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
     let header = backend.header();
     let renewal = backend.node.renew_lease(id);
-    let ttl = match backend.in_time(renewal).await? {
+    let ttl = match backend.in_time_of_leader(renewal).await? {
         Ok(ttl) => ttl,
         Err(error) if is_not_found(&error) => 0,
         Err(error) => return Err(refusal::status(&error)),

@@ -1,15 +1,16 @@
 //! Where clients and other members come in.
 //!
 //! ```text
-//!   http://localhost:2379 ──► 127.0.0.1:2379, [::1]:2379 ──► one socket per core each
-//!   unix:///run/x.sock    ──► one socket, on the first core
+//!   http://localhost:2379 ──► 127.0.0.1:2379, [::1]:2379 ──► one socket each
+//!   unix:///run/x.sock    ──► one socket
 //!   http://localhost:2380 ──► 127.0.0.1:2380, [::1]:2380 ──► one socket each, for members
 //! ```
 //!
-//! Sockets of one address share its port with SO_REUSEPORT, so that each core
-//! has an accept queue of its own. Because that would let a second server
-//! share the port as well, and take half of the clients, every address is
-//! first bound without it: that fails when anyone else listens there.
+//! Each address has one socket for the life of the process, and one core accepts on it: the
+//! acceptor hands each connection to the core where the fewest live anyway (`worker.rs`). A
+//! socket for each core would need SO_REUSEPORT, with which a second server could listen at
+//! the same address and take half of the clients. Without it the kernel lets one socket
+//! listen, however many servers start at the same moment.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -36,22 +37,21 @@ pub(crate) enum Listener {
 }
 
 /// The sockets of one URL.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Bound {
-    /// For each core, its sockets.
-    pub(crate) by_core: Vec<Vec<Listener>>,
+    /// One for each address.
+    pub(crate) listeners: Vec<Listener>,
     /// Where clients can connect; with the port that the system chose.
     pub(crate) addresses: Vec<SocketAddr>,
     /// The file of a Unix socket.
     pub(crate) socket_file: Option<SocketFile>,
 }
 
-/// Listens at `url` with one socket per core.
-pub(crate) fn bind(url: &Url, cores: usize, share_port: bool) -> io::Result<Bound> {
-    assert!(cores > 0, "a server needs a core to run on");
+/// Listens at `url`. With `share_port` other processes may listen there as well.
+pub(crate) fn bind(url: &Url, share_port: bool) -> io::Result<Bound> {
     match url.place() {
-        Place::Tcp { host, port } => bind_host(host, *port, cores, share_port),
-        Place::Unix { path } => bind_file(path, cores),
+        Place::Tcp { host, port } => bind_host(host, *port, share_port),
+        Place::Unix { path } => bind_file(path),
     }
 }
 
@@ -67,12 +67,12 @@ pub(crate) fn bind_peers(config: &Config) -> Result<Vec<TcpListener>, Error> {
     }
     let mut listeners = Vec::new();
     for url in &config.listen_peer {
-        let bound = bind(url, 1, config.share_port).map_err(|source| Error::Listen {
+        let bound = bind(url, config.share_port).map_err(|source| Error::Listen {
             url: url.as_str().to_owned(),
             flag: FLAG,
             source,
         })?;
-        for listener in bound.by_core.into_iter().flatten() {
+        for listener in bound.listeners {
             match listener {
                 Listener::Tcp(listener) => listeners.push(listener),
                 Listener::Unix(_) => return Err(refuse(url.as_str())),
@@ -82,17 +82,15 @@ pub(crate) fn bind_peers(config: &Config) -> Result<Vec<TcpListener>, Error> {
     Ok(listeners)
 }
 
-fn bind_host(host: &str, port: u16, cores: usize, share_port: bool) -> io::Result<Bound> {
-    let mut bound = Bound::empty(cores);
+fn bind_host(host: &str, port: u16, share_port: bool) -> io::Result<Bound> {
+    let mut bound = Bound::default();
     let mut port = port;
     for (place, address) in addresses(host)?.into_iter().enumerate() {
-        match bind_address(SocketAddr::new(address, port), cores, share_port) {
-            Ok((sockets, address)) => {
+        match bind_address(SocketAddr::new(address, port), share_port) {
+            Ok((socket, address)) => {
                 port = address.port();
                 bound.addresses.push(address);
-                for (core, socket) in bound.by_core.iter_mut().zip(sockets) {
-                    core.push(Listener::Tcp(socket));
-                }
+                bound.listeners.push(Listener::Tcp(socket));
             }
             // A machine without IPv6 still has a localhost.
             Err(error) if place > 0 && error.kind() == io::ErrorKind::AddrNotAvailable => {}
@@ -117,24 +115,13 @@ fn addresses(host: &str) -> io::Result<Vec<IpAddr>> {
     })
 }
 
-fn bind_address(
-    address: SocketAddr,
-    cores: usize,
-    share_port: bool,
-) -> io::Result<(Vec<TcpListener>, SocketAddr)> {
-    let mut address = address;
-    if !share_port {
-        let alone = socket(address, false)?;
-        address = local(&alone)?;
-    }
-    let mut sockets = Vec::with_capacity(cores);
-    for _ in 0..cores {
-        let socket = socket(address, true)?;
-        address = local(&socket)?;
-        socket.listen(BACKLOG)?;
-        sockets.push(socket.into());
-    }
-    Ok((sockets, address))
+/// The socket, and its address with the port that the system chose. Where two are bound to
+/// one address at the same time, `listen` succeeds for one of them.
+fn bind_address(address: SocketAddr, share_port: bool) -> io::Result<(TcpListener, SocketAddr)> {
+    let socket = socket(address, share_port)?;
+    socket.listen(BACKLOG)?;
+    let address = local(&socket)?;
+    Ok((socket.into(), address))
 }
 
 fn socket(address: SocketAddr, share_port: bool) -> io::Result<Socket> {
@@ -171,13 +158,15 @@ impl Drop for SocketFile {
     }
 }
 
-fn bind_file(path: &Path, cores: usize) -> io::Result<Bound> {
+fn bind_file(path: &Path) -> io::Result<Bound> {
     make_room(path)?;
     let listener = UnixListener::bind(path)?;
-    let mut bound = Bound::empty(cores);
-    bound.socket_file = Some(SocketFile(path.to_owned()));
+    let mut bound = Bound {
+        socket_file: Some(SocketFile(path.to_owned())),
+        ..Bound::default()
+    };
     listener.set_nonblocking(true)?;
-    bound.by_core[0].push(Listener::Unix(listener));
+    bound.listeners.push(Listener::Unix(listener));
     Ok(bound)
 }
 
@@ -206,16 +195,6 @@ fn connect_at_once(path: &Path) -> io::Result<()> {
     socket.connect(&SockAddr::unix(path)?)
 }
 
-impl Bound {
-    fn empty(cores: usize) -> Bound {
-        Bound {
-            by_core: (0..cores).map(|_| Vec::new()).collect(),
-            addresses: Vec::new(),
-            socket_file: None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
@@ -233,8 +212,8 @@ mod tests {
     }
 
     #[test]
-    fn localhost_is_both_loopbacks_on_one_port_with_a_socket_per_core() {
-        let bound = bind(&url("http://localhost:0"), 3, false).unwrap();
+    fn localhost_is_both_loopbacks_on_one_port_with_a_socket_each() {
+        let bound = bind(&url("http://localhost:0"), false).unwrap();
         assert!(bound.addresses[0].is_ipv4());
         assert!(
             bound
@@ -242,30 +221,64 @@ mod tests {
                 .iter()
                 .all(|address| address.port() == bound.addresses[0].port())
         );
-        for core in &bound.by_core {
-            assert_eq!(core.len(), bound.addresses.len());
-        }
+        assert_eq!(bound.listeners.len(), bound.addresses.len());
     }
 
     #[test]
-    fn a_port_that_is_taken_is_an_error_although_ports_are_shared_among_cores() {
-        let first = bind(&url("http://127.0.0.1:0"), 2, false).unwrap();
+    fn a_port_that_is_taken_is_an_error_unless_both_share_it() {
+        let first = bind(&url("http://127.0.0.1:0"), false).unwrap();
         let taken = format!("http://{}", first.addresses[0]);
-        let error = bind(&url(&taken), 2, false).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
-        assert!(bind(&url(&taken), 2, true).is_ok(), "sharing was asked for");
+        for share_port in [false, true] {
+            let error = bind(&url(&taken), share_port).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        }
+        let first = bind(&url("http://127.0.0.1:0"), true).unwrap();
+        let shared = format!("http://{}", first.addresses[0]);
+        assert!(bind(&url(&shared), true).is_ok(), "both asked for sharing");
+    }
+
+    /// Each round frees the port, and then all threads ask for it at the same moment.
+    #[test]
+    fn of_many_that_ask_for_a_port_at_once_one_gets_it() {
+        const ASKING: usize = 4;
+        const ROUNDS: usize = 200;
+        let first = bind(&url("http://127.0.0.1:0"), false).unwrap();
+        let wanted = url(&format!("http://{}", first.addresses[0]));
+        drop(first);
+        let start = std::sync::Barrier::new(ASKING);
+        let ask = || {
+            let mut rounds = Vec::new();
+            for _ in 0..ROUNDS {
+                start.wait();
+                let bound = bind(&wanted, false);
+                // The port is given back once all have asked for it.
+                start.wait();
+                rounds.push(bound.is_ok());
+            }
+            rounds
+        };
+        let outcomes: Vec<Vec<bool>> = std::thread::scope(|scope| {
+            let asking: Vec<_> = (0..ASKING).map(|_| scope.spawn(ask)).collect();
+            let ended = asking.into_iter().map(|thread| thread.join().unwrap());
+            ended.collect()
+        });
+        for round in 0..ROUNDS {
+            let got = outcomes.iter().filter(|rounds| rounds[round]).count();
+            assert!(got <= 1, "round {round}: {got} listen");
+        }
+        let all = outcomes.iter().flatten().filter(|got| **got).count();
+        assert!(all > 0, "the port was free");
     }
 
     #[test]
     fn a_socket_file_of_an_earlier_run_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let text = format!("unix://{}/s.sock", directory.path().display());
-        let mut killed = bind(&url(&text), 2, false).unwrap();
+        let mut killed = bind(&url(&text), false).unwrap();
         std::mem::forget(killed.socket_file.take());
         drop(killed);
-        let bound = bind(&url(&text), 2, false).unwrap();
-        assert_eq!(bound.by_core[0].len(), 1);
-        assert!(bound.by_core[1].is_empty());
+        let bound = bind(&url(&text), false).unwrap();
+        assert_eq!(bound.listeners.len(), 1);
     }
 
     #[test]
@@ -273,8 +286,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s.sock");
         let url = url(&format!("unix://{}", path.display()));
-        let live = bind(&url, 1, false).unwrap();
-        let error = bind(&url, 1, false).unwrap_err();
+        let live = bind(&url, false).unwrap();
+        let error = bind(&url, false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
         UnixStream::connect(&path).unwrap();
         drop(live);
@@ -298,7 +311,7 @@ mod tests {
             }
         };
         assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
-        let error = bind(&url(&format!("unix://{}", path.display())), 1, false).unwrap_err();
+        let error = bind(&url(&format!("unix://{}", path.display())), false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     }
 
@@ -311,7 +324,7 @@ mod tests {
                 .open(&path, environment::OpenMode::CreateNew)
                 .unwrap(),
         );
-        let error = bind(&url(&format!("unix://{}", path.display())), 1, false).unwrap_err();
+        let error = bind(&url(&format!("unix://{}", path.display())), false).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
         assert!(path.exists());
     }

@@ -114,3 +114,43 @@ impl<S: Subscriber> Layer<S> for Lines {
 fn is_ours(metadata: &Metadata<'_>) -> bool {
     metadata.file().is_some_and(|file| !file.starts_with('/'))
 }
+
+#[cfg(test)]
+mod tests {
+    use environment::simulated::SimulatedClock;
+    use tracing::warn;
+
+    use super::*;
+
+    fn logged(format: LogFormat, events: impl FnOnce()) -> String {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("log");
+        let lines = Lines {
+            level: Level::INFO,
+            format,
+            clock: Arc::new(SimulatedClock::stepped()),
+            outputs: vec![open(&LogOutput::File(path.clone())).expect("a log file")],
+        };
+        let subscriber = tracing_subscriber::registry().with(lines);
+        tracing::subscriber::with_default(subscriber, events);
+        crate::read_text(&path).expect("text")
+    }
+
+    #[test]
+    fn each_event_is_one_line_whatever_a_client_or_a_stranger_has_sent() {
+        let sent = "x\n2026-01-01T00:00:00.000000Z\tinfo\tfaked\u{1b}]0;title\u{7}\r\u{9b}1A";
+        for format in [LogFormat::Json, LogFormat::Console] {
+            let text = logged(format, || {
+                warn!("refused: {sent}");
+                warn!(text = sent, "a text");
+                warn!(text = %sent, "as it prints");
+                warn!(text = ?sent, "as it is debugged");
+            });
+            let lines: Vec<&str> = text.lines().collect();
+            assert_eq!(lines.len(), 4, "{text}");
+            let raw = |letter: char| letter.is_control() && letter != '\t';
+            assert!(!lines.iter().any(|line| line.contains(raw)), "{text:?}");
+            assert!(lines.iter().all(|line| line.contains("faked")), "{text}");
+        }
+    }
+}

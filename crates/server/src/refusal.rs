@@ -1,4 +1,9 @@
 //! From what the node refuses to what a client is told.
+//!
+//! The code decides what etcd's clients do. `Unavailable`: reads are asked again, also of
+//! another member, renewals of leases go on, and a caller may repeat a write, since none of
+//! these errors comes after a write was done. `ResourceExhausted`, `DataLoss` and `Internal`
+//! are handed to the caller at once. No error is `Unknown`, with which a client can do nothing.
 
 use tonic::Status;
 
@@ -8,17 +13,14 @@ pub(crate) fn status(error: &cluster::Error) -> Status {
         cluster::Error::Refused(error) => of_machine(error),
         cluster::Error::TooManyRequests { .. } => etcd_api::Error::TooManyRequests.to_status(),
         cluster::Error::Stopped => etcd_api::Error::Stopped.to_status(),
-        cluster::Error::LogFailed { .. } | cluster::Error::Removed { .. } => {
-            Status::unavailable(format!("inkstone: {error}"))
-        }
-        cluster::Error::Storage(_) | cluster::Error::Raft(_) => {
-            Status::unknown(format!("inkstone: {error}"))
-        }
+        cluster::Error::LogFailed { .. }
+        | cluster::Error::Removed { .. }
+        | cluster::Error::Storage(_)
+        | cluster::Error::Raft(_) => Status::unavailable(format!("inkstone: {error}")),
     }
 }
 
-/// The status for an error of the state machine. What is not in etcd's table
-/// is Unknown, as etcd does with errors of its storage.
+/// The status for an error of the state machine.
 pub(crate) fn of_machine(error: &revisions::Error) -> Status {
     match error {
         revisions::Error::Etcd(error) => error.to_status(),
@@ -26,8 +28,13 @@ pub(crate) fn of_machine(error: &revisions::Error) -> Status {
         revisions::Error::LeaseFull { .. } | revisions::Error::ReadsTooMuch { .. } => {
             Status::resource_exhausted(format!("inkstone: {error}"))
         }
-        revisions::Error::DamagedElsewhere(_) => Status::data_loss(format!("inkstone: {error}")),
-        other => Status::unknown(format!("inkstone: {other}")),
+        revisions::Error::Elsewhere(_) | revisions::Error::Randomness(_) => {
+            Status::unavailable(format!("inkstone: {error}"))
+        }
+        revisions::Error::State { .. } | revisions::Error::DamagedElsewhere(_) => {
+            Status::data_loss(format!("inkstone: {error}"))
+        }
+        other => Status::internal(format!("inkstone: {other}")),
     }
 }
 
@@ -42,9 +49,11 @@ fn of_storage(error: &engine::Error) -> Status {
         engine::Error::TooLarge { .. } => {
             Status::invalid_argument(format!("{text} (the server's --segment-bytes)"))
         }
-        engine::Error::Closed { .. } => Status::unavailable(text),
+        engine::Error::InvalidBatch { .. } => Status::internal(text),
+        engine::Error::RecordUnreadable { .. } => Status::data_loss(text),
         damage if damage.is_damage() => Status::data_loss(text),
-        _ => Status::unknown(text),
+        // What the system refused, for want of a descriptor or of memory, say.
+        _ => Status::unavailable(text),
     }
 }
 
@@ -63,6 +72,36 @@ mod tests {
         let text = of_storage(&large).message().to_owned();
         assert!(text.contains("write less"), "{text}");
         assert!(text.contains("--segment-bytes"), "{text}");
+    }
+
+    #[test]
+    fn a_shortage_of_the_system_s_is_to_be_tried_again_and_damage_is_not() {
+        let shortage = engine::Error::Disk {
+            file: "00000002.log".into(),
+            doing: "open",
+            source: std::io::Error::from_raw_os_error(24),
+        };
+        let damage = engine::Error::RecordUnreadable {
+            segment: 1,
+            offset: 4096,
+            what: "no such kind",
+        };
+        let elsewhere = revisions::Error::Elsewhere("no descriptor".into());
+        for (error, code) in [
+            (revisions::Error::from(shortage), Code::Unavailable),
+            (damage.into(), Code::DataLoss),
+            (elsewhere, Code::Unavailable),
+        ] {
+            let status = status(&cluster::Error::Refused(error));
+            assert_eq!(status.code(), code, "{status}");
+            assert!(status.message().starts_with("inkstone: "), "{status}");
+        }
+        for error in [
+            cluster::Error::Storage("no thread".into()),
+            cluster::Error::Raft("dropped".into()),
+        ] {
+            assert_eq!(status(&error).code(), Code::Unavailable);
+        }
     }
 
     #[test]

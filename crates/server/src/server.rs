@@ -10,16 +10,16 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use environment::real::{RealClock, RealDisk};
-use environment::{Clock, threads};
+use environment::{Clock, Throttle, threads};
 use tokio::sync::watch;
 use tonic_health::server::HealthReporter;
 use tracing::{info, warn};
 
-use crate::backend::Backend;
+use crate::backend::{Backend, FAILURE_LOGGED_EVERY};
 use crate::begin::{self, Begun};
 use crate::config::{Config, Url};
 use crate::dispatch::{Dispatch, Traffic};
@@ -52,6 +52,8 @@ pub struct Server {
 #[derive(Default)]
 struct Sockets {
     by_core: Vec<Vec<(Listener, Traffic)>>,
+    /// How many they are. Each is accepted on by one core, and they are spread over the cores.
+    listeners: usize,
     client_addresses: Vec<SocketAddr>,
     /// What is served at each address that is bound.
     open: Vec<(Traffic, String)>,
@@ -95,6 +97,7 @@ impl Server {
             evaluations,
             clock,
             stopping,
+            failed_requests: Mutex::new(Throttle::new(FAILURE_LOGGED_EVERY)),
             config,
         });
         let mut server = Server {
@@ -252,9 +255,11 @@ fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
 
 impl Sockets {
     fn add(&mut self, url: &Url, traffic: Traffic, config: &Config) -> io::Result<()> {
-        let bound = listen::bind(url, self.by_core.len(), config.share_port)?;
-        for (core, listeners) in self.by_core.iter_mut().zip(bound.by_core) {
-            core.extend(listeners.into_iter().map(|listener| (listener, traffic)));
+        let bound = listen::bind(url, config.share_port)?;
+        for listener in bound.listeners {
+            let core = self.listeners % self.by_core.len();
+            self.by_core[core].push((listener, traffic));
+            self.listeners += 1;
         }
         let open = bound.addresses.iter().map(SocketAddr::to_string);
         let file = bound.socket_file.iter().map(|_| url.as_str().to_owned());

@@ -1,14 +1,13 @@
 //! One core's runtime: it accepts, it serves, it stops.
 //!
 //! ```text
-//!   kernel ──► accept on core 0 ─┬─► serve here, when here live the fewest
-//!                                └─► hand over to the core where they do
+//!   kernel ──► accept on one core ─┬─► serve here, when here live the fewest
+//!                                  └─► hand over to the core where they do
 //! ```
 //!
 //! A runtime of one thread per core answers a request without a hand-over
-//! between threads. The kernel spreads connections over the accept queues by
-//! a hash, which leaves two clients on one core as often as not; a connection
-//! is therefore moved once, when it is accepted, and never again.
+//! between threads. One core accepts on a socket; a connection is moved once,
+//! when it is accepted, to the core where the fewest live, and never again.
 
 use std::convert::Infallible;
 use std::io;
@@ -232,7 +231,7 @@ impl Acceptor {
                 }
             }
             Err(error) => {
-                warn!(%error, "cannot accept a connection");
+                self.connections.note_not_accepted(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

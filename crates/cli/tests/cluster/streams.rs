@@ -5,13 +5,13 @@ use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::watch_client::WatchClient;
 use etcd_api::etcdserverpb::watch_request::RequestUnion;
 use etcd_api::etcdserverpb::{
-    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseKeepAliveResponse, MoveLeaderRequest,
-    WatchCreateRequest, WatchRequest, WatchResponse,
+    LeaseGrantRequest, LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseRevokeRequest,
+    LeaseTimeToLiveRequest, MoveLeaderRequest, WatchCreateRequest, WatchRequest, WatchResponse,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::MetadataValue;
-use tonic::{Request, Streaming};
+use tonic::{Code, Request, Status, Streaming};
 
 use crate::members::page;
 use crate::three::{LOOK, LOOKS_MAX, NAMES, Three, named};
@@ -102,6 +102,67 @@ async fn streams_that_require_a_leader_end_without_one_and_others_go_on() {
     three.launch(1);
     three.put(1, "k", "after").await;
     assert_eq!(patient.next().await, b"after");
+}
+
+/// A renewal and a question about a lease are asked of the leader, so the reason of their
+/// failure is that there is none; what goes through the log is not known to be lost.
+#[tokio::test]
+async fn calls_about_leases_say_that_there_is_no_leader() {
+    let mut three = Three::start();
+    let mut leases = LeaseClient::new(three.channel(2));
+    three.put(2, "k", "v").await;
+    let grant = LeaseGrantRequest { ttl: 600, id: 7 };
+    leases.lease_grant(grant).await.unwrap();
+    three.kill(0);
+    three.kill(1);
+    no_leader_at(&three, 2).await;
+    let asked = LeaseTimeToLiveRequest { id: 7, keys: false };
+    let renewals = tokio_stream::iter([LeaseKeepAliveRequest { id: 7 }]);
+    let mut others = [
+        leases.clone(),
+        leases.clone(),
+        leases.clone(),
+        leases.clone(),
+    ];
+    let [first, second, third, fourth] = &mut others;
+    let revoke = LeaseRevokeRequest { id: 7 };
+    let grant = LeaseGrantRequest { ttl: 600, id: 8 };
+    let (renewed, remaining, revoked, granted) = tokio::join!(
+        async {
+            first
+                .lease_keep_alive(renewals)
+                .await?
+                .into_inner()
+                .message()
+                .await
+                .map(drop)
+        },
+        async { second.lease_time_to_live(asked).await.map(drop) },
+        async { third.lease_revoke(revoke).await.map(drop) },
+        async { fourth.lease_grant(grant).await.map(drop) },
+    );
+    let text = |outcome: Result<(), Status>| {
+        let status = outcome.unwrap_err();
+        assert_eq!(status.code(), Code::Unavailable, "{status}");
+        status.message().to_owned()
+    };
+    assert_eq!(text(renewed), "etcdserver: no leader");
+    assert_eq!(text(remaining), "etcdserver: no leader");
+    assert_eq!(text(revoked), "etcdserver: request timed out");
+    assert_eq!(text(granted), "etcdserver: request timed out");
+    let refused = leases.lease_grant(needing(grant, true)).await;
+    assert_eq!(text(refused.map(drop)), "etcdserver: no leader");
+}
+
+/// Waits until a member knows no leader any more.
+async fn no_leader_at(three: &Three, number: usize) {
+    for _ in 0..LOOKS_MAX {
+        if three.status(number).await.unwrap().leader == 0 {
+            return;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    panic!("there is still a leader");
 }
 
 #[tokio::test]

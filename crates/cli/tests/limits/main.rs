@@ -8,6 +8,7 @@
     reason = "tests prepare directories and look at processes by themselves"
 )]
 
+mod descriptors;
 mod full_disk;
 #[path = "../go/mod.rs"]
 mod go;
@@ -15,5 +16,6 @@ mod go_client;
 mod idle_connections;
 mod quota;
 mod served;
+mod slow_readers;
 mod small_disk;
 mod unread_watch;

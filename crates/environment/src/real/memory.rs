@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use rustix::process::{Resource, getrlimit};
+
 use super::RealDisk;
 use crate::{Disk, OpenMode};
 
@@ -9,11 +11,17 @@ use crate::{Disk, OpenMode};
 /// the container sees it: a number of bytes, or the word `max`.
 const GROUP_LIMIT: &str = "/sys/fs/cgroup/memory.max";
 
-/// The machine's memory, or this container's limit where that is lower.
+/// The machine's memory, or the limit of this container or of this process (`ulimit -v`,
+/// `ulimit -d`) where that is lower.
 pub fn memory_bytes() -> u64 {
     let system = rustix::system::sysinfo();
     let machine = u64::from(system.mem_unit).saturating_mul(system.totalram);
-    group_limit_bytes().map_or(machine, |limit| machine.min(limit))
+    let limits = [
+        group_limit_bytes(),
+        getrlimit(Resource::As).current,
+        getrlimit(Resource::Data).current,
+    ];
+    limits.into_iter().flatten().fold(machine, u64::min)
 }
 
 fn group_limit_bytes() -> Option<u64> {

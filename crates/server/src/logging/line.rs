@@ -37,7 +37,7 @@ impl Line {
 
     /// One JSON object.
     pub(super) fn json(self) -> String {
-        let mut text = format!(
+        let mut object = format!(
             r#"{{"level":"{}","ts":"{}","caller":{},"msg":{}"#,
             self.level,
             self.time,
@@ -45,8 +45,10 @@ impl Line {
             Value::String(self.message)
         );
         for (name, value) in self.fields {
-            let _ = write!(text, ",{}:{value}", Value::String(name));
+            let _ = write!(object, ",{}:{value}", Value::String(name));
         }
+        let mut text = String::with_capacity(object.len() + 2);
+        push_visible(&mut text, &object);
         text.push_str("}\n");
         text
     }
@@ -60,9 +62,11 @@ impl Line {
             message,
             fields,
         } = self;
-        let mut text = format!("{time}\t{level}\t{caller}\t{message}");
+        let mut text = format!("{time}\t{level}\t{caller}\t");
+        push_visible(&mut text, &message);
         if !fields.is_empty() {
-            let _ = write!(text, "\t{}", Value::Object(fields));
+            text.push('\t');
+            push_visible(&mut text, &Value::Object(fields).to_string());
         }
         text.push('\n');
         text
@@ -100,6 +104,35 @@ impl Visit for Line {
     fn record_bool(&mut self, field: &Field, value: bool) {
         self.put(field, value.into());
     }
+}
+
+/// Adds a part of a line. A message or a field may hold what a client or a stranger has sent:
+/// what ends a line, moves a terminal's cursor or turns the direction of the text is added as
+/// JSON escapes it.
+fn push_visible(line: &mut String, part: &str) {
+    for letter in part.chars() {
+        if !is_hidden(letter) {
+            line.push(letter);
+            continue;
+        }
+        match letter {
+            '\n' => line.push_str("\\n"),
+            '\r' => line.push_str("\\r"),
+            '\t' => line.push_str("\\t"),
+            // All of them lie in the first plane, where one unit of UTF-16 is one character.
+            _ => drop(write!(line, "\\u{:04x}", u32::from(letter))),
+        }
+    }
+}
+
+/// Control characters (C0, DEL, C1), separators of lines and paragraphs, and characters that
+/// turn the direction of the text.
+fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
 }
 
 fn level(level: Level) -> &'static str {
@@ -159,6 +192,30 @@ mod tests {
     fn console_is_columns() {
         let text = line().console();
         assert!(text.starts_with("T\tinfo\tserver/run.rs:1\tsaid"), "{text}");
+    }
+
+    /// What a stranger sends must not look like another line, nor command a terminal.
+    #[test]
+    fn what_was_sent_stays_in_its_line_and_commands_no_terminal() {
+        let hostile = "a\nb\r\tc\u{1b}[31m\u{7f}\u{9b}2J\u{2028}\u{202e}\0z\u{e9}";
+        let escaped = "a\\nb\\r\\tc\\u001b[31m\\u007f\\u009b2J\\u2028\\u202e\\u0000z\u{e9}";
+        let hostile_line = || {
+            let mut line = line();
+            line.message = hostile.to_owned();
+            line.fields.insert("text".into(), hostile.into());
+            line
+        };
+        for text in [hostile_line().json(), hostile_line().console()] {
+            let (body, end) = text.split_at(text.len() - 1);
+            assert_eq!(end, "\n");
+            let columns = body.replace('\t', " ");
+            assert!(!columns.chars().any(is_hidden), "{text:?}");
+            assert_eq!(text.matches(escaped).count(), 2, "{text}");
+        }
+        assert_eq!(hostile_line().console().matches('\t').count(), 4);
+        let value: Value = serde_json::from_str(&hostile_line().json()).unwrap();
+        assert_eq!(value["msg"], hostile);
+        assert_eq!(value["text"], hostile);
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use etcd_api::etcdserverpb::watch_client::WatchClient;
 use etcd_api::etcdserverpb::watch_request::RequestUnion;
 use etcd_api::etcdserverpb::{
-    WatchCancelRequest, WatchCreateRequest, WatchProgressRequest, WatchRequest, WatchResponse,
+    PutRequest, RequestOp, TxnRequest, WatchCancelRequest, WatchCreateRequest,
+    WatchProgressRequest, WatchRequest, WatchResponse, request_op,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -68,6 +69,65 @@ fn create(key: &str) -> WatchCreateRequest {
         key: bytes(key),
         ..WatchCreateRequest::default()
     }
+}
+
+/// A transaction of 64 puts of 10 KiB each: more than is read from the log in one go.
+fn large_transaction(round: u8) -> TxnRequest {
+    let success = (0..64).map(|number| RequestOp {
+        request: Some(request_op::Request::RequestPut(PutRequest {
+            value: vec![round; 10 << 10].into(),
+            ..put(&format!("key{number:02}"), "")
+        })),
+    });
+    TxnRequest {
+        success: success.collect(),
+        ..TxnRequest::default()
+    }
+}
+
+/// The revisions of an answer's events.
+fn revisions(response: &WatchResponse) -> Vec<i64> {
+    let events = response.events.iter();
+    let revisions = events.map(|event| event.kv.as_ref().unwrap().mod_revision());
+    revisions.collect()
+}
+
+#[tokio::test]
+async fn a_watch_that_catches_up_gets_whole_revisions_in_several_answers() {
+    const ROUNDS: u8 = 4;
+    let serving = serving(&[]);
+    let mut kv = serving.kv().await;
+    for round in 0..ROUNDS {
+        kv.txn(large_transaction(round)).await.unwrap();
+        kv.put(put("small", "1")).await.unwrap();
+    }
+    let last = 1 + 2 * i64::from(ROUNDS);
+    let mut watching = Watching::open(&serving).await;
+    let all = WatchCreateRequest {
+        range_end: bytes("\0"),
+        start_revision: 2,
+        ..create("a")
+    };
+    assert!(watching.create(all).await.created);
+    let mut answers = 0;
+    let mut next = 2;
+    while next <= last {
+        let response = watching.next().await;
+        assert!(!response.fragment, "it was not asked for");
+        let found = revisions(&response);
+        assert_eq!(
+            found[0], next,
+            "nothing is left out, and no revision comes twice"
+        );
+        for changes in found.chunk_by(|a, b| a == b) {
+            let expected = if next % 2 == 0 { 64 } else { 1 };
+            assert_eq!((changes[0], changes.len()), (next, expected));
+            next += 1;
+        }
+        assert_eq!(response.header.unwrap().revision, next - 1);
+        answers += 1;
+    }
+    assert!(answers > 1, "history comes in pieces");
 }
 
 #[tokio::test]

@@ -1,0 +1,104 @@
+//! Very many clients that ask for very much and read it slowly, or not at all.
+
+use std::process::Command;
+use std::time::Duration;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use etcd_api::etcdserverpb::RangeRequest;
+use h2::RecvStream;
+use prost::Message;
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tonic::codegen::http::Request;
+
+use crate::served::{PROGRAM, Served};
+
+const READERS: usize = 200;
+/// Ten values of 1 MiB are one answer.
+const VALUES: usize = 10;
+const VALUE_BYTES: usize = 1 << 20;
+/// What the process may allocate. A quarter of it is for answers that are being sent.
+const MEMORY_BYTES: u64 = 768 << 20;
+/// What a reader takes in a second: less than an answer that is read may be.
+const TAKEN_BYTES: usize = 1;
+const LOOKS: usize = 20;
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// A server that may allocate [`MEMORY_BYTES`].
+fn served(place: &tempfile::TempDir) -> Served {
+    let mut command = Command::new("sh");
+    let kibibytes = MEMORY_BYTES >> 10;
+    let script = format!("ulimit -d {kibibytes} && exec \"$0\" \"$@\"");
+    command.args(["-c", &script, PROGRAM]);
+    let data = place.path().join("data");
+    Served::launch(command, &data, &["--segment-bytes=16777216"])
+}
+
+/// Asks for all values, and reads the answer as slowly as this.
+async fn read_slowly(port: u16) {
+    let socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let (requests, connection) = h2::client::handshake(socket).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::post("http://localhost/etcdserverpb.KV/Range")
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+        .body(())
+        .unwrap();
+    let mut requests = requests.ready().await.unwrap();
+    let (answer, mut sending) = requests.send_request(request, false).unwrap();
+    sending.send_data(framed(&all()), true).unwrap();
+    // The server may end the answer, and does not have to.
+    if let Ok(answer) = answer.await {
+        trickle(answer.into_body()).await;
+    }
+}
+
+/// Takes a byte in a second.
+async fn trickle(mut body: RecvStream) {
+    while let Some(Ok(_)) = body.data().await {
+        let _ = body.flow_control().release_capacity(TAKEN_BYTES);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+fn all() -> RangeRequest {
+    RangeRequest {
+        key: "large/".into(),
+        range_end: "large0".into(),
+        ..RangeRequest::default()
+    }
+}
+
+/// A message as gRPC frames it.
+fn framed(message: &impl Message) -> Bytes {
+    let mut bytes = BytesMut::new();
+    bytes.put_u8(0);
+    bytes.put_u32(message.encoded_len() as u32);
+    message.encode(&mut bytes).unwrap();
+    bytes.freeze()
+}
+
+#[tokio::test]
+async fn two_hundred_slow_readers_take_a_bounded_memory_and_keep_no_others_waiting() {
+    let place = tempfile::tempdir().unwrap();
+    let served = served(&place);
+    let client = served.connect().await;
+    for number in 0..VALUES {
+        let value = vec![number as u8; VALUE_BYTES];
+        client.put(&format!("large/{number}"), value).await.unwrap();
+    }
+    let mut readers = JoinSet::new();
+    (0..READERS).for_each(|_| drop(readers.spawn(read_slowly(served.port))));
+    let other = served.connect().await;
+    for look in 0..LOOKS {
+        let value = vec![look as u8];
+        other.put("small", value.clone()).await.unwrap();
+        assert_eq!(other.get("small").await.unwrap(), value);
+        let resident_bytes = served.resident_bytes();
+        assert!(resident_bytes < MEMORY_BYTES, "{resident_bytes} bytes");
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    readers.shutdown().await;
+    let found = other.kv().range(all()).await.unwrap().into_inner();
+    assert_eq!(found.kvs.len(), VALUES);
+}
