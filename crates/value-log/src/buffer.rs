@@ -1,6 +1,7 @@
 //! A group buffer: memory that several producers fill at once.
 //!
-//! The only unsafe code of the crate. The [`Ledger`] hands out stretches that
+//! The only unsafe code of the crate, but for the committer's promise to be the only one
+//! that drains and opens a buffer. The [`Ledger`] hands out stretches that
 //! do not overlap; this module turns a stretch into the `&mut [u8]` that its
 //! owner may fill, and the whole into the `&mut [u8]` that the committer may
 //! read once everyone is done.
@@ -112,8 +113,11 @@ impl Buffer {
     }
 
     /// Starts a life at `base` with room for `room_bytes` in the segment.
-    /// Only for the committer, on a drained buffer.
-    pub fn open(&self, base: Position, room_bytes: u64, first_sequence: Sequence) {
+    ///
+    /// # Safety
+    /// Nothing that [`Buffer::drained`] has returned is alive: producers get the same
+    /// bytes from now on.
+    pub unsafe fn open(&self, base: Position, room_bytes: u64, first_sequence: Sequence) {
         let limit = (room_bytes as usize).min(self.memory.len()) / UNIT_BYTES;
         self.life.limit.store(limit as u64, Ordering::Relaxed);
         self.life.base.store(base.to_bits(), Ordering::Relaxed);
@@ -171,17 +175,20 @@ impl Buffer {
         self.ledger.is_committed((used_bytes / UNIT_BYTES) as u64)
     }
 
-    /// The contents of the sealed buffer, all of it committed. Only for the
-    /// committer, which seals and opens the buffer and lets go of the contents
-    /// before it opens it again.
-    pub fn drained(&self, used_bytes: usize) -> Drained<'_> {
+    /// The contents of the sealed buffer, all of it committed.
+    ///
+    /// # Safety
+    /// No other [`Drained`] of this buffer is alive, and the buffer is not opened before
+    /// this one is dropped.
+    pub unsafe fn drained(&self, used_bytes: usize) -> Drained<'_> {
         assert!(
             self.ledger.is_sealed() && self.is_committed(used_bytes),
             "{self:?} is in use"
         );
         Drained {
             // SAFETY: sealed and fully committed: no producer holds a slot or
-            // can get one before the committer opens the buffer again.
+            // can get one before the buffer is opened again, which the caller
+            // rules out, as it does a second `Drained`.
             bytes: unsafe { self.stretch(0, used_bytes) },
             base: Position::from_bits(self.life.base.load(Ordering::Relaxed)),
             first_sequence: Sequence(self.life.first_sequence.load(Ordering::Relaxed)),

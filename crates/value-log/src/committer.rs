@@ -28,7 +28,7 @@ use crate::segment::{Extent, Segment};
 use crate::shared::{Control, LargeFrame, NO_BUFFER, Shared};
 use crate::{Durability, Error, Position, SEGMENT_BYTES_MAX, Seal, Sequence};
 
-/// The flush thread's state.
+/// The flush thread's state. A log has one: it alone opens and drains the buffers.
 #[derive(Debug)]
 pub(crate) struct Committer {
     shared: Arc<Shared>,
@@ -89,7 +89,7 @@ impl Committer {
 
     /// Lets producers in, and returns the buffer that they fill. The opening
     /// frame has been written.
-    pub fn begin(&self) -> usize {
+    pub fn begin(&mut self) -> usize {
         self.open_buffer(0);
         0
     }
@@ -197,12 +197,12 @@ impl Committer {
         self.shared.buffers[index].seal()
     }
 
-    fn open_buffer(&self, index: usize) {
+    fn open_buffer(&mut self, index: usize) {
         self.open_buffer_at(index, self.chain.next.0);
     }
 
     /// Opens a buffer at the present offset and tells whoever waits for it.
-    fn open_buffer_at(&self, index: usize, first_sequence: u64) {
+    fn open_buffer_at(&mut self, index: usize, first_sequence: u64) {
         let Shared {
             buffers,
             open_buffer,
@@ -210,7 +210,9 @@ impl Committer {
             ..
         } = &*self.shared;
         let base = self.position_at_offset();
-        buffers[index].open(base, self.room(), Sequence(first_sequence));
+        // SAFETY: a log has one committer, which is borrowed here; it drains a buffer in
+        // `write_buffer` only, which returns before this is called.
+        unsafe { buffers[index].open(base, self.room(), Sequence(first_sequence)) };
         open_buffer.store(index, Ordering::Release);
         let waiting = {
             let mut control = self.shared.control();
@@ -241,7 +243,9 @@ impl Committer {
         let shared = Arc::clone(&self.shared);
         let buffer = &shared.buffers[index];
         shared.doorbell.wait_until(|| buffer.is_committed(used));
-        let drained = buffer.drained(used);
+        // SAFETY: a log has one committer, which is borrowed until `drained` has gone: it
+        // neither drains nor opens a buffer meanwhile, and no other caller does.
+        let drained = unsafe { buffer.drained(used) };
         assert_eq!(
             drained.first_sequence, self.chain.next,
             "buffers follow each other"

@@ -29,7 +29,7 @@ impl Shared {
     }
 
     /// From now on callers work with this.
-    pub fn hire(&self, committer: Committer) {
+    pub fn hire(&self, mut committer: Committer) {
         let index = committer.begin();
         let hands = Hands { committer, index };
         let before = self.caller().replace(Box::new(hands));

@@ -43,7 +43,8 @@ struct WriterGuard<'a> {
 // SAFETY: only we have this handle. While it lives, other threads read only atomics of what it
 // points to; the rest is touched by `pin`, by its guards and by the end of the handle, each of
 // which has it to itself. Afterwards that is the collector's, on whichever thread; and what is
-// deferred may run on any, as `Link` may be freed on any.
+// deferred may run on any, as `Link` may be freed on any. This is read from the code of 0.9.21,
+// not promised by its documentation: `Cargo.toml` pins that version.
 unsafe impl Send for Participant {}
 // SAFETY: nothing is reached through a shared reference.
 unsafe impl Sync for Participant {}
