@@ -12,6 +12,10 @@ use crate::{Batch, Change, Error, HardState, KeyChange, place, record};
 use std::sync::atomic::Ordering;
 use value_log::{Appended, Body, BodyBuilder, Log, Record, Tag};
 
+/// What is left of the last segment for hard states, as a part of it and at most.
+const VOTES_PART: u64 = 16;
+const VOTES_BYTES_MAX: u64 = 64 << 10;
+
 /// What padding consists of.
 pub(crate) static ZEROS: [u8; 4096] = [0; 4096];
 
@@ -75,10 +79,13 @@ impl Shared {
         self.make_room(body.bytes().len())
     }
 
+    /// Where the log can make no next segment, a part of the present one is left alone: a
+    /// member that takes no entries votes, and enters terms, for as long as that lasts.
     pub(crate) fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
         // A hard state may go with it.
         let bytes = body_bytes + Log::record_bytes(HARD_STATE_BYTES);
-        self.log.make_room(bytes).map_err(translate)
+        let kept_bytes = (self.log.segment_bytes() / VOTES_PART).min(VOTES_BYTES_MAX);
+        Ok(self.log.make_room_beside(bytes, kept_bytes as usize)?)
     }
 
     pub(crate) fn append_entry(
@@ -117,7 +124,7 @@ impl Shared {
         });
         self.check_open()?;
         let bodies: Vec<&Body> = body.into_iter().chain(&record).collect();
-        let appended = self.log.append_bodies(tag, &bodies).map_err(translate)?;
+        let appended = self.log.append_bodies(tag, &bodies)?;
         if let Some(state) = state {
             self.books.hard_state().absorb(state);
         }
@@ -180,7 +187,7 @@ impl Shared {
         }
         let room = self.disk.space(&self.directory);
         let room = room.map_err(Error::disk("ask for the free space of", &self.directory))?;
-        let reserve_bytes = self.options.reserve_bytes + self.options.segment_bytes;
+        let reserve_bytes = self.options.reserve_bytes + self.log.segment_bytes();
         if room.available_bytes >= reserve_bytes {
             return Ok(());
         }
@@ -204,26 +211,6 @@ impl Shared {
             });
         }
         Ok(())
-    }
-}
-
-/// The log's words for what has a name here.
-pub(crate) fn translate(error: value_log::Error) -> Error {
-    match error {
-        value_log::Error::TooLarge { bytes, limit_bytes } => Error::TooLarge {
-            batch_bytes: bytes,
-            batch_bytes_max: limit_bytes,
-        },
-        value_log::Error::NoSpace {
-            directory,
-            needed_bytes,
-            available_bytes,
-        } => Error::NoSpace {
-            directory,
-            available_bytes,
-            reserve_bytes: needed_bytes,
-        },
-        other => other.into(),
     }
 }
 

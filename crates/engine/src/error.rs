@@ -3,6 +3,7 @@
 //! Broken invariants of this crate stop the process (assertions); everything
 //! here is an operating failure, a wrong call, or data that is not ours.
 
+use environment::Shortage;
 use std::io;
 use std::path::PathBuf;
 
@@ -32,7 +33,7 @@ pub enum Error {
     },
     /// The log failed: see its own message.
     #[error(transparent)]
-    Log(#[from] value_log::Error),
+    Log(value_log::Error),
     /// A value's bytes on this machine fail their checksum. Everything else is served;
     /// the key can be written and deleted.
     #[error(
@@ -127,7 +128,7 @@ pub enum Error {
         log: i64,
     },
     /// No room: only deletes and compaction pass. Free space on the file
-    /// system, or delete, compact and defragment.
+    /// system or raise the quota, or delete, compact and defragment.
     #[error("{} has {available_bytes} bytes left and {reserve_bytes} are kept in reserve; free space, or delete keys, compact and defragment", directory.display())]
     NoSpace {
         /// The directory.
@@ -136,6 +137,13 @@ pub enum Error {
         available_bytes: u64,
         /// Bytes never touched.
         reserve_bytes: u64,
+    },
+    /// The log has no further segment for now, and not for want of room. Nothing was
+    /// written: try again when the cause has gone.
+    #[error("nothing was written, try again later: {cause}")]
+    NoSegment {
+        /// The log's own words.
+        cause: value_log::Error,
     },
     /// The index has reached its limit: only deletes and compaction pass.
     #[error(
@@ -244,6 +252,29 @@ pub enum Error {
     Replay(String),
 }
 
+/// What has a name here goes by it.
+impl From<value_log::Error> for Error {
+    fn from(error: value_log::Error) -> Error {
+        match error {
+            value_log::Error::TooLarge { bytes, limit_bytes } => Error::TooLarge {
+                batch_bytes: bytes,
+                batch_bytes_max: limit_bytes,
+            },
+            value_log::Error::NoSpace {
+                directory,
+                needed_bytes,
+                available_bytes,
+            } => Error::NoSpace {
+                directory,
+                available_bytes,
+                reserve_bytes: needed_bytes,
+            },
+            cause @ value_log::Error::NoSegment { .. } => Error::NoSegment { cause },
+            other => Error::Log(other),
+        }
+    }
+}
+
 /// The system's own words: a disk puts its verb and the path before them, and
 /// so does this crate.
 fn root(error: &io::Error) -> String {
@@ -254,6 +285,23 @@ impl Error {
     /// Whether bytes on the disk are not what was written there.
     pub fn is_damage(&self) -> bool {
         matches!(self, Error::DamagedValue { .. }) || crate::damage::damage_in(self).is_some()
+    }
+
+    /// Whether the log is unharmed and takes nothing for now, because the disk is full
+    /// or the system has run out of something else. It ends without a restart. What a
+    /// device fails to read or to write (EIO) is none.
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, Error::NoSpace { .. } | Error::NoSegment { .. })
+    }
+
+    /// What there was too little of, where a call of the system's said so.
+    pub fn shortage(&self) -> Option<Shortage> {
+        match self {
+            Error::NoSpace { .. } => Some(Shortage::Room),
+            Error::NoSegment { cause } | Error::Log(cause) => cause.shortage(),
+            Error::Disk { source, .. } => Shortage::of(source),
+            _ => None,
+        }
     }
 
     pub(crate) fn disk(

@@ -104,6 +104,7 @@ mod read_all;
 mod reclaim;
 mod record;
 mod recovery;
+mod room;
 mod salvage;
 mod snapshot;
 mod status;

@@ -29,11 +29,17 @@ use crate::reclaim::{self, Moves, Plan};
 use crate::task::Task;
 use crate::{Entry, Error, trees};
 use defragment::Defragmentation;
+use environment::Instant;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use value_log::{Position, SegmentInfo, SegmentKind};
 
+/// Pause after upkeep has failed, on a full disk or without a descriptor; it doubles with
+/// each failure, so many times.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_DOUBLINGS_MAX: u32 = 5;
 /// Places swapped in one step.
 const SWAPS_PER_STEP: usize = 4096;
 
@@ -81,6 +87,28 @@ pub(crate) struct Maintenance {
     kept_from: Option<Position>,
     /// Somebody wants all garbage to go.
     defragmentation: Option<Defragmentation>,
+    /// What failed last is not tried again by itself before this.
+    retry: Retry,
+}
+
+/// When upkeep that has failed is tried again.
+#[derive(Debug, Default)]
+struct Retry {
+    /// Failures since a step came to its end.
+    failures: u32,
+    at: Option<Instant>,
+}
+
+impl Retry {
+    fn note_failure(&mut self, now: Instant) {
+        let doublings = self.failures.min(RETRY_DOUBLINGS_MAX);
+        self.failures = self.failures.saturating_add(1);
+        self.at = Some(now + RETRY_MIN * (1 << doublings));
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.at.is_none_or(|at| now >= at)
+    }
 }
 
 impl Work {
@@ -108,6 +136,7 @@ impl Maintenance {
             condemned: BTreeSet::new(),
             kept_from: None,
             defragmentation: None,
+            retry: Retry::default(),
         }
     }
 }
@@ -117,11 +146,18 @@ impl Applier {
     /// is due, and never waits for the disk. Call it in every round of the applying
     /// thread. `state` is asked for the state blob, as of everything applied
     /// so far, when a checkpoint begins. After an error the step is tried
-    /// again when more of the log has been written.
+    /// again a second later, then after ever longer pauses.
     pub fn maintain(&mut self, state: &mut dyn FnMut() -> Vec<u8>) -> Result<(), Error> {
         self.sweep_a_slice();
         self.mend_what_is_proved();
         let outcome = self.step(state);
+        if outcome.is_err() {
+            // What was under way is looked for anew.
+            let now = self.engine.0.options.clock.now();
+            self.maintenance.retry.note_failure(now);
+            self.maintenance.wanted = true;
+            self.maintenance.looked_at = i64::MIN;
+        }
         self.end_defragmentation_if_failed(outcome)
     }
 
@@ -137,7 +173,7 @@ impl Applier {
             }
             Work::Copying(task) => return self.end_copy(task),
             Work::Rotating(task) => self.end_rotation(task)?,
-            Work::Checkpoint(task) => self.maintenance.last_bytes = task.finish()?,
+            Work::Checkpoint(task) => self.end_checkpoint(task)?,
             Work::GivingBack(task) => task.finish()?,
         }
         self.begin_what_is_due(state)
@@ -147,7 +183,8 @@ impl Applier {
     /// of [`Applier::maintain`] means that nothing is due either.
     pub fn is_maintaining(&self) -> bool {
         let idle = matches!(self.maintenance.work, Work::Idle);
-        !idle || self.maintenance.wanted || self.is_sweeping() || self.is_defragmenting()
+        let wanted = self.maintenance.wanted && !self.waits_to_retry();
+        !idle || wanted || self.is_sweeping() || self.is_defragmenting()
     }
 
     /// Whether the next call of [`Applier::maintain`] gets on with something, and
@@ -172,6 +209,9 @@ impl Applier {
         if self.is_defragmenting() {
             return self.defragment_further(state);
         }
+        if self.waits_to_retry() {
+            return Ok(());
+        }
         if self.checkpoint_is_due() {
             return self.start_checkpoint(state());
         }
@@ -185,6 +225,12 @@ impl Applier {
             return Ok(());
         }
         self.start_copy(plan)
+    }
+
+    /// Something has failed a moment ago.
+    fn waits_to_retry(&self) -> bool {
+        let retry = &self.maintenance.retry;
+        retry.at.is_some() && !retry.is_due(self.engine.0.options.clock.now())
     }
 
     fn start_checkpoint(&mut self, state: Vec<u8>) -> Result<(), Error> {
@@ -202,6 +248,12 @@ impl Applier {
         let copy = move || reclaim::copy(&shared, plan, throttled);
         let worker = self.engine.0.options.worker;
         self.maintenance.work = Work::Copying(Task::start(worker, "engine-reclaim", copy)?);
+        Ok(())
+    }
+
+    fn end_checkpoint(&mut self, task: Task<u64>) -> Result<(), Error> {
+        self.maintenance.last_bytes = task.finish()?;
+        self.maintenance.retry = Retry::default();
         Ok(())
     }
 
@@ -275,7 +327,7 @@ impl Applier {
                 Work::Copying(task) => self.end_copy(task)?,
                 Work::Rotating(task) => self.end_rotation(task)?,
                 Work::Swapping(moves) => self.swap(moves, usize::MAX),
-                Work::Checkpoint(task) => self.maintenance.last_bytes = task.finish()?,
+                Work::Checkpoint(task) => self.end_checkpoint(task)?,
                 Work::GivingBack(task) => task.finish()?,
             }
         }

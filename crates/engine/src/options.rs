@@ -29,7 +29,8 @@ pub struct Options {
     /// with those it may fill a segment.
     pub batch_bytes_max: u64,
     /// Free space on the file system that puts never touch: room for
-    /// checkpoints and reclaim when the disk is full.
+    /// checkpoints and reclaim when the disk is full. On a small file system it is
+    /// less, a sixteenth of its size.
     pub reserve_bytes: u64,
     /// A checkpoint is due after so many bytes of log, or as many as the last
     /// one took where that is more. Bounds what a restart replays: the default

@@ -79,7 +79,7 @@ impl Plan {
         if round.garbage_bytes < worth {
             Plan::default()
         } else {
-            round.plan
+            round.end()
         }
     }
 
@@ -98,7 +98,7 @@ impl Plan {
                 round.add(&candidate);
             }
         }
-        round.plan
+        round.end()
     }
 }
 
@@ -136,6 +136,9 @@ fn candidates(
 
 struct Round {
     plan: Plan,
+    segment_bytes: u64,
+    /// There is room for fewer segments of survivors than a round may fill: it must gain.
+    is_short: bool,
     survivor_bytes: u64,
     survivor_bytes_max: u64,
     garbage_bytes: u64,
@@ -143,9 +146,13 @@ struct Round {
 
 impl Round {
     fn new(shared: &Shared) -> Round {
-        let survivor_bytes_max = ROUND_SEGMENTS * shared.options.segment_bytes;
+        let room = shared.segments_to_fill();
+        let segment_bytes = shared.log.segment_bytes();
+        let survivor_bytes_max = ROUND_SEGMENTS.min(room) * usable_bytes(segment_bytes);
         Round {
             plan: Plan::default(),
+            segment_bytes,
+            is_short: room < ROUND_SEGMENTS,
             survivor_bytes: 0,
             survivor_bytes_max,
             garbage_bytes: 0,
@@ -164,6 +171,24 @@ impl Round {
             self.plan.victims.insert(candidate.id);
         }
     }
+
+    /// Where room is short, a copy that fills as many segments as it empties would only
+    /// take some.
+    fn end(mut self) -> Plan {
+        let filled = self
+            .survivor_bytes
+            .div_ceil(usable_bytes(self.segment_bytes));
+        if self.is_short && self.plan.victims.len() as u64 <= filled {
+            self.plan.victims.clear();
+        }
+        self.plan
+    }
+}
+
+/// What survivors can count on of a segment: frames have headers, and records do not
+/// always fill the last one.
+fn usable_bytes(segment_bytes: u64) -> u64 {
+    segment_bytes - segment_bytes / 32
 }
 
 /// A record that was copied.
@@ -237,7 +262,7 @@ pub(crate) fn copy(shared: &Shared, plan: Plan, throttled: bool) -> Result<Moves
     let mut copy = Copy {
         shared,
         victims: &plan.victims,
-        relocation: shared.log.relocate()?,
+        relocation: shared.log.relocate_beside(shared.checkpoint_bytes())?,
         moves: Vec::new(),
         spoiled: BTreeSet::new(),
         unpaced_bytes: 0,

@@ -22,6 +22,7 @@ use crate::damage::Damage;
 use crate::engine::{Engine, Shared};
 use crate::format::KIND_HARD_STATE;
 use crate::maintenance::{Counters, Maintenance};
+use crate::room;
 use crate::transfer::import::Imports;
 use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, TREES};
 use crate::{
@@ -90,6 +91,10 @@ pub(crate) fn open(
     // Before the lock, which would leave a file of ours in it.
     refuse_foreign(directory, &list()?)?;
     let lock = take_lock(&*disk, directory)?;
+    let options = Options {
+        reserve_bytes: room::reserve_bytes(&*disk, directory, options.reserve_bytes),
+        ..options
+    };
     files::remove_partial(&*disk, directory)?;
     files::remove_aside(&*disk, directory)?;
     let names = list()?;

@@ -10,10 +10,12 @@ pub mod disk;
 mod path_error;
 pub mod randomness;
 pub mod real;
+mod shortage;
 pub mod simulated;
 pub mod threads;
 mod throttle;
 
 pub use clock::{Clock, Instant};
 pub use disk::{DirectoryLock, Disk, File, OpenMode, Space};
+pub use shortage::Shortage;
 pub use throttle::Throttle;

@@ -89,8 +89,10 @@ impl From<revisions::Error> for Error {
                 engine::Error::NoSpace { .. } | engine::Error::MemoryLimit { .. } => {
                     Remedy::MakeRoom
                 }
+                _ if storage.is_shortage() || storage.shortage().is_some() => Remedy::Retry,
                 _ => Remedy::Repair,
             },
+            revisions::Error::Short(_) => Remedy::Retry,
             _ => Remedy::Repair,
         };
         Error::new(remedy, error.to_string())

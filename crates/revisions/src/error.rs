@@ -42,6 +42,10 @@ pub enum Error {
     /// A command or an answer of another member does not decode.
     #[error("a message from another member cannot be read ({0}); run the same release everywhere")]
     Unreadable(Arc<str>),
+    /// The member that decides has run out of something but room on its disk: nothing
+    /// was written, and the command may be tried again.
+    #[error("{0}")]
+    Short(Arc<str>),
     /// What went wrong on the member that decides, in its words.
     #[error("on the leader: {0}")]
     Elsewhere(Arc<str>),

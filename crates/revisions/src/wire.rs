@@ -37,6 +37,10 @@ const OTHER: u8 = 4;
 const READS_TOO_MUCH: u8 = 5;
 const DAMAGED: u8 = 6;
 
+/// How the text of a shortage begins, by which it is known: members of releases before
+/// this kind of error take it for any other text.
+const SHORT: &str = "nothing was written, try again later: ";
+
 macro_rules! codec {
     ($type:ident, $what:literal, $($kind:literal $name:ident),* $(,)?) => {
         impl $type {
@@ -111,6 +115,7 @@ impl Error {
                 batch_bytes_max,
             } => numbers(TOO_LARGE, batch_bytes, batch_bytes_max),
             Storage::DamagedValue { .. } => text(DAMAGED, &self.to_string()),
+            Storage::NoSegment { .. } => text(OTHER, &storage.to_string()),
             _ => text(OTHER, &self.to_string()),
         }
     }
@@ -124,6 +129,9 @@ impl Error {
                     .map_err(|error| unreadable(format!("an error's text: {error}")))?;
                 if kind == DAMAGED {
                     return Ok(Error::DamagedElsewhere(text.into()));
+                }
+                if kind == OTHER && text.starts_with(SHORT) {
+                    return Ok(Error::Short(text.into()));
                 }
                 let known = etcd_api::Error::from_message(text).filter(|_| kind == ETCD);
                 Ok(known.map_or_else(|| Error::Elsewhere(text.into()), Error::Etcd))

@@ -5,6 +5,8 @@
 //! what it has open besides and a reserve. Where that is used up, a new connection takes
 //! the place of the one that has been without a call for the longest; its client connects
 //! again when it has something to ask. Where all of them are busy, the new one is closed.
+//! The log opens files and other members connect meanwhile: once a second the table looks
+//! whether clients have too many by now.
 
 use std::collections::HashMap;
 use std::io;
@@ -26,6 +28,8 @@ const RESERVE_MIN: u64 = 12;
 const RESERVE_MAX: u64 = 256;
 /// Some clients are let in however few descriptors there are.
 const CONNECTIONS_MIN: usize = 2;
+/// What is kept for the log and other members, and what the fewest clients need.
+pub(crate) const LEAST: u64 = RESERVE_MIN + CONNECTIONS_MIN as u64;
 /// Between two looks at how many descriptors are open.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Where room is needed, at least this part of all connections is asked to end, so that the
@@ -95,6 +99,19 @@ impl Connections {
         let mut throttle = throttle.unwrap_or_else(PoisonError::into_inner);
         if let Some(attempts) = throttle.note(self.clock.now(), 1) {
             warn!(%error, attempts, "cannot accept connections of clients");
+        }
+    }
+
+    /// Has as many idle connections end as the log and other members need descriptors by now.
+    pub(crate) fn give_way(&self) {
+        let now = self.clock.now();
+        let mut table = self.table();
+        table.look_at = now + LOOK_EVERY;
+        table.connections_max = connections_max(table.open.len());
+        let excess = table.open.len().saturating_sub(table.connections_max);
+        let excess = excess.saturating_sub(table.ending);
+        if excess > 0 {
+            table.make_room(excess, now);
         }
     }
 

@@ -14,6 +14,22 @@ pub enum Error {
     /// A new store cannot begin with these flags.
     #[error(transparent)]
     Config(config::Error),
+    /// It could not work, or only until its log needs another file.
+    #[error(
+        "this process may open {limit} files at once, and a server on {cores} cores needs \
+         {needed} for its log, other members and a few clients: raise the limit \
+         (ulimit -n {advised}, LimitNOFILE={advised} of systemd)"
+    )]
+    TooFewDescriptors {
+        /// The limit of the process.
+        limit: u64,
+        /// What it needs at least.
+        needed: u64,
+        /// Cores that it would serve on.
+        cores: usize,
+        /// What does for many clients.
+        advised: u64,
+    },
     /// A socket cannot be bound.
     #[error("cannot listen on {url}: {source}; {}", remedy(source, flag))]
     Listen {

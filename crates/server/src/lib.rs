@@ -22,6 +22,7 @@ pub mod config;
 mod connection;
 mod connections;
 mod counted;
+mod descriptors;
 mod dispatch;
 mod error;
 mod files;

@@ -24,8 +24,8 @@ use crate::refusal::{self, of_machine};
 use crate::unsupported;
 
 /// etcd's words for a full store, and what they mean of a member whose leader has room.
-const FULL_DISK: &str = "etcdserver: mvcc: database space exceeded: the disk of this member is \
-                         full, and it takes no entries until there is room";
+const NO_ROOM: &str = "etcdserver: mvcc: database space exceeded: the disk of this member is \
+                       full, or it may open no further file; it takes nothing until that ends";
 
 /// The service.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ impl MaintenanceService {
         }
         errors.extend(backend.node.refuses_writes().map(|error| error.to_string()));
         if node.full {
-            errors.push(FULL_DISK.to_owned());
+            errors.push(NO_ROOM.to_owned());
         }
         errors.extend(backend.reader().alarms().iter().map(alarm_text));
         StatusResponse {

@@ -28,9 +28,9 @@ pub(crate) fn of_machine(error: &revisions::Error) -> Status {
         revisions::Error::LeaseFull { .. } | revisions::Error::ReadsTooMuch { .. } => {
             Status::resource_exhausted(format!("inkstone: {error}"))
         }
-        revisions::Error::Elsewhere(_) | revisions::Error::Randomness(_) => {
-            Status::unavailable(format!("inkstone: {error}"))
-        }
+        revisions::Error::Short(_)
+        | revisions::Error::Elsewhere(_)
+        | revisions::Error::Randomness(_) => Status::unavailable(format!("inkstone: {error}")),
         revisions::Error::State { .. } | revisions::Error::DamagedElsewhere(_) => {
             Status::data_loss(format!("inkstone: {error}"))
         }
@@ -52,6 +52,8 @@ fn of_storage(error: &engine::Error) -> Status {
         engine::Error::InvalidBatch { .. } => Status::internal(text),
         engine::Error::RecordUnreadable { .. } => Status::data_loss(text),
         damage if damage.is_damage() => Status::data_loss(text),
+        // What a device does not read or write (EIO, say) is no shortage, and does not end.
+        engine::Error::Disk { .. } if error.shortage().is_none() => Status::unknown(text),
         // What the system refused, for want of a descriptor or of memory, say.
         _ => Status::unavailable(text),
     }
@@ -102,6 +104,22 @@ mod tests {
         ] {
             assert_eq!(status(&error).code(), Code::Unavailable);
         }
+    }
+
+    #[test]
+    fn a_shortage_of_descriptors_is_a_reason_to_try_again_wherever_it_is() {
+        // EMFILE of Linux, and EIO, which is no shortage.
+        for (number, code) in [(24, Code::Unavailable), (5, Code::Unknown)] {
+            let error = engine::Error::Disk {
+                file: "/data/1.log".into(),
+                doing: "open",
+                source: std::io::Error::from_raw_os_error(number),
+            };
+            let status = of_machine(&revisions::Error::from(error));
+            assert_eq!(status.code(), code, "{status}");
+        }
+        let elsewhere = revisions::Error::Short("nothing was written".into());
+        assert_eq!(of_machine(&elsewhere).code(), Code::Unavailable);
     }
 
     #[test]

@@ -30,7 +30,7 @@ use crate::metered_disk::MeteredDisk;
 use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::resources::Resources;
 use crate::worker::{Cores, Worker};
-use crate::{Error, compactor, foreign, presence};
+use crate::{Error, compactor, descriptors, foreign, presence};
 
 /// A running server. Dropping it stops it.
 #[derive(Debug)]
@@ -64,6 +64,7 @@ impl Server {
     /// Binds, recovers, serves.
     pub fn start(config: Config) -> Result<Server, Error> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        descriptors::check(cores)?;
         let sockets = bind_all(&config, cores)?;
         foreign::refuse_etcd(&RealDisk, &config.data_directory)?;
         let clock: Arc<dyn Clock> = Arc::new(RealClock);

@@ -37,9 +37,14 @@ const TIMER_PERIOD: Duration = Duration::from_secs(1);
 /// A timer that becomes a runtime's next one wakes the runtime, which costs each
 /// request a system call or two where requests are all that has timers. This one is
 /// always sooner.
-async fn keep_a_timer() -> Infallible {
+///
+/// The first core's also looks whether there are descriptors for all connections.
+async fn keep_a_timer(connections: Option<Arc<Connections>>) -> Infallible {
     loop {
         tokio::time::sleep(TIMER_PERIOD).await;
+        if let Some(connections) = &connections {
+            connections.give_way();
+        }
     }
 }
 
@@ -131,7 +136,9 @@ impl Worker {
     async fn serve(mut self) -> io::Result<()> {
         let mut helpers = JoinSet::new();
         helpers.spawn(cluster::relay());
-        helpers.spawn(keep_a_timer());
+        let connections = &self.backend.resources.connections;
+        let looked_after = (self.core == 0).then(|| Arc::clone(connections));
+        helpers.spawn(keep_a_timer(looked_after));
         let mut accepting = JoinSet::new();
         for (listener, traffic) in std::mem::take(&mut self.listeners) {
             let acceptor = Acceptor {

@@ -4,6 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use environment::Shortage;
+
 use crate::Position;
 
 /// An operation of the log failed. Clones share the cause.
@@ -43,7 +45,7 @@ pub enum Error {
     /// append may then be tried again.
     #[error(
         "no room for another segment in {}: {available_bytes} bytes free, {needed_bytes} needed \
-         (reserve included); free disk space or compact",
+         (reserve included); free disk space, raise the quota or compact",
         directory.display()
     )]
     NoSpace {
@@ -53,6 +55,15 @@ pub enum Error {
         needed_bytes: u64,
         /// Free space found.
         available_bytes: u64,
+    },
+    /// No further segment can be made at present, and not for want of room: the process
+    /// has no file descriptor left, or the system no memory, or it does not let the
+    /// directory be written. The log is unharmed, and nothing of what was refused was
+    /// written: try again when the cause has gone.
+    #[error("no further segment of the log can be made at present: {cause}")]
+    NoSegment {
+        /// What making one failed of.
+        cause: Arc<Error>,
     },
     /// A group that no segment can hold. Split it.
     #[error(
@@ -123,6 +134,21 @@ impl Error {
     /// Whether the log refuses everything until it is opened again.
     pub fn is_failed(&self) -> bool {
         matches!(self, Error::Failed { .. })
+    }
+
+    /// Whether the log is unharmed and only has no further segment for now.
+    pub fn is_shortage(&self) -> bool {
+        matches!(self, Error::NoSpace { .. } | Error::NoSegment { .. })
+    }
+
+    /// What the system had too little of for a call of the log's.
+    pub fn shortage(&self) -> Option<Shortage> {
+        match self {
+            Error::NoSpace { .. } => Some(Shortage::Room),
+            Error::NoSegment { cause } => cause.shortage(),
+            Error::Io { source, .. } => Shortage::of(source),
+            _ => None,
+        }
     }
 
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {

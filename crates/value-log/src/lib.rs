@@ -84,6 +84,7 @@ mod run;
 mod segment;
 mod shared;
 mod status;
+mod stock;
 mod supply;
 mod suspect;
 mod sync;

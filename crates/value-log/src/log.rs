@@ -10,6 +10,7 @@ use environment::Disk;
 use crate::groups::Groups;
 use crate::relocation::Relocation;
 use crate::shared::Shared;
+use crate::supply::SortedRoom;
 use crate::{
     Appended, Body, Error, Group, Options, Position, Record, RecordBuffer, Recovered, Seal,
     SegmentInfo, Sequence, Status, Suspect, Tag, open, record,
@@ -99,7 +100,13 @@ impl Log {
     /// appender who must not be refused later, and is the only one.
     /// [`Error::NoSpace`] leaves the log as it is.
     pub fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
-        self.shared.make_room(body_bytes)
+        self.make_room_beside(body_bytes, 0)
+    }
+
+    /// The same, where the next segment cannot be made at present with so many bytes left
+    /// in the one in use.
+    pub fn make_room_beside(&self, body_bytes: usize, kept_bytes: usize) -> Result<(), Error> {
+        self.shared.make_room(body_bytes, kept_bytes)
     }
 
     /// Last group that is done.
@@ -200,15 +207,45 @@ impl Log {
     /// Starts writing sorted segments with what is in the log: that brings
     /// segments free, which is what the reserve is for.
     pub fn relocate(&self) -> Result<Relocation, Error> {
-        self.write_sorted(0)
+        self.relocate_beside(0)
+    }
+
+    /// The same, with so much free space left alone. On a full disk it takes the last spare
+    /// segment, then the one that the log would go on in.
+    pub fn relocate_beside(&self, reserve_bytes: u64) -> Result<Relocation, Error> {
+        self.begin_relocation(SortedRoom {
+            reserve_bytes,
+            takes_the_last: true,
+        })
+    }
+
+    /// Gives up segments that were made ahead, for a checkpoint that brings others free:
+    /// first the spare ones, then, in another call, the next one of the log. None is made
+    /// until [`Log::end_yielding`], and an append that needs one is refused for want of
+    /// room. False where there is none to give up.
+    pub fn yield_room(&self) -> Result<bool, Error> {
+        self.shared.supply.yield_room()
+    }
+
+    /// Has segments made ahead again.
+    pub fn end_yielding(&self) {
+        self.shared.supply.end_yielding();
+        self.shared.lend_a_hand();
     }
 
     /// Starts writing sorted segments with what is new here. They leave so much
     /// free space alone.
     pub fn write_sorted(&self, reserve_bytes: u64) -> Result<Relocation, Error> {
+        self.begin_relocation(SortedRoom {
+            reserve_bytes,
+            takes_the_last: false,
+        })
+    }
+
+    fn begin_relocation(&self, room: SortedRoom) -> Result<Relocation, Error> {
         match self.shared.progress.failure() {
             Some(failure) => Err(failure),
-            None => Ok(Relocation::new(Arc::clone(&self.shared), reserve_bytes)),
+            None => Ok(Relocation::new(Arc::clone(&self.shared), room)),
         }
     }
 

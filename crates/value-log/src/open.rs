@@ -18,7 +18,8 @@ use crate::log::{Log, Threads};
 use crate::recovery::{self, Visit, Walked};
 use crate::segment::{Extent, FileName, Segment};
 use crate::shared::Shared;
-use crate::supply::{Stock, Supply, SupplyPlan};
+use crate::stock::Stock;
+use crate::supply::{Supply, SupplyPlan};
 use crate::window::Window;
 use crate::{Error, Options, Position, Recovered, Sequence, Worker};
 
@@ -225,6 +226,9 @@ fn stock(
         next_id: contents.next_id,
         active,
         failure: None,
+        failures: 0,
+        is_costly: false,
+        yields: false,
         awaited: false,
         stopped: None,
         settling: VecDeque::new(),
@@ -248,6 +252,7 @@ fn supply(
         segment_bytes,
         reserve_bytes: options.reserve_bytes,
         target: options.spare_segments,
+        has_maker: options.worker.has_maker(),
         epoch,
         salt,
         doorbell: Arc::clone(doorbell),

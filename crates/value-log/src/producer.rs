@@ -168,8 +168,9 @@ impl Shared {
     }
 
     /// Makes sure that a frame with so many bytes of records can be appended
-    /// next: in what is left of the segment, or in the one behind it.
-    pub fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
+    /// next: in what is left of the segment, or in the one behind it. Where that cannot be
+    /// made at present, `kept_bytes` are left in the segment.
+    pub fn make_room(&self, body_bytes: usize, kept_bytes: usize) -> Result<(), Error> {
         let bytes = FRAME_HEADER_BYTES + body_bytes;
         self.is_large(bytes)?;
         if self.supply.has_next() {
@@ -179,7 +180,12 @@ impl Shared {
         let appended = self.appended();
         self.work();
         self.progress.wait(appended)?;
-        let want = Want::Frame((bytes / UNIT_BYTES) as u64);
+        let kept_bytes = if self.supply.lacks_next() {
+            kept_bytes
+        } else {
+            0
+        };
+        let want = Want::Frame(((bytes + kept_bytes) / UNIT_BYTES) as u64);
         let fits = self.segments.all().into_iter().any(|segment| {
             let (extent, size) = (segment.extent(), segment.header.segment_bytes);
             let (room, filled) = (size - extent.end, extent.end / UNIT_BYTES as u64);

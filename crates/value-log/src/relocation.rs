@@ -11,6 +11,7 @@ use crate::frame::{Chain, Finisher};
 use crate::record;
 use crate::segment::Segment;
 use crate::shared::Shared;
+use crate::supply::SortedRoom;
 use crate::{Error, Position, Record, Sequence, Tag};
 
 /// Records are gathered into frames of this size.
@@ -26,8 +27,8 @@ pub struct Relocation {
     finished: Vec<u32>,
     /// What failed: records may be missing, so nothing is added or finished.
     failure: Option<Error>,
-    /// Free space that new files leave alone.
-    reserve_bytes: u64,
+    /// What new files may take.
+    room: SortedRoom,
     done: bool,
 }
 
@@ -45,13 +46,13 @@ struct OpenSegment {
 }
 
 impl Relocation {
-    pub(crate) fn new(shared: Arc<Shared>, reserve_bytes: u64) -> Relocation {
+    pub(crate) fn new(shared: Arc<Shared>, room: SortedRoom) -> Relocation {
         Relocation {
             shared,
             open: None,
             finished: Vec::new(),
             failure: None,
-            reserve_bytes,
+            room,
             done: false,
         }
     }
@@ -98,7 +99,7 @@ impl Relocation {
             self.complete_segment()?;
         }
         if self.open.is_none() {
-            let (spare, segment) = self.shared.supply.begin_sorted(self.reserve_bytes)?;
+            let (spare, segment) = self.shared.supply.begin_sorted(self.room)?;
             self.open = Some(OpenSegment::new(spare, segment));
         }
         self.open

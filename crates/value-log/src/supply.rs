@@ -11,21 +11,26 @@
 //! file is not zeroed again: frames carry their segment's id.
 //!
 //! The *next* log segment is ready in every respect: entering it costs the
-//! commit path neither a flush nor a directory operation. When making one
-//! fails (a full disk) the failure is kept for whoever needs a segment, and
-//! making is tried again when someone asks or something is released. A failed
-//! flush of the directory is another matter: nobody knows which names last, so
-//! the supply gives nothing any more and the log ends where it needs a segment.
+//! commit path neither a flush nor a directory operation. It is open, so it
+//! needs no descriptor either.
+//!
+//! When making one fails the log is unharmed, whatever the reason: a full disk,
+//! a quota, no descriptor, no memory, no permission. The failure is kept for the
+//! caller that needs a segment, and making is tried again when a caller asks,
+//! when something is released, and after a pause. A failed flush of the
+//! directory is another matter: which names last is not known, so the supply
+//! gives nothing any more and the log ends where it needs a segment.
 //!
 //! With page-cache durability the same thread flushes the segments that were
 //! left, in their order, so that nobody waits for that either.
 
-use std::collections::VecDeque;
+mod sorted;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use environment::{Disk, File, OpenMode};
+use environment::{Disk, File, OpenMode, Shortage};
 
 use crate::committer::end_of;
 use crate::doorbell::Doorbell;
@@ -34,38 +39,14 @@ use crate::format::{
     Salt, SegmentHeader,
 };
 use crate::segment::{Extent, FileName, Segment, reach_for};
-use crate::{Error, Position, SEGMENT_MAX, SegmentKind};
+use crate::stock::{Job, Stock, allocate, take_number};
+use crate::{Error, Position, SegmentKind};
+
+pub(crate) use sorted::SortedRoom;
 
 /// Zeros are written in pieces of this size. It is the size of the page cache's folios for the file
 /// from then on, and a small write costs time in proportion to the folio it hits.
 const ZERO_BYTES: usize = 16 << 10;
-
-/// What is in stock. Changed under the lock; no I/O is done under it.
-#[derive(Debug)]
-pub(crate) struct Stock {
-    /// The prepared log segment.
-    pub next: Option<Arc<Segment>>,
-    /// Numbers of the spare files.
-    pub spares: Vec<u32>,
-    /// Number of the next spare file.
-    pub spare_number: u32,
-    /// Id of the next segment, log or sorted.
-    pub next_id: u32,
-    /// The log segment that the next one follows.
-    pub active: u32,
-    /// Why making failed last time.
-    pub failure: Option<Error>,
-    /// Somebody has asked for the next segment since, and waits.
-    pub awaited: bool,
-    /// A flush of the directory failed: no segment is given any more.
-    pub stopped: Option<Error>,
-    /// Segments to flush, oldest first; the first one may be under way.
-    pub settling: VecDeque<Arc<Segment>>,
-    /// A flush failed: nothing is flushed any more.
-    pub unsettled: Option<Error>,
-    /// The maker ends.
-    pub stop: bool,
-}
 
 /// The stock and the thread that fills it.
 #[derive(Debug)]
@@ -77,6 +58,8 @@ pub(crate) struct Supply {
     reserve_bytes: u64,
     /// Segments wanted ready, the next one included.
     target: usize,
+    /// A thread makes them.
+    has_maker: bool,
     epoch: u32,
     salt: Salt,
     stock: Mutex<Stock>,
@@ -101,6 +84,7 @@ pub(crate) struct SupplyPlan {
     pub segment_bytes: u64,
     pub reserve_bytes: u64,
     pub target: usize,
+    pub has_maker: bool,
     pub epoch: u32,
     pub salt: Salt,
     pub doorbell: Arc<Doorbell>,
@@ -114,6 +98,7 @@ impl Supply {
             segment_bytes,
             reserve_bytes,
             target,
+            has_maker,
             epoch,
             salt,
             doorbell,
@@ -125,6 +110,7 @@ impl Supply {
             segment_bytes,
             reserve_bytes,
             target,
+            has_maker,
             epoch,
             salt,
             stock,
@@ -166,11 +152,10 @@ impl Supply {
             }
             Job::Spare => self
                 .make_spare(self.reserve_bytes)
-                .map(|number| self.stock().spares.push(number)),
+                .map(|number| self.stock().spares.push(number))
+                .map_err(|error| self.refusal(error)),
         };
-        if let Err(error) = result {
-            self.stock().failure = Some(error);
-        }
+        self.stock().note_outcome(result);
         self.doorbell.ring();
     }
 
@@ -183,11 +168,26 @@ impl Supply {
             if let Some(job) = stock.due(self.target) {
                 return Some(job);
             }
-            stock = self
-                .changed
-                .wait(stock)
-                .unwrap_or_else(PoisonError::into_inner);
+            stock = self.wait_for_change(stock);
         }
+    }
+
+    /// Returns when the stock may have changed, or when it is time to try again what
+    /// has failed.
+    fn wait_for_change<'a>(&'a self, stock: MutexGuard<'a, Stock>) -> MutexGuard<'a, Stock> {
+        if stock.failure.is_none() || stock.stopped.is_some() {
+            let waited = self.changed.wait(stock);
+            return waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        let pause = stock.pause();
+        let goes_on =
+            |it: &mut Stock| it.failure.is_some() && !it.stop && it.due(self.target).is_none();
+        let waited = self.changed.wait_timeout_while(stock, pause, goes_on);
+        let (mut stock, outcome) = waited.unwrap_or_else(PoisonError::into_inner);
+        if outcome.timed_out() {
+            stock.forget_failure();
+        }
+        stock
     }
 
     fn settle(&self, segment: &Arc<Segment>) {
@@ -252,7 +252,7 @@ impl Supply {
 
     /// Tries again what failed.
     pub fn retry(&self) {
-        self.stock().failure = None;
+        self.stock().forget_failure();
         self.changed.notify_all();
     }
 
@@ -266,10 +266,17 @@ impl Supply {
         self.stock().next.is_some()
     }
 
+    /// There is no next segment, and making one has failed.
+    pub fn lacks_next(&self) -> bool {
+        let stock = self.stock();
+        stock.next.is_none() && (stock.failures > 0 || stock.yields)
+    }
+
     /// Whether [`Supply::take_next`] has an answer.
     pub fn is_settled(&self) -> bool {
         let stock = self.stock();
-        stock.next.is_some() || stock.failure.is_some() || stock.stopped.is_some()
+        let is_known = stock.failure.is_some() || stock.stopped.is_some() || stock.yields;
+        stock.next.is_some() || is_known
     }
 
     /// An error when a flush of the directory failed: what is prepared may
@@ -290,6 +297,15 @@ impl Supply {
                 stock.awaited = false;
                 Ok(Some(next))
             }
+            None if stock.yields => {
+                stock.awaited = false;
+                Err(self.no_space(self.segment_bytes + self.reserve_bytes, 0))
+            }
+            None if stock.is_costly && self.has_maker && stock.failure.is_some() => {
+                stock.awaited = false;
+                let failure = stock.stopped.clone().or_else(|| stock.failure.clone());
+                failure.map_or(Ok(None), Err)
+            }
             None => {
                 let failure = stock.failure.take().filter(|_| was_awaited);
                 stock.awaited = failure.is_none();
@@ -302,16 +318,19 @@ impl Supply {
         answer
     }
 
-    /// Makes a spare (or takes one) the next log segment.
+    /// Makes a spare (or takes one) the next log segment. Where that fails the log is
+    /// unharmed, unless the supply has stopped.
     pub fn prepare_next(&self) -> Result<(), Error> {
+        self.try_prepare_next().map_err(|error| self.refusal(error))
+    }
+
+    fn try_prepare_next(&self) -> Result<(), Error> {
         let number = self.take_spare_or_make()?;
         let header = {
             let mut stock = self.stock();
             let previous = stock.active;
             self.header(allocate(&mut stock)?, previous, SegmentKind::Log)
         };
-        // A spare that cannot be dressed is left alone: the next open sorts out
-        // under which name it is.
         let next = self.dress_spare(number, header)?;
         let before = self.stock().next.replace(Arc::new(next));
         assert!(before.is_none(), "{before:?} was to be the next segment");
@@ -327,49 +346,6 @@ impl Supply {
             kind,
             salt: self.salt,
         }
-    }
-
-    /// A spare file that will become a sorted segment: its header is written,
-    /// its name is still the spare's. Leaves the last spare to the log, and so
-    /// much free space to whoever needs it.
-    pub fn begin_sorted(&self, reserve_bytes: u64) -> Result<(u32, Segment), Error> {
-        self.check_running()?;
-        let taken = {
-            let mut stock = self.stock();
-            if stock.spares.len() > 1 {
-                stock.spares.pop()
-            } else {
-                None
-            }
-        };
-        let number = taken.map_or_else(|| self.make_spare(reserve_bytes), Ok)?;
-        let header = self.header(allocate(&mut self.stock())?, 0, SegmentKind::Sorted);
-        let from = FileName::Spare(number).in_directory(&self.directory);
-        let begun = self.open(&from).and_then(|file| {
-            write_header(&*file, &from, &header)?;
-            Ok(file)
-        });
-        let file = begun.inspect_err(|_| self.discard(number))?;
-        let path = segment_path(&self.directory, &header);
-        self.changed.notify_all();
-        let reach = first_reach(&header).reach;
-        Ok((
-            number,
-            Segment::new(header, path, file, reach, Extent::EMPTY),
-        ))
-    }
-
-    /// Gives a finished, flushed sorted segment its name. Where that fails it
-    /// is a spare still; where only the name may not last, the next opening
-    /// finds it under one of the two.
-    pub fn finish_sorted(&self, number: u32, segment: &Segment) -> Result<(), Error> {
-        let from = FileName::Spare(number).in_directory(&self.directory);
-        let renamed = self.rename(&from, &segment.path);
-        if renamed.is_err() {
-            self.put_back(&[number]);
-        }
-        renamed?;
-        self.sync_directory()
     }
 
     /// Removes a spare that failed to take a write: what its blocks hold nobody
@@ -405,12 +381,64 @@ impl Supply {
         Ok(Some(number))
     }
 
-    /// A spare's number for the file, unless it is of no use.
+    /// A spare's number for the file, unless it is of no use. On a disk that is nearly
+    /// full the log keeps its next segment, and other programs get the room of the rest.
     fn number_for(&self, segment: &Segment) -> Option<u32> {
+        let is_low = self.is_low_on_space();
         let mut stock = self.stock();
         let ready = stock.spares.len() + usize::from(stock.next.is_some());
-        let wanted = segment.header.segment_bytes == self.segment_bytes && ready <= self.target;
+        let enough = if is_low { 0 } else { self.target };
+        let wanted = segment.header.segment_bytes == self.segment_bytes && ready <= enough;
         wanted.then(|| take_number(&mut stock))
+    }
+
+    /// Less is free than two segments and the reserve.
+    fn is_low_on_space(&self) -> bool {
+        let wanted_bytes = self.reserve_bytes + 2 * self.segment_bytes;
+        let space = self.disk.space(&self.directory);
+        space.is_ok_and(|it| it.available_bytes < wanted_bytes)
+    }
+
+    /// Removes the files that were made ahead, those that are spare and then the log's
+    /// next segment, and makes no other until [`Supply::end_yielding`]. An append that
+    /// needs a segment meanwhile is told that there is no room. False where there is
+    /// nothing to remove.
+    pub fn yield_room(&self) -> Result<bool, Error> {
+        let (spares, next) = {
+            let mut stock = self.stock();
+            stock.yields = true;
+            let spares = std::mem::take(&mut stock.spares);
+            let next = if spares.is_empty() {
+                stock.next.take()
+            } else {
+                None
+            };
+            (spares, next)
+        };
+        let spares = spares.into_iter().map(|number| {
+            let path = FileName::Spare(number).in_directory(&self.directory);
+            self.remove(&path)
+        });
+        let removed: Result<Vec<()>, Error> = spares.collect();
+        let next = next.map(|it| self.remove(&it.path)).transpose()?;
+        let count = removed?.len() + usize::from(next.is_some());
+        if count > 0 {
+            self.sync_directory()?;
+        }
+        Ok(count > 0)
+    }
+
+    /// From now on segments are made again.
+    pub fn end_yielding(&self) {
+        let mut stock = self.stock();
+        stock.yields = false;
+        stock.forget_failure();
+        drop(stock);
+        self.changed.notify_all();
+    }
+
+    fn remove(&self, path: &Path) -> Result<(), Error> {
+        self.disk.remove(path).map_err(Error::io("remove", path))
     }
 
     /// Makes renames and removals lasting. A failure stops the supply: a
@@ -421,8 +449,12 @@ impl Supply {
         self.check_running()?;
         let synced = self.disk.sync_directory(&self.directory);
         synced.map_err(|error| {
+            // Without a descriptor of the directory no flush was tried.
+            let was_tried = Shortage::of(&error) != Some(Shortage::Descriptors);
             let error = Error::io("sync directory", &self.directory)(error);
-            self.stock().stopped = Some(error.clone());
+            if was_tried {
+                self.stock().stopped = Some(error.clone());
+            }
             error
         })
     }
@@ -439,18 +471,22 @@ impl Supply {
         let number = take_number(&mut self.stock());
         let making = FileName::Making(number).in_directory(&self.directory);
         let written = self.write_zeros(&making);
-        if written.is_err() {
+        if let Err(error) = &written {
+            self.stock().is_costly = error.shortage() == Some(Shortage::Room);
             // The half-made file only takes room; the next open would remove
             // it too.
             let _ = self.disk.remove(&making);
         }
         written?;
-        self.rename(
-            &making,
-            &FileName::Spare(number).in_directory(&self.directory),
-        )?;
-        self.sync_directory()?;
-        Ok(number)
+        let spare = FileName::Spare(number).in_directory(&self.directory);
+        let named = self.rename(&making, &spare);
+        let named = named.and_then(|()| self.sync_directory());
+        if named.is_err() {
+            // It has one of the two names, and is in stock under neither.
+            let _ = self.disk.remove(&making);
+            self.discard(number);
+        }
+        named.map(|()| number)
     }
 
     fn check_space(&self, reserve_bytes: u64) -> Result<(), Error> {
@@ -481,26 +517,32 @@ impl Supply {
         let zeros = vec![0; ZERO_BYTES.min(self.segment_bytes as usize)];
         for offset in (0..self.segment_bytes).step_by(zeros.len()) {
             file.write_at(&[&zeros], offset)
-                .map_err(|error| self.full_or(error, path))?;
+                .map_err(Error::io("write zeros to", path))?;
         }
-        file.sync_data().map_err(|error| self.full_or(error, path))
+        file.sync_data().map_err(Error::io("flush", path))
     }
 
-    /// A full disk is told from other failures, as the caller's remedy differs.
-    fn full_or(&self, error: std::io::Error, path: &Path) -> Error {
-        match error.kind() {
-            std::io::ErrorKind::StorageFull => {
+    /// What a caller that needs a segment is told: a full disk and a quota that is used
+    /// up differ from other reasons, as the remedy does.
+    fn refusal(&self, error: Error) -> Error {
+        match &error {
+            Error::Io { .. } if error.shortage() == Some(Shortage::Room) => {
                 self.no_space(self.segment_bytes + self.reserve_bytes, 0)
             }
-            _ => Error::io("write zeros to", path)(error),
+            Error::Io { .. } => Error::NoSegment {
+                cause: Arc::new(error),
+            },
+            _ => error,
         }
     }
 
-    /// Turns spare `number` into a segment in use.
+    /// Turns spare `number` into a segment in use. One that cannot be opened stays in
+    /// stock, and one that cannot be written goes. One that cannot be renamed for good
+    /// is left alone: the next open sorts out under which name it is.
     fn dress_spare(&self, number: u32, header: SegmentHeader) -> Result<Segment, Error> {
         let from = FileName::Spare(number).in_directory(&self.directory);
-        let file = self.open(&from)?;
-        write_header(&*file, &from, &header)?;
+        let file = self.open(&from).inspect_err(|_| self.put_back(&[number]))?;
+        write_header(&*file, &from, &header).inspect_err(|_| self.discard(number))?;
         let path = segment_path(&self.directory, &header);
         self.rename(&from, &path)?;
         self.sync_directory()?;
@@ -519,51 +561,6 @@ impl Supply {
             .rename(from, to)
             .map_err(Error::io("rename", from))
     }
-}
-
-#[derive(Clone, Debug)]
-enum Job {
-    /// The log needs its next segment.
-    Next,
-    /// A segment that was left is not flushed yet.
-    Settle(Arc<Segment>),
-    /// The stock is low.
-    Spare,
-}
-
-impl Stock {
-    /// What is to be done first.
-    fn due(&self, target: usize) -> Option<Job> {
-        let ready = self.spares.len() + usize::from(self.next.is_some());
-        let makes = self.failure.is_none() && self.stopped.is_none();
-        if makes && self.next.is_none() {
-            return Some(Job::Next);
-        }
-        if let Some(segment) = self.settling.front().filter(|_| self.unsettled.is_none()) {
-            return Some(Job::Settle(Arc::clone(segment)));
-        }
-        (makes && ready < target).then_some(Job::Spare)
-    }
-}
-
-fn allocate(stock: &mut Stock) -> Result<u32, Error> {
-    if stock.next_id > SEGMENT_MAX {
-        return Err(Error::Misuse {
-            what: "the log has used all 16,777,215 segment numbers; copy it into a new directory"
-                .into(),
-        });
-    }
-    assert!(
-        stock.next_id > stock.active,
-        "{stock:?} gives a number twice"
-    );
-    stock.next_id += 1;
-    Ok(stock.next_id - 1)
-}
-
-fn take_number(stock: &mut Stock) -> u32 {
-    stock.spare_number += 1;
-    stock.spare_number - 1
 }
 
 fn segment_path(directory: &Path, header: &SegmentHeader) -> PathBuf {

@@ -113,6 +113,8 @@ pub(crate) struct Consensus {
     commit_told: u64,
     /// Why the last entries that came were not taken.
     pub(super) not_taken: Option<NotTaken>,
+    /// Entries that the library has taken and the log has not, in bytes of log at most.
+    pub(super) unwritten_bytes: u64,
     pub(super) compared: Compared,
     /// Committed, by this member's own count as a leader.
     pub(super) counted: u64,
@@ -191,6 +193,7 @@ impl Consensus {
             durable,
             commit_told: 0,
             not_taken: None,
+            unwritten_bytes: 0,
             compared: Compared::default(),
             counted: 0,
             retention,
@@ -219,7 +222,7 @@ impl Consensus {
         }
         if self.waits() {
             self.receive_waiting(message);
-        } else if !self.is_stale_request(&message) && self.has_room_for(&message) {
+        } else if !self.is_stale_request(&message) && self.has_room_for(&mut message) {
             self.step(message);
             self.note_counted();
         }
@@ -353,6 +356,7 @@ impl Consensus {
                 if released {
                     continue;
                 }
+                self.unwritten_bytes = 0;
                 return Ok(());
             }
             let mut ready = self.node.ready();

@@ -20,6 +20,14 @@ pub(super) struct Sealed {
     pub deadline: Instant,
 }
 
+/// The answers of a batch that was refused for want of room, and why.
+struct Roomless {
+    error: Error,
+    answers: Vec<Answer>,
+    /// It ends without an operator.
+    is_shortage: bool,
+}
+
 impl Replica {
     /// Whether [`Replica::propose`] would do something with the command: there
     /// is a leader, and room in the batch where that is this member.
@@ -59,8 +67,7 @@ impl Replica {
         );
         if self.lead == Lead::Ready {
             self.evaluate(command, to, false)
-        } else if self.has_no_room_for(command) {
-            let refused = Error::Refused(etcd_api::Error::NoSpace.into());
+        } else if let Some(refused) = self.refusal_for_want_of_room(command) {
             self.send_answer(Answer::new(to, Err(refused)));
             false
         } else {
@@ -112,21 +119,31 @@ impl Replica {
         }
     }
 
-    /// Seals what is open and proposes it, if nothing is under way. Where the
-    /// log finds no room, everyone shall see it: the alarm NOSPACE is raised,
-    /// as when the quota is used up, until someone disarms it.
+    /// Seals what is open and proposes it, if nothing is under way. A shortage of the
+    /// system's ends by itself, and so do the refusals. Where the index has reached its
+    /// limit, all members shall see it: the alarm NOSPACE is raised, as when the quota
+    /// is used up, until an operator disarms it.
     pub(super) fn append(&mut self) -> Result<(), Error> {
         self.propose_spared();
         self.propose_due();
-        let Some((error, answers)) = self.append_open()? else {
+        let Some(Roomless {
+            error,
+            answers,
+            is_shortage,
+        }) = self.append_open()?
+        else {
             return Ok(());
         };
-        tracing::warn!(reason = %error, "writes are refused: raising the alarm NOSPACE");
         self.refuse(answers, &error);
-        self.evaluate(&self.no_space_alarm(), Asker::Nobody, false);
+        if is_shortage {
+            self.note_shortage(&error);
+        } else {
+            tracing::warn!(reason = %error, "writes are refused: raising the alarm NOSPACE");
+            self.evaluate(&self.no_space_alarm(), Asker::Nobody, false);
+        }
         self.propose_spared();
         // Without room for these either, the next refusal tries again.
-        if let Some((error, answers)) = self.append_open()? {
+        if let Some(Roomless { error, answers, .. }) = self.append_open()? {
             self.fail_answers(answers, &error);
         }
         Ok(())
@@ -157,8 +174,8 @@ impl Replica {
         }
     }
 
-    /// The answers of a batch that there is no room for, and why.
-    fn append_open(&mut self) -> Result<Option<(Error, Vec<Answer>)>, Error> {
+    /// A batch that there is no room for.
+    fn append_open(&mut self) -> Result<Option<Roomless>, Error> {
         if self.lead != Lead::Ready || self.open.is_empty() || self.has_unapplied() {
             return Ok(None);
         }
@@ -181,15 +198,21 @@ impl Replica {
         };
         let body = batch.encode()?;
         if let Err(error) = self.engine.check(&batch, &body) {
-            let no_room = is_no_room(&error);
+            let is_shortage = error.is_shortage();
+            let no_room = is_shortage || matches!(error, engine::Error::MemoryLimit { .. });
             let error = Error::Refused(error.into());
             self.machine.abandon();
             if no_room {
-                return Ok(Some((error, answers)));
+                return Ok(Some(Roomless {
+                    error,
+                    answers,
+                    is_shortage,
+                }));
             }
             self.fail_answers(answers, &error);
             return Ok(None);
         }
+        self.note_room();
         let now = self.clock.now();
         self.commit.proposed(self.committed(), now);
         self.sealed.push_back(Sealed {
@@ -230,9 +253,4 @@ impl Replica {
     pub fn open_is_empty(&self) -> bool {
         self.open.is_empty()
     }
-}
-
-fn is_no_room(error: &engine::Error) -> bool {
-    use engine::Error;
-    matches!(error, Error::NoSpace { .. } | Error::MemoryLimit { .. })
 }

@@ -212,8 +212,11 @@ impl Replica {
 
     /// The disk or the memory is full, if that is why a snapshot is not taken.
     fn note_no_room(&mut self, error: &engine::Error) {
-        use engine::Error::{NoSpace, SnapshotMemoryLimit};
-        if matches!(error, NoSpace { .. } | SnapshotMemoryLimit { .. }) {
+        use engine::Error::SnapshotMemoryLimit;
+        if error.shortage().is_some()
+            || error.is_shortage()
+            || matches!(error, SnapshotMemoryLimit { .. })
+        {
             self.consensus.note_no_room_for_snapshot();
         }
     }

@@ -506,11 +506,6 @@ impl Replica {
         outcome.map_err(|error| Error::Storage(error.to_string()))
     }
 
-    /// The disk is full: this member takes no entries, and falls behind.
-    pub fn is_full(&self) -> bool {
-        self.consensus.is_full()
-    }
-
     /// What is to be sent and answered, in order.
     pub fn take_output(&mut self) -> Output {
         self.send_lease_answers();

@@ -13,6 +13,7 @@ use raft::CAMPAIGN_TRANSFER;
 use raft::eraftpb::{Message, MessageType};
 
 use super::Replica;
+use crate::Error;
 
 /// One voter's promise.
 #[derive(Debug)]
@@ -75,9 +76,18 @@ impl Replica {
             MessageType::MsgHeartbeatResponse => self.note_promise(&mut message, now),
             _ => {}
         }
-        if let Err(error) = self.consensus.receive(message) {
+        if let Err(error) = self.take(message) {
             self.fail(error);
         }
+    }
+
+    /// Hands it to the library, behind the writing of what came before where the log's
+    /// next segment may not hold both.
+    fn take(&mut self, message: Message) -> Result<(), Error> {
+        if !self.consensus.takes_before_writing(&message) {
+            self.settle()?;
+        }
+        self.consensus.receive(message)
     }
 }
 

@@ -1,18 +1,22 @@
-//! A follower's own room: its disk, and its quota.
+//! A member's own room: its disk, its descriptors, and its quota.
 //!
 //! Each member keeps to its own quota, as in etcd: one that has none left refuses writes
 //! that it is asked for, and raises the alarm NOSPACE, which makes all others refuse them.
 //! So does one that outgrows its quota with what others were asked for.
 
-use environment::Instant;
+use environment::{Instant, Shortage};
 use etcd_api::etcdserverpb::alarm_request::AlarmAction;
 use etcd_api::etcdserverpb::{AlarmRequest, AlarmType};
 use revisions::Command;
 
 use super::{Asker, Lead, Replica};
+use crate::Error;
 
 /// An alarm that is not raised by then is asked for again.
 const ALARM_HEARTBEATS: u32 = 10;
+
+/// A leader without room offers its lead no more often than this.
+const OFFER_HEARTBEATS: u32 = 50;
 
 /// When a follower last asked for the alarm.
 #[derive(Debug, Default)]
@@ -21,22 +25,60 @@ pub(super) struct Alarming {
     pub has_written: bool,
     /// Until then no second one is asked for.
     quiet_until: Option<Instant>,
+    /// This leader's log had no room for the last writes.
+    is_short: bool,
+    /// Until then the lead is not offered to another member for want of room here.
+    keeps_lead_until: Option<Instant>,
 }
 
 impl Replica {
-    /// A write that this member would not apply, or that its quota forbids.
-    pub(super) fn has_no_room_for(&mut self, command: &Command) -> bool {
-        let exceeds = !self.machine.has_room_for(command);
-        if exceeds {
+    /// Why a write is refused that this member would not apply, or that its quota
+    /// forbids.
+    pub(super) fn refusal_for_want_of_room(&mut self, command: &Command) -> Option<Error> {
+        let no_space = Error::Refused(etcd_api::Error::NoSpace.into());
+        if !self.machine.has_room_for(command) {
             self.ask_for_alarm();
+            return Some(no_space);
         }
-        exceeds || self.would_never_see(command)
+        // Its own name a member tells again and again, until it can.
+        if matches!(command, Command::MemberPublish(_)) {
+            return None;
+        }
+        // The log takes nothing: this member would not apply what the leader did for it,
+        // and the client would wait until its patience ends.
+        match self.consensus.check_room_again() {
+            Ok(()) => None,
+            Err(Some(error)) if error.shortage() != Some(Shortage::Room) => {
+                Some(Error::Refused(error.into()))
+            }
+            Err(_) => Some(no_space),
+        }
     }
 
-    /// The disk is full: this member would not apply what the leader did for it, and
-    /// who asked would wait in vain. Its name it tells again and again, until it can.
-    fn would_never_see(&mut self, command: &Command) -> bool {
-        !matches!(command, Command::MemberPublish(_)) && self.consensus.is_still_full()
+    /// The log of this member takes nothing for now, as a leader or as a follower.
+    pub fn is_full(&self) -> bool {
+        self.consensus.is_full() || self.alarming.is_short && self.lead != Lead::No
+    }
+
+    /// This leader's log had room for a batch.
+    pub(super) fn note_room(&mut self) {
+        if std::mem::take(&mut self.alarming.is_short) {
+            tracing::info!("there is room for writes again");
+        }
+    }
+
+    /// This leader's log has no room for a batch. Another member may have some: the one
+    /// that has kept up is offered the lead, now and then.
+    pub(super) fn note_shortage(&mut self, error: &Error) {
+        if !std::mem::replace(&mut self.alarming.is_short, true) {
+            tracing::warn!(reason = %error, "writes are refused until there is room");
+        }
+        let now = self.clock.now();
+        let keeps = &mut self.alarming.keeps_lead_until;
+        if keeps.is_none_or(|until| now >= until) {
+            *keeps = Some(now + self.heartbeat_interval * OFFER_HEARTBEATS);
+            self.hand_over_to_equal();
+        }
     }
 
     /// Looks whether this follower's store has outgrown its quota. A leader looks before

@@ -96,6 +96,19 @@ impl Replica {
         self.transfer.wanted = self.successor();
     }
 
+    /// Hands the lead to another voter that has the whole log, if there is one.
+    pub(super) fn hand_over_to_equal(&mut self) {
+        let log = &self.consensus.raft().raft_log;
+        let last = log.last_index();
+        let has_all = |id: &u64| {
+            let progress = self.consensus.raft().prs().get(*id);
+            progress.is_some_and(|progress| progress.matched == last)
+        };
+        if self.holds_the_lead() && !self.is_transferring() {
+            self.transfer.wanted = self.successor().filter(has_all);
+        }
+    }
+
     /// The other voter that has most of the log, of those that were heard of
     /// lately.
     pub(super) fn successor(&self) -> Option<u64> {

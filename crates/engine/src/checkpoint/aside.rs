@@ -18,7 +18,7 @@ use super::write::EntriesWriter;
 use crate::Error;
 use crate::engine::Shared;
 use crate::trees::{Known, OF_VERSIONS};
-use environment::{Disk, File, OpenMode};
+use environment::{Disk, File, OpenMode, Shortage};
 use ordered_index::Entry;
 use std::io;
 use std::path::PathBuf;
@@ -152,8 +152,8 @@ impl Aside {
 
     /// A full disk is told from other failures, as the remedy differs.
     fn failed(&self, error: io::Error) -> Error {
-        match error.kind() {
-            io::ErrorKind::StorageFull => Error::NoSpace {
+        match Shortage::of(&error) {
+            Some(Shortage::Room) => Error::NoSpace {
                 directory: self.directory.clone(),
                 available_bytes: 0,
                 reserve_bytes: self.reserve_bytes,

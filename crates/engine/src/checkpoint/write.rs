@@ -9,7 +9,7 @@ use crate::live::SegmentLife;
 use crate::marks::Marks;
 use crate::overruled::Overruled;
 use crate::trees::{Known, OF_VERSIONS};
-use environment::{Disk, OpenMode};
+use environment::{Disk, OpenMode, Shortage};
 use ordered_index::Entry;
 use std::io;
 use std::ops::Bound;
@@ -47,9 +47,7 @@ impl Job {
         let directory = self.shared.directory.clone();
         let partial = directory.join(files::PARTIAL);
         files::remove_partial(&*self.shared.disk, &directory)?;
-        let bytes = self
-            .write(&partial)
-            .map_err(Error::disk("write", &partial))?;
+        let bytes = self.write_in_the_room_there_is(&partial)?;
         // What the file points at, or says was applied, must outlive it: with
         // page-cache durability the log may be behind.
         self.shared.log.settle()?;
@@ -63,10 +61,38 @@ impl Job {
             .checkpoint_bytes
             .fetch_add(bytes, Ordering::Relaxed);
         // An older one is of use only while everything it needs is there.
-        let kept = if self.dead.is_empty() { files::KEPT } else { 1 };
+        let goes_alone = !self.dead.is_empty() || self.shared.is_low_on_space();
+        let kept = if goes_alone { 1 } else { files::KEPT };
         files::remove_old(&*self.shared.disk, &directory, kept)?;
         self.shared.give_back(&self.dead)?;
         Ok(bytes)
+    }
+
+    /// Where there is no room, that of an older checkpoint or of segments made ahead is
+    /// taken: the segments that this one lets go are worth more.
+    fn write_in_the_room_there_is(&self, partial: &Path) -> Result<u64, Error> {
+        let shared = &self.shared;
+        let (disk, directory) = (&*shared.disk, &shared.directory);
+        let mut outcome = self.write(partial);
+        if lacks_room(&outcome) {
+            files::remove_partial(disk, directory)?;
+            files::remove_old(disk, directory, 1)?;
+            outcome = self.write(partial);
+        }
+        let mut yielding = None;
+        while lacks_room(&outcome) && !self.dead.is_empty() {
+            files::remove_partial(disk, directory)?;
+            yielding.get_or_insert(Yielding(shared));
+            if !shared.log.yield_room()? {
+                break;
+            }
+            outcome = self.write(partial);
+        }
+        if lacks_room(&outcome) {
+            // It takes room and is of no use.
+            files::remove_partial(disk, directory)?;
+        }
+        outcome.map_err(|error| shared.write_failed(partial, error))
     }
 
     fn write(&self, path: &Path) -> io::Result<u64> {
@@ -178,6 +204,20 @@ impl Job {
         }
         entries.start = Some(entries.last.clone());
         Ok(false)
+    }
+}
+
+fn lacks_room(outcome: &io::Result<u64>) -> bool {
+    let error = outcome.as_ref().err();
+    error.is_some_and(|it| Shortage::of(it) == Some(Shortage::Room))
+}
+
+/// Has segments made ahead again at its end.
+struct Yielding<'a>(&'a Shared);
+
+impl Drop for Yielding<'_> {
+    fn drop(&mut self) {
+        self.0.log.end_yielding();
     }
 }
 

@@ -119,13 +119,22 @@ impl Applier {
         self.start_checkpoint(state)
     }
 
-    /// Seals the active segment, beside the appends.
+    /// Seals the active segment, beside the appends. That takes another one: on a disk
+    /// that is nearly full what others let go comes first, and much must be gained.
     fn start_rotation(&mut self) -> Result<(), Error> {
         let shared = Arc::clone(&self.engine.0);
-        let rotate = move || match shared.log.rotate() {
-            Ok(()) => Ok(true),
-            Err(value_log::Error::NoSpace { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
+        let defragmentation = self.maintenance.defragmentation.as_ref();
+        let is_first = defragmentation.is_some_and(|it| it.until.is_none());
+        let waits = shared.is_low_on_space() && (is_first || !shared.has_much_garbage_at_the_end());
+        let rotate = move || {
+            if waits {
+                return Ok(false);
+            }
+            match shared.log.rotate() {
+                Ok(()) => Ok(true),
+                Err(error) if error.is_shortage() => Ok(false),
+                Err(error) => Err(error.into()),
+            }
         };
         let worker = self.engine.0.options.worker;
         self.maintenance.work = Work::Rotating(Task::start(worker, "engine-rotate", rotate)?);

@@ -249,7 +249,7 @@ impl Intake {
             kind: KIND_KEY,
             parts: &[record, padding],
         });
-        let position = position.map_err(crate::append::translate)?;
+        let position = position.map_err(Error::from)?;
         let record_bytes = Log::record_bytes(record.len() + padding.len()) as u64;
         let known = Known {
             place: Place::new(position, record_bytes),
@@ -275,7 +275,7 @@ impl Intake {
             return Err(misfit(&format!("it ends with {foot:?}, and {seen:?} came")));
         }
         let completed = self.relocation.complete();
-        completed.map_err(crate::append::translate)?;
+        completed.map_err(Error::from)?;
         Ok(self.aside.complete()?)
     }
 }

@@ -1,7 +1,8 @@
 //! The file system under this process.
 //!
 //! Every call is one system call and says the path when it fails. Nothing is
-//! cached here: what a caller knows about its files is the caller's business.
+//! cached here but a descriptor of each directory that is locked: what a caller
+//! knows about its files is the caller's business.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 use super::device_file::DeviceFile;
 use super::file::CachedFile;
-use super::lock::take_lock;
+use super::lock::{held_directory, take_lock};
 use crate::disk::{DirectoryLock, Disk, File, OpenMode, Space};
 use crate::path_error::{on_path, on_paths};
 
@@ -97,6 +98,9 @@ pub(super) fn open_with(path: &Path, flags: OFlags) -> rustix::io::Result<rustix
 }
 
 fn sync_directory(directory: &Path) -> io::Result<()> {
+    if let Some(handle) = held_directory(directory) {
+        return Ok(rustix::fs::fsync(handle)?);
+    }
     let handle = open_with(directory, OFlags::RDONLY | OFlags::DIRECTORY)?;
     Ok(rustix::fs::fsync(handle)?)
 }

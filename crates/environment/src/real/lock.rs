@@ -4,9 +4,14 @@
 //! it dies, so there is no stale lock to clear. The lock belongs to the open
 //! file, not to the process, so a second open in the same process is refused
 //! too. The process id inside is only for the message.
+//!
+//! With the lock goes a descriptor of the directory itself: syncing it takes one, and
+//! a name that cannot be made lasting for want of a descriptor would end a log that
+//! is whole.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, OFlags};
@@ -19,14 +24,30 @@ use crate::path_error::on_path;
 /// The file that carries the lock, in the directory it guards.
 const LOCK_FILE: &str = "LOCK";
 
+/// Directories that this process has locked, and a descriptor of each.
+static HELD: Mutex<Vec<(PathBuf, Arc<OwnedFd>)>> = Mutex::new(Vec::new());
+
+fn held() -> MutexGuard<'static, Vec<(PathBuf, Arc<OwnedFd>)>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A descriptor of a directory that is locked under this path.
+pub(super) fn held_directory(directory: &Path) -> Option<Arc<OwnedFd>> {
+    let held = held();
+    let found = held.iter().find(|(path, _)| path == directory);
+    found.map(|(_, descriptor)| Arc::clone(descriptor))
+}
+
 /// Holds the lock; dropping it lets go.
 #[derive(Debug)]
 pub(super) struct HeldLock {
     descriptor: OwnedFd,
+    directory: Arc<OwnedFd>,
 }
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
+        held().retain(|(_, it)| !Arc::ptr_eq(it, &self.directory));
         // Closing alone would do, but for a child of this process that has not
         // come to its exec yet and holds the file open too.
         let _ = rustix::fs::flock(&self.descriptor, FlockOperation::Unlock);
@@ -46,7 +67,13 @@ pub(super) fn take_lock(directory: &Path) -> io::Result<HeldLock> {
         Err(error) => return Err(named(error)),
     }
     write_owner(&descriptor).map_err(named)?;
-    Ok(HeldLock { descriptor })
+    let opened = open_with(directory, OFlags::RDONLY | OFlags::DIRECTORY);
+    let opened = Arc::new(opened.map_err(|error| on_path("open", directory, error))?);
+    held().push((directory.to_path_buf(), Arc::clone(&opened)));
+    Ok(HeldLock {
+        descriptor,
+        directory: opened,
+    })
 }
 
 fn write_owner(descriptor: &OwnedFd) -> rustix::io::Result<()> {
@@ -97,6 +124,18 @@ mod tests {
         let _copy = held.descriptor.try_clone().unwrap();
         drop(held);
         take_lock(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn a_locked_directory_has_a_descriptor_until_it_is_let_go() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(held_directory(directory.path()).is_none());
+        let held = take_lock(directory.path()).unwrap();
+        assert!(take_lock(directory.path()).is_err());
+        let kept = held_directory(directory.path()).expect("it is locked");
+        rustix::fs::fsync(kept).unwrap();
+        drop(held);
+        assert!(held_directory(directory.path()).is_none());
     }
 
     #[test]

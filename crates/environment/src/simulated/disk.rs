@@ -114,6 +114,25 @@ impl SimulatedDisk {
         self.state().capacity_bytes = Some(bytes);
     }
 
+    /// Limits what all files take together, as the quota of a user or a project does:
+    /// writes that need more fail with `QuotaExceeded`, and [`Disk::space`] knows
+    /// nothing of it. `None`: no limit.
+    pub fn set_quota(&self, bytes: Option<u64>) {
+        self.state().quota_bytes = bytes;
+    }
+
+    /// From now on no file is opened: each call that needs a descriptor fails with this
+    /// number of the kernel, such as EMFILE. `None` ends that. Files that are open, and
+    /// directories that are locked, are used as before.
+    pub fn fail_opens(&self, raw_os_error: Option<i32>) {
+        let mut state = self.state();
+        state.opens_fail_with = raw_os_error;
+        state.trace.note(match raw_os_error {
+            Some(number) => format!("from here on nothing is opened: error {number}"),
+            None => "files are opened again".to_owned(),
+        });
+    }
+
     /// Turns over bit `bit` (0 to 7) of the byte at `offset`, on the device
     /// and in the cache.
     pub fn flip_bit(&self, path: &Path, offset: u64, bit: u8) {
@@ -172,6 +191,7 @@ impl Disk for SimulatedDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let mut state = self.state();
         state.alive()?;
+        state.take_descriptor("open", path)?;
         let inode = match mode {
             OpenMode::CreateNew => create(&mut state, path)?,
             _ => state.find(path)?,
@@ -220,6 +240,7 @@ impl Disk for SimulatedDisk {
         let state = self.state();
         state.alive()?;
         state.require_directory(directory)?;
+        state.take_descriptor("list", directory)?;
         let inside = state
             .names
             .cached
@@ -240,6 +261,7 @@ impl Disk for SimulatedDisk {
         let mut state = self.state();
         state.alive()?;
         state.require_directory(directory)?;
+        state.take_descriptor("lock", directory)?;
         if !state.locks.insert(directory.to_path_buf()) {
             return Err(lock_is_held(directory));
         }

@@ -105,19 +105,21 @@ impl SimulatedFile {
                 Err(input_output_error("write", &self.path)),
             );
         }
-        if state.capacity_bytes.is_none() {
+        if state.capacity_bytes.is_none() && state.quota_bytes.is_none() {
             return (length, Ok(()));
         }
         let free = state.free_blocks();
-        match state
-            .inode(self.inode)
-            .length_that_fits(offset, length, free)
-        {
+        let quota = state.free_quota_blocks().filter(|&left| left < free);
+        let inode = state.inode(self.inode);
+        match inode.length_that_fits(offset, length, quota.unwrap_or(free)) {
             fits if fits == length => (length, Ok(())),
-            fits => (
-                fits,
-                Err(on_path("write", &self.path, rustix::io::Errno::NOSPC)),
-            ),
+            fits => {
+                let errno = match quota {
+                    Some(_) => rustix::io::Errno::DQUOT,
+                    None => rustix::io::Errno::NOSPC,
+                };
+                (fits, Err(on_path("write", &self.path, errno)))
+            }
         }
     }
 

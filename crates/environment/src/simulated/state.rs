@@ -46,6 +46,10 @@ pub(super) struct State {
     pub faults: Vec<(u64, Fault)>,
     /// Room on the disk, where limited.
     pub capacity_bytes: Option<u64>,
+    /// What the files may take together, whatever room the disk has.
+    pub quota_bytes: Option<u64>,
+    /// The kernel's number with which files are not opened at present.
+    pub opens_fail_with: Option<i32>,
     /// Restarts tried from this crash: each rolls its own dice.
     restarts: u64,
     pub counters: Counters,
@@ -96,6 +100,8 @@ impl State {
             read_only: false,
             faults: Vec::new(),
             capacity_bytes: None,
+            quota_bytes: None,
+            opens_fail_with: None,
             restarts: 0,
             counters: Counters::default(),
             trace: Trace::of_seed(seed),
@@ -189,6 +195,10 @@ impl State {
     /// Makes a directory's changes durable.
     pub fn sync_directory(&mut self, directory: &Path) -> io::Result<()> {
         self.require_directory(directory)?;
+        // Of a directory that is locked there is one already.
+        if !self.locks.contains(directory) {
+            self.take_descriptor("sync directory", directory)?;
+        }
         let begun = self.begin(Operation::SyncDirectory(directory.to_path_buf()))?;
         match begun.fault {
             Some(Fault::FailedFlush) => {
@@ -224,6 +234,20 @@ impl State {
         capacity.saturating_sub(self.used_blocks())
     }
 
+    /// Blocks that the quota leaves; `None` without one.
+    pub fn free_quota_blocks(&self) -> Option<u64> {
+        let quota = self.quota_bytes? / BLOCK_BYTES;
+        Some(quota.saturating_sub(self.used_blocks()))
+    }
+
+    /// Fails where a call needs a descriptor and there is none to be had.
+    pub fn take_descriptor(&self, what: &'static str, path: &Path) -> io::Result<()> {
+        match self.opens_fail_with {
+            Some(number) => Err(on_path(what, path, io::Error::from_raw_os_error(number))),
+            None => Ok(()),
+        }
+    }
+
     pub fn total_bytes(&self) -> u64 {
         self.capacity_bytes.unwrap_or(TOTAL_BYTES)
     }
@@ -242,6 +266,7 @@ impl State {
         copy.locks.clear();
         copy.faults.clear();
         copy.crash_at = None;
+        copy.opens_fail_with = None;
         copy.crashed = false;
         copy.restarts = 0;
         copy.counters = Counters::default();

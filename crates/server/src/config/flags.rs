@@ -146,7 +146,7 @@ static TABLE: &[Flag] = &[
     served("accept-lost-tail", Boolean, "false", "for one start, where a member that lost power waits for one that never comes back: what it has left is all there is, answered writes may be lost"),
     served("read-mode", Text, "read-index", "read-index: a leader asks a majority before a linearizable read; lease: not while its lease holds, believing that members' clocks run at rates that differ by less than 10 %, that none stands still while its machine goes on elsewhere (a virtual machine frozen or moved)"),
     served("memory-bytes-max", Unsigned, "0", "bytes of memory that keys may take before writes are refused; 0 is three quarters of the machine's or the container's"),
-    served("segment-bytes", Unsigned, "67108864", "bytes of a log segment, a power of two from 1 MiB to 128 MiB; the same on all members"),
+    served("segment-bytes", Unsigned, "67108864", "bytes of a log segment, a power of two from 1 MiB to 128 MiB; the same on all members. On disks below 1 GiB 8388608 leaves more room to keys: puts are refused with less free than a segment and 64 MiB, or a sixteenth of a small disk"),
     // Clustering
     served("initial-advertise-peer-urls", Urls, "http://localhost:2380", "this member's peer URLs, part of its identity"),
     served("advertise-client-urls", Urls, "http://localhost:2379", "client URLs shown in the member list; required with --listen-client-urls"),

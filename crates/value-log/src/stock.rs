@@ -1,0 +1,118 @@
+//! What the supply has ready, and why it has no more.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::segment::Segment;
+use crate::{Error, SEGMENT_MAX};
+
+/// Pause after a failure before the maker tries again by itself; it doubles with each
+/// failure, since an attempt may write much of a segment before it meets a quota.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+const RETRY_MAX: Duration = Duration::from_secs(8);
+
+/// What is in stock. Changed under the lock; no I/O is done under it.
+#[derive(Debug)]
+pub(crate) struct Stock {
+    /// The prepared log segment.
+    pub next: Option<Arc<Segment>>,
+    /// Numbers of the spare files.
+    pub spares: Vec<u32>,
+    /// Number of the next spare file.
+    pub spare_number: u32,
+    /// Id of the next segment, log or sorted.
+    pub next_id: u32,
+    /// The log segment that the next one follows.
+    pub active: u32,
+    /// Why making failed last time.
+    pub failure: Option<Error>,
+    /// Failures since something was made.
+    pub failures: u32,
+    /// The last failure came after much had been written: callers are told of it until
+    /// the maker has paused, where there is one.
+    pub is_costly: bool,
+    /// What was made ahead has been given up for a moment, and nothing is made.
+    pub yields: bool,
+    /// Somebody has asked for the next segment since, and waits.
+    pub awaited: bool,
+    /// A flush of the directory failed: no segment is given any more.
+    pub stopped: Option<Error>,
+    /// Segments to flush, oldest first; the first one may be under way.
+    pub settling: VecDeque<Arc<Segment>>,
+    /// A flush failed: nothing is flushed any more.
+    pub unsettled: Option<Error>,
+    /// The maker ends.
+    pub stop: bool,
+}
+
+/// What the maker does next.
+#[derive(Clone, Debug)]
+pub(crate) enum Job {
+    /// The log needs its next segment.
+    Next,
+    /// A segment that was left is not flushed yet.
+    Settle(Arc<Segment>),
+    /// The stock is low.
+    Spare,
+}
+
+impl Stock {
+    /// What has failed may be tried again.
+    pub fn forget_failure(&mut self) {
+        self.failure = None;
+        self.is_costly = false;
+    }
+
+    /// Keeps why making failed.
+    pub fn note_outcome(&mut self, made: Result<(), Error>) {
+        match made {
+            Ok(()) => (self.failures, self.is_costly) = (0, false),
+            Err(error) => {
+                self.failures = self.failures.saturating_add(1);
+                self.failure = Some(error);
+            }
+        }
+    }
+
+    /// How long the maker waits after a failure.
+    pub fn pause(&self) -> Duration {
+        let doublings = self.failures.saturating_sub(1).min(8);
+        (RETRY_MIN * (1 << doublings)).min(RETRY_MAX)
+    }
+
+    /// What is to be done first.
+    pub fn due(&self, target: usize) -> Option<Job> {
+        let ready = self.spares.len() + usize::from(self.next.is_some());
+        let makes = self.failure.is_none() && self.stopped.is_none() && !self.yields;
+        if makes && self.next.is_none() {
+            return Some(Job::Next);
+        }
+        if let Some(segment) = self.settling.front().filter(|_| self.unsettled.is_none()) {
+            return Some(Job::Settle(Arc::clone(segment)));
+        }
+        (makes && ready < target).then_some(Job::Spare)
+    }
+}
+
+/// The id of the next segment.
+pub(crate) fn allocate(stock: &mut Stock) -> Result<u32, Error> {
+    if stock.next_id > SEGMENT_MAX {
+        return Err(Error::Misuse {
+            what: "the log has used all 16,777,215 segment numbers; copy it into a new directory"
+                .into(),
+        });
+    }
+    assert!(
+        stock.next_id > stock.active,
+        "{stock:?} gives a number twice"
+    );
+    stock.next_id += 1;
+    Ok(stock.next_id - 1)
+}
+
+/// The number of the next spare file.
+pub(crate) fn take_number(stock: &mut Stock) -> u32 {
+    stock.spare_number += 1;
+    stock.spare_number - 1
+}

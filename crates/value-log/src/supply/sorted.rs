@@ -1,0 +1,101 @@
+//! Files for sorted segments, which survivors and snapshots are written to.
+
+use environment::Shortage;
+
+use super::{Supply, first_reach, segment_path, write_header};
+use crate::segment::{Extent, FileName, Segment};
+use crate::stock::{allocate, take_number};
+use crate::{Error, SegmentKind};
+
+/// What sorted segments may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SortedRoom {
+    /// Free space that new files leave alone.
+    pub reserve_bytes: u64,
+    /// On a full disk they take the last segments that were made ahead for the log.
+    pub takes_the_last: bool,
+}
+
+impl Supply {
+    /// A spare file that will become a sorted segment: its header is written,
+    /// its name is still the spare's. Leaves the last spare to the log, and so
+    /// much free space to whoever needs it.
+    pub fn begin_sorted(&self, room: SortedRoom) -> Result<(u32, Segment), Error> {
+        let begun = self.try_begin_sorted(room);
+        begun.map_err(|error| self.refusal(error))
+    }
+
+    /// A spare file, but for the last one where that is left to the log.
+    fn spare_for_sorted(&self, room: SortedRoom) -> Result<u32, Error> {
+        let taken = {
+            let mut stock = self.stock();
+            if stock.spares.len() > 1 {
+                stock.spares.pop()
+            } else {
+                None
+            }
+        };
+        if let Some(number) = taken {
+            return Ok(number);
+        }
+        let made = self.make_spare(room.reserve_bytes);
+        match made {
+            Err(error) if room.takes_the_last && error.shortage() == Some(Shortage::Room) => {
+                self.take_last()?.ok_or(error)
+            }
+            made => made,
+        }
+    }
+
+    /// The last spare, or what was to be the log's next segment: what it is filled with
+    /// brings others free.
+    fn take_last(&self) -> Result<Option<u32>, Error> {
+        let next = {
+            let mut stock = self.stock();
+            if let Some(number) = stock.spares.pop() {
+                return Ok(Some(number));
+            }
+            let Some(next) = stock.next.take() else {
+                return Ok(None);
+            };
+            (take_number(&mut stock), next)
+        };
+        let (number, next) = next;
+        let spare = FileName::Spare(number).in_directory(&self.directory);
+        self.rename(&next.path, &spare)?;
+        self.sync_directory()?;
+        Ok(Some(number))
+    }
+
+    fn try_begin_sorted(&self, room: SortedRoom) -> Result<(u32, Segment), Error> {
+        self.check_running()?;
+        let number = self.spare_for_sorted(room)?;
+        let header = self.header(allocate(&mut self.stock())?, 0, SegmentKind::Sorted);
+        let from = FileName::Spare(number).in_directory(&self.directory);
+        let begun = self.open(&from).and_then(|file| {
+            write_header(&*file, &from, &header)?;
+            Ok(file)
+        });
+        let file = begun.inspect_err(|_| self.discard(number))?;
+        let path = segment_path(&self.directory, &header);
+        self.changed.notify_all();
+        let reach = first_reach(&header).reach;
+        Ok((
+            number,
+            Segment::new(header, path, file, reach, Extent::EMPTY),
+        ))
+    }
+
+    /// Gives a finished, flushed sorted segment its name. Where that fails it
+    /// is a spare still; where only the name may not last, the next opening
+    /// finds it under one of the two.
+    pub fn finish_sorted(&self, number: u32, segment: &Segment) -> Result<(), Error> {
+        let from = FileName::Spare(number).in_directory(&self.directory);
+        let renamed = self.rename(&from, &segment.path);
+        if renamed.is_err() {
+            self.put_back(&[number]);
+        }
+        renamed?;
+        self.sync_directory()
+    }
+}
