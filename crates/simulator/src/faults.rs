@@ -67,6 +67,9 @@ pub struct Faults {
     pub hostile_permille: u64,
     /// Frames in which bits are flipped on the way.
     pub flip_permille: u64,
+    /// Steps in which a member, or all of them, run out of room, of their quota or of
+    /// descriptors for a while.
+    pub shortage_permille: u64,
     /// After a loss of power, a member is back within this.
     pub restart_milliseconds_max: u64,
     /// By how much a member's clock may run faster or slower than time, from the
@@ -102,6 +105,7 @@ impl Faults {
         strand_permille: 0,
         hostile_permille: 0,
         flip_permille: 0,
+        shortage_permille: 0,
         restart_milliseconds_max: 500,
         drift_permille: 0,
         lease_reads: false,

@@ -101,6 +101,8 @@ pub struct Verdict {
     pub crashes: u64,
     /// Times that so many lost power at once that something may have been lost.
     pub blackouts: u64,
+    /// Shortages of room, of a quota or of descriptors.
+    pub shortages: u64,
     /// Lives that began with less than was acknowledged, for all anyone knew.
     pub returns: u64,
     /// Stops as an operator does them.

@@ -29,6 +29,7 @@ mod member;
 mod network;
 mod operator;
 mod power;
+mod shortages;
 mod world;
 
 pub use faults::{Faults, Keeping, Work};

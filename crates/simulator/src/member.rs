@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::{Faults, Keeping};
 
-const DIRECTORY: &str = "/member";
+pub(crate) const DIRECTORY: &str = "/member";
 /// Commands that wait for a leader at one member.
 const BACKLOG_MAX: usize = 64;
 /// Steps that a snapshot's sender may do in one turn.
@@ -56,6 +56,8 @@ pub(crate) struct Member {
     pub paused_until: Duration,
     /// Until then nothing is flushed.
     pub slow_until: Duration,
+    /// Until then it has too little of something.
+    pub short_until: Option<Duration>,
     /// When it starts again after a loss of power.
     pub starts_at: Option<Duration>,
     /// How often it has started.
@@ -90,6 +92,7 @@ impl Member {
             life: None,
             paused_until: Duration::ZERO,
             slow_until: Duration::ZERO,
+            short_until: None,
             starts_at: Some(Duration::ZERO),
             lives: 0,
             has_gone: false,
@@ -160,6 +163,9 @@ impl Member {
                 self.life = Some(Life::new(replica));
             }
             Err(cluster::Error::Removed { .. }) => self.has_gone = true,
+            Err(_) if self.short_until.is_some() && !self.disk.has_crashed() => {
+                self.starts_at = self.short_until;
+            }
             Err(error) => assert!(
                 self.disk.has_crashed(),
                 "member {} does not start: {error}\n{}",
@@ -418,6 +424,10 @@ impl Member {
             ),
             None => {}
         }
+    }
+
+    pub fn disk(&self) -> &SimulatedDisk {
+        &self.disk
     }
 
     /// The story of the disk, for people.

@@ -35,6 +35,7 @@ pub struct World {
     leases_end: bool,
     crashes: u64,
     pub(crate) blackouts: u64,
+    pub(crate) shortages: u64,
     stops: u64,
     /// Besides those of members that stop.
     transfers: u64,
@@ -82,6 +83,7 @@ impl World {
             leases_end: false,
             crashes: 0,
             blackouts: 0,
+            shortages: 0,
             stops: 0,
             transfers: 0,
             transfer: None,
@@ -134,6 +136,7 @@ impl World {
             self.crash(at);
         }
         self.strike_power(at);
+        self.strike_shortage(at);
         let member = &mut self.members[at];
         if self.random.chance(faults.stop_permille, 1000) {
             member.stop(self.now);
@@ -193,6 +196,7 @@ impl World {
 
     fn start_members(&mut self) {
         self.begin_members();
+        self.end_shortages();
         for member in &mut self.members {
             if member.bury(self.now, &mut self.random) {
                 self.crashes += 1;
@@ -315,6 +319,9 @@ impl World {
         self.network.heal();
         for member in &mut self.members {
             (member.paused_until, member.slow_until) = (self.now, self.now);
+            if member.short_until.is_some() {
+                member.have_enough();
+            }
         }
         let deadline = self.now + CONVERGENCE;
         while !self.agrees() {
@@ -413,6 +420,7 @@ impl World {
             terms,
             crashes: self.crashes,
             blackouts: self.blackouts,
+            shortages: self.shortages,
             returns: self.members.iter().map(|member| member.returns).sum(),
             stops: self.stops,
             transfers: self.transfers,
