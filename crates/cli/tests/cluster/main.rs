@@ -17,5 +17,7 @@ mod metrics;
 mod peer_port;
 mod power;
 mod rolling;
+mod shortages;
+mod small_disks;
 mod streams;
 mod three;

@@ -27,6 +27,8 @@ pub struct Three {
     place: tempfile::TempDir,
     /// For every member.
     flags: Vec<String>,
+    /// Files that each of them may open; `None`: as many as this test.
+    files_max: Option<u32>,
     members: Vec<Place>,
 }
 
@@ -78,13 +80,33 @@ impl Three {
         Three::prepare_all(&NAMES, &[])
     }
 
+    /// Each process may open so many files.
+    pub fn limit_files(&mut self, files_max: u32) {
+        self.files_max = Some(files_max);
+    }
+
+    /// Whether its process has not ended.
+    pub fn is_running(&mut self, number: usize) -> bool {
+        let process = self.members[number].process.as_mut();
+        process.is_some_and(|it| it.try_wait().unwrap().is_none())
+    }
+
+    /// [`Three::start`], where each process may open so many files.
+    pub fn start_with_files(files_max: u32) -> Three {
+        let mut three = Three::prepare_all(&NAMES, &[]);
+        three.limit_files(files_max);
+        (0..NAMES.len()).for_each(|number| three.launch(number));
+        three
+    }
+
     fn begin(names: &[&str], flags: &[&str]) -> Three {
         let mut three = Three::prepare_all(names, flags);
         (0..names.len()).for_each(|number| three.launch(number));
         three
     }
 
-    fn prepare_all(names: &[&str], flags: &[&str]) -> Three {
+    /// Members that are not started yet.
+    pub fn prepare_all(names: &[&str], flags: &[&str]) -> Three {
         let listed: Vec<usize> = (0..names.len()).collect();
         let members = names
             .iter()
@@ -92,6 +114,7 @@ impl Three {
         Three {
             place: tempfile::tempdir().unwrap(),
             flags: flags.iter().map(|&flag| flag.to_owned()).collect(),
+            files_max: None,
             members: members.collect(),
         }
     }
@@ -126,6 +149,16 @@ impl Three {
         self.members[number].process.as_ref().unwrap().id()
     }
 
+    fn program(&self) -> Command {
+        let Some(files_max) = self.files_max else {
+            return Command::new(PROGRAM);
+        };
+        let mut command = Command::new("sh");
+        let limited = format!("ulimit -n {files_max}; exec \"$0\" \"$@\"");
+        command.args(["-c", &limited, PROGRAM]);
+        command
+    }
+
     fn command(&self, number: usize) -> Command {
         let member = &self.members[number];
         let listed = member.listed.iter().map(|&other| {
@@ -135,7 +168,7 @@ impl Three {
         let listed: Vec<String> = listed.collect();
         let (client, peer) = (self.client_url(number), self.peer_url(number));
         let state = if member.joins { "existing" } else { "new" };
-        let mut command = Command::new(PROGRAM);
+        let mut command = self.program();
         command
             .arg("serve")
             .arg(format!("--name={}", member.name))

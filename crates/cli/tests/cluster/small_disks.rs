@@ -1,0 +1,121 @@
+//! Members on small file systems of their own.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
+use etcd_api::etcdserverpb::{CompactionRequest, DefragmentRequest, DeleteRangeRequest};
+
+use crate::three::{LOOK, NAMES, Three, put};
+
+/// A file system in memory, below a member's directory; gone when it is dropped.
+pub struct SmallDisk(PathBuf);
+
+/// A file that takes room until it is dropped.
+pub struct Ballast(PathBuf);
+
+impl SmallDisk {
+    /// `None`, with a word about it, where this test may not mount.
+    pub fn mount(directory: &Path, mebibytes: u64) -> Option<SmallDisk> {
+        std::fs::create_dir_all(directory).unwrap();
+        let size = format!("size={mebibytes}m,mode=700");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
+            .arg(directory)
+            .status();
+        if mounted.is_ok_and(|it| it.success()) {
+            return Some(SmallDisk(directory.to_owned()));
+        }
+        eprintln!("NOT TESTED: a member on a small disk: mounting one needs root");
+        None
+    }
+
+    pub fn free_bytes(&self) -> u64 {
+        let status = rustix::fs::statvfs(&self.0).unwrap();
+        status.f_bavail * status.f_frsize
+    }
+
+    /// Takes all that is free, to the last page.
+    pub fn fill(&self) -> Ballast {
+        use std::io::Write;
+        // Beside the data directory's files, which a server counts as its own.
+        let path = self.0.join("lost+found");
+        std::fs::create_dir_all(&path).unwrap();
+        let path = path.join("ballast");
+        let mut file = File::create(&path).unwrap();
+        let page = [1; 4096];
+        while file.write_all(&page).is_ok() {}
+        Ballast(path)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+impl Drop for Ballast {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+async fn delete_all(three: &Three, key: &str, end: &str) -> i64 {
+    let request = DeleteRangeRequest {
+        key: key.to_owned().into(),
+        range_end: end.to_owned().into(),
+        ..DeleteRangeRequest::default()
+    };
+    let deleted = three.kv(0).delete_range(request).await.unwrap();
+    deleted.into_inner().header.unwrap().revision
+}
+
+async fn compact_and_defragment(three: &Three, revision: i64) {
+    let compact = CompactionRequest {
+        revision,
+        physical: true,
+    };
+    three.kv(0).compact(compact).await.unwrap();
+    let mut maintenance = MaintenanceClient::new(three.channel(0));
+    maintenance.defragment(DefragmentRequest {}).await.unwrap();
+}
+
+/// A node with defaults on 365 MB: of what it takes, half is deleted and given back.
+#[tokio::test]
+async fn delete_compact_and_defragment_give_room_back_on_a_small_disk() {
+    let mut three = Three::prepare_all(&NAMES[..1], &["--segment-bytes=67108864"]);
+    let Some(disk) = SmallDisk::mount(&three.directory(0), 365) else {
+        return;
+    };
+    three.launch(0);
+    three.put(0, "first", "1").await;
+    let value = "v".repeat(1 << 20);
+    let mut kv = three.kv(0);
+    let mut puts = 0;
+    while kv.put(put(&format!("k{puts:03}"), &value)).await.is_ok() {
+        puts += 1;
+    }
+    assert!(puts > 160, "{puts} MiB on a disk of 365");
+    let before = disk.free_bytes();
+    let revision = delete_all(&three, &format!("k{:03}", 100), "l").await;
+    compact_and_defragment(&three, revision).await;
+    let after = disk.free_bytes();
+    assert!(after >= before, "{before} bytes became {after}");
+    for number in 0..20 {
+        three.put(0, &format!("new{number}"), &value).await;
+    }
+    // Another program takes what is left.
+    let ballast = disk.fill();
+    let revision = delete_all(&three, "k000", "l").await;
+    compact_and_defragment(&three, revision).await;
+    let free = disk.free_bytes();
+    assert!(free >= 64 << 20, "{free} bytes are free");
+    drop(ballast);
+    for number in 0..20 {
+        three.put(0, &format!("newer{number}"), &value).await;
+        tokio::time::sleep(LOOK).await;
+    }
+    assert!(three.is_running(0));
+}
