@@ -11,6 +11,7 @@ use std::{
 use environment::randomness::Random;
 use history::Request;
 use rustix::fs::{FallocateFlags, fallocate};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use tokio::{sync::OwnedMutexGuard, time::Instant};
 
 use super::{
@@ -53,6 +54,7 @@ pub async fn inject(trial: Arc<Trial>, kind: Kind, mut random: Random) -> Outcom
         Kind::Delay => delay(&trial, &mut random).await,
         Kind::SlowDisk => slow_disk(&trial, member, &mut random).await,
         Kind::FullDisk => full_disk(&trial, member, &mut random).await,
+        Kind::NoDescriptor => no_descriptor(&trial, member, &mut random).await,
         Kind::ClockRate | Kind::WallJump => clocks(&trial, kind, member, &mut random).await,
         Kind::MoveLeader => {
             let to = *random.pick(&trial.others(member));
@@ -197,6 +199,28 @@ async fn full_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome
     let length = MILLISECOND * (1_000 + random.below(6_000)) as u32;
     write_much(trial, member, length, random).await;
     std::fs::remove_file(&ballast)?;
+    Ok(true)
+}
+
+/// Nothing new is opened by the process, and its member must not end of that.
+async fn no_descriptor(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
+    let process = trial.members[member].process();
+    let process = process.and_then(|it| Pid::from_raw(it.cast_signed()));
+    let limit = |limit| prlimit(process, Resource::Nofile, limit);
+    if process.is_none() {
+        return Ok(false);
+    }
+    let least = Rlimit {
+        current: Some(0),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    // It may have ended meanwhile, and its successor has its own limit.
+    let Ok(before) = limit(least) else {
+        return Ok(false);
+    };
+    let length = MILLISECOND * (1_000 + random.below(6_000)) as u32;
+    write_much(trial, member, length, random).await;
+    let _ = limit(before);
     Ok(true)
 }
 

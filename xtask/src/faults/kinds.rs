@@ -35,6 +35,8 @@ pub enum Kind {
     SlowDisk,
     /// A member's file system is full.
     FullDisk,
+    /// A member's process may open no further file or connection.
+    NoDescriptor,
     /// A member's clocks run faster or slower.
     ClockRate,
     /// A member's wall clock jumps.
@@ -48,7 +50,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 20] = [
+    pub const ALL: [Kind; 21] = [
         Kind::Kill,
         Kind::KillLeader,
         Kind::KillAll,
@@ -64,6 +66,7 @@ impl Kind {
         Kind::Delay,
         Kind::SlowDisk,
         Kind::FullDisk,
+        Kind::NoDescriptor,
         Kind::ClockRate,
         Kind::WallJump,
         Kind::MoveLeader,
@@ -89,6 +92,7 @@ impl Kind {
             Kind::Delay => "delay on all links",
             Kind::SlowDisk => "slow disk",
             Kind::FullDisk => "full disk",
+            Kind::NoDescriptor => "no file descriptor",
             Kind::ClockRate => "clocks faster or slower",
             Kind::WallJump => "wall clock jumps",
             Kind::MoveLeader => "leader moved",
