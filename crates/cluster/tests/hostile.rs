@@ -75,6 +75,27 @@ fn messages_of_absurd_terms_and_indexes_change_nothing() {
 }
 
 #[test]
+fn after_an_impossible_life_of_a_member_what_it_says_in_its_true_life_counts() {
+    let mut cluster = with_liar();
+    let returning = PeerMessage::Returning {
+        life: 1 << 32,
+        round: 1,
+        term: 1,
+        index: 1,
+        voters: vec![1, 2, LIAR],
+    };
+    let mut answer = message(MessageType::MsgAppendResponse, 1, cluster.replica(1).term());
+    answer.context = u64::MAX.to_le_bytes().to_vec().into();
+    cluster.replica(1).receive(LIAR, returning);
+    say(&mut cluster, 1, answer);
+    cluster.cut.clear();
+    cluster.part(&[2]);
+    let mut put = cluster.put(1, "k");
+    cluster.long();
+    assert!(is_done(&mut put), "{put:?}");
+}
+
+#[test]
 fn a_confirmation_of_entries_that_the_leader_does_not_have_commits_nothing() {
     let mut cluster = with_liar();
     let term = cluster.replica(1).term();

@@ -96,7 +96,7 @@ impl Replica {
     }
 
     /// A member has sent what no honest one sends.
-    fn warn_of(&self, from: u64, what: &str) {
+    pub(super) fn warn_of(&self, from: u64, what: &str) {
         let line = format!("a message of member {from:x} is dropped: {what}");
         self.warnings.warn(self.clock.now(), line);
     }

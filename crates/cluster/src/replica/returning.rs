@@ -271,6 +271,9 @@ impl Replica {
         end: End,
         voters: &[u64],
     ) {
+        if !Lives::is_possible(life) {
+            return self.warn_of(to, &format!("no directory was opened {life} times"));
+        }
         if !self.lives.is_current(to, life) {
             return;
         }
@@ -352,8 +355,12 @@ impl Replica {
             return true;
         }
         let from = answer.from;
-        if !self.lives.is_current(from, life) {
-            tracing::debug!(from, "an answer of a former life");
+        if !Lives::is_possible(life) || !self.lives.is_current(from, life) {
+            tracing::debug!(
+                from,
+                life,
+                "an answer that is not of the member's newest life"
+            );
             return false;
         }
         if self.lives.was_another(from, life) {

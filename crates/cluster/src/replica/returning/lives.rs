@@ -12,6 +12,13 @@ pub(in crate::replica) struct Lives {
 }
 
 impl Lives {
+    /// A life has the number of an opening of its directory, which has 32 bits. A greater
+    /// one was never lived: if it were believed, nothing that the member says in its true
+    /// life would count any more.
+    pub fn is_possible(life: u64) -> bool {
+        u32::try_from(life).is_ok()
+    }
+
     /// No later life of the member is known.
     pub fn is_current(&self, member: u64, life: u64) -> bool {
         self.newest.get(&member).is_none_or(|&known| known <= life)
@@ -48,6 +55,12 @@ mod tests {
         assert!(lives.enter(2, 4));
         assert!(!lives.is_current(2, 3));
         assert!(lives.is_current(1, 1), "another member's");
+    }
+
+    #[test]
+    fn a_number_that_no_opening_can_have_is_no_life() {
+        assert!(Lives::is_possible(0) && Lives::is_possible(u64::from(u32::MAX)));
+        assert!(!Lives::is_possible(1 << 32) && !Lives::is_possible(u64::MAX));
     }
 
     #[test]
