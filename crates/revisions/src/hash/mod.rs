@@ -65,8 +65,10 @@ impl Reader {
         let hash_revision = if revision == 0 { newest } else { revision };
         let engine = &self.shared.engine;
         let versions = engine.versions_in_revision_order(hash_revision)?;
-        // Perhaps it was compacted just now.
-        if versions.compacted() == hash_revision
+        // Perhaps it was compacted just now. The newest revision, asked for as 0, is hashed
+        // as it is left all the same: that is what etcd does.
+        if revision > 0
+            && versions.compacted() == hash_revision
             && let Some(hash) = self.shared.compacted_hashes.of(hash_revision, newest)?
         {
             return Ok(hash);

@@ -310,8 +310,13 @@ fn a_physically_compacted_revision_keeps_its_hash_until_a_restart() {
         }
     }
     let newest = *before.last().unwrap();
+    // Asked for without a number the newest revision is hashed as it is left.
+    let left = store.reader.hash_kv(0).unwrap();
+    assert_eq!(left.hash_revision, newest.hash_revision);
+    assert_ne!(left.hash, newest.hash);
     let store = store.reopen();
     let restarted = store.reader.hash_kv(newest.hash_revision).unwrap();
+    assert_eq!(restarted.hash, left.hash);
     assert_ne!(restarted.hash, newest.hash);
     assert_eq!(restarted.compact_revision, newest.hash_revision);
 }
