@@ -19,6 +19,7 @@ mod get;
 mod inspect;
 mod progress;
 mod put;
+mod repair;
 mod serve;
 mod survey;
 mod table;
@@ -67,6 +68,7 @@ enum Verb {
     Watch(watch::Arguments),
     Inspect(inspect::Arguments),
     Check(check::Arguments),
+    Repair(repair::Arguments),
     Completions(completions::Arguments),
 }
 
@@ -99,6 +101,7 @@ fn dispatch(verb: Verb) -> Result<(), Failure> {
         Verb::Watch(arguments) => watch::run(arguments),
         Verb::Inspect(arguments) => inspect::run(&arguments),
         Verb::Check(arguments) => check::run(&arguments),
+        Verb::Repair(arguments) => repair::run(&arguments),
         Verb::Completions(arguments) => completions::run(&arguments),
     }
 }

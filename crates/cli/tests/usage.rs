@@ -17,7 +17,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-const VERBS: [&str; 8] = [
+const VERBS: [&str; 9] = [
     "serve",
     "get",
     "put",
@@ -25,6 +25,7 @@ const VERBS: [&str; 8] = [
     "watch",
     "inspect",
     "check",
+    "repair",
     "completions",
 ];
 

@@ -145,3 +145,68 @@ fn a_member_that_was_rebuilt_from_its_log_asks_the_others_before_it_votes() {
     cluster.until(|cluster| !cluster.returns(2) && cluster.agrees());
     assert_eq!(value_at(&mut cluster, 2, "k").unwrap(), VALUE.as_bytes());
 }
+
+/// Flips a byte of the frame that a value of a stopped member's log is in: of its header.
+fn damage_frame(cluster: &Cluster, id: u64, value: &str) {
+    let place = place_of(cluster, id, value);
+    let disk = &cluster.machines[id as usize - 1].disk;
+    let file = disk.open(Path::new(LOG), OpenMode::Read).unwrap();
+    let mut content = vec![0; place as usize];
+    file.read_at(&mut content, 0).unwrap();
+    let magic = content
+        .windows(4)
+        .rposition(|part| part == b"IKFR")
+        .unwrap() as u64;
+    disk.flip_bit(Path::new(LOG), magic + 20, 1);
+}
+
+#[test]
+fn a_member_whose_log_is_damaged_is_given_the_rest_by_the_others_and_votes_again() {
+    let mut cluster = three();
+    for key in ["later", "and later"] {
+        assert!(is_done(&mut put(&mut cluster, 1, request(key, "x"))));
+    }
+    cluster.until(Cluster::agrees);
+    let term = cluster.replica(2).term();
+    cluster.kill(2);
+    damage_frame(&cluster, 2, VALUE);
+    cluster.part(&[2]);
+    cluster.start(2);
+    assert!(cluster.returns(2), "it lacks what it has acknowledged");
+    assert!(!cluster.has(2, "later"));
+    assert_eq!(
+        cluster.replica(2).term(),
+        term,
+        "its terms and votes are kept"
+    );
+    cluster.kill(2);
+    cluster.start(2);
+    assert!(cluster.returns(2), "a restart does not make it whole");
+    // With the only other member that can be reached it elects no leader.
+    cluster.cut.clear();
+    cluster.part(&[1]);
+    cluster.long();
+    assert!(!cluster.replica(3).leads() && !cluster.replica(2).leads());
+    cluster.cut.clear();
+    cluster.until(|cluster| cluster.leader() != 0 && cluster.agrees() && !cluster.returns(2));
+    assert_eq!(value_at(&mut cluster, 2, "k").unwrap(), VALUE.as_bytes());
+    assert!(cluster.has(2, "and later"));
+    let leader = cluster.leader();
+    assert!(is_done(&mut put(&mut cluster, leader, request("k", "new"))));
+}
+
+#[test]
+fn a_member_with_a_damaged_value_in_its_log_starts_and_gets_it_back() {
+    let mut cluster = three();
+    for key in ["later", "and later"] {
+        assert!(is_done(&mut put(&mut cluster, 1, request(key, "x"))));
+    }
+    cluster.until(Cluster::agrees);
+    cluster.kill(2);
+    damage(&cluster, 2, VALUE);
+    cluster.start(2);
+    assert!(cluster.returns(2), "nothing proves which key it was");
+    cluster.until(|cluster| !cluster.returns(2) && cluster.agrees());
+    assert_eq!(value_at(&mut cluster, 2, "k").unwrap(), VALUE.as_bytes());
+    assert!(cluster.has(2, "and later"));
+}

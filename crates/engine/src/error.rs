@@ -11,6 +11,11 @@ use std::path::PathBuf;
 const ANOTHER_COPY: &str = "a member of a cluster: remove it (etcdctl member remove), move this \
      directory away, and add it again; a lone node: bring back a copy of the directory";
 
+/// What helps where the part of the log is damaged that a restart replays.
+const REPAIR: &str = "inkstone repair --data-dir=DIR says what it would give up to go on in front \
+     of this place; a member of a cluster may be removed (etcdctl member remove) and added again \
+     instead, with an empty directory";
+
 /// A failure of the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -46,6 +51,17 @@ pub enum Error {
         revision: i64,
         /// File, offset, and what is wrong there.
         cause: String,
+    },
+    /// The log cannot be replayed beyond a place that was stable once. What helps
+    /// depends on whether there are other members.
+    #[error("{} is damaged at byte {offset}: {what}; {REPAIR}", file.display())]
+    LogDamaged {
+        /// The segment's file.
+        file: PathBuf,
+        /// Where in it.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
     },
     /// A system call on one of the engine's own files failed.
     #[error("cannot {doing} {}: {}", file.display(), root(source))]
@@ -284,7 +300,8 @@ fn root(error: &io::Error) -> String {
 impl Error {
     /// Whether bytes on the disk are not what was written there.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Error::DamagedValue { .. }) || crate::damage::damage_in(self).is_some()
+        let is_own = matches!(self, Error::DamagedValue { .. } | Error::LogDamaged { .. });
+        is_own || crate::damage::damage_in(self).is_some()
     }
 
     /// Whether the log is unharmed and takes nothing for now, because the disk is full

@@ -22,6 +22,7 @@ use crate::damage::Damage;
 use crate::engine::{Engine, Shared};
 use crate::format::KIND_HARD_STATE;
 use crate::maintenance::{Counters, Maintenance};
+use crate::remains;
 use crate::room;
 use crate::transfer::import::Imports;
 use crate::trees::{self, EMPTY_REVISION, NEVER_COMPACTED, OF_VERSIONS, TREES};
@@ -37,6 +38,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Arc, Mutex};
 use value_log::{Appended, Group, Log, Position, Seal, SegmentKind};
+
+pub mod repair;
 
 /// What other stores leave in a directory.
 const FOREIGN: [&str; 6] = ["CURRENT", "IDENTITY", "data.mdb", "db", "0.wal", "snap"];
@@ -174,6 +177,8 @@ struct Recovery<'a> {
     commitment: Commitment,
     /// Read from the log, not known to be committed.
     unapplied: VecDeque<Unapplied>,
+    /// Damaged records that are proved: place, kind and payload.
+    mended: Vec<(Position, u8, Vec<u8>)>,
 }
 
 impl<'a> Recovery<'a> {
@@ -201,6 +206,7 @@ impl<'a> Recovery<'a> {
             checkpoint_bytes: 0,
             commitment,
             unapplied: VecDeque::new(),
+            mended: Vec::new(),
         }
     }
 
@@ -328,7 +334,7 @@ impl<'a> Recovery<'a> {
         );
         match (opened, refused) {
             (_, Some(error)) => Err(error),
-            (Err(error), None) => Err(error.into()),
+            (Err(error), None) => Err(of_replay(error)),
             (Ok((log, recovered)), None) => {
                 self.found.opening = recovered.epoch;
                 self.found.torn = recovered.torn;
@@ -339,12 +345,17 @@ impl<'a> Recovery<'a> {
     }
 
     fn replay_group(&mut self, group: &Group<'_>, replay: Replay<'_>) -> Result<(), Error> {
+        let mended = self.mended_in(group)?;
+        self.mended.extend(mended.iter().map(|(number, payload)| {
+            let (position, kind, _) = group.records[*number];
+            (position, kind, payload.clone())
+        }));
         if group.tag.index == 0 {
             self.read_hard_state(group)?;
             return self.apply_committed(replay);
         }
         let (term, index) = (group.tag.term, group.tag.index);
-        let (body, state) = entry::without_hard_state(group.body());
+        let (body, state) = entry::without_hard_state(group.body_with(&mended));
         self.enter(Entry {
             index,
             term,
@@ -474,6 +485,18 @@ impl<'a> Recovery<'a> {
         }
     }
 
+    /// Damaged records of a group that are proved. Of a group that the checkpoint holds only
+    /// the hard state is needed, which comes last.
+    fn mended_in(&self, group: &Group<'_>) -> Result<Vec<(usize, Vec<u8>)>, Error> {
+        let index = group.tag.index;
+        let is_applied = index != 0 && index <= self.index.applied_index;
+        let last = group.records.len().wrapping_sub(1);
+        if group.damaged.is_empty() || (is_applied && !group.damaged.contains(&last)) {
+            return Ok(Vec::new());
+        }
+        remains::of(self.directory, group)
+    }
+
     /// The checkpoint knows only what was applied, so the log had it.
     fn check_end(&self) -> Result<(), Error> {
         if self.found.rebuilt {
@@ -530,6 +553,7 @@ impl<'a> Recovery<'a> {
             lock: Mutex::new(Some(lock)),
         });
         self.index.publish(&shared);
+        remains::write_again(&shared.log, &self.mended);
         let found = self.found(&shared);
         let engine = Engine(shared);
         // The checkpoint may have been written amid a sweep.
@@ -581,6 +605,16 @@ impl Recovery<'_> {
     }
 }
 
+/// Damage that a restart meets, with a remedy that this crate knows.
+fn of_replay(error: value_log::Error) -> Error {
+    match error {
+        value_log::Error::Damaged {
+            file, offset, what, ..
+        } => Error::LogDamaged { file, offset, what },
+        other => other.into(),
+    }
+}
+
 fn log_options(options: &Options) -> value_log::Options {
     value_log::Options {
         segment_bytes: options.segment_bytes,
@@ -591,6 +625,7 @@ fn log_options(options: &Options) -> value_log::Options {
         worker: options.worker,
         salt: options.log_salt,
         accepts_torn_frames: options.accepts_torn_frames,
+        shows_damaged_groups: true,
         ..value_log::Options::default()
     }
 }

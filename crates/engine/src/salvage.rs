@@ -12,6 +12,7 @@
 //!
 //! Tombstones have no second copy.
 
+use crate::DamagedVersion;
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
 use crate::place::padding;
 use bytes::Bytes;
@@ -46,6 +47,31 @@ pub(crate) fn keys(suspect: &Suspect) -> Vec<Bytes> {
     let found = [by_header, by_kv].into_iter().flatten();
     let keys = found.filter_map(|(start, bytes)| kv.get(start..)?.get(..bytes));
     keys.map(Bytes::copy_from_slice).collect()
+}
+
+/// The payload that was written, proved by the record's checksum, whatever its key is.
+pub(crate) fn unnamed_payload(suspect: &Suspect) -> Option<Vec<u8>> {
+    candidates(suspect).find_map(|version| payload(suspect, &version.key, version.main))
+}
+
+/// Keys and revisions that either copy names.
+fn candidates(suspect: &Suspect) -> impl Iterator<Item = DamagedVersion> {
+    let left = suspect.payload();
+    let by_header = KeyHeader::decode(left).ok().map(|header| header.main);
+    let by_kv = left.get(KEY_HEADER_BYTES..).and_then(numbers);
+    let by_kv = by_kv.map(|numbers| numbers.main);
+    let mains: Vec<i64> = [by_header, by_kv]
+        .into_iter()
+        .flatten()
+        .filter_map(|main| i64::try_from(main).ok())
+        .collect();
+    let keys = keys(suspect).into_iter();
+    keys.flat_map(move |key| {
+        mains.clone().into_iter().map(move |main| DamagedVersion {
+            key: key.clone(),
+            main,
+        })
+    })
 }
 
 /// The payload that was written, proved by the record's checksum.

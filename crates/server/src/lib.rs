@@ -47,6 +47,7 @@ mod range_stream;
 mod read_ahead;
 mod reconfiguration;
 mod refusal;
+mod repair;
 mod resources;
 mod run;
 mod server;
@@ -58,10 +59,12 @@ mod watch;
 mod windows;
 mod worker;
 
+pub use ::cluster::Repair;
 pub use error::Error;
 pub use files::read_text;
 pub use identity::Identity;
 pub use membership::{MemberFileDamage, check_member_file};
+pub use repair::plan_repair;
 pub use run::run;
 pub use server::Server;
 

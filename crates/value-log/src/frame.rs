@@ -7,7 +7,9 @@
 //! header is blank.
 
 use crate::body::Body;
-use crate::format::{FRAME_HEADER_BYTES, FrameHeader, FrameKind, Salt, crc32c};
+use crate::format::{
+    FRAME_HEADER_BYTES, FrameHeader, FrameKind, RECORD_HEADER_BYTES, Salt, crc32c,
+};
 use crate::record::{self, RecordHeader};
 use crate::{Position, Record, Sequence, Tag};
 
@@ -156,6 +158,40 @@ impl Finisher {
         covered == payload.len()
             && self.crcs.len() == 4 * header.record_count as usize
             && crc32c(&self.crcs) == header.digest
+    }
+
+    /// Which records of `payload` fail their checksums, where the header's digest proves
+    /// that it was written with exactly these records: their lengths and checksums. Where
+    /// one checksum itself is what is damaged, it is set right in `payload`.
+    pub fn damaged(header: &FrameHeader, payload: &mut [u8]) -> Option<Vec<usize>> {
+        let mut failing = Vec::new();
+        let (mut crcs, mut covered) = (Vec::new(), 0);
+        for (number, (at, record, bytes)) in record::walk(payload).enumerate() {
+            if record.verify(bytes).is_none() {
+                failing.push((number, at, record));
+            }
+            covered += bytes.len();
+            crcs.push(record.crc);
+        }
+        if covered != payload.len() || crcs.len() != header.record_count as usize {
+            return None;
+        }
+        let digest = |crcs: &[u32]| {
+            let bytes: Vec<u8> = crcs.iter().flat_map(|crc| crc.to_le_bytes()).collect();
+            crc32c(&bytes)
+        };
+        if digest(&crcs) != header.digest {
+            let &[(number, at, record)] = &failing[..] else {
+                return None;
+            };
+            let end = at + RECORD_HEADER_BYTES + record.payload_bytes;
+            crcs[number] = crc32c(payload.get(at + 4..end)?);
+            if digest(&crcs) != header.digest {
+                return None;
+            }
+            payload[at..at + 4].copy_from_slice(&crcs[number].to_le_bytes());
+        }
+        Some(failing.into_iter().map(|(number, ..)| number).collect())
     }
 
     /// Gathers the records' CRCs while `good`; returns the bytes they cover.

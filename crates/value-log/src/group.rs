@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 
+use crate::record;
+use crate::suspect::Suspect;
 use crate::{Body, Position, Sequence};
 
 /// The appender's own numbers, kept in the frame header; opaque to the log.
@@ -58,6 +60,9 @@ pub struct Group<'a> {
     pub end: Position,
     /// Position, kind and payload of each record.
     pub records: Vec<(Position, u8, &'a [u8])>,
+    /// Which of the records fail their checksums; none but where
+    /// [`crate::Options::shows_damaged_groups`] allows it.
+    pub damaged: Vec<usize>,
     pub(crate) body: &'a [u8],
 }
 
@@ -65,6 +70,36 @@ impl Group<'_> {
     /// A copy of its records, as they were encoded.
     pub fn body(&self) -> Body {
         Body::trusted(Bytes::copy_from_slice(self.body))
+    }
+
+    /// The same with other payloads of the same lengths for some records.
+    pub fn body_with(&self, mended: &[(usize, Vec<u8>)]) -> Body {
+        let mut bytes = self.body.to_vec();
+        for (number, payload) in mended {
+            if let Some((at, was)) = self.place_of(*number) {
+                let kind = self.records[*number].1;
+                let parts: &[&[u8]] = &[payload];
+                let record = Record { kind, parts };
+                assert_eq!(was, payload.len(), "a payload keeps its length");
+                record::encode(&mut bytes[at..], &record);
+            }
+        }
+        Body::trusted(bytes.into())
+    }
+
+    /// What is left of a record that fails its checksum.
+    pub fn suspect(&self, number: usize) -> Option<Suspect> {
+        let (at, payload_bytes) = self.place_of(number)?;
+        let end = at + record::record_bytes(payload_bytes);
+        Some(Suspect::new(self.body.get(at..end)?.to_vec()))
+    }
+
+    /// Where a record lies in the body, and the bytes of its payload.
+    fn place_of(&self, number: usize) -> Option<(usize, usize)> {
+        let (position, _, payload) = self.records.get(number)?;
+        let (first, ..) = self.records.first()?;
+        let at = position.offset() - first.offset();
+        Some((at as usize, payload.len()))
     }
 }
 

@@ -232,6 +232,14 @@ impl SegmentBytes {
         self.walk(last).behind(from)
     }
 
+    /// The end of the last bytes at or behind `from` that are not zero, as frames are
+    /// aligned.
+    pub fn used_from(&self, from: u64) -> u64 {
+        let bytes = self.bytes.get(from as usize..).unwrap_or_default();
+        let used = bytes.iter().rposition(|&byte| byte != 0);
+        from + used.map_or(0, |last| (last as u64 + 1).next_multiple_of(8))
+    }
+
     /// The record at `offset`, by its own checksum alone: it counts as sound
     /// in a damaged group too. `None` where none verifies.
     pub fn record_at(&self, offset: u64) -> Option<FrameRecord> {

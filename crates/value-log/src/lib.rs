@@ -80,6 +80,7 @@ mod record;
 mod recovery;
 mod release;
 mod relocation;
+pub mod repair;
 mod run;
 mod segment;
 mod shared;

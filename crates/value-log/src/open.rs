@@ -15,7 +15,7 @@ use crate::doorbell::Doorbell;
 use crate::format::{FRAMES_START, SEAL_NOTE_BYTES, SEAL_NOTE_START, Salt};
 use crate::frame::Chain;
 use crate::log::{Log, Threads};
-use crate::recovery::{self, Visit, Walked};
+use crate::recovery::{self, Trust, Visit, Walked};
 use crate::segment::{Extent, FileName, Segment};
 use crate::shared::Shared;
 use crate::stock::Stock;
@@ -39,8 +39,11 @@ pub(crate) fn open(
     if contents.log.is_empty() {
         return create(disk, path, options, contents, replay_from);
     }
-    let torn = options.accepts_torn_frames;
-    let walked = recovery::walk(&*disk, path, &contents, replay_from, torn, &mut |group| {
+    let trust = Trust {
+        torn_frames: options.accepts_torn_frames,
+        damaged_groups: options.shows_damaged_groups,
+    };
+    let walked = recovery::walk(&*disk, path, &contents, replay_from, trust, &mut |group| {
         visit(group)
     })?;
     resume(disk, path, options, contents, walked)

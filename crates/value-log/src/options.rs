@@ -82,6 +82,10 @@ pub struct Options {
     /// What tells the frames of a new log from bytes that only look like some;
     /// `None`: drawn from the kernel. A log keeps the one it was made with.
     pub salt: Option<u64>,
+    /// Recovery shows groups with damaged records too ([`crate::Group::damaged`]), where
+    /// the frame's header proves which records it was written with. The visitor refuses
+    /// those that it cannot do with; otherwise such a group refuses the opening.
+    pub shows_damaged_groups: bool,
     /// Recovery takes a frame for whole without looking: a rule to break, for
     /// simulations that must notice.
     #[doc(hidden)]
@@ -99,6 +103,7 @@ impl Default for Options {
             reserve_bytes: 64 << 20,
             worker: Worker::Threads,
             salt: None,
+            shows_damaged_groups: false,
             accepts_torn_frames: false,
         }
     }

@@ -47,6 +47,15 @@ const GLANCE_BYTES: u64 = 4 << 20;
 /// Called with every group from the place to replay from on.
 pub(crate) type Visit<'a> = dyn FnMut(&Group<'_>) -> Result<(), Error> + 'a;
 
+/// What is taken for a group besides one that verifies.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trust {
+    /// Any: a rule to break.
+    pub torn_frames: bool,
+    /// One that was stable once and has damaged records.
+    pub damaged_groups: bool,
+}
+
 /// What the walk found.
 #[derive(Debug)]
 pub(crate) struct Walked {
@@ -68,24 +77,62 @@ pub(crate) struct Walked {
 
 /// The last frame accepted.
 #[derive(Clone, Copy, Debug)]
-struct Last {
-    sequence: Sequence,
-    crc: u32,
-    epoch: u32,
+pub(crate) struct Last {
+    pub sequence: Sequence,
+    pub crc: u32,
+    pub epoch: u32,
     kind: FrameKind,
-    synced_up_to: Position,
+    pub synced_up_to: Position,
 }
 
 struct Walker<'a> {
     disk: &'a dyn Disk,
     contents: &'a Contents,
     replay_from: Option<Position>,
-    accepts_torn_frames: bool,
+    trust: Trust,
     visit: &'a mut Visit<'a>,
     finisher: Finisher,
     last: Option<Last>,
     groups: u64,
     tag: Tag,
+    /// Segment and end of the last frame accepted.
+    reached: (usize, u64),
+    /// The first segment is walked from its start, wherever replay begins.
+    learns_chain: bool,
+}
+
+/// How far a walk has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reached {
+    /// Index of the segment, in the directory's order.
+    pub index: usize,
+    /// End of the last frame accepted.
+    pub end: u64,
+    /// That frame.
+    pub last: Option<Last>,
+}
+
+/// Walks like [`walk`]; where that would fail because of damage, or because the visitor
+/// refuses a group, returns how far it came, and why no further.
+pub(crate) fn survey<'a>(
+    disk: &'a dyn Disk,
+    directory: &Path,
+    contents: &'a Contents,
+    replay_from: Option<Position>,
+    trust: Trust,
+    visit: &'a mut Visit<'a>,
+) -> Result<Option<(Reached, Error)>, Error> {
+    let (mut walker, first) = begin(disk, directory, contents, replay_from, trust, visit)?;
+    walker.learns_chain = true;
+    match walker.run(first) {
+        Ok(_) => Ok(None),
+        Err(error @ (Error::Damaged { .. } | Error::Visit(_))) => {
+            let (index, end) = walker.reached;
+            let last = walker.last;
+            Ok(Some((Reached { index, end, last }, error)))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Walks the log from `replay_from` (or its oldest segment) to its end.
@@ -94,9 +141,21 @@ pub(crate) fn walk<'a>(
     directory: &Path,
     contents: &'a Contents,
     replay_from: Option<Position>,
-    accepts_torn_frames: bool,
+    trust: Trust,
     visit: &'a mut Visit<'a>,
 ) -> Result<Walked, Error> {
+    let (mut walker, first) = begin(disk, directory, contents, replay_from, trust, visit)?;
+    walker.run(first)
+}
+
+fn begin<'a>(
+    disk: &'a dyn Disk,
+    directory: &Path,
+    contents: &'a Contents,
+    replay_from: Option<Position>,
+    trust: Trust,
+    visit: &'a mut Visit<'a>,
+) -> Result<(Walker<'a>, usize), Error> {
     assert!(!contents.log.is_empty(), "an empty log is not walked");
     let first = first_segment(directory, contents, replay_from)?;
     for segment in contents.log[..first].iter().chain(&contents.sorted) {
@@ -108,14 +167,16 @@ pub(crate) fn walk<'a>(
         disk,
         contents,
         replay_from,
-        accepts_torn_frames,
+        trust,
         visit,
         finisher: Finisher::default(),
         last: None,
         groups: 0,
         tag: Tag::default(),
+        reached: (first, FRAMES_START),
+        learns_chain: false,
     };
-    walker.run(first)
+    Ok((walker, first))
 }
 
 fn first_segment(
@@ -141,7 +202,7 @@ fn first_segment(
 }
 
 impl Walker<'_> {
-    fn run(mut self, first: usize) -> Result<Walked, Error> {
+    fn run(&mut self, first: usize) -> Result<Walked, Error> {
         let device_from = self.device_from()?;
         self.learn_chain(first, device_from)?;
         let mut index = first;
@@ -196,7 +257,7 @@ impl Walker<'_> {
         let Some(from) = self.replay_from.filter(|from| from.offset() > FRAMES_START) else {
             return Ok(Extent::EMPTY);
         };
-        if self.window(segment, true)?.header(from.offset())?.is_none() {
+        if self.learns_chain || self.window(segment, true)?.header(from.offset())?.is_none() {
             return Ok(Extent::EMPTY);
         }
         Ok(Extent {
@@ -274,18 +335,23 @@ impl Walker<'_> {
         let segment = Arc::clone(&self.contents.log[index]);
         let mut window = self.sweep(&segment, device)?;
         let mut extent = start;
+        self.reached = (index, extent.end);
         let linked = self.is_linked(index);
         while let Some(found) =
             self.next_frame(&mut window, extent.end, linked || extent != Extent::EMPTY)?
         {
             let end = end_of(segment.id(), found.end());
             let wanted = self.replay_from.is_none_or(|from| end > from);
-            if wanted && !self.show(&mut window, &found, end)? {
+            let shown = !wanted
+                || self.show(&mut window, &found, end)?
+                || self.show_damaged(index, &mut window, (extent.end, &found), end)?;
+            if !shown {
                 break;
             }
             extent.end = found.end();
             extent.note_tag(found.header.tag);
             self.accept(&found);
+            self.reached = (index, extent.end);
         }
         Ok(extent)
     }
@@ -335,13 +401,42 @@ impl Walker<'_> {
         let Some(payload) = window.payload(found)? else {
             return Ok(false);
         };
-        if !self.accepts_torn_frames && !self.finisher.verify(&found.header, payload) {
+        if !self.trust.torn_frames && !self.finisher.verify(&found.header, payload) {
             return Ok(false);
         }
         if found.header.kind == FrameKind::Group {
             self.groups += 1;
-            (self.visit)(&group(found, end, payload))?;
+            (self.visit)(&group(found, end, payload, Vec::new()))?;
         }
+        Ok(true)
+    }
+
+    /// Shows the visitor a frame that does not verify, where it was stable once and its
+    /// header proves which records it had; false where that is not so.
+    fn show_damaged(
+        &mut self,
+        index: usize,
+        window: &mut Window,
+        (before, found): (u64, &Found),
+        end: Position,
+    ) -> Result<bool, Error> {
+        if !self.trust.damaged_groups || found.header.kind != FrameKind::Group {
+            return Ok(false);
+        }
+        let Some(mut payload) = window.payload(found)?.map(<[u8]>::to_vec) else {
+            return Ok(false);
+        };
+        let Some(damaged) = Finisher::damaged(&found.header, &mut payload) else {
+            return Ok(false);
+        };
+        // What no later frame promises may be torn: it is cut off.
+        match self.check_nothing_promised(index, before) {
+            Ok(_) => return Ok(false),
+            Err(Error::Damaged { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        self.groups += 1;
+        (self.visit)(&group(found, end, &payload, damaged))?;
         Ok(true)
     }
 
@@ -455,7 +550,7 @@ fn follows(last: &Last, header: &FrameHeader, chained: bool) -> bool {
         }
 }
 
-fn group<'a>(found: &Found, end: Position, payload: &'a [u8]) -> Group<'a> {
+fn group<'a>(found: &Found, end: Position, payload: &'a [u8], damaged: Vec<usize>) -> Group<'a> {
     let first = found.start + FRAME_HEADER_BYTES as u64;
     let records = record::walk(payload)
         .map(|(at, header, bytes)| {
@@ -474,6 +569,7 @@ fn group<'a>(found: &Found, end: Position, payload: &'a [u8]) -> Group<'a> {
         start: Position::new(found.header.segment, found.start),
         end,
         records,
+        damaged,
         body: payload,
     }
 }

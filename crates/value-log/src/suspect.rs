@@ -14,6 +14,11 @@ pub struct Suspect {
 }
 
 impl Suspect {
+    /// Of a whole record, header and padding included.
+    pub(crate) fn new(bytes: Vec<u8>) -> Suspect {
+        Suspect { bytes }
+    }
+
     /// What lies where the payload was, and the padding behind it.
     pub fn payload(&self) -> &[u8] {
         &self.bytes[RECORD_HEADER_BYTES..]

@@ -15,6 +15,9 @@ const WINDOW_BYTES: u64 = 1 << 20;
 /// The same for a walk from end to end, where the device is what takes time.
 const SWEEP_BYTES: u64 = 4 << 20;
 
+/// The system's number for a sector that a device cannot read.
+const EIO: i32 = 5;
+
 /// A frame header found at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
@@ -92,10 +95,10 @@ impl Window {
         let wanted = (length as u64).max(self.stride).min(self.limit - offset);
         self.start = offset;
         self.bytes.resize(wanted as usize, 0);
-        let read = self
-            .file
-            .read_at(&mut self.bytes, offset)
-            .map_err(Error::io("read", &self.path))?;
+        let read = match self.file.read_at(&mut self.bytes, offset) {
+            Err(error) if error.raw_os_error() == Some(EIO) => self.read_around(offset)?,
+            read => read.map_err(Error::io("read", &self.path))?,
+        };
         assert!(
             read <= self.bytes.len(),
             "{read} bytes read into {}",
@@ -103,6 +106,28 @@ impl Window {
         );
         self.bytes.truncate(read);
         Ok(())
+    }
+
+    /// Reads block by block: those that the device cannot read are zeros, which verify as
+    /// nothing.
+    fn read_around(&mut self, offset: u64) -> Result<usize, Error> {
+        let mut filled = 0;
+        while filled < self.bytes.len() {
+            let at = offset + filled as u64;
+            let block_end = (at + 1).next_multiple_of(BLOCK_BYTES);
+            let wanted = (block_end - at).min((self.bytes.len() - filled) as u64) as usize;
+            let piece = &mut self.bytes[filled..filled + wanted];
+            match self.file.read_at(piece, at) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.raw_os_error() == Some(EIO) => {
+                    piece.fill(0);
+                    filled += wanted;
+                }
+                Err(error) => return Err(Error::io("read", &self.path)(error)),
+            }
+        }
+        Ok(filled)
     }
 
     /// The header of a frame of this segment at `offset`, if there is one.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 /// Enough to see what happened; the rest is counted.
 const SHOWN_MAX: usize = 100;
 
-const LOG_REMEDY: &str =
-    "restore the directory from a backup; what is readable: inkstone inspect --records";
+const LOG_REMEDY: &str = "inkstone repair --data-dir DIR says whether the server starts as it is, \
+     and what a repair would give up; what is readable: inkstone inspect --records";
 const NOT_REPLAYED_REMEDY: &str = "the server starts without it and serves all that is readable; \
      to have the rest again restore the directory from a backup or a peer";
 const FOREIGN_REMEDY: &str = "move it out of the directory; where it took the place of a segment \

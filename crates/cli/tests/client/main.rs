@@ -6,6 +6,7 @@
     reason = "a test starts processes, waits for them and looks for a port"
 )]
 
+mod damage;
 mod server;
 
 use server::{Server, text};

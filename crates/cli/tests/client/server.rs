@@ -16,25 +16,31 @@ pub struct Server {
 impl Server {
     pub fn start() -> Server {
         let place = tempfile::tempdir().unwrap();
-        let mut child = Command::new(PROGRAM)
-            .arg("serve")
-            .arg(format!(
-                "--data-dir={}",
-                place.path().join("data").display()
-            ))
-            .arg("--listen-client-urls=http://127.0.0.1:0")
-            .arg("--advertise-client-urls=http://127.0.0.1:0")
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let log = BufReader::new(child.stderr.take().unwrap());
-        let address = address_when_ready(log);
+        let (child, address) = Server::serve(&place);
         Server {
             child,
             address,
             place,
         }
+    }
+
+    fn serve(place: &tempfile::TempDir) -> (Child, String) {
+        let mut child = serving(place).spawn().unwrap();
+        let log = BufReader::new(child.stderr.take().unwrap());
+        let address = address_when_ready(log);
+        (child, address)
+    }
+
+    /// After [`Server::stop`].
+    pub fn start_again(&mut self) {
+        (self.child, self.address) = Server::serve(&self.place);
+    }
+
+    /// What it says when it does not start.
+    pub fn refused_start(&self) -> String {
+        let output = serving(&self.place).output().unwrap();
+        assert!(!output.status.success(), "it has started and ended");
+        text(&output.stderr)
     }
 
     pub fn directory(&self) -> PathBuf {
@@ -92,6 +98,26 @@ impl Server {
         let output = BufReader::new(child.stdout.take().unwrap());
         Running { child, output }
     }
+}
+
+fn serving(place: &tempfile::TempDir) -> Command {
+    let mut command = Command::new(PROGRAM);
+    let directory = place.path().join("data");
+    command
+        .arg("serve")
+        .arg(format!("--data-dir={}", directory.display()))
+        .arg("--listen-client-urls=http://127.0.0.1:0")
+        .arg("--advertise-client-urls=http://127.0.0.1:0")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    command
+}
+
+/// `inkstone repair` of a directory that no server has open.
+pub fn repair(directory: &std::path::Path, words: &[&str]) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.arg("repair").arg("--data-dir").arg(directory);
+    command.args(words).output().unwrap()
 }
 
 /// Where the server listens, once it answers: a port that the system chose,

@@ -60,6 +60,7 @@ use crate::peer_message::PeerMessage;
 use crate::raft::consensus::{Consensus, Elections, Retention};
 use crate::reads::Reads;
 use crate::removal_file::{RemovalFile, refuse_removed};
+use crate::repair::with_others_help;
 use crate::{CommandLimits, Error, Mutant, ReadAsker, ReadLease, ReadMode, Sender};
 
 pub use answer::{Answer, Asker, Told};
@@ -235,7 +236,14 @@ impl Replica {
         options.machine.engine.accepts_torn_frames =
             options.mutant == Some(Mutant::AcceptsATornTail);
         let machine = options.machine.clone();
-        let opened = Machine::open(Arc::clone(&disk), directory, machine, Arc::clone(&clock));
+        let open = || {
+            let (disk, clock) = (Arc::clone(&disk), Arc::clone(&clock));
+            Machine::open(disk, directory, machine.clone(), clock)
+        };
+        let opened = match open() {
+            Err(error) if with_others_help(&error, &*disk, directory, &machine, &clock)? => open(),
+            opened => opened,
+        };
         let (machine, reader, recovered) =
             opened.map_err(|error| Error::Storage(error.to_string()))?;
         let engine = reader.engine().clone();

@@ -4,6 +4,7 @@
 mod batches;
 mod bootstrap;
 mod damage;
+mod damaged_restart;
 mod followers;
 mod hash;
 mod leases;

@@ -1,0 +1,142 @@
+//! `inkstone repair`: gives up what lies behind damage in the log, when a person says so.
+//!
+//! ```text
+//!   inkstone repair --data-dir DIR         what it would give up, group by group; changes nothing
+//!   inkstone repair --data-dir DIR --yes   does that; what is cut off stays in *.damaged files
+//! ```
+
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use engine::LostGroup;
+use environment::real::RealDisk;
+use server::{Repair, plan_repair};
+
+use crate::directory::DataDirectory;
+use crate::failure::{FAILED, Failure};
+use crate::table::counted;
+
+/// Keys of one group that are shown on its line.
+const KEYS_SHOWN_MAX: usize = 8;
+
+/// Give up what lies behind damage in the log, so that the server starts again
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+For a data directory that `inkstone serve` refuses because its log is damaged. The
+log is cut in front of the damage: every group that is listed is given up, sound ones
+too, because each builds on those before it.
+
+Without --yes nothing is changed. With --yes the bytes that are cut off are kept in
+files that end in .damaged, in the same directory. A member of a cluster does not vote
+afterwards until the others have given it what it lacks.
+Exit code: 0 nothing to do, or repaired; 1 not repaired; 2 not a data directory.
+
+Examples:
+  inkstone repair --data-dir default.inkstone
+  inkstone repair --data-dir default.inkstone --yes")]
+pub(crate) struct Arguments {
+    /// The server's data directory; no server may have it open
+    #[arg(long = "data-dir", value_name = "DIR")]
+    directory: PathBuf,
+    /// Give up what is listed
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Lists what would be given up, and gives it up when told so.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let directory = DataDirectory::open(&arguments.directory)?.path;
+    let planned = plan_repair(&directory).map_err(|error| {
+        Failure::failed(
+            error,
+            "A member of a cluster can be removed and added again; what is readable: inkstone \
+             inspect --records.",
+        )
+    })?;
+    let mut output = BufWriter::new(std::io::stdout());
+    let Some(repair) = planned else {
+        writeln!(
+            output,
+            "nothing to repair: the server starts with {}",
+            directory.display()
+        )?;
+        return Ok(output.flush()?);
+    };
+    tell(&mut output, &repair)?;
+    output.flush()?;
+    refuse_unsafe(&repair)?;
+    if !arguments.yes {
+        writeln!(output, "nothing was changed; to give this up: --yes")?;
+        output.flush()?;
+        return Err(Failure::Said { exit: FAILED });
+    }
+    carry_out(&mut output, &repair, &directory)
+}
+
+fn tell(output: &mut dyn Write, repair: &Repair) -> Result<(), Failure> {
+    let plan = &repair.plan;
+    if let Some(cut) = &plan.cut {
+        let file = cut.file.display();
+        writeln!(output, "{file} is cut at byte {}: {}", cut.offset, cut.what)?;
+    }
+    for checkpoint in &plan.checkpoints {
+        let file = checkpoint.display();
+        writeln!(
+            output,
+            "{file} knows more than is left of the log: put aside"
+        )?;
+    }
+    let groups = counted(plan.lost.len() as u64, "group", "groups");
+    writeln!(output, "given up: {groups}")?;
+    for lost in &plan.lost {
+        writeln!(output, "  {}", line(lost))?;
+    }
+    writeln!(output, "left: everything up to revision {}", plan.revision)?;
+    Ok(())
+}
+
+fn line(lost: &LostGroup) -> String {
+    let name = lost.file.file_name().unwrap_or_default().to_string_lossy();
+    let what = match lost.sequence {
+        Some(sequence) => format!("group {sequence}"),
+        None => "damaged".to_owned(),
+    };
+    let mut line = format!("{name} bytes {} to {}: {what}", lost.offset, lost.end);
+    let shown = lost.keys.iter().take(KEYS_SHOWN_MAX);
+    let shown = shown.map(|(key, main)| format!("\"{}\" at {main}", key.escape_ascii()));
+    let keys: Vec<String> = shown.collect();
+    if !keys.is_empty() {
+        line.push_str(&format!(", keys {}", keys.join(", ")));
+    }
+    match lost.keys.len().saturating_sub(KEYS_SHOWN_MAX) {
+        0 => {}
+        more => line.push_str(&format!(" and {more} more")),
+    }
+    if lost.others > 0 {
+        let others = counted(lost.others as u64, "record", "records");
+        line.push_str(&format!(", {others} of leases, members or compactions"));
+    }
+    line
+}
+
+fn refuse_unsafe(repair: &Repair) -> Result<(), Failure> {
+    if repair.is_safe() {
+        return Ok(());
+    }
+    Err(Failure::failed(
+        "what this member promised to the others last (its term and vote) is among what is damaged",
+        "Remove it from the cluster (etcdctl member remove), move this directory away, and add it \
+         again.",
+    ))
+}
+
+fn carry_out(output: &mut dyn Write, repair: &Repair, directory: &Path) -> Result<(), Failure> {
+    let aside = repair
+        .carry_out(&RealDisk, directory)
+        .map_err(|error| Failure::failed(error, "Run the same command again."))?;
+    for file in aside {
+        writeln!(output, "kept: {}", file.display())?;
+    }
+    writeln!(output, "repaired: {}", directory.display())?;
+    Ok(output.flush()?)
+}

@@ -1,0 +1,35 @@
+//! Planning the repair of a directory: what is left of the state in front of the damage.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::{RepairPlan, Replayed};
+use environment::{Clock, Disk};
+
+use crate::apply::Applied;
+use crate::member::Members;
+use crate::{Error, Options, checkpoint};
+
+/// Plans a repair; writes nothing. `None`: the directory can be opened as it is. Besides
+/// the plan the members of the cluster, as far as the log is left.
+pub fn plan_repair(
+    disk: &dyn Disk,
+    directory: &Path,
+    options: &Options,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<(RepairPlan, Arc<Members>)>, Error> {
+    let applied = RefCell::new(Applied::new(Arc::clone(clock)));
+    let mut begin = || *applied.borrow_mut() = Applied::new(Arc::clone(clock));
+    let mut replay = |replayed: Replayed<'_>| {
+        let applied = &mut *applied.borrow_mut();
+        let outcome = match replayed {
+            Replayed::Checkpoint(blob) => checkpoint::decode(blob, applied),
+            Replayed::Batch(batch) => applied.absorb(batch),
+        };
+        outcome.map_err(|error| engine::Error::Replay(error.to_string()))
+    };
+    let plan = RepairPlan::of(disk, directory, &options.engine, &mut begin, &mut replay)?;
+    let members = Arc::clone(&applied.borrow().members);
+    Ok(plan.map(|plan| (plan, members)))
+}

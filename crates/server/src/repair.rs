@@ -1,0 +1,13 @@
+//! Repairs of a data directory, for a program that is not a server.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ::cluster::{NodeOptions, Repair};
+
+/// What a repair of `directory` would do; `None`: it needs none. Nothing is changed.
+pub fn plan_repair(directory: &Path) -> Result<Option<Repair>, ::cluster::Error> {
+    let options = NodeOptions::new(directory);
+    let clock = Arc::clone(&options.clock);
+    Repair::plan(&*options.disk, directory, &options.machine, &clock)
+}
