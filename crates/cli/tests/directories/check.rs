@@ -145,14 +145,14 @@ fn one_damaged_record_is_one_lost_record_and_the_rest_is_checked() {
 }
 
 #[test]
-fn damage_that_is_replayed_hinders_the_server_and_needs_a_backup() {
+fn damage_that_is_replayed_hinders_the_server_and_repair_is_named() {
     let made = Directory::new();
     let frames = made.frames();
     let (file, start, _) = frames[frames.len() - 20].clone();
     made.flip(&file, start + 88 + 40, 2);
     let report = check_is_damaged(made.path(), &file, Some(start + 88));
     assert!(
-        report.contains("remedy: restore the directory from a backup;"),
+        report.contains("remedy: inkstone repair --data-dir DIR says"),
         "{report}"
     );
     assert!(made.refusal().is_some());
