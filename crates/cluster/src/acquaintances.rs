@@ -1,19 +1,25 @@
-//! The members that the connections know, and let in.
+//! The members that the connections know, where they are reached, and which senders are
+//! let in.
 //!
 //! ```text
-//!   belongs to the cluster     the members that this member has applied, and those that
-//!                              these have vouched for
-//!   waits for a snapshot       its contacts: the members that it was given at its start,
-//!                              and those that they have vouched for
+//!   which members            where a member is reached, tried in this order
+//!   ─────────────            ──────────────────────────────────────────────
+//!   applied here             the peer URLs that are applied here
+//!   in a roster of a member  the peer URLs in that roster
+//!   contacts, until the      the addresses that it announced itself, in the hello of a
+//!   first are applied        connection that it opened
 //! ```
 //!
-//! A member that waits has applied nothing, and one that was down may have missed
-//! much: members that were added meanwhile may lead. A sender of unknown id is not let
-//! in because it says that it is one of them. The known members are asked, at the
-//! addresses that they are known under; a sender that one of their rosters names is let
-//! in when it comes again.
+//! A member that was down may have missed much: others moved to other addresses, and
+//! members that it has never heard of lead. Where a member moved, its own announcement
+//! tells; it is only believed of the member that makes it, and only as one more address.
+//! A sender of unknown id is not let in because it says that it is a member. The known
+//! members are asked, and the peer URLs that the operator listed; a sender that one of
+//! their rosters names is let in when it comes again. With a peer secret a sender has
+//! proved more than a roster can say, and is reached where it announced itself.
+//! docs/decisions/0022-addresses-of-members.md
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,20 +30,29 @@ use revisions::{Member, Members};
 use crate::Roster;
 use crate::transport::address;
 
-/// So long who is asked may take.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// Between two times of asking: a member that is asked may not have heard yet. Each
-/// time that nothing new is heard doubles it.
+/// Time limit for a member's answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause between two questions about unknown senders: a member that is asked may not
+/// have applied the news yet. It doubles each time that nothing new is learned.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
-/// Longest of these pauses: strangers may come as often as they like.
-const PAUSE_MAX: Duration = Duration::from_secs(4);
+/// Longest pause between questions about unknown senders, which may come as often as they
+/// like.
+const STRANGER_PAUSE_MAX: Duration = Duration::from_secs(4);
+/// Longest pause between questions about members that cannot be reached.
+const SEARCH_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// Unknown senders with the peer secret whose announced addresses are kept.
+const NEWCOMERS_MAX: usize = 64;
+/// Addresses of one member that are tried.
+const ADDRESSES_MAX: usize = 16;
 
-/// The table of the connections, and who belongs into it.
+/// The table of the connections, and the rules by which members get into it.
 pub(crate) struct Acquaintances {
     peers: Peers,
     cluster_id: u64,
     member_id: u64,
     secret: Option<PeerSecret>,
+    /// See [`crate::Network::listed`].
+    listed: Vec<String>,
     clock: Arc<dyn Clock>,
     known: Mutex<Known>,
 }
@@ -50,15 +65,36 @@ struct Known {
     members: Vec<Member>,
     /// Ids that never return.
     removed: BTreeSet<u64>,
-    /// Members that a known member's roster names, and that are not applied here.
-    vouched_for: Vec<Member>,
+    /// The members of the newest roster that a known member has told.
+    told: Vec<Member>,
+    /// Addresses that senders announced as their own.
+    announced: BTreeMap<u64, Vec<String>>,
     /// Ids that the connections know.
     table: BTreeSet<u64>,
     /// This member belongs to the cluster.
     belongs: bool,
     is_asking: bool,
-    ask_at: Instant,
-    pause: Duration,
+    strangers: Pause,
+    search: Pause,
+}
+
+/// The time before which no further question is asked.
+#[derive(Default)]
+struct Pause {
+    until: Instant,
+    next: Duration,
+}
+
+impl Pause {
+    fn begin(&mut self, now: Instant, max: Duration) {
+        let pause = self.next.max(PAUSE_MIN);
+        self.until = now + pause;
+        self.next = (pause * 2).min(max);
+    }
+
+    fn reset(&mut self) {
+        *self = Pause::default();
+    }
 }
 
 impl std::fmt::Debug for Acquaintances {
@@ -75,7 +111,8 @@ impl Acquaintances {
     pub fn new(
         peers: Peers,
         (cluster_id, member_id): (u64, u64),
-        (contacts, secret): (Vec<Member>, Option<PeerSecret>),
+        (contacts, listed): (Vec<Member>, Vec<String>),
+        secret: Option<PeerSecret>,
         clock: Arc<dyn Clock>,
     ) -> Acquaintances {
         let known = Known {
@@ -87,6 +124,7 @@ impl Acquaintances {
             cluster_id,
             member_id,
             secret,
+            listed,
             clock,
             known: Mutex::new(known),
         }
@@ -96,30 +134,54 @@ impl Acquaintances {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// These are the members, as far as this one has applied.
+    /// Takes over the members as far as this one has applied them.
     pub fn set_members(&self, members: &Members) {
-        let mut known = self.known();
+        let mut guard = self.known();
+        let known = &mut *guard;
         known.belongs = members.get(self.member_id).is_some();
         known.members = members.iter().cloned().collect();
         known.removed = members.removed().collect();
-        known.pause = PAUSE_MIN;
-        self.fill_table(&mut known);
+        let removed = &known.removed;
+        known.announced.retain(|id, _| !removed.contains(id));
+        known.strangers.reset();
+        known.search.reset();
+        self.fill_table(known);
     }
 
     fn fill_table(&self, known: &mut Known) {
-        let mut present = BTreeSet::new();
-        for member in known.others(self.member_id) {
-            present.insert(member.id);
-            let addresses = member.peer_urls.iter().filter_map(|url| address(url));
-            if let Err(error) = self.peers.set_member(member.id, addresses.collect()) {
-                tracing::warn!(member = format!("{:x}", member.id), %error, "no way to a member");
+        let table = known.addresses(self.member_id, self.secret.is_some());
+        for (id, addresses) in &table {
+            if let Err(error) = self.peers.set_member(*id, addresses.clone()) {
+                tracing::warn!(member = format!("{id:x}"), %error, "no way to a member");
             }
         }
-        for gone in known.table.difference(&present) {
+        for gone in known.table.iter().filter(|id| !table.contains_key(id)) {
             self.peers.remove_member(*gone);
             self.peers.turn_away(*gone);
         }
-        known.table = present;
+        known.table = table.into_keys().collect();
+    }
+
+    /// A sender that was let in announces where it listens. Its connections to other
+    /// addresses are given up if it announced others before: it has moved.
+    pub fn announced(&self, sender: u64, addresses: &[String]) {
+        let mut known = self.known();
+        if sender == self.member_id || known.removed.contains(&sender) {
+            return;
+        }
+        let is_newcomer = !known.table.contains(&sender);
+        if is_newcomer && (self.secret.is_none() || known.newcomers() >= NEWCOMERS_MAX) {
+            return;
+        }
+        let addresses = &addresses[..addresses.len().min(ADDRESSES_MAX)];
+        let former = known.announced.insert(sender, addresses.to_vec());
+        if former.as_deref() == Some(addresses) {
+            return;
+        }
+        self.fill_table(&mut known);
+        if former.is_some() {
+            self.peers.moved(sender, addresses);
+        }
     }
 
     /// Whether a sender is a member, as far as this one knows or is told by those that
@@ -130,73 +192,189 @@ impl Acquaintances {
             return true;
         }
         let now = self.clock.now();
-        if known.removed.contains(&sender) || known.is_asking || now < known.ask_at {
-            return false;
-        }
-        let others = known.others(self.member_id);
-        let urls: Vec<String> = others.flat_map(|it| it.peer_urls.clone()).collect();
-        if urls.is_empty() {
-            return false;
-        }
-        let here = Arc::clone(self);
-        let secret = self.secret.clone();
-        match Roster::ask_aside(urls, PATIENCE, secret, move |told| here.learn(told)) {
-            Ok(()) => known.is_asking = true,
-            Err(error) => {
-                known.wait(now);
-                tracing::warn!(%error, "no thread to ask the members for a sender");
-            }
+        if !known.removed.contains(&sender) && now >= known.strangers.until {
+            self.ask(&mut known);
         }
         false
     }
 
-    /// What the known members know, the newest first.
+    /// A member cannot be reached where it is known to listen: the others may know better.
+    pub fn out_of_reach(self: &Arc<Acquaintances>, member: u64) {
+        let mut known = self.known();
+        let now = self.clock.now();
+        if known.table.contains(&member) && now >= known.search.until {
+            known.search.begin(now, SEARCH_PAUSE_MAX);
+            self.ask(&mut known);
+        }
+    }
+
+    /// Asks the known members, and the listed peer URLs, for their rosters.
+    fn ask(self: &Arc<Acquaintances>, known: &mut Known) {
+        if known.is_asking {
+            return;
+        }
+        let table = known.addresses(self.member_id, false);
+        let addresses = table.into_values().flatten();
+        let urls = addresses.map(|address| format!("http://{address}"));
+        let mut urls: Vec<String> = urls.chain(self.listed.iter().cloned()).collect();
+        urls.sort_unstable();
+        urls.dedup();
+        if urls.is_empty() {
+            return;
+        }
+        let here = Arc::clone(self);
+        let secret = self.secret.clone();
+        let asking = Roster::ask_aside(urls, ANSWER_TIMEOUT, secret, move |told| here.learn(told));
+        match asking {
+            Ok(()) => known.is_asking = true,
+            Err(error) => {
+                known.strangers.begin(self.clock.now(), STRANGER_PAUSE_MAX);
+                tracing::warn!(%error, "no thread to ask the members for each other");
+            }
+        }
+    }
+
+    /// Takes over the newest of the rosters that came.
     fn learn(&self, rosters: Vec<Roster>) {
         let mut known = self.known();
         known.is_asking = false;
-        known.wait(self.clock.now());
+        known.strangers.begin(self.clock.now(), STRANGER_PAUSE_MAX);
         let mut rosters = rosters.into_iter();
         let Some(newest) = rosters.find(|roster| roster.cluster_id == self.cluster_id) else {
             return;
         };
-        if known.learn(&newest) {
-            known.pause = PAUSE_MIN;
+        if known.learn(newest) {
+            known.strangers.reset();
+            known.search.reset();
             self.fill_table(&mut known);
         }
     }
 }
 
 impl Known {
-    /// The members besides this one that belong into the table, each once: as it is
-    /// applied here, or else as others say.
-    fn others(&self, own_id: u64) -> impl Iterator<Item = &Member> {
+    /// Where each member besides this one is reached. `trusts_newcomers`: an unknown
+    /// sender that announced itself counts as a member.
+    fn addresses(&self, own_id: u64, trusts_newcomers: bool) -> BTreeMap<u64, Vec<String>> {
+        let mut table: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         let contacts = self.contacts.iter().filter(|_| !self.belongs);
-        let told = self.vouched_for.iter().chain(contacts);
-        let told = told.filter(|member| !self.members.iter().any(|it| it.id == member.id));
-        let mut seen = BTreeSet::from([own_id]);
-        let all = self.members.iter().chain(told);
-        all.filter(move |member| !self.removed.contains(&member.id) && seen.insert(member.id))
+        for member in self.members.iter().chain(&self.told).chain(contacts) {
+            let addresses = member.peer_urls.iter().filter_map(|url| address(url));
+            table.entry(member.id).or_default().extend(addresses);
+        }
+        for (id, addresses) in &self.announced {
+            if trusts_newcomers || table.contains_key(id) {
+                let known = table.entry(*id).or_default();
+                known.extend(addresses.iter().cloned());
+            }
+        }
+        table.retain(|id, _| *id != own_id && !self.removed.contains(id));
+        table.values_mut().for_each(|addresses| {
+            let mut seen = BTreeSet::new();
+            addresses.retain(|address| seen.insert(address.clone()));
+            addresses.truncate(ADDRESSES_MAX);
+        });
+        table
     }
 
-    /// Takes over which members there are besides those applied here. False: nothing new.
-    fn learn(&mut self, roster: &Roster) -> bool {
-        let is_new = |member: &&Member| {
-            let is_applied = self.members.iter().any(|it| it.id == member.id);
-            !is_applied && !self.removed.contains(&member.id)
-        };
-        let told: Vec<Member> = roster.members.iter().filter(is_new).cloned().collect();
-        let is_news = told != self.vouched_for;
-        self.vouched_for = told;
+    /// Senders whose announcements are all that is known of them.
+    fn newcomers(&self) -> usize {
+        let rosters = || self.members.iter().chain(&self.told).chain(&self.contacts);
+        let is_new = |id: &&u64| !rosters().any(|member| member.id == **id);
+        self.announced.keys().filter(is_new).count()
+    }
+
+    /// Takes over a roster. False: it has nothing new.
+    fn learn(&mut self, roster: Roster) -> bool {
+        let is_news = self.told != roster.members;
+        self.told = roster.members;
         if !self.belongs {
             // The contacts of the start may have gone meanwhile.
             self.contacts.clear();
         }
         is_news
     }
+}
 
-    /// The members are asked again after a pause.
-    fn wait(&mut self, now: Instant) {
-        self.ask_at = now + self.pause;
-        self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(id: u64, port: u16) -> Member {
+        Member {
+            id,
+            peer_urls: vec![format!("http://h:{port}")],
+            ..Member::default()
+        }
+    }
+
+    fn known() -> Known {
+        Known {
+            members: vec![member(1, 1), member(2, 2), member(3, 3)],
+            belongs: true,
+            ..Known::default()
+        }
+    }
+
+    fn reached(known: &Known, trusts_newcomers: bool) -> Vec<(u64, String)> {
+        let table = known.addresses(1, trusts_newcomers).into_iter();
+        table.map(|(id, all)| (id, all.join(" "))).collect()
+    }
+
+    #[test]
+    fn applied_addresses_come_first_and_announced_ones_last() {
+        let mut known = known();
+        assert!(known.learn(Roster {
+            members: vec![member(1, 11), member(2, 22), member(3, 3), member(4, 4)],
+            ..Roster::default()
+        }));
+        known.announced.insert(2, vec!["h:222".into(), "h:2".into()]);
+        let expected = [(2, "h:2 h:22 h:222"), (3, "h:3"), (4, "h:4")];
+        let expected = expected.map(|(id, all)| (id, all.to_owned()));
+        assert_eq!(reached(&known, false), expected);
+    }
+
+    #[test]
+    fn an_announcement_of_a_stranger_counts_only_with_the_secret() {
+        let mut known = known();
+        known.announced.insert(9, vec!["h:9".into()]);
+        assert_eq!(reached(&known, false).len(), 2);
+        assert_eq!(reached(&known, true)[2], (9, "h:9".to_owned()));
+        assert_eq!(known.newcomers(), 1);
+        known.removed.insert(9);
+        assert_eq!(reached(&known, true).len(), 2);
+    }
+
+    #[test]
+    fn contacts_count_until_this_member_belongs() {
+        let mut known = Known {
+            contacts: vec![member(5, 5)],
+            ..Known::default()
+        };
+        assert_eq!(reached(&known, false), [(5, "h:5".to_owned())]);
+        known.belongs = true;
+        assert_eq!(reached(&known, false), []);
+    }
+
+    #[test]
+    fn the_addresses_of_one_member_are_bounded() {
+        let mut known = known();
+        let many = (0..100).map(|port| format!("h:{port}"));
+        known.announced.insert(2, many.collect());
+        assert_eq!(known.addresses(1, false)[&2].len(), ADDRESSES_MAX);
+    }
+
+    #[test]
+    fn pauses_double_up_to_their_bound() {
+        let mut pause = Pause::default();
+        let now = Instant::default();
+        let mut seen = Vec::new();
+        for _ in 0..6 {
+            pause.begin(now, STRANGER_PAUSE_MAX);
+            seen.push(pause.until.saturating_since(now).as_millis());
+        }
+        assert_eq!(seen, [250, 500, 1000, 2000, 4000, 4000]);
+        pause.reset();
+        pause.begin(now, STRANGER_PAUSE_MAX);
+        assert_eq!(pause.until.saturating_since(now), PAUSE_MIN);
     }
 }

@@ -27,10 +27,16 @@ pub struct Network {
     pub cluster_id: u64,
     /// Bound sockets, for the other members.
     pub listeners: Vec<TcpListener>,
+    /// The peer URLs that this member was started with. It announces them to every
+    /// member that it connects to, so that one with an older address of it can answer.
+    pub advertised: Vec<String>,
     /// Members, with their ids and peer URLs, that a member talks to before it
-    /// knows that it belongs to the cluster. When somebody else speaks to it, they are
-    /// asked who that is. Of no use to others.
+    /// knows that it belongs to the cluster. They are asked about senders that it does
+    /// not know. Of no use to others.
     pub contacts: Vec<Member>,
+    /// Peer URLs of the cluster that the operator lists. They are asked about senders
+    /// that this member does not know, as the known members are.
+    pub listed: Vec<String>,
     /// What all members know and no stranger does: connections to members that cannot
     /// prove that they have it are refused. `None`: all are without.
     pub secret: Option<PeerSecret>,
@@ -79,6 +85,11 @@ impl Transport {
         clock: Arc<dyn Clock>,
     ) -> Result<Transport, Error> {
         let mut options = PeersOptions::new(network.cluster_id, member_id, network.listeners);
+        options.addresses = network
+            .advertised
+            .iter()
+            .filter_map(|url| address(url))
+            .collect();
         // A leader cuts entries to its own segments: who has smaller ones could not
         // take them.
         options.secret.clone_from(&network.secret);
@@ -97,9 +108,13 @@ impl Transport {
         });
         let peers = Peers::start(options, Arc::clone(&incoming) as Arc<dyn Handler>)
             .map_err(|error| Error::Storage(error.to_string()))?;
-        let ids = (network.cluster_id, member_id);
-        let told = (network.contacts, network.secret);
-        let acquaintances = Acquaintances::new(peers.clone(), ids, told, Arc::clone(&clock));
+        let acquaintances = Acquaintances::new(
+            peers.clone(),
+            (network.cluster_id, member_id),
+            (network.contacts, network.listed),
+            network.secret,
+            Arc::clone(&clock),
+        );
         let acquaintances = Arc::new(acquaintances);
         let met = incoming.acquaintances.set(Arc::downgrade(&acquaintances));
         met.expect("this is the only place that sets it");
@@ -236,6 +251,10 @@ impl Incoming {
         }
     }
 
+    fn acquaintances(&self) -> Option<Arc<Acquaintances>> {
+        self.acquaintances.get().and_then(Weak::upgrade)
+    }
+
     /// Answers a leader's heartbeat where the replica is at work; it will see it too.
     fn answer_for_replica(&self, from: u64, message: &PeerMessage) {
         let Some(answer) = self.heart.answer(message) else {
@@ -303,17 +322,29 @@ impl Handler for Incoming {
     }
 
     fn admits(&self, sender: u64) -> bool {
-        let acquaintances = self.acquaintances.get().and_then(Weak::upgrade);
+        let acquaintances = self.acquaintances();
         acquaintances.is_some_and(|acquaintances| acquaintances.admits(sender))
     }
 
-    fn link(&self, _to: u64, _lane: Lane, state: Result<(), &LinkError>) {
-        if let Err(LinkError::Refused {
+    fn announced(&self, sender: u64, addresses: &[String]) {
+        if let Some(acquaintances) = self.acquaintances() {
+            acquaintances.announced(sender, addresses);
+        }
+    }
+
+    fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {
+        let Err(error) = state else { return };
+        if let LinkError::Refused {
             refusal: Refusal::Removed,
             ..
-        }) = state
+        } = error
         {
             self.inbox.told_of_removal();
+        }
+        if lane == Lane::Urgent
+            && let Some(acquaintances) = self.acquaintances()
+        {
+            acquaintances.out_of_reach(to);
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::format::{Hello, MAGIC, Welcome};
 use crate::frames::FrameReader;
 use crate::greet::{self, NoGreeting};
 use crate::greetings::Greeting;
+use crate::member::check_addresses;
 use crate::shared::{Received, Shared};
 use crate::socket::{self, Socket};
 use crate::{Lane, PeerSecret, Refusal, answers, inquiry, prove, stream, visitor};
@@ -51,6 +52,10 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
     let Some((hello, socket)) = let_in else {
         return;
     };
+    // A sender's addresses are its own words: what is no address is passed over.
+    if check_addresses(hello.sender, &hello.addresses).is_ok() {
+        shared.handler.announced(hello.sender, &hello.addresses);
+    }
     if let Some(member) = shared.member(hello.sender) {
         member.dialled_us.send_replace(());
     }

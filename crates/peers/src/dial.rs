@@ -31,7 +31,7 @@ pub(crate) async fn dial(
 ) -> Result<Dialled, LinkError> {
     let mut last = None;
     for address in addresses {
-        match dial_one(shared, member, address, lane).await {
+        match dial_any_release(shared, member, address, lane).await {
             Ok(dialled) => return Ok(dialled),
             Err(error) => last = Some(error),
         }
@@ -39,11 +39,30 @@ pub(crate) async fn dial(
     Err(last.expect("set_member takes no member without an address"))
 }
 
+/// A listener of a release that knows no addresses in a hello takes such a hello for a
+/// damaged one; it is greeted again without them.
+async fn dial_any_release(
+    shared: &Shared,
+    member: u64,
+    address: &str,
+    lane: Lane,
+) -> Result<Dialled, LinkError> {
+    let own = &shared.addresses;
+    match dial_one(shared, member, address, lane, own).await {
+        Err(LinkError::Refused {
+            refusal: Refusal::Damaged,
+            ..
+        }) if !own.is_empty() => dial_one(shared, member, address, lane, &[]).await,
+        dialled => dialled,
+    }
+}
+
 async fn dial_one(
     shared: &Shared,
     member: u64,
     address: &str,
     lane: Lane,
+    own_addresses: &[String],
 ) -> Result<Dialled, LinkError> {
     let limits = &shared.limits;
     let late = |within| LinkError::Timeout {
@@ -63,6 +82,7 @@ async fn dial_one(
         receiver: member,
         release: shared.release.clone(),
         agreement: shared.agreement.clone(),
+        addresses: own_addresses.to_vec(),
     };
     let greeting = introduce(address, &mut socket, &hello, shared.secret.as_ref());
     let greeting = timeout(limits.greeting_timeout, greeting);

@@ -77,6 +77,9 @@ pub enum StartError {
     /// A limit contradicts another one or makes no sense.
     #[error("{0}")]
     Limits(String),
+    /// An address of this member is none, or the list of them is too long.
+    #[error("{0}")]
+    Addresses(String),
     /// The system did not give what is needed.
     #[error("cannot start the connections between members: {0}")]
     System(#[from] io::Error),

@@ -35,6 +35,11 @@ pub(crate) const NUMBER_BYTES: usize = 8;
 pub(crate) const RELEASE_BYTES_MAX: usize = 255;
 /// Longest refusal text, and longest agreement: a greeting must stay small.
 pub(crate) const REASON_BYTES_MAX: usize = 1024;
+/// Longest list of a sender's addresses in a hello.
+pub(crate) const ADDRESSES_BYTES_MAX: usize = 1024;
+/// Longest greeting, its texts and CRC included: a stranger may not make a member hold more.
+pub(crate) const GREETING_BYTES_MAX: usize =
+    GREETING_BYTES + RELEASE_BYTES_MAX + REASON_BYTES_MAX + ADDRESSES_BYTES_MAX + CRC_BYTES;
 
 /// What a frame is to its lane.
 pub(crate) mod role {
@@ -62,11 +67,11 @@ pub(crate) mod role {
 ///  10  1  lane
 ///  11  1  bytes of the release text
 ///  12  2  bytes of the agreement
-///  14  2  zero
+///  14  2  bytes of the addresses
 ///  16  8  cluster id
 ///  24  8  id of the sender
 ///  32  8  id of the member that the sender expects here
-///  40     release text, then the agreement, UTF-8
+///  40     release text, agreement, addresses with a space between two, UTF-8
 ///      4  CRC of everything before
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +83,8 @@ pub(crate) struct Hello {
     pub release: String,
     /// See [`crate::PeersOptions::agreement`].
     pub agreement: String,
+    /// See [`crate::PeersOptions::addresses`].
+    pub addresses: Vec<String>,
 }
 
 /// The listener's answer.
@@ -118,24 +125,34 @@ pub(crate) enum Unreadable {
 
 /// Bytes of the greeting that starts with `head`, its texts and CRC included.
 pub(crate) fn greeting_bytes(head: &[u8; GREETING_BYTES]) -> usize {
-    let reason = usize::from(get_u16(head, 12));
-    GREETING_BYTES + usize::from(head[11]) + reason + CRC_BYTES
+    let lengths = text_bytes(head);
+    GREETING_BYTES + lengths.iter().sum::<usize>() + CRC_BYTES
+}
+
+/// Lengths of the three texts of a greeting. A welcome has no third one.
+fn text_bytes(head: &[u8; GREETING_BYTES]) -> [usize; 3] {
+    let [second, third] = [12, 14].map(|at| usize::from(get_u16(head, at)));
+    [usize::from(head[11]), second, third]
 }
 
 impl Hello {
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = head(self.lane.number(), &self.release, &self.agreement);
+        let addresses = self.addresses.join(" ");
+        let texts = [&*self.release, &*self.agreement, &*addresses];
+        let mut bytes = head(self.lane.number(), texts);
         put_u64(&mut bytes, 16, self.cluster);
         put_u64(&mut bytes, 24, self.sender);
         put_u64(&mut bytes, 32, self.receiver);
-        close(bytes, &self.release, &self.agreement)
+        close(bytes, texts)
     }
 
     /// Reads a whole greeting whose magic has been seen.
     pub fn decode(bytes: &[u8]) -> Result<Hello, Unreadable> {
-        let (release, agreement) = texts(bytes)?;
-        // No member says more.
-        let agreement = prefix(&agreement, REASON_BYTES_MAX).to_owned();
+        let [release, agreement, addresses] = texts(bytes)?;
+        if agreement.len() > REASON_BYTES_MAX || addresses.len() > ADDRESSES_BYTES_MAX {
+            return Err(Unreadable::Damaged);
+        }
+        let addresses = addresses.split_ascii_whitespace().map(str::to_owned);
         Ok(Hello {
             lane: Lane::of_number(bytes[10]).ok_or(Unreadable::Lane(bytes[10]))?,
             cluster: get_u64(bytes, 16),
@@ -143,6 +160,7 @@ impl Hello {
             receiver: get_u64(bytes, 32),
             release,
             agreement,
+            addresses: addresses.collect(),
         })
     }
 }
@@ -151,15 +169,16 @@ impl Welcome {
     pub fn encode(&self) -> Vec<u8> {
         let reason = prefix(&self.reason, REASON_BYTES_MAX);
         let verdict = self.verdict.err().map_or(0, Refusal::number);
-        let mut bytes = head(verdict, &self.release, reason);
+        let texts = [&*self.release, reason, ""];
+        let mut bytes = head(verdict, texts);
         put_u64(&mut bytes, 16, self.cluster);
         put_u64(&mut bytes, 24, self.member);
-        close(bytes, &self.release, reason)
+        close(bytes, texts)
     }
 
     /// Reads a whole greeting whose magic has been seen.
     pub fn decode(bytes: &[u8]) -> Result<Welcome, Unreadable> {
-        let (release, reason) = texts(bytes)?;
+        let [release, reason, _] = texts(bytes)?;
         let verdict = match bytes[10] {
             0 => Ok(()),
             number => Err(Refusal::of_number(number)),
@@ -174,28 +193,34 @@ impl Welcome {
     }
 }
 
-fn head(what: u8, release: &str, reason: &str) -> Vec<u8> {
+fn head(what: u8, [release, reason, addresses]: [&str; 3]) -> Vec<u8> {
     assert!(release.len() <= RELEASE_BYTES_MAX, "checked at the start");
     assert!(reason.len() <= REASON_BYTES_MAX, "cut before");
+    assert!(
+        addresses.len() <= ADDRESSES_BYTES_MAX,
+        "checked at the start"
+    );
     let mut bytes = vec![0; GREETING_BYTES];
     bytes[..8].copy_from_slice(&MAGIC);
     bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
     bytes[10] = what;
     bytes[11] = release.len() as u8;
     bytes[12..14].copy_from_slice(&(reason.len() as u16).to_le_bytes());
+    bytes[14..16].copy_from_slice(&(addresses.len() as u16).to_le_bytes());
     bytes
 }
 
-fn close(mut bytes: Vec<u8>, release: &str, reason: &str) -> Vec<u8> {
-    bytes.extend_from_slice(release.as_bytes());
-    bytes.extend_from_slice(reason.as_bytes());
+fn close(mut bytes: Vec<u8>, texts: [&str; 3]) -> Vec<u8> {
+    for text in texts {
+        bytes.extend_from_slice(text.as_bytes());
+    }
     let crc = crc_fast::crc32_iscsi(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
     bytes
 }
 
-/// The two texts of a greeting whose version and checksum are in order.
-fn texts(bytes: &[u8]) -> Result<(String, String), Unreadable> {
+/// The texts of a greeting whose version and checksum are in order.
+fn texts(bytes: &[u8]) -> Result<[String; 3], Unreadable> {
     let head: &[u8; GREETING_BYTES] = bytes.first_chunk().ok_or(Unreadable::Damaged)?;
     match get_u16(head, 8) {
         VERSION => {}
@@ -209,8 +234,10 @@ fn texts(bytes: &[u8]) -> Result<(String, String), Unreadable> {
         return Err(Unreadable::Damaged);
     }
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| Unreadable::Damaged);
-    let (release, reason) = body[GREETING_BYTES..].split_at(usize::from(head[11]));
-    Ok((text(release)?, text(reason)?))
+    let [first, second, _] = text_bytes(head);
+    let (release, rest) = body[GREETING_BYTES..].split_at(first);
+    let (reason, addresses) = rest.split_at(second);
+    Ok([text(release)?, text(reason)?, text(addresses)?])
 }
 
 /// What stands in front of every payload.

@@ -4,7 +4,9 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-use crate::format::{GREETING_BYTES, Hello, MAGIC, Unreadable, VERSION, Welcome, greeting_bytes};
+use crate::format::{
+    GREETING_BYTES, GREETING_BYTES_MAX, Hello, MAGIC, Unreadable, VERSION, Welcome, greeting_bytes,
+};
 use crate::{Lane, Refusal};
 
 /// Why no greeting came.
@@ -82,8 +84,12 @@ pub(crate) async fn read_behind_magic(
         return Err(NoGreeting::Unreadable(Unreadable::Version(version)));
     }
     socket.read_exact(rest).await?;
+    let length = greeting_bytes(&head);
+    if length > GREETING_BYTES_MAX {
+        return Err(NoGreeting::Unreadable(Unreadable::Damaged));
+    }
     let mut bytes = head.to_vec();
-    bytes.resize(greeting_bytes(&head), 0);
+    bytes.resize(length, 0);
     socket.read_exact(&mut bytes[GREETING_BYTES..]).await?;
     Ok(bytes)
 }

@@ -56,6 +56,13 @@ pub trait Handler: Send + Sync + 'static {
         true
     }
 
+    /// The sender of a connection that was let in says where it listens: one address
+    /// (`host:port`) or more, as it was started with, and perhaps not what the table has.
+    /// Called at each such greeting; must not wait.
+    fn announced(&self, sender: u64, addresses: &[String]) {
+        let _ = (sender, addresses);
+    }
+
     /// A lane to a member of the table got its connection, or lost it, or an
     /// attempt to connect failed.
     fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {

@@ -75,6 +75,7 @@ async fn exchange(
         receiver: 0,
         release: env!("CARGO_PKG_VERSION").to_owned(),
         agreement: String::new(),
+        addresses: Vec::new(),
     };
     let welcome = introduce(address, &mut socket, &hello, secret).await?;
     let Welcome {

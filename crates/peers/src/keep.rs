@@ -137,20 +137,22 @@ async fn connected(
     road.hope();
     tell(member, lane, &address, &dialled.release);
     shared.handler.link(member.id, lane, Ok(()));
-    let moved = moved(member.addresses.subscribe(), &address);
+    let moved = moved(member.listens_at.subscribe(), &address);
     let reason = tokio::select! {
         reason = road.run(shared, dialled) => reason,
-        () = moved => "the member's addresses changed".to_owned(),
+        () = moved => "the member listens elsewhere now".to_owned(),
     };
     LinkError::Broken { address, reason }
 }
 
-/// Until `address` is none of the member's any more.
-async fn moved(mut addresses: watch::Receiver<Arc<[String]>>, address: &str) {
-    let gone = |known: &Arc<[String]>| !known.iter().any(|one| one == address);
-    if addresses.wait_for(gone).await.is_err() {
-        // The member itself is gone, and soon this task.
-        std::future::pending::<()>().await;
+/// Until the member says that it listens elsewhere. What it said before this connection
+/// was made does not count: the address was tried since.
+async fn moved(mut listens_at: watch::Receiver<Arc<[String]>>, address: &str) {
+    loop {
+        changed(&mut listens_at).await;
+        if !listens_at.borrow_and_update().iter().any(|one| one == address) {
+            return;
+        }
     }
 }
 

@@ -13,6 +13,9 @@ pub(crate) struct Member {
     pub id: u64,
     /// Host and port, tried in turn; never empty.
     pub addresses: watch::Sender<Arc<[String]>>,
+    /// Where the member said last that it listens, see [`crate::Peers::moved`]; empty:
+    /// it has said nothing.
+    pub listens_at: watch::Sender<Arc<[String]>>,
     /// Changes whenever the member dials us: then it is worth dialling it.
     pub dialled_us: watch::Sender<()>,
     pub urgent: MessageLane,
@@ -29,6 +32,7 @@ impl Member {
         Member {
             id,
             addresses: watch::Sender::new(addresses.into()),
+            listens_at: watch::Sender::new([].into()),
             dialled_us: watch::Sender::new(()),
             urgent: MessageLane::new(limits.urgent_bytes_max, urgent_age),
             bulk: MessageLane::new(limits.bulk_bytes_max, None),

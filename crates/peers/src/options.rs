@@ -7,7 +7,8 @@ use std::time::Duration;
 use environment::Clock;
 use environment::real::RealClock;
 
-use crate::format::{NUMBER_BYTES, REASON_BYTES_MAX, RELEASE_BYTES_MAX};
+use crate::format::{ADDRESSES_BYTES_MAX, NUMBER_BYTES, REASON_BYTES_MAX, RELEASE_BYTES_MAX};
+use crate::member::check_addresses;
 use crate::{PeerSecret, StartError};
 
 /// How [`crate::Peers`] is started.
@@ -20,6 +21,10 @@ pub struct PeersOptions {
     /// Where other members come in. None: this member can dial and cannot be
     /// dialled.
     pub listen: Vec<TcpListener>,
+    /// Where other members reach this one (`host:port`), at most 1,024 bytes of them.
+    /// Each connection that this member opens begins with them, so a member that knows
+    /// an older address can answer. Empty: other members keep to what they know.
+    pub addresses: Vec<String>,
     /// Our release, for other members' messages and status; at most 255 bytes.
     pub release: String,
     /// What all members must have in common, in words for people such as
@@ -42,6 +47,7 @@ impl PeersOptions {
             cluster_id,
             member_id,
             listen,
+            addresses: Vec::new(),
             release: env!("CARGO_PKG_VERSION").to_owned(),
             agreement: String::new(),
             secret: None,
@@ -62,7 +68,24 @@ impl PeersOptions {
             let text = format!("an agreement has {REASON_BYTES_MAX} bytes at most");
             return Err(StartError::Limits(text));
         }
+        self.check_own_addresses().map_err(StartError::Addresses)?;
         self.limits.check().map_err(StartError::Limits)
+    }
+
+    fn check_own_addresses(&self) -> Result<(), String> {
+        if self.addresses.is_empty() {
+            return Ok(());
+        }
+        let checked = check_addresses(self.member_id, &self.addresses);
+        checked.map_err(|error| error.to_string())?;
+        let bytes = self.addresses.join(" ").len();
+        match bytes > ADDRESSES_BYTES_MAX {
+            true => Err(format!(
+                "the addresses of this member take {bytes} bytes, and {ADDRESSES_BYTES_MAX} is \
+                 the most: give it fewer or shorter ones"
+            )),
+            false => Ok(()),
+        }
     }
 }
 

@@ -73,6 +73,7 @@ impl Peers {
             },
             release: options.release,
             agreement: options.agreement,
+            addresses: options.addresses,
             secret: options.secret,
             limits: options.limits,
             clock: options.clock,
@@ -107,9 +108,10 @@ impl Peers {
         }
     }
 
-    /// Takes a member into the table, or gives it other addresses (`host:port`,
-    /// tried in turn), and connects to it. A connection to an address that it
-    /// has no more is given up.
+    /// Takes a member into the table and connects to it, or gives it other addresses
+    /// (`host:port`, tried in turn) for its next connection. A connection that works
+    /// stays: a member whose new address is announced before it has moved there is
+    /// reached at the old one. See [`Peers::moved`].
     pub fn set_member(&self, id: u64, addresses: Vec<String>) -> Result<(), MemberError> {
         let shared = &self.owner.shared;
         if id == shared.identity.member {
@@ -136,6 +138,14 @@ impl Peers {
         let elder = table.members.insert(id, member);
         assert!(elder.is_none(), "its tasks would go on unseen");
         Ok(())
+    }
+
+    /// The member says that it listens at `addresses` from now on: connections to other
+    /// addresses are given up at once, and not only when the system finds them broken.
+    pub fn moved(&self, id: u64, addresses: &[String]) {
+        if let Some(member) = self.owner.shared.member(id) {
+            member.listens_at.send_replace(addresses.into());
+        }
     }
 
     /// Takes a member out of the table: its lanes are closed, its calls end.

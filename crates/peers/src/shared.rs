@@ -20,6 +20,8 @@ pub(crate) struct Shared {
     pub identity: Identity,
     pub release: String,
     pub agreement: String,
+    /// See [`crate::PeersOptions::addresses`].
+    pub addresses: Vec<String>,
     pub limits: Limits,
     pub clock: Arc<dyn Clock>,
     pub handler: Arc<dyn Handler>,
@@ -55,6 +57,7 @@ pub(crate) struct Given {
     pub identity: Identity,
     pub release: String,
     pub agreement: String,
+    pub addresses: Vec<String>,
     pub secret: Option<PeerSecret>,
     pub limits: Limits,
     pub clock: Arc<dyn Clock>,
@@ -67,6 +70,7 @@ impl Shared {
             identity: given.identity,
             release: given.release,
             agreement: given.agreement,
+            addresses: given.addresses,
             greetings: Arc::new(Greetings::new(given.limits.greetings_max)),
             intake: Arc::new(Intake::new(
                 given.limits.receiving_bytes_max,

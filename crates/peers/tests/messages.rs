@@ -270,19 +270,6 @@ fn who_dials_us_is_dialled_at_once() {
 }
 
 #[test]
-fn a_member_with_a_new_address_is_dialled_there() {
-    let one = member(1);
-    let (old, new) = (member(2), member(2));
-    one.knows(2, &old);
-    one.events.connected(Lane::Urgent);
-    one.knows(2, &new);
-    one.events.disconnected(Lane::Urgent);
-    one.events.connected(Lane::Urgent);
-    send(&one, Lane::Urgent, 1, b"moved").unwrap();
-    assert_eq!(new.events.message().3, "moved");
-}
-
-#[test]
 fn addresses_are_tried_in_turn() {
     let (one, two) = (member(1), member(2));
     let reserved = listener();

@@ -197,7 +197,9 @@ impl Beginning<'_> {
         let network = Network {
             cluster_id: identity.cluster,
             listeners,
+            advertised: introduction::texts(&config.announced_peer),
             contacts,
+            listed: introduction::listed_others(config),
             secret: config.peer_secret.clone(),
         };
         let node = Node::start_member(options, network)?;

@@ -85,10 +85,14 @@ pub(crate) fn contacts(config: &Config, membership: &Membership) -> Result<Vec<M
 /// What the other members of `--initial-cluster` say, the newest first, and why
 /// others say nothing.
 fn ask(config: &Config, patience: Duration) -> Result<(Vec<Roster>, Vec<String>), Error> {
-    let others = config.founders.iter().filter(|it| it.name != config.name);
-    let urls = others.flat_map(|other| texts(&other.peer_urls)).collect();
     let secret = config.peer_secret.clone();
-    Roster::ask(urls, patience, secret).map_err(Error::Threads)
+    Roster::ask(listed_others(config), patience, secret).map_err(Error::Threads)
+}
+
+/// Peer URLs of the other members of `--initial-cluster`.
+pub(crate) fn listed_others(config: &Config) -> Vec<String> {
+    let others = config.founders.iter().filter(|it| it.name != config.name);
+    others.flat_map(|other| texts(&other.peer_urls)).collect()
 }
 
 /// Who begins a cluster with others that run already, in another one, would begin it
@@ -214,7 +218,7 @@ fn listed(roster: &Roster) -> String {
     members.collect::<Vec<_>>().join(",")
 }
 
-fn texts(urls: &[Url]) -> Vec<String> {
+pub(crate) fn texts(urls: &[Url]) -> Vec<String> {
     let texts = urls.iter().map(Url::as_str).map(str::to_owned);
     sorted(&texts.collect::<Vec<_>>())
 }

@@ -187,7 +187,9 @@ fn network(listener: TcpListener) -> Network {
     Network {
         cluster_id: CLUSTER,
         listeners: vec![listener],
+        advertised: Vec::new(),
         contacts: Vec::new(),
+        listed: Vec::new(),
         secret: None,
     }
 }

@@ -95,12 +95,9 @@ fn bind(options: &NodeOptions, member: &MemberFile) -> Result<TcpListener, Error
     if let Some(listener) = &options.listener {
         return listener.try_clone().map_err(repair);
     }
-    let own = options.founders.iter().find(|it| it.name == options.name);
     let began = || member.peer_urls.first()?.strip_prefix("http://");
-    let own = own.map(|own| &own.address);
-    let own = own.or(options.joining.as_ref().map(|joining| &joining.address));
-    let address = match options.listen.as_ref().or(own) {
-        Some(address) => address.as_str(),
+    let address = match options.listen.as_deref().or(own_address(options)) {
+        Some(address) => address,
         None => began().ok_or_else(|| {
             let what = "the directory does not say where to listen: set `listen`";
             Error::new(Remedy::CorrectTheCall, what)
@@ -113,6 +110,22 @@ fn bind(options: &NodeOptions, member: &MemberFile) -> Result<TcpListener, Error
         );
         Error::new(Remedy::CorrectTheCall, what)
     })
+}
+
+/// Where the options say that other members reach this one.
+fn own_address(options: &NodeOptions) -> Option<&str> {
+    let own = options.founders.iter().find(|it| it.name == options.name);
+    let joining = options.joining.as_ref();
+    own.map(|own| &*own.address)
+        .or(joining.map(|joining| &*joining.address))
+}
+
+/// Peer URLs of the other members that the options name.
+fn listed_others(options: &NodeOptions) -> Vec<String> {
+    let founders = options.founders.iter().filter(|it| it.name != options.name);
+    let joined = options.joining.iter().flat_map(|joining| &joining.members);
+    let others = founders.map(|founder| &founder.address).chain(joined);
+    others.map(|address| url(address)).collect()
 }
 
 /// A member that has its data, or whom to have them from.
@@ -145,7 +158,9 @@ fn start(
     let network = Network {
         cluster_id: beginning.member.cluster,
         listeners: vec![door.try_clone().map_err(repair)?],
+        advertised: own_address(options).map(url).into_iter().collect(),
         contacts: beginning.contacts.clone(),
+        listed: listed_others(options),
         secret: options.peer_secret.clone(),
     };
     let node = cluster::Node::start_member(node, network)?;

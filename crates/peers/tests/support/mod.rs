@@ -29,6 +29,8 @@ pub enum Event {
     /// A request's future was dropped before it answered.
     Dropped(u8),
     Link(u64, Lane, Result<(), LinkError>),
+    /// A sender said where it listens.
+    Announced(u64, Vec<String>),
 }
 
 /// Answers to requests that wait for the test, by kind.
@@ -207,6 +209,10 @@ impl Handler for Recorder {
         !self.strangers.lock().unwrap().contains(&sender)
     }
 
+    fn announced(&self, sender: u64, addresses: &[String]) {
+        self.tell(Event::Announced(sender, addresses.to_vec()));
+    }
+
     fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {
         self.tell(Event::Link(to, lane, state.map_err(Clone::clone)));
     }
@@ -283,12 +289,24 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
 /// The hello of a dialer whose release is "r1".
 pub fn hello(cluster: u64, sender: u64, receiver: u64, lane: u8) -> Vec<u8> {
+    hello_with(cluster, (sender, receiver), lane, "")
+}
+
+/// The same of a sender that says where it listens.
+pub fn hello_with(
+    cluster: u64,
+    (sender, receiver): (u64, u64),
+    lane: u8,
+    addresses: &str,
+) -> Vec<u8> {
     let mut bytes = b"INKPEERS\x01\x00\x00\x02\x00\x00\x00\x00".to_vec();
     bytes[10] = lane;
+    bytes[14..16].copy_from_slice(&(addresses.len() as u16).to_le_bytes());
     for id in [cluster, sender, receiver] {
         bytes.extend_from_slice(&id.to_le_bytes());
     }
     bytes.extend_from_slice(b"r1");
+    bytes.extend_from_slice(addresses.as_bytes());
     let crc = crc_fast::crc32_iscsi(&bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
     bytes
@@ -349,7 +367,9 @@ fn let_next_in(listener: &TcpListener, member: u64, wanted: Option<u8>) -> (TcpS
     loop {
         let (mut socket, _) = listener.accept().unwrap();
         let head = read(&mut socket, 40);
-        let rest = read(&mut socket, usize::from(head[11]) + 4);
+        let addresses = u16::from_le_bytes([head[14], head[15]]);
+        let texts = usize::from(head[11]) + usize::from(addresses);
+        let rest = read(&mut socket, texts + 4);
         if wanted.is_none_or(|lane| lane == head[10]) {
             socket.write_all(&welcome(CLUSTER, member)).unwrap();
             return (socket, [head, rest].concat());

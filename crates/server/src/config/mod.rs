@@ -68,6 +68,9 @@ pub struct Config {
     pub advertise_client: Vec<Url>,
     /// Peer URLs shown in the member list; part of the identity.
     pub advertise_peer: Vec<Url>,
+    /// The same, if they were given and are not only the default: every start announces
+    /// them to the members that it connects to.
+    pub announced_peer: Vec<Url>,
     /// The members that a new cluster starts with, ascending by name: this one
     /// is among them unless `cannot_begin` says otherwise.
     pub founders: Vec<Founder>,

@@ -76,6 +76,10 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         log: log(&gathered)?,
         warnings: warnings(&mut gathered)?,
         name,
+        announced_peer: match gathered.is_given("initial-advertise-peer-urls") {
+            true => advertise_peer.clone(),
+            false => Vec::new(),
+        },
         advertise_peer,
         founders: listed.founders,
         joins: listed.joins,
