@@ -71,14 +71,18 @@ pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
     };
     let mut addresses = member.addresses.subscribe();
     let mut dialled_us = member.dialled_us.subscribe();
+    let mut listens_at = member.listens_at.subscribe();
     let mut backoff = Backoff::new(&shared.limits);
     loop {
         let known = Arc::clone(&addresses.borrow_and_update());
         dialled_us.mark_unchanged();
+        listens_at.mark_unchanged();
         let was_connected = match dial(&shared, member.id, &known, lane).await {
             Ok(dialled) => {
+                let address = dialled.address.clone();
                 let began = shared.clock.now();
-                let error = connected(&shared, &member, &mut road, dialled, lane).await;
+                let ended = connected(&shared, &member, &mut road, dialled, lane);
+                let error = until_moved(ended, &mut listens_at, &address).await;
                 down(&shared, &member, lane, road.link(), &error);
                 // A connection that breaks at once was no success.
                 if shared.clock.now().saturating_since(began) > shared.limits.retry_max {
@@ -137,22 +141,31 @@ async fn connected(
     road.hope();
     tell(member, lane, &address, &dialled.release);
     shared.handler.link(member.id, lane, Ok(()));
-    let moved = moved(member.listens_at.subscribe(), &address);
-    let reason = tokio::select! {
-        reason = road.run(shared, dialled) => reason,
-        () = moved => "the member listens elsewhere now".to_owned(),
-    };
+    let reason = road.run(shared, dialled).await;
     LinkError::Broken { address, reason }
 }
 
-/// Until the member says that it listens elsewhere. What it said before this connection
-/// was made does not count: the address was tried since.
-async fn moved(mut listens_at: watch::Receiver<Arc<[String]>>, address: &str) {
-    loop {
-        changed(&mut listens_at).await;
-        if !listens_at.borrow_and_update().iter().any(|one| one == address) {
-            return;
+/// Gives a connection to `address` up when the member says that it listens elsewhere. What
+/// it said before the address was dialled does not count.
+async fn until_moved(
+    ended: impl Future<Output = LinkError>,
+    listens_at: &mut watch::Receiver<Arc<[String]>>,
+    address: &str,
+) -> LinkError {
+    let moved = async {
+        loop {
+            changed(listens_at).await;
+            if !listens_at.borrow_and_update().iter().any(|one| one == address) {
+                return;
+            }
         }
+    };
+    tokio::select! {
+        error = ended => error,
+        () = moved => LinkError::Broken {
+            address: address.to_owned(),
+            reason: "the member listens elsewhere now".to_owned(),
+        },
     }
 }
 

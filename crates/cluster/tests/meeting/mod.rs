@@ -7,7 +7,8 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use cluster::{Error, Network, Node, NodeOptions};
-use etcd_api::etcdserverpb::{MemberAddRequest, PutRequest, RangeRequest};
+use etcd_api::etcdserverpb::{MemberAddRequest, MemberUpdateRequest, PutRequest, RangeRequest};
+use peers::PeerSecret;
 use revisions::{Command, Member, Response};
 
 const CLUSTER: u64 = 0xc1;
@@ -17,6 +18,10 @@ pub struct Cluster {
     pub nodes: Vec<Option<Node>>,
     place: tempfile::TempDir,
     change: fn(&mut NodeOptions),
+    /// Of every member that is started from now on.
+    pub secret: Option<PeerSecret>,
+    /// Peer URLs that the operator lists to members that are started from now on.
+    pub listed: Vec<String>,
 }
 
 fn options(place: &tempfile::TempDir, members: &[Member], number: usize) -> NodeOptions {
@@ -67,6 +72,8 @@ impl Cluster {
             nodes,
             place,
             change,
+            secret: None,
+            listed: Vec::new(),
         }
     }
 
@@ -102,20 +109,36 @@ impl Cluster {
             Vec::new()
         };
         let mut network = network(TcpListener::bind(address).unwrap());
+        network.secret = self.secret.clone();
+        network.listed.clone_from(&self.listed);
         let known = known.iter().filter(|&&other| other != number);
         network.contacts = known.map(|&other| self.members[other].clone()).collect();
         Node::start_member(options, network)
     }
 
+    /// Gives a member another address, at which it is started next; returns the command
+    /// that tells the cluster.
+    pub fn moves(&mut self, number: usize) -> Command {
+        self.members[number].peer_urls = vec![free_url()];
+        Command::MemberUpdate(MemberUpdateRequest {
+            id: self.members[number].id,
+            peer_ur_ls: self.members[number].peer_urls.clone(),
+        })
+    }
+
     /// Takes a member into the cluster; it is not started yet. Returns its number.
     pub async fn add(&mut self, is_learner: bool) -> usize {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let peer_urls = vec![format!("http://{}", listener.local_addr().unwrap())];
+        self.add_at(0, is_learner).await
+    }
+
+    /// The same, asked at a member of this number.
+    pub async fn add_at(&mut self, asked: usize, is_learner: bool) -> usize {
+        let peer_urls = vec![free_url()];
         let add = Command::MemberAdd(MemberAddRequest {
             peer_ur_ls: peer_urls.clone(),
             is_learner,
         });
-        let Response::MemberAdd(added) = surely(self.node(0), &add).await else {
+        let Response::MemberAdd(added) = surely(self.node(asked), &add).await else {
             panic!("another answer");
         };
         self.members.push(Member {
@@ -183,11 +206,18 @@ pub async fn in_time<T>(what: impl Future<Output = T>) -> T {
     waited.expect("it comes to an end")
 }
 
+/// A peer URL at which nothing listens.
+fn free_url() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
 fn network(listener: TcpListener) -> Network {
+    let own = format!("http://{}", listener.local_addr().unwrap());
     Network {
         cluster_id: CLUSTER,
         listeners: vec![listener],
-        advertised: Vec::new(),
+        advertised: vec![own],
         contacts: Vec::new(),
         listed: Vec::new(),
         secret: None,
