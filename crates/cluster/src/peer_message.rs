@@ -23,6 +23,8 @@
 //!        17  lease answers   for each: u64 number, u32 length, the answer; to a message of kind 16
 //!        18  mine is damaged u64 main revision, the key
 //!        19  here it is      u64 main revision, u32 length of the key, the key, the record
+//!        20  which life      u64 number of the question
+//!        21  this life       u64 number of the question, u64 life of the answering member
 //! ```
 //!
 //! All of it may be lost, doubled, late and out of order. Commands are sent
@@ -169,6 +171,19 @@ pub enum PeerMessage {
         /// Who has this committed has all it has helped to commit.
         index: u64,
     },
+    /// Which life is the member in? It was told, and not by an answer to this question. A
+    /// member of a release before this message drops it.
+    WhichLife {
+        /// Number of the question, which cannot be guessed.
+        number: u64,
+    },
+    /// The answer to it.
+    ThisLife {
+        /// Number of the question.
+        number: u64,
+        /// The life of the member that answers.
+        life: u64,
+    },
     /// Of a value that is damaged on one member. A member of a release before this
     /// message drops it.
     Record(RecordMessage),
@@ -193,6 +208,8 @@ const LEASE_QUESTIONS: u8 = 16;
 const LEASE_ANSWERS: u8 = 17;
 const RECORD_WANTED: u8 = 18;
 const RECORD_GIVEN: u8 = 19;
+const WHICH_LIFE: u8 = 20;
+const THIS_LIFE: u8 = 21;
 
 impl PeerMessage {
     /// The term whose leader alone may say this.
@@ -223,7 +240,9 @@ impl PeerMessage {
             | PeerMessage::SnapshotOver { .. }
             | PeerMessage::Returning { .. }
             | PeerMessage::Statement { .. }
-            | PeerMessage::Welcome { .. } => false,
+            | PeerMessage::Welcome { .. }
+            | PeerMessage::WhichLife { .. }
+            | PeerMessage::ThisLife { .. } => false,
             // The answer may list the keys.
             PeerMessage::LeaseAnswer { answer, .. } => {
                 matches!(**answer, LeaseAnswer::TimeToLive(_))
@@ -322,6 +341,8 @@ impl PeerMessage {
             PeerMessage::Welcome { life, term, index } => {
                 (WELCOME, vec![words(&[*life, *term, *index])])
             }
+            PeerMessage::WhichLife { number } => (WHICH_LIFE, vec![words(&[*number])]),
+            PeerMessage::ThisLife { number, life } => (THIS_LIFE, vec![words(&[*number, *life])]),
             PeerMessage::Record(record) => record.encode(),
         }
     }
@@ -383,6 +404,13 @@ impl PeerMessage {
                 life: word(&mut bytes)?,
                 term: word(&mut bytes)?,
                 index: word(&mut bytes)?,
+            },
+            WHICH_LIFE => PeerMessage::WhichLife {
+                number: word(&mut bytes)?,
+            },
+            THIS_LIFE => PeerMessage::ThisLife {
+                number: word(&mut bytes)?,
+                life: word(&mut bytes)?,
             },
             RECORD_WANTED | RECORD_GIVEN => {
                 PeerMessage::Record(RecordMessage::decode(kind, bytes)?)

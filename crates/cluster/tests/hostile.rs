@@ -95,6 +95,41 @@ fn after_an_impossible_life_of_a_member_what_it_says_in_its_true_life_counts() {
     assert!(is_done(&mut put), "{put:?}");
 }
 
+/// A process that claims the id of a member names a life that the member never had. The
+/// liar stays away, so that each put needs the member that it spoke for.
+#[test]
+fn a_life_that_was_claimed_in_a_member_s_name_is_taken_back_by_the_member() {
+    let mut cluster = with_liar();
+    for life in [1000, 7, u64::from(u32::MAX)] {
+        for (to, named) in [(1, 2), (2, 1)] {
+            let returning = PeerMessage::Returning {
+                life,
+                round: 1,
+                term: 1,
+                index: 1,
+                voters: vec![1, 2, LIAR],
+            };
+            cluster.replica(to).receive(named, returning);
+        }
+        let mut put = cluster.put(1, "k");
+        cluster.long();
+        assert!(is_done(&mut put), "after life {life}: {put:?}");
+        assert_eq!(cluster.leader(), 1);
+    }
+}
+
+#[test]
+fn an_answer_about_a_life_that_was_not_asked_for_changes_nothing() {
+    let mut cluster = with_liar();
+    for number in [0, 1, u64::MAX] {
+        let told = PeerMessage::ThisLife { number, life: 1000 };
+        cluster.replica(1).receive(2, told);
+    }
+    let mut put = cluster.put(1, "k");
+    cluster.long();
+    assert!(is_done(&mut put), "{put:?}");
+}
+
 #[test]
 fn a_confirmation_of_entries_that_the_leader_does_not_have_commits_nothing() {
     let mut cluster = with_liar();

@@ -21,6 +21,8 @@ fn of_return() -> Vec<PeerMessage> {
             removed: vec![8],
         },
         PeerMessage::Welcome { life, term, index },
+        PeerMessage::WhichLife { number: 9 },
+        PeerMessage::ThisLife { number: 9, life },
     ]
 }
 
@@ -35,6 +37,8 @@ fn what_is_said_of_a_return_comes_back_whole_or_not_at_all() {
         let needed = match message {
             PeerMessage::Statement { .. } => 64,
             PeerMessage::Returning { .. } => 32,
+            PeerMessage::WhichLife { .. } => 8,
+            PeerMessage::ThisLife { .. } => 16,
             _ => 24,
         };
         let cut = (0..bytes.len()).filter(|length| *length < needed || length % 8 != 0);

@@ -318,7 +318,7 @@ impl Replica {
             waker: Arc::new(|| {}),
             life,
             returning,
-            lives: Lives::default(),
+            lives: Lives::new(options.seed.rotate_left(32), options.heartbeat_interval),
             damage_asked: 0,
             removal_file,
             leaving: None,

@@ -91,6 +91,8 @@ impl Replica {
                 removed,
             } => self.voter_heard(from, (life, round), (term, index), (voters, removed)),
             PeerMessage::Welcome { life, term, index } => self.welcomed(life, term, index),
+            PeerMessage::WhichLife { number } => self.tell_life(from, number),
+            PeerMessage::ThisLife { number, life } => self.life_told(from, number, life),
             PeerMessage::Record(message) => self.record_heard(from, message),
         }
     }

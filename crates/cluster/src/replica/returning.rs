@@ -51,6 +51,7 @@ use crate::peer_message::PeerMessage;
 use crate::{Error, Mutant};
 
 pub(super) use life::Life;
+use lives::Judged;
 pub(super) use lives::Lives;
 
 /// Term and index of a log's last entry: the order that elections go by.
@@ -271,14 +272,16 @@ impl Replica {
         end: End,
         voters: &[u64],
     ) {
-        if !Lives::is_possible(life) {
-            return self.warn_of(to, &format!("no directory was opened {life} times"));
-        }
-        if !self.lives.is_current(to, life) {
-            return;
-        }
-        if self.lives.enter(to, life) && !self.breaks(Mutant::KeepsItsMatch) {
-            self.consensus.forget(to, Some(end.1));
+        let judged = self.lives.enter(to, life);
+        self.ask_for_life(to, judged);
+        match judged {
+            Judged::Current => {}
+            Judged::First | Judged::Later if self.breaks(Mutant::KeepsItsMatch) => {}
+            Judged::First | Judged::Later => self.consensus.forget(to, Some(end.1)),
+            Judged::Former => return,
+            Judged::Impossible => {
+                return self.warn_of(to, &format!("no directory was opened {life} times"));
+            }
         }
         let (term, index) = self.consensus.end();
         let removed = voters.iter().filter(|&&id| self.reader.is_removed(id));
@@ -355,19 +358,49 @@ impl Replica {
             return true;
         }
         let from = answer.from;
-        if !Lives::is_possible(life) || !self.lives.is_current(from, life) {
-            tracing::debug!(
-                from,
-                life,
-                "an answer that is not of the member's newest life"
-            );
-            return false;
+        let judged = self.lives.enter(from, life);
+        self.ask_for_life(from, judged);
+        match judged {
+            Judged::First | Judged::Current => true,
+            Judged::Later => {
+                self.consensus.forget(from, None);
+                true
+            }
+            Judged::Former | Judged::Impossible => {
+                tracing::debug!(from, life, "an answer of another life than the newest");
+                false
+            }
         }
-        if self.lives.was_another(from, life) {
+    }
+
+    /// Asks a member which life it is in, where that is news or in doubt.
+    fn ask_for_life(&mut self, member: u64, judged: Judged) {
+        if judged == Judged::Current {
+            return;
+        }
+        if let Some(number) = self.lives.question(member, self.clock.now()) {
+            let question = PeerMessage::WhichLife { number };
+            self.output.messages.push((member, question));
+        }
+    }
+
+    /// Another member asks which life this one is in.
+    pub(super) fn tell_life(&mut self, to: u64, number: u64) {
+        let life = self.life.number();
+        let answer = PeerMessage::ThisLife { number, life };
+        self.output.messages.push((to, answer));
+    }
+
+    /// A member has said which life it is in. What was believed of another one is forgotten.
+    pub(super) fn life_told(&mut self, from: u64, number: u64, life: u64) {
+        if self.lives.confirm(from, number, life) {
+            let line = format!(
+                "member {from:x} is in life {life}, and a message in its name had another: is its \
+                 id used by a second process?"
+            );
+            self.warnings.warn(self.clock.now(), line);
             self.consensus.forget(from, None);
         }
-        self.lives.enter(from, life);
-        true
     }
 }
 

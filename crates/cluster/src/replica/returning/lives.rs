@@ -1,38 +1,122 @@
 //! Which life of each other member is the newest that is known.
 //!
 //! Lives are numbered upwards by their directories. What a leader believes of a member's
-//! log, it believes of one life: the next one may have less.
+//! log, it believes of one life: the next one may have less. So a later life is believed
+//! at once, and what was known of the former one is forgotten.
+//!
+//! ```text
+//!   a message of a later life ──► believed, unconfirmed ──► question to the member's address
+//!                                        ▲                              │ the same number
+//!                                        └── a message of a later life  ▼
+//!                                                                   confirmed
+//! ```
+//!
+//! A process that claims the member's id may name a life that was never lived, and all that
+//! the member says in its true life would be taken for a former life's. The question carries
+//! a number that only its receiver knows, which listens where the member is reached. Its
+//! answer counts, whatever was believed: it was given after the question, so no later life
+//! was heard before it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-/// By member.
-#[derive(Debug, Default)]
+use environment::Instant;
+use environment::randomness::Random;
+
+/// The lives of the other members.
+#[derive(Debug)]
 pub(in crate::replica) struct Lives {
-    newest: BTreeMap<u64, u64>,
+    newest: BTreeMap<u64, Newest>,
+    random: Random,
+    /// Pause between two questions to one member.
+    pause: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    life: u64,
+    /// The member itself has answered that it is in this life.
+    is_confirmed: bool,
+    /// Number of the question that was asked since this life is known.
+    question: Option<u64>,
+    asked_at: Option<Instant>,
+}
+
+/// What a life in a message is to this member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::replica) enum Judged {
+    /// The first that is known of its member.
+    First,
+    /// The newest that is known.
+    Current,
+    /// A later one than was known, and the newest from now on.
+    Later,
+    /// An earlier one than is known.
+    Former,
+    /// No opening of a directory has this number.
+    Impossible,
 }
 
 impl Lives {
-    /// A life has the number of an opening of its directory, which has 32 bits. A greater
-    /// one was never lived: if it were believed, nothing that the member says in its true
-    /// life would count any more.
-    pub fn is_possible(life: u64) -> bool {
-        u32::try_from(life).is_ok()
+    /// `seed` decides the numbers of questions, which must not be guessed.
+    pub fn new(seed: u64, pause: Duration) -> Lives {
+        Lives {
+            newest: BTreeMap::new(),
+            random: Random::from_seed(seed),
+            pause,
+        }
     }
 
-    /// No later life of the member is known.
-    pub fn is_current(&self, member: u64, life: u64) -> bool {
-        self.newest.get(&member).is_none_or(|&known| known <= life)
+    /// Takes a life that a message names for the newest, unless a later one is known.
+    pub fn enter(&mut self, member: u64, life: u64) -> Judged {
+        // Lives are openings, which have 32 bits.
+        if u32::try_from(life).is_err() {
+            return Judged::Impossible;
+        }
+        let known = self.newest.get_mut(&member);
+        let judged = match &known {
+            None => Judged::First,
+            Some(newest) if newest.life == life => return Judged::Current,
+            Some(newest) if newest.life > life => return Judged::Former,
+            Some(_) => Judged::Later,
+        };
+        let asked_at = known.and_then(|newest| newest.asked_at);
+        let newest = Newest {
+            life,
+            is_confirmed: false,
+            // An answer to an earlier question may be of a life before this one.
+            question: None,
+            asked_at,
+        };
+        self.newest.insert(member, newest);
+        judged
     }
 
-    /// What is known of the member is known of a life before.
-    pub fn was_another(&self, member: u64, life: u64) -> bool {
-        self.newest.get(&member).is_some_and(|&known| known < life)
+    /// The number of a question to a member whose life it has not confirmed, if it is time
+    /// to ask.
+    pub fn question(&mut self, member: u64, now: Instant) -> Option<u64> {
+        let newest = self.newest.get_mut(&member)?;
+        let is_early = newest.asked_at.is_some_and(|at| now < at + self.pause);
+        if newest.is_confirmed || is_early {
+            return None;
+        }
+        newest.asked_at = Some(now);
+        let random = &mut self.random;
+        Some(*newest.question.get_or_insert_with(|| random.next_u64()))
     }
 
-    /// This is the newest from now on; whether that is news.
-    pub fn enter(&mut self, member: u64, life: u64) -> bool {
-        assert!(self.is_current(member, life), "lives follow each other");
-        self.newest.insert(member, life) != Some(life)
+    /// The member has answered a question: whether it is in another life than was believed.
+    /// Anything but the number of the question is no answer.
+    pub fn confirm(&mut self, member: u64, question: u64, life: u64) -> bool {
+        let Some(newest) = self.newest.get_mut(&member) else {
+            return false;
+        };
+        if newest.question != Some(question) || u32::try_from(life).is_err() {
+            return false;
+        }
+        newest.question = None;
+        newest.is_confirmed = true;
+        std::mem::replace(&mut newest.life, life) != life
     }
 }
 
@@ -45,22 +129,81 @@ pub(super) fn signed(context: &[u8]) -> u64 {
 mod tests {
     use super::*;
 
+    const PAUSE: Duration = Duration::from_millis(100);
+
+    fn lives() -> Lives {
+        Lives::new(1, PAUSE)
+    }
+
     #[test]
-    fn what_came_late_is_of_a_former_life() {
-        let mut lives = Lives::default();
-        assert!(lives.is_current(2, 3) && !lives.was_another(2, 3));
-        assert!(lives.enter(2, 3), "the first that is known");
-        assert!(!lives.enter(2, 3));
-        assert!(lives.is_current(2, 4) && lives.was_another(2, 4));
-        assert!(lives.enter(2, 4));
-        assert!(!lives.is_current(2, 3));
-        assert!(lives.is_current(1, 1), "another member's");
+    fn a_message_of_a_former_life_does_not_count() {
+        let mut lives = lives();
+        assert_eq!(lives.enter(2, 3), Judged::First);
+        assert_eq!(lives.enter(2, 3), Judged::Current);
+        assert_eq!(lives.enter(2, 4), Judged::Later);
+        assert_eq!(lives.enter(2, 3), Judged::Former);
+        assert_eq!(lives.enter(1, 1), Judged::First, "another member's");
     }
 
     #[test]
     fn a_number_that_no_opening_can_have_is_no_life() {
-        assert!(Lives::is_possible(0) && Lives::is_possible(u64::from(u32::MAX)));
-        assert!(!Lives::is_possible(1 << 32) && !Lives::is_possible(u64::MAX));
+        let mut lives = lives();
+        for life in [1 << 32, u64::MAX] {
+            assert_eq!(lives.enter(2, life), Judged::Impossible);
+        }
+        assert_eq!(lives.enter(2, u64::from(u32::MAX)), Judged::First);
+    }
+
+    #[test]
+    fn the_member_s_own_answer_takes_back_a_life_that_was_never_lived() {
+        let mut lives = lives();
+        lives.enter(2, 5);
+        lives.enter(2, 1000);
+        assert_eq!(lives.enter(2, 5), Judged::Former);
+        let question = lives.question(2, Instant::default()).unwrap();
+        assert!(lives.confirm(2, question, 5), "it believed another");
+        assert_eq!(lives.enter(2, 5), Judged::Current);
+        assert_eq!(lives.question(2, Instant::default() + PAUSE), None, "confirmed");
+    }
+
+    #[test]
+    fn an_answer_that_was_not_asked_for_confirms_nothing() {
+        let mut lives = lives();
+        assert!(!lives.confirm(2, 0, 7), "an unknown member");
+        lives.enter(2, 5);
+        assert!(!lives.confirm(2, 0, 7), "no question was asked");
+        let question = lives.question(2, Instant::default()).unwrap();
+        assert!(!lives.confirm(2, question ^ 1, 7));
+        assert!(!lives.confirm(2, question, 1 << 40), "no life has this number");
+        assert!(!lives.confirm(2, question, 5));
+        assert!(!lives.confirm(2, question, 7), "it is answered");
+        assert_eq!(lives.enter(2, 5), Judged::Current);
+    }
+
+    /// The member ended in between, and its successor was heard first.
+    #[test]
+    fn an_answer_of_the_life_before_a_later_one_confirms_nothing() {
+        let mut lives = lives();
+        lives.enter(2, 5);
+        let question = lives.question(2, Instant::default()).unwrap();
+        assert_eq!(lives.enter(2, 6), Judged::Later);
+        assert!(!lives.confirm(2, question, 5));
+        assert_eq!(lives.enter(2, 5), Judged::Former);
+    }
+
+    #[test]
+    fn questions_are_asked_with_pauses_and_repeated() {
+        let mut lives = lives();
+        let now = Instant::default();
+        assert_eq!(lives.question(2, now), None, "an unknown member");
+        lives.enter(2, 5);
+        let question = lives.question(2, now);
+        assert!(question.is_some());
+        assert_eq!(lives.question(2, now), None);
+        assert_eq!(lives.question(2, now + PAUSE), question);
+        lives.enter(2, 6);
+        assert_eq!(lives.question(2, now + PAUSE), None);
+        assert_ne!(lives.question(2, now + PAUSE * 2), question);
     }
 
     #[test]
