@@ -159,7 +159,8 @@ pub(crate) fn removed(sender: u64) -> String {
 pub(crate) fn stranger(sender: u64, us: Identity) -> String {
     format!(
         "member {sender:016x} is not among the members that member {:016x} knows; a new member \
-         is let in as soon as this one has heard of it",
+         is let in as soon as this one has heard of it from a member that it knows, or from one \
+         that its --initial-cluster lists",
         us.member
     )
 }

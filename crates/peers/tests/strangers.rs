@@ -246,7 +246,8 @@ fn a_sender_that_the_listener_does_not_know_is_refused_until_it_is_known() {
     assert_eq!(
         text,
         "member 0000000000000001 is not among the members that member 0000000000000002 knows; \
-         a new member is let in as soon as this one has heard of it"
+         a new member is let in as soon as this one has heard of it from a member that it \
+         knows, or from one that its --initial-cluster lists"
     );
     two.recorder.strangers.lock().unwrap().clear();
     one.events.connected(Lane::Bulk);

@@ -71,7 +71,7 @@ impl Membership {
             warn!(
                 member = format!("{member:x}"),
                 cluster = format!("{cluster:x}"),
-                "the --initial-* flags are not looked at: \
+                "the --initial-* flags name no member: \
                  the data directory has had its member and cluster since its first start"
             );
         }
