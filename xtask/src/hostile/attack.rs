@@ -72,7 +72,8 @@ impl Attacker {
             receiver: target.member,
         };
         let lane = 1 + self.random.below(5) as u8;
-        if !wire::enter(&mut socket, ids, lane)? {
+        let addresses = self.addresses(target);
+        if !wire::enter(&mut socket, ids, lane, &addresses)? {
             // Something may be read all the same.
             let frame = self.frame(ids, counts);
             return socket.write_all(&frame);
@@ -99,6 +100,18 @@ impl Attacker {
                 let others: Vec<u64> = others.map(|it| it.member).collect();
                 *self.random.pick(&others)
             }
+        }
+    }
+
+    /// Where it says that it listens: nowhere, at a member's port, at many places, or at
+    /// something that is no address.
+    fn addresses(&mut self, target: &Target) -> String {
+        match self.random.below(5) {
+            0 => "127.0.0.1:1".to_owned(),
+            1 => target.address.clone(),
+            2 => "127.0.0.1:1 ".repeat(80),
+            3 => "\u{1b}[31m :: http://".to_owned(),
+            _ => String::new(),
         }
     }
 

@@ -27,28 +27,28 @@ fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-fn greeting(what: u8, ids: [u64; 3]) -> Vec<u8> {
+/// A greeting with a third text, which is the addresses of a hello.
+fn greeting(what: u8, ids: [u64; 3], addresses: &str) -> Vec<u8> {
     let mut bytes = b"INKPEERS\x01\x00\x00\x00\x00\x00\x00\x00".to_vec();
     bytes[10] = what;
+    bytes[14..16].copy_from_slice(&(addresses.len() as u16).to_le_bytes());
     ids.iter()
         .for_each(|id| bytes.extend_from_slice(&id.to_le_bytes()));
+    bytes.extend_from_slice(addresses.as_bytes());
     sealed(bytes)
-}
-
-pub fn hello(ids: Ids, lane: u8) -> Vec<u8> {
-    greeting(lane, [ids.cluster, ids.sender, ids.receiver])
 }
 
 /// A listener's: come in.
 pub fn welcome(cluster: u64, member: u64) -> Vec<u8> {
-    greeting(0, [cluster, member, 0])
+    greeting(0, [cluster, member, 0], "")
 }
 
 /// Reads a hello or a welcome: the byte behind the version.
 pub fn read_greeting(socket: &mut TcpStream) -> io::Result<u8> {
     let mut head = [0; 40];
     socket.read_exact(&mut head)?;
-    let texts = usize::from(head[11]) + usize::from(u16::from_le_bytes([head[12], head[13]]));
+    let length = |at: usize| usize::from(u16::from_le_bytes([head[at], head[at + 1]]));
+    let texts = usize::from(head[11]) + length(12) + length(14);
     let mut rest = vec![0; texts + 4];
     socket.read_exact(&mut rest)?;
     Ok(head[10])
@@ -61,9 +61,10 @@ pub fn connect(address: &str) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// Says hello: whether this side is let in.
-pub fn enter(socket: &mut TcpStream, ids: Ids, lane: u8) -> io::Result<bool> {
-    socket.write_all(&hello(ids, lane))?;
+/// Says hello and announces addresses: whether this side is let in.
+pub fn enter(socket: &mut TcpStream, ids: Ids, lane: u8, addresses: &str) -> io::Result<bool> {
+    let ids = [ids.cluster, ids.sender, ids.receiver];
+    socket.write_all(&greeting(lane, ids, addresses))?;
     Ok(read_greeting(socket)? == 0)
 }
 
