@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   on each change   check  fix  test  ports
-//!   against the real server   crash  faults  power-cut  soak  strain  hostile  device-work  etcd-tests  figures
+//!   against the real server   crash  faults  walks  power-cut  soak  strain  hostile  device-work
+//!                             etcd-tests  figures
 //!   fetches etcd itself       etcd
 //!   below handoff             scheduler  guest
 //!   to try things on          cluster
@@ -47,6 +48,7 @@ mod server_process;
 mod soak;
 mod strain;
 mod tidy;
+mod walks;
 
 use clap::{Parser, Subcommand};
 
@@ -77,6 +79,8 @@ enum Verb {
     Crash(crash::Options),
     /// Three members under faults, and whether what clients saw can be true
     Faults(faults::Options),
+    /// Members killed, moved, added, promoted and removed at random, beside etcd (needs Go)
+    Walks(walks::Options),
     /// Cut the power of a real ext4 below the server, again and again (needs root)
     PowerCut(power_cut::Options),
     /// Take ports and give them back at random, while a command runs
@@ -123,6 +127,7 @@ fn main() -> process::Outcome {
         Verb::Cluster(options) => cluster::run(&options),
         Verb::Crash(options) => crash::run(&options),
         Verb::Faults(options) => faults::run(&options),
+        Verb::Walks(options) => walks::run(&options),
         Verb::Ports(options) => ports::run(&options),
         Verb::PowerCut(options) => power_cut::run(&options),
         Verb::Soak(options) => soak::run(&options),

@@ -1,0 +1,246 @@
+//! Random walks of the membership of real clusters, beside the same walks on etcd.
+//!
+//! ```text
+//!   seed ─► steps over slots ─┬─► inkstone   3 to 5 processes ─┬─► each answer compared
+//!           (kill, move, add, │                                │   time to serve
+//!            promote, ...)    └─► etcd       3 to 5 processes ─┘   every member catches up
+//! ```
+//!
+//! Both systems go through a walk at the same time, step by step. After each step
+//! with a majority of voters up, a client at every voter puts until one put is
+//! acknowledged: that is the time to serve. Two election timeouts are promised;
+//! how many steps took longer is reported, and more than 10 s is a failure. A
+//! difference between answers is a failure unless ours is the better one.
+//!
+//! A seed repeats the steps; when they meet elections, the machine decides.
+
+mod answer;
+mod course;
+mod generate;
+mod model;
+mod perform;
+mod place;
+mod ports;
+mod recovery;
+mod request;
+mod step;
+mod summary;
+mod system;
+mod tally;
+
+use std::{
+    cell::Cell,
+    fs::File,
+    io::Write,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use crate::{
+    etcd, live_line,
+    machine::Machine,
+    process::{Outcome, inkstone_binary},
+};
+use generate::Walk;
+use step::Step;
+use summary::Summary;
+use system::Program;
+
+const HEARTBEAT_MS: u32 = 100;
+const ELECTION_MS: u32 = 1_000;
+/// How often a line is printed when nothing watches a terminal.
+const LINE_TIME: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Only {
+    /// Without etcd: the model is the measure of each answer
+    Inkstone,
+}
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// How many walks
+    #[arg(long, default_value_t = 100)]
+    walks: u64,
+    /// Decides the steps; the walk number i, from 0 on, has the seed S + i
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    seed: u64,
+    /// One system alone
+    #[arg(long)]
+    only: Option<Only>,
+    /// All members of ours get a secret
+    #[arg(long)]
+    secret: bool,
+    /// Steps of each walk, without those of its end [default: 8 to 16]
+    #[arg(long)]
+    steps: Option<usize>,
+    /// Prints the steps of the walks, and performs none
+    #[arg(long)]
+    list: bool,
+    /// The server to test [default: ours, built now]
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+}
+
+pub fn run(options: &Options) -> Outcome {
+    let walks = options.seed..options.seed + options.walks;
+    let walks = walks.map(|seed| generate::walk(seed, options.steps));
+    if options.list {
+        walks.for_each(|walk| println!("{walk}\n"));
+        return Ok(());
+    }
+    let directory = tempfile::Builder::new().prefix("walks-").tempdir()?;
+    let (ours, etcd) = programs(options, directory.path())?;
+    println!("{}", Machine::here()?.line());
+    let mut trial = Trial {
+        ours,
+        etcd,
+        directory: directory.path().to_owned(),
+        progress: Progress::new(options),
+        summary: Summary::default(),
+    };
+    let runtime = tokio::runtime::Runtime::new()?;
+    let walked = runtime.block_on(async {
+        tokio::select! {
+            walked = trial.walk_all(walks) => walked,
+            _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
+        }
+    });
+    println!("\n{}", trial.summary.text());
+    println!("repeat with: {}", command(options));
+    if trial.summary.keeps_logs() {
+        println!(
+            "logs and data of these walks: {}",
+            directory.keep().display()
+        );
+    }
+    walked?;
+    trial.summary.verdict()
+}
+
+/// Our server and etcd's, with the flags of every member.
+fn programs(options: &Options, directory: &Path) -> Outcome<(Program, Option<Program>)> {
+    let flags = vec![
+        format!("--heartbeat-interval={HEARTBEAT_MS}"),
+        format!("--election-timeout={ELECTION_MS}"),
+        "--initial-cluster-token=walks".to_owned(),
+    ];
+    let mut ours = Program {
+        name: "inkstone",
+        binary: inkstone_binary(options.binary.as_deref())?,
+        flags: flags.clone(),
+    };
+    if options.secret {
+        let file = secret(directory)?;
+        ours.flags
+            .push(format!("--peer-secret-file={}", file.display()));
+    }
+    let etcd = match options.only {
+        Some(Only::Inkstone) => None,
+        None => Some(Program {
+            name: "etcd",
+            binary: etcd::binary("etcd")?,
+            flags,
+        }),
+    };
+    Ok((ours, etcd))
+}
+
+/// A file that only its owner may read.
+fn secret(directory: &Path) -> Outcome<PathBuf> {
+    let path = directory.join("peer.secret");
+    let mut options = File::options();
+    let mut file = options
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(&path)?;
+    let secret: [u8; 32] = environment::randomness::secret_bytes()?;
+    // As text: a line end within would be cut off.
+    let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    file.write_all(digits.as_bytes())?;
+    Ok(path)
+}
+
+fn command(options: &Options) -> String {
+    let (walks, seed) = (options.walks, options.seed);
+    let mut command = format!("cargo xtask walks --walks {walks} --seed {seed}");
+    if options.only.is_some() {
+        command.push_str(" --only inkstone");
+    }
+    if options.secret {
+        command.push_str(" --secret");
+    }
+    if let Some(steps) = options.steps {
+        command.push_str(&format!(" --steps {steps}"));
+    }
+    if let Some(binary) = &options.binary {
+        command.push_str(&format!(" --binary {}", binary.display()));
+    }
+    command
+}
+
+struct Trial {
+    ours: Program,
+    etcd: Option<Program>,
+    directory: PathBuf,
+    progress: Progress,
+    summary: Summary,
+}
+
+impl Trial {
+    async fn walk_all(&mut self, walks: impl Iterator<Item = Walk>) -> Outcome {
+        for walk in walks {
+            let directory = self.directory.join(format!("seed-{}", walk.seed));
+            std::fs::create_dir_all(&directory)?;
+            let began = Instant::now();
+            let failed = self.summary.failed.len();
+            let tell = |number, step| self.progress.tell(&walk, number, step, failed);
+            let etcd = self.etcd.as_ref();
+            let course = course::run(&walk, &self.ours, etcd, &directory, tell).await?;
+            std::fs::write(directory.join("walk.log"), course.lines.join("\n"))?;
+            if !course.is_worth_keeping() {
+                std::fs::remove_dir_all(&directory)?;
+            }
+            self.summary.add(&walk, course, began.elapsed());
+        }
+        Ok(())
+    }
+}
+
+/// What is told while walks are under way.
+struct Progress {
+    first_seed: u64,
+    walks: u64,
+    began: Instant,
+    /// When the last line went to a log.
+    told: Cell<Instant>,
+}
+
+impl Progress {
+    fn new(options: &Options) -> Progress {
+        Progress {
+            first_seed: options.seed,
+            walks: options.walks,
+            began: Instant::now(),
+            told: Cell::new(Instant::now()),
+        }
+    }
+
+    fn tell(&self, walk: &Walk, number: usize, step: Step, failed: usize) {
+        let matters = self.told.get().elapsed() > LINE_TIME;
+        if matters {
+            self.told.set(Instant::now());
+        }
+        let (at, of) = (walk.seed - self.first_seed + 1, self.walks);
+        let (seed, steps) = (walk.seed, walk.steps.len());
+        let minutes = self.began.elapsed().as_secs_f64() / 60.0;
+        let line = format!(
+            "walk {at} of {of} (seed {seed}), step {} of {steps}: {step}; {failed} failed, \
+             {minutes:.1} min",
+            number + 1
+        );
+        live_line::show(&line, matters);
+    }
+}

@@ -1,0 +1,203 @@
+//! What many walks have shown, as tables in Markdown.
+
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
+
+use super::answer::{Answer, Verdict};
+
+/// Two election timeouts.
+pub const PROMISED: Duration = Duration::from_secs(2);
+
+/// A call with the answers of both systems.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Row {
+    kind: &'static str,
+    has_majority: bool,
+    ours: String,
+    /// `-` without etcd.
+    etcd: String,
+    verdict: Verdict,
+}
+
+/// Times of one system.
+#[derive(Clone, Debug, Default)]
+pub struct Times {
+    /// From the end of a step to an acknowledged put.
+    pub serve: Vec<Duration>,
+    /// Until every member that is up shows, lists, takes and reads.
+    pub catch_up: Vec<Duration>,
+    /// Until a removed member's process has ended by itself.
+    pub departure: Vec<Duration>,
+    /// Removed members that went on.
+    pub stayed: usize,
+    /// Processes that ended and were started again.
+    pub restarts: usize,
+    /// Steps after which a put took longer than promised.
+    pub slow: Vec<String>,
+}
+
+/// Of one walk, or of many.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    rows: BTreeMap<Row, u32>,
+    steps: BTreeMap<String, u32>,
+    pub ours: Times,
+    pub etcd: Times,
+}
+
+impl Tally {
+    pub fn call(
+        &mut self,
+        kind: &'static str,
+        has_majority: bool,
+        ours: &Answer,
+        etcd: Option<&Answer>,
+        verdict: Verdict,
+    ) {
+        let row = Row {
+            kind,
+            has_majority,
+            ours: ours.words(),
+            etcd: etcd.map_or("-".to_owned(), Answer::words),
+            verdict,
+        };
+        *self.rows.entry(row).or_default() += 1;
+    }
+
+    pub fn step(&mut self, kind: &str) {
+        *self.steps.entry(kind.to_owned()).or_default() += 1;
+    }
+
+    pub fn add(&mut self, other: Tally) {
+        for (row, times) in other.rows {
+            *self.rows.entry(row).or_default() += times;
+        }
+        for (kind, times) in other.steps {
+            *self.steps.entry(kind).or_default() += times;
+        }
+        self.ours.add(other.ours);
+        self.etcd.add(other.etcd);
+    }
+
+    /// Calls that were answered better, and worse, than by etcd.
+    pub fn differences(&self) -> (u32, u32) {
+        let count = |verdict| {
+            let rows = self.rows.iter().filter(|(row, _)| row.verdict == verdict);
+            rows.map(|(_, times)| times).sum()
+        };
+        (count(Verdict::Better), count(Verdict::Worse))
+    }
+
+    pub fn tables(&self) -> String {
+        let mut text = String::from("| step | times |\n|---|---:|\n");
+        for (kind, times) in &self.steps {
+            line(&mut text, format_args!("| {kind} | {times} |"));
+        }
+        text.push_str("\n| call | inkstone | etcd | verdict | times |\n|---|---|---|---|---:|\n");
+        for (row, times) in &self.rows {
+            let majority = if row.has_majority {
+                ""
+            } else {
+                ", no majority up"
+            };
+            let (kind, ours, etcd) = (row.kind, &row.ours, &row.etcd);
+            let verdict = match row.verdict {
+                Verdict::Same => "same",
+                Verdict::Better => "better",
+                Verdict::Worse => "**worse**",
+            };
+            let row = format_args!("| {kind}{majority} | {ours} | {etcd} | {verdict} | {times} |");
+            line(&mut text, row);
+        }
+        text.push_str(
+            "\n| seconds | | times | p50 | p90 | max | over 2 s |\n|---|---|---:|---:|---:|---:|---:|\n",
+        );
+        for (name, times) in [("inkstone", &self.ours), ("etcd", &self.etcd)] {
+            times.rows(name, &mut text);
+        }
+        text.push('\n');
+        for (name, times) in [("inkstone", &self.ours), ("etcd", &self.etcd)] {
+            let (stayed, restarts) = (times.stayed, times.restarts);
+            let words = format_args!(
+                "{name}: {restarts} processes ended by themselves and were started again, \
+                 {stayed} removed members went on."
+            );
+            line(&mut text, words);
+        }
+        text
+    }
+}
+
+impl Times {
+    fn add(&mut self, other: Times) {
+        self.serve.extend(other.serve);
+        self.catch_up.extend(other.catch_up);
+        self.departure.extend(other.departure);
+        self.slow.extend(other.slow);
+        self.stayed += other.stayed;
+        self.restarts += other.restarts;
+    }
+
+    fn rows(&self, name: &str, text: &mut String) {
+        for (what, times) in [
+            ("to serve", &self.serve),
+            ("to catch up", &self.catch_up),
+            ("to end when removed", &self.departure),
+        ] {
+            if times.is_empty() {
+                continue;
+            }
+            let many = times.len();
+            let over = times.iter().filter(|it| **it > PROMISED).count();
+            let [p50, p90, max] = [50, 90, 100].map(|percent| quantile(times, percent));
+            let row = format_args!("| {what} | {name} | {many} | {p50} | {p90} | {max} | {over} |");
+            line(text, row);
+        }
+    }
+}
+
+/// The smallest time that so many percent do not exceed, in seconds.
+fn quantile(times: &[Duration], percent: usize) -> String {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    format!("{:.3}", sorted[rank - 1].as_secs_f64())
+}
+
+fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
+    writeln!(text, "{words}").expect("a string takes everything");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_times_that_were_measured() {
+        let times: Vec<Duration> = (1..=10).map(Duration::from_secs).collect();
+        assert_eq!(quantile(&times, 50), "5.000");
+        assert_eq!(quantile(&times, 90), "9.000");
+        assert_eq!(quantile(&times, 100), "10.000");
+        assert_eq!(quantile(&times[..1], 50), "1.000");
+    }
+
+    #[test]
+    fn tallies_of_walks_add_up() {
+        let mut all = Tally::default();
+        for _ in 0..2 {
+            let mut one = Tally::default();
+            one.call("put", true, &Answer::Done, None, Verdict::Same);
+            one.step("kill");
+            one.ours.serve.push(Duration::from_millis(3_500));
+            all.add(one);
+        }
+        let tables = all.tables();
+        for row in [
+            "| kill | 2 |",
+            "| put | done | - | same | 2 |",
+            "| to serve | inkstone | 2 | 3.500 | 3.500 | 3.500 | 2 |",
+        ] {
+            assert!(tables.contains(row), "{row} in {tables}");
+        }
+        assert_eq!(all.differences(), (0, 0));
+    }
+}
