@@ -327,7 +327,9 @@ mod tests {
             members: vec![member(1, 11), member(2, 22), member(3, 3), member(4, 4)],
             ..Roster::default()
         }));
-        known.announced.insert(2, vec!["h:222".into(), "h:2".into()]);
+        known
+            .announced
+            .insert(2, vec!["h:222".into(), "h:2".into()]);
         let expected = [(2, "h:2 h:22 h:222"), (3, "h:3"), (4, "h:4")];
         let expected = expected.map(|(id, all)| (id, all.to_owned()));
         assert_eq!(reached(&known, false), expected);

@@ -278,11 +278,6 @@ impl Handler for Incoming {
         Ok(())
     }
 
-    fn request(&self, _from: u64, _kind: u8, _body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
-        let refusal = Bytes::from_static(b"this release answers no requests on this lane");
-        Box::pin(async move { Err(refusal) })
-    }
-
     fn inquiry(&self, kind: u8, _question: Bytes) -> Result<Bytes, String> {
         if kind != roster::QUESTION {
             return Err(format!("this release answers no questions of kind {kind}"));

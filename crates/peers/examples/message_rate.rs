@@ -10,13 +10,12 @@
 use std::error::Error;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use bytes::Bytes;
+use environment::Clock;
 use environment::real::RealClock;
-use environment::{Clock, threads};
 use peers::{BoxFuture, Handler, Lane, Peers, PeersOptions, Stream};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -37,10 +36,6 @@ impl Handler for Counter {
             self.done.send(()).expect("the program waits for it");
         }
         Ok(())
-    }
-
-    fn request(&self, _: u64, _: u8, body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
-        Box::pin(async move { Ok(body) })
     }
 
     fn stream(&self, _: u64, _: u8, _: Bytes, _: Stream) -> BoxFuture<()> {
@@ -64,7 +59,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("{}", run(&one, &finished, bytes, messages)?);
         }
     }
-    calls(&one)?;
     one.stop();
     two.stop();
     Ok(())
@@ -93,48 +87,6 @@ fn run(
     let volume = rate * bytes as f64 / f64::from(1 << 20);
     Ok(format!(
         "{bytes:9} {messages:10} {rate:11.0} {volume:10.0} {micros:15.2} {refused:8}"
-    ))
-}
-
-/// One request after the other: what a round trip through both ends takes,
-/// alone and beside a Bulk lane that is kept full.
-fn calls(peers: &Peers) -> Result<(), Box<dyn Error>> {
-    println!("a call of 100 bytes, alone: {}", call_times(peers)?);
-    let stop = Arc::new(AtomicBool::new(false));
-    let flood = {
-        let (peers, stop) = (peers.clone(), Arc::clone(&stop));
-        threads::spawn("flood", move || {
-            let payload = [Bytes::from(vec![1; 64 << 10])];
-            while !stop.load(Ordering::Relaxed) {
-                if peers.send(2, Lane::Bulk, 0, &payload).is_err() {
-                    RealClock.sleep(PAUSE);
-                }
-            }
-        })?
-    };
-    let times = call_times(peers)?;
-    stop.store(true, Ordering::Relaxed);
-    flood.join().expect("it does not panic");
-    println!("beside a full Bulk lane:    {times}");
-    Ok(())
-}
-
-fn call_times(peers: &Peers) -> Result<String, Box<dyn Error>> {
-    const CALLS: usize = 5_000;
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    let mut times = Vec::with_capacity(CALLS);
-    for _ in 0..CALLS {
-        let began = RealClock.now();
-        runtime.block_on(peers.call(2, 0, Bytes::from_static(&[7; 100])))?;
-        times.push(RealClock.now().saturating_since(began));
-    }
-    times.sort_unstable();
-    let at = |percent: usize| times[(CALLS - 1) * percent / 100];
-    Ok(format!(
-        "median {:?}, 99 of 100 within {:?}, longest {:?}",
-        at(50),
-        at(99),
-        at(100)
     ))
 }
 

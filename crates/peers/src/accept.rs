@@ -15,7 +15,7 @@ use crate::greetings::Greeting;
 use crate::member::check_addresses;
 use crate::shared::{Received, Shared};
 use crate::socket::{self, Socket};
-use crate::{Lane, PeerSecret, Refusal, answers, inquiry, prove, stream, visitor};
+use crate::{Lane, PeerSecret, Refusal, inquiry, prove, stream, visitor};
 
 /// Pause after the system refused to hand out a connection: out of file
 /// descriptors, most often.
@@ -240,10 +240,7 @@ async fn serve_lane(
     received: &Received,
     socket: Socket,
 ) -> String {
-    match lane {
-        Lane::Request => answers::serve(shared, from, received, socket).await,
-        lane => deliver(shared, from, lane, received, socket).await,
-    }
+    deliver(shared, from, lane, received, socket).await
 }
 
 /// Hands messages to the handler until the connection ends: why.

@@ -3,7 +3,6 @@
 use std::io;
 use std::time::Duration;
 
-use bytes::Bytes;
 use thiserror::Error;
 
 use crate::Refusal;
@@ -123,46 +122,6 @@ pub enum Dropped {
     #[error("a message of {bytes} bytes, at most {bytes_max} are allowed")]
     TooLong {
         /// Bytes of the message.
-        bytes: usize,
-        /// The limit, [`crate::Limits::payload_bytes_max`].
-        bytes_max: usize,
-    },
-}
-
-/// Why a call has no answer.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum CallError {
-    /// The table has no such member. Nothing was carried out.
-    #[error("member {0:x} is not in the table")]
-    UnknownMember(u64),
-    /// There is no connection. Nothing was carried out; try again later.
-    #[error("member {member:x} cannot be reached: {reason}")]
-    Unreachable {
-        /// Whom the call was for.
-        member: u64,
-        /// What the last attempt met.
-        reason: String,
-    },
-    /// The connection or the handler ended before the answer came: the
-    /// request **may have been carried out**.
-    #[error("member {member:x} gave no answer: {reason}")]
-    Broken {
-        /// Whom the call was for.
-        member: u64,
-        /// What ended it.
-        reason: String,
-    },
-    /// The handler said no; what it said.
-    #[error("refused ({} bytes of reason)", .0.len())]
-    Refused(Bytes),
-    /// Too much is under way, here or there. Nothing was carried out; try
-    /// again later.
-    #[error("too many requests to member {0:x} are under way")]
-    Overloaded(u64),
-    /// No repetition helps.
-    #[error("a request of {bytes} bytes, at most {bytes_max} are allowed")]
-    TooLong {
-        /// Bytes of the body.
         bytes: usize,
         /// The limit, [`crate::Limits::payload_bytes_max`].
         bytes_max: usize,

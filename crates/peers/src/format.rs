@@ -5,7 +5,7 @@
 //!     │ hello ────────────────────────────────► │  who I am, whom I expect, which lane
 //!     │ ◄──────────────────────────── welcome   │  accepted, or why not
 //!     │ frame frame frame ... ────────────────► │
-//!     │ ◄─────────────── frame frame frame ...  │  lanes Request, Snapshot, Inquiry only
+//!     │ ◄─────────────── frame frame frame ...  │  lanes Snapshot and Inquiry only
 //!
 //!   frame: ┌─────┬────────┬──────┬──────┬─────┬─────────┐
 //!          │ CRC │ length │ kind │ role │ 0 0 │ payload │
@@ -29,8 +29,6 @@ pub(crate) const GREETING_BYTES: usize = 40;
 pub(crate) const CRC_BYTES: usize = 4;
 /// Size of a frame's header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 12;
-/// Size of the number in front of every payload of the Request lane.
-pub(crate) const NUMBER_BYTES: usize = 8;
 /// Longest release text: its length is one byte.
 pub(crate) const RELEASE_BYTES_MAX: usize = 255;
 /// Longest refusal text, and longest agreement: a greeting must stay small.
@@ -43,18 +41,12 @@ pub(crate) const GREETING_BYTES_MAX: usize =
 
 /// What a frame is to its lane.
 pub(crate) mod role {
-    /// A message, a request, or a part of a stream.
+    /// A message, a question, or a part of a stream.
     pub(crate) const PLAIN: u8 = 0;
-    /// Request and Inquiry lanes: the handler's answer.
+    /// Inquiry lane: the handler's answer.
     pub(crate) const ANSWER: u8 = 1;
-    /// Request and Inquiry lanes: the handler's refusal.
+    /// Inquiry lane: the handler's refusal.
     pub(crate) const REFUSAL: u8 = 2;
-    /// Request lane: nobody waits for the answer any more.
-    pub(crate) const CANCEL: u8 = 3;
-    /// Request lane: not taken on, too many are under way.
-    pub(crate) const OVERLOAD: u8 = 4;
-    /// Request lane: the handler ended without an answer.
-    pub(crate) const FAILURE: u8 = 5;
     /// Snapshot lane: the sender's last frame; its payload is empty.
     pub(crate) const END: u8 = 6;
 }

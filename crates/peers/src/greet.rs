@@ -175,6 +175,10 @@ pub(crate) fn explain(unreadable: Unreadable) -> (Refusal, String) {
             );
             (Refusal::Version, text)
         }
+        Unreadable::Lane(Lane::RETIRED) => {
+            let text = "lane 3 carries nothing since this release; members of both work together";
+            (Refusal::Lane, text.to_owned())
+        }
         Unreadable::Lane(lane) => {
             let text = format!("lane {lane} is not known to this release; update it");
             (Refusal::Lane, text)

@@ -25,10 +25,6 @@ pub trait Handler: Send + Sync + 'static {
     /// reason: a member of a later release may have sent it.
     fn message(&self, from: u64, lane: Lane, kind: u8, payload: Bytes) -> Result<(), String>;
 
-    /// A request. `Err` is for [`crate::CallError::Refused`] at the caller.
-    /// The future is dropped when nobody waits for its answer any more.
-    fn request(&self, from: u64, kind: u8, body: Bytes) -> BoxFuture<Result<Bytes, Bytes>>;
-
     /// A stream that `from` opened. The future runs on the network thread; the
     /// stream works on any other as well.
     fn stream(&self, from: u64, kind: u8, header: Bytes, stream: Stream) -> BoxFuture<()>;

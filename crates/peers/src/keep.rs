@@ -18,57 +18,16 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::call_lane::CallLane;
 use crate::dial::{Dialled, dial};
 use crate::link::Link;
 use crate::member::Member;
 use crate::shared::Shared;
 use crate::writer::MessageWriter;
-use crate::{Lane, Limits, LinkError, calls};
-
-/// What travels on a lane.
-enum Road<'a> {
-    Messages(MessageWriter<'a>),
-    Calls(&'a CallLane),
-}
-
-impl Road<'_> {
-    fn link(&self) -> &Link {
-        match self {
-            Road::Messages(writer) => &writer.lane.link,
-            Road::Calls(lane) => &lane.link,
-        }
-    }
-
-    fn hope(&self) {
-        match self {
-            Road::Messages(writer) => writer.lane.hope(),
-            Road::Calls(lane) => lane.hope(),
-        }
-    }
-
-    fn give_up(&mut self, error: &LinkError) {
-        match self {
-            Road::Messages(writer) => writer.give_up(),
-            Road::Calls(lane) => lane.give_up(&error.to_string()),
-        }
-    }
-
-    /// Until the connection breaks: why.
-    async fn run(&mut self, shared: &Shared, dialled: Dialled) -> String {
-        match self {
-            Road::Messages(writer) => writer.run(shared, dialled.socket).await,
-            Road::Calls(lane) => calls::run(lane, shared, dialled.socket).await,
-        }
-    }
-}
+use crate::{Lane, Limits, LinkError};
 
 /// Runs until it is aborted.
 pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
-    let mut road = match lane {
-        Lane::Request => Road::Calls(&member.calls),
-        _ => Road::Messages(MessageWriter::new(member.message_lane(lane))),
-    };
+    let mut writer = MessageWriter::new(member.message_lane(lane));
     let mut addresses = member.addresses.subscribe();
     let mut dialled_us = member.dialled_us.subscribe();
     let mut listens_at = member.listens_at.subscribe();
@@ -81,9 +40,9 @@ pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
             Ok(dialled) => {
                 let address = dialled.address.clone();
                 let began = shared.clock.now();
-                let ended = connected(&shared, &member, &mut road, dialled, lane);
+                let ended = connected(&shared, &member, &mut writer, dialled, lane);
                 let error = until_moved(ended, &mut listens_at, &address).await;
-                down(&shared, &member, lane, road.link(), &error);
+                down(&shared, &member, lane, &writer.lane.link, &error);
                 // A connection that breaks at once was no success.
                 if shared.clock.now().saturating_since(began) > shared.limits.retry_max {
                     backoff = Backoff::new(&shared.limits);
@@ -91,8 +50,8 @@ pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
                 true
             }
             Err(error) => {
-                road.give_up(&error);
-                down(&shared, &member, lane, road.link(), &error);
+                writer.give_up();
+                down(&shared, &member, lane, &writer.lane.link, &error);
                 false
             }
         };
@@ -130,18 +89,18 @@ fn tell(member: &Member, lane: Lane, address: &str, release: &str) {
 async fn connected(
     shared: &Shared,
     member: &Member,
-    road: &mut Road<'_>,
+    writer: &mut MessageWriter<'_>,
     dialled: Dialled,
     lane: Lane,
 ) -> LinkError {
     let address = dialled.address.clone();
     let now = shared.clock.now();
-    road.link()
-        .up(now, &address, dialled.round_trip, &dialled.release);
-    road.hope();
+    let link = &writer.lane.link;
+    link.up(now, &address, dialled.round_trip, &dialled.release);
+    writer.lane.hope();
     tell(member, lane, &address, &dialled.release);
     shared.handler.link(member.id, lane, Ok(()));
-    let reason = road.run(shared, dialled).await;
+    let reason = writer.run(shared, dialled.socket).await;
     LinkError::Broken { address, reason }
 }
 
@@ -155,7 +114,11 @@ async fn until_moved(
     let moved = async {
         loop {
             changed(listens_at).await;
-            if !listens_at.borrow_and_update().iter().any(|one| one == address) {
+            if !listens_at
+                .borrow_and_update()
+                .iter()
+                .any(|one| one == address)
+            {
                 return;
             }
         }

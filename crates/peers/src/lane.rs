@@ -11,8 +11,6 @@ pub enum Lane {
     Urgent,
     /// Large messages: log entries. One way, lossy.
     Bulk,
-    /// Questions and answers, see [`crate::Peers::call`].
-    Request,
     /// One transfer per connection, see [`crate::Peers::open_stream`].
     Snapshot,
     /// One question per connection, of somebody who need not be a member, see
@@ -22,13 +20,14 @@ pub enum Lane {
 
 impl Lane {
     /// Lanes that are kept connected to every member of the table.
-    pub const KEPT: [Lane; 3] = [Lane::Urgent, Lane::Bulk, Lane::Request];
+    pub const KEPT: [Lane; 2] = [Lane::Urgent, Lane::Bulk];
+    /// Number of a lane that releases before this one dial and use for nothing.
+    pub(crate) const RETIRED: u8 = 3;
 
     pub(crate) const fn number(self) -> u8 {
         match self {
             Lane::Urgent => 1,
             Lane::Bulk => 2,
-            Lane::Request => 3,
             Lane::Snapshot => 4,
             Lane::Inquiry => 5,
         }
@@ -47,7 +46,6 @@ impl fmt::Display for Lane {
         formatter.write_str(match self {
             Lane::Urgent => "urgent",
             Lane::Bulk => "bulk",
-            Lane::Request => "request",
             Lane::Snapshot => "snapshot",
             Lane::Inquiry => "inquiry",
         })

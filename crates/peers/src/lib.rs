@@ -5,8 +5,6 @@
 //!    ──────────────          ──────────────────────                  ────────────
 //!    send ──► queue ──ring──► writer ══ Urgent  connection ════════► Handler::message
 //!    send ──► queue ────────► writer ══ Bulk    connection ════════► Handler::message
-//!    call ──► queue ────────► writer ══ Request connection ════════► Handler::request
-//!         ◄── answer ◄─────── reader ◄═════════════════════════════  (any order)
 //!    open_stream ───────────► dial   ══ Snapshot connection ◄══════► Handler::stream
 //! ```
 //!
@@ -17,8 +15,6 @@
 //! - **Messages** ([`Peers::send`]) go one way, keep their order, and may be
 //!   lost: when the queue is full, when the member cannot be reached, when the
 //!   connection breaks. Sending never waits, and each queue is bounded in bytes.
-//! - **Calls** ([`Peers::call`]) are answered or fail; [`CallError`] tells what
-//!   was certainly not carried out from what may have been.
 //! - **Streams** ([`Peers::open_stream`]) carry one transfer each, as fast as
 //!   the slower end.
 //! - **Inquiries** ([`ask`]) are for those who know an address and nothing else.
@@ -38,16 +34,13 @@
 //! use bytes::Bytes;
 //! use peers::{BoxFuture, Handler, Lane, Peers, PeersOptions, Stream};
 //!
-//! /// Passes messages on, and answers requests with their bodies.
-//! struct Echo(mpsc::Sender<(u64, Bytes)>);
+//! /// Passes messages on.
+//! struct Inbox(mpsc::Sender<(u64, Bytes)>);
 //!
-//! impl Handler for Echo {
+//! impl Handler for Inbox {
 //!     fn message(&self, from: u64, _: Lane, _: u8, payload: Bytes) -> Result<(), String> {
 //!         self.0.send((from, payload)).expect("the receiver lives");
 //!         Ok(())
-//!     }
-//!     fn request(&self, _: u64, _: u8, body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
-//!         Box::pin(async move { Ok(body) })
 //!     }
 //!     fn stream(&self, _: u64, _: u8, _: Bytes, _: Stream) -> BoxFuture<()> {
 //!         Box::pin(async {})
@@ -59,17 +52,13 @@
 //! let listener = TcpListener::bind("127.0.0.1:0")?;
 //! let address = listener.local_addr()?.to_string();
 //! let (one, two) = (
-//!     Peers::start(PeersOptions::new(CLUSTER, 1, vec![]), Arc::new(Echo(sender.clone())))?,
-//!     Peers::start(PeersOptions::new(CLUSTER, 2, vec![listener]), Arc::new(Echo(sender)))?,
+//!     Peers::start(PeersOptions::new(CLUSTER, 1, vec![]), Arc::new(Inbox(sender.clone())))?,
+//!     Peers::start(PeersOptions::new(CLUSTER, 2, vec![listener]), Arc::new(Inbox(sender)))?,
 //! );
 //! one.set_member(2, vec![address])?;
 //!
 //! one.send(2, Lane::Urgent, 7, &[Bytes::from("ink on "), Bytes::from("stone")])?;
 //! assert_eq!(receiver.recv()?, (1, Bytes::from("ink on stone")));
-//!
-//! let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-//! let answer = runtime.block_on(one.call(2, 7, Bytes::from("anybody there?")))?;
-//! assert_eq!(answer, "anybody there?");
 //!
 //! one.stop();
 //! two.stop();
@@ -77,9 +66,6 @@
 //! ```
 
 mod accept;
-mod answers;
-mod call_lane;
-mod calls;
 mod decoder;
 mod dial;
 mod doorbell;
@@ -112,7 +98,7 @@ mod stream;
 mod visitor;
 mod writer;
 
-pub use error::{CallError, Dropped, LinkError, MemberError, StartError, StreamError};
+pub use error::{Dropped, LinkError, MemberError, StartError, StreamError};
 pub use handler::{BoxFuture, Handler};
 pub use inquiry::{Told, ask};
 pub use lane::{Lane, Refusal};

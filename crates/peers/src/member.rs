@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use crate::call_lane::CallLane;
 use crate::message_lane::{Batch, MessageLane};
 use crate::{Lane, Limits, MemberError};
 
@@ -20,7 +19,6 @@ pub(crate) struct Member {
     pub dialled_us: watch::Sender<()>,
     pub urgent: MessageLane,
     pub bulk: MessageLane,
-    pub calls: CallLane,
     /// Those that keep the lanes connected.
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -36,7 +34,6 @@ impl Member {
             dialled_us: watch::Sender::new(()),
             urgent: MessageLane::new(limits.urgent_bytes_max, urgent_age),
             bulk: MessageLane::new(limits.bulk_bytes_max, None),
-            calls: CallLane::new(id, limits),
             tasks: Mutex::default(),
         }
     }
@@ -46,7 +43,7 @@ impl Member {
         match lane {
             Lane::Urgent => &self.urgent,
             Lane::Bulk => &self.bulk,
-            Lane::Request | Lane::Snapshot | Lane::Inquiry => {
+            Lane::Snapshot | Lane::Inquiry => {
                 panic!("the {lane} lane carries no messages")
             }
         }
@@ -60,8 +57,8 @@ impl Member {
             .push(task);
     }
 
-    /// Nothing is sent any more, and nobody waits for an answer.
-    pub fn close(&self, reason: &str) {
+    /// Nothing is sent any more.
+    pub fn close(&self) {
         let mut tasks = self
             .tasks
             .lock()
@@ -70,14 +67,12 @@ impl Member {
         drop(tasks);
         self.urgent.give_up(&mut Batch::default());
         self.bulk.give_up(&mut Batch::default());
-        self.calls.give_up(reason);
     }
 
     /// Wakes the tasks of lanes that were rung.
     pub fn pass_on_bells(&self) {
         self.urgent.bell.pass_on();
         self.bulk.bell.pass_on();
-        self.calls.bell.pass_on();
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use environment::Clock;
 use environment::real::RealClock;
 
-use crate::format::{ADDRESSES_BYTES_MAX, NUMBER_BYTES, REASON_BYTES_MAX, RELEASE_BYTES_MAX};
+use crate::format::{ADDRESSES_BYTES_MAX, REASON_BYTES_MAX, RELEASE_BYTES_MAX};
 use crate::member::check_addresses;
 use crate::{PeerSecret, StartError};
 
@@ -101,11 +101,6 @@ pub struct Limits {
     pub urgent_bytes_max: usize,
     /// Bytes that may wait in the Bulk lane.
     pub bulk_bytes_max: usize,
-    /// Bytes of requests under way to a member, and, separately, of requests
-    /// and answers under way from one.
-    pub request_bytes_max: usize,
-    /// Requests under way to a member, and, separately, from one.
-    pub requests_max: usize,
     /// What waited longer in the Urgent lane is not sent: newer ones follow.
     pub urgent_age_max: Duration,
     /// For resolving an address and connecting to it.
@@ -136,8 +131,6 @@ impl Default for Limits {
             payload_bytes_max: 65 << 20,
             urgent_bytes_max: 4 << 20,
             bulk_bytes_max: 64 << 20,
-            request_bytes_max: 64 << 20,
-            requests_max: 16 << 10,
             urgent_age_max: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(1),
             greeting_timeout: Duration::from_secs(5),
@@ -154,7 +147,7 @@ impl Default for Limits {
 impl Limits {
     fn check(&self) -> Result<(), String> {
         // A length is 32 bits on the wire.
-        if self.payload_bytes_max > u32::MAX as usize - NUMBER_BYTES {
+        if self.payload_bytes_max > u32::MAX as usize {
             let bytes = self.payload_bytes_max;
             return Err(format!("payload_bytes_max {bytes} is 4 GiB or more"));
         }
@@ -168,8 +161,8 @@ impl Limits {
             let length = self.silence_max;
             return Err(format!("silence_max {length:?} is below 3 s"));
         }
-        if self.greetings_max == 0 || self.requests_max == 0 {
-            return Err("greetings_max and requests_max must be above 0".to_owned());
+        if self.greetings_max == 0 {
+            return Err("greetings_max must be above 0".to_owned());
         }
         Ok(())
     }

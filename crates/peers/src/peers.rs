@@ -15,16 +15,12 @@ use crate::keep::keep;
 use crate::member::{Member, check_addresses};
 use crate::shared::{Given, Shared};
 use crate::{
-    CallError, Dropped, Handler, Lane, MemberError, PeerStatus, PeersOptions, StartError, Stream,
-    StreamError, accept, call_lane, status, stream,
+    Dropped, Handler, Lane, MemberError, PeerStatus, PeersOptions, StartError, Stream, StreamError,
+    accept, status, stream,
 };
 
 /// Name of the network thread.
 const THREAD: &str = "peers";
-/// What callers hear after the end.
-const STOPPED: &str = "the connections of this member are stopped";
-/// What callers hear of a member that left.
-const REMOVED: &str = "it was removed from the table";
 
 /// Connections to the other members. Clones share them; the last one to be
 /// dropped stops them.
@@ -148,13 +144,13 @@ impl Peers {
         }
     }
 
-    /// Takes a member out of the table: its lanes are closed, its calls end.
+    /// Takes a member out of the table: its lanes are closed.
     /// What it sends is still delivered; streams go on.
     pub fn remove_member(&self, id: u64) {
         let shared = &self.owner.shared;
         let member = shared.write_table().members.remove(&id);
         if let Some(member) = member {
-            member.close(REMOVED);
+            member.close();
         }
         shared.forget_received(id);
     }
@@ -207,21 +203,6 @@ impl Peers {
         Ok(())
     }
 
-    /// Asks a member and waits for its answer. Dropping the future cancels the
-    /// request there, if it has not ended. Usable under any executor.
-    pub async fn call(&self, to: u64, kind: u8, body: Bytes) -> Result<Bytes, CallError> {
-        let shared = &self.owner.shared;
-        let bytes_max = shared.limits.payload_bytes_max;
-        if body.len() > bytes_max {
-            return Err(CallError::TooLong {
-                bytes: body.len(),
-                bytes_max,
-            });
-        }
-        let member = shared.member(to).ok_or_else(|| self.no_call(to))?;
-        call_lane::call(shared, member, kind, body).await
-    }
-
     /// Opens a stream to a member, on a connection of its own. Usable under
     /// any executor.
     pub async fn open_stream(
@@ -245,16 +226,6 @@ impl Peers {
         (&mut open.0).await.unwrap_or(Err(StreamError::Stopped))
     }
 
-    fn no_call(&self, member: u64) -> CallError {
-        match self.owner.shared.is_stopped() {
-            true => CallError::Unreachable {
-                member,
-                reason: STOPPED.to_owned(),
-            },
-            false => CallError::UnknownMember(member),
-        }
-    }
-
     fn no_stream(&self, member: u64) -> StreamError {
         match self.owner.shared.is_stopped() {
             true => StreamError::Stopped,
@@ -269,8 +240,7 @@ impl Peers {
         self.owner.shared.runtime.spawn(guest);
     }
 
-    /// Closes all connections and ends the thread. Calls and streams end with
-    /// an error. On the network thread itself, it ends soon after.
+    /// Closes all connections and ends the thread. Streams end with an error. On the network thread itself, it ends soon after.
     pub fn stop(&self) {
         self.owner.stop();
     }
@@ -298,7 +268,7 @@ impl Owner {
             table.stopped = true;
             std::mem::take(&mut table.members)
         };
-        members.values().for_each(|member| member.close(STOPPED));
+        members.values().for_each(|member| member.close());
         self.shared.stopping.send_replace(true);
         if std::thread::current().id() == self.thread_id {
             return;

@@ -174,7 +174,7 @@ fn probe_interval(silence: Duration) -> Duration {
 /// for a disk, and a paused receiver looks like a silent one.
 pub(crate) fn suit(socket: &Socket, lane: Lane, limits: &Limits) -> io::Result<()> {
     match lane {
-        Lane::Urgent | Lane::Bulk | Lane::Request | Lane::Inquiry => Ok(()),
+        Lane::Urgent | Lane::Bulk | Lane::Inquiry => Ok(()),
         Lane::Snapshot => set_stall_max(socket.read.tcp.as_ref(), limits.stream_stall_max),
     }
 }

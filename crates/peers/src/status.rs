@@ -43,7 +43,7 @@ pub struct LaneStatus {
     pub address: Option<String>,
     /// What ended the last connection, or failed since.
     pub last_error: Option<LinkError>,
-    /// Bytes that are queued or, for requests, not answered.
+    /// Bytes that are queued.
     pub queued_bytes: usize,
     /// Since the member came into the table.
     pub counts: LaneCounts,
@@ -67,11 +67,6 @@ pub(crate) fn status(shared: &Shared, member: &Member) -> PeerStatus {
                 member.urgent.queued_bytes(),
             ),
             lane(Lane::Bulk, &member.bulk.link, member.bulk.queued_bytes()),
-            lane(
-                Lane::Request,
-                &member.calls.link,
-                member.calls.queued_bytes(),
-            ),
         ],
         incoming,
         received: frames,

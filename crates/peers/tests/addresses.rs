@@ -115,7 +115,11 @@ fn text_that_is_no_address_is_passed_over() {
     let hello = hello_with(CLUSTER, (8, 2), URGENT, "a:1 b:2");
     socket.write_all(&hello).unwrap();
     let expected = (8, vec!["a:1".to_owned(), "b:2".to_owned()]);
-    assert_eq!(announced(&two.events), expected, "the first that is announced");
+    assert_eq!(
+        announced(&two.events),
+        expected,
+        "the first that is announced"
+    );
 }
 
 #[test]

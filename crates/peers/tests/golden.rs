@@ -12,7 +12,7 @@ use bytes::Bytes;
 use peers::Lane;
 use support::{CLUSTER, GREETING_BYTES, Member, enter, let_in, listener, member, options, read};
 
-const REQUEST: u8 = 3;
+const INQUIRY: u8 = 5;
 const BULK: u8 = 2;
 
 fn hex(bytes: &[u8]) -> String {
@@ -84,27 +84,17 @@ fn a_message_is_as_documented() {
 }
 
 #[test]
-fn a_request_and_its_cancellation_are_as_documented() {
-    let (member, listener) = dialer();
-    let asked = member.ask(4, 9, b"who");
-    let (mut socket, _) = let_in(&listener, 4, REQUEST);
-    assert_eq!(hex(&read(&mut socket, 12 + 8 + 3)), GOLDEN_REQUEST);
-    drop(asked);
-    assert_eq!(hex(&read(&mut socket, 12 + 8)), GOLDEN_CANCEL);
-}
-
-#[test]
-fn an_answer_and_a_refused_request_are_as_documented() {
+fn an_answer_and_a_refused_question_are_as_documented() {
     let member = member(4);
-    let mut socket = enter(&member.address, 3, 4, REQUEST);
-    let request = [&1_u64.to_le_bytes()[..], b"who"].concat();
-    socket.write_all(&support::frame(9, 0, &request)).unwrap();
-    assert_eq!(hex(&read(&mut socket, 12 + 8 + 3)), GOLDEN_ANSWER);
-
-    let no = member.recorder.hold(9);
-    no.send(Err(Bytes::from("no"))).unwrap();
-    socket.write_all(&support::frame(9, 0, &request)).unwrap();
-    assert_eq!(hex(&read(&mut socket, 12 + 8 + 2)), GOLDEN_REFUSAL);
+    for (kind, role, body) in [
+        (1, 1, "who"),
+        (9, 2, "questions of kind 9 are not answered here"),
+    ] {
+        let mut socket = enter(&member.address, 0, 0, INQUIRY);
+        socket.write_all(&support::frame(kind, 0, b"who")).unwrap();
+        let answer = support::read_all(&mut socket);
+        assert_eq!(answer, support::frame(kind, role, body.as_bytes()));
+    }
 }
 
 const GOLDEN_HELLO: &str = "\
@@ -118,15 +108,3 @@ c1000000000000000400000000000000\n\
 const GOLDEN_MESSAGE: &str = "\
 09babc350c00000007000000696e6b20\n\
 6f6e2073746f6e65";
-const GOLDEN_REQUEST: &str = "\
-855427620b0000000900000001000000\n\
-0000000077686f";
-const GOLDEN_CANCEL: &str = "\
-58a6d73e080000000003000001000000\n\
-00000000";
-const GOLDEN_ANSWER: &str = "\
-c30120360b0000000901000001000000\n\
-0000000077686f";
-const GOLDEN_REFUSAL: &str = "\
-1bd93ab20a0000000902000001000000\n\
-000000006e6f";

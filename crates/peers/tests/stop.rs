@@ -55,18 +55,14 @@ fn a_stop_ends_the_thread_and_closes_every_socket() {
         two.events.connected(lane);
     }
     let stream = block_on(one.peers.open_stream(2, 1, Bytes::new())).unwrap();
-    let _held = two.recorder.hold(1);
-    let call = one.ask(2, 1, b"for ever");
-    two.events.request();
     assert_eq!(threads(), 2);
     let made = sockets() - before;
-    assert!(made >= 14, "two listeners, six lanes of two ends: {made}");
+    assert!(made >= 10, "two listeners, four lanes of two ends: {made}");
 
     let again = one.peers.clone();
     one.peers.stop();
     again.stop();
     two.peers.stop();
-    assert!(block_on(call).is_err());
     drop(stream);
     assert_eq!(sockets(), before);
     no_threads();

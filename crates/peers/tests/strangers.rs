@@ -106,6 +106,10 @@ fn an_unknown_lane_and_a_damaged_hello_are_refused() {
         read_all(&mut socket)
     };
     assert_eq!(ask(&support::hello(CLUSTER, 1, 2, 77))[10], 4);
+    // Releases before this one dial it and use it for nothing.
+    let retired = ask(&support::hello(CLUSTER, 1, 2, 3));
+    assert_eq!(retired[10], 4);
+    assert!(String::from_utf8_lossy(&retired).contains("members of both work together"));
     let mut damaged = support::hello(CLUSTER, 1, 2, BULK);
     damaged[20] ^= 1;
     assert_eq!(ask(&damaged)[10], 5);

@@ -1,17 +1,15 @@
 //! Members on loopback, and a handler that writes down what comes.
 #![allow(dead_code, reason = "no test needs all of it")]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use peers::{BoxFuture, CallError, Handler, Lane, LinkError, Peers, PeersOptions, Stream};
-use tokio::sync::oneshot;
+use peers::{BoxFuture, Handler, Lane, LinkError, Peers, PeersOptions, Stream};
 
 pub const CLUSTER: u64 = 0xc1;
 
@@ -25,23 +23,15 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub enum Event {
     Message(u64, Lane, u8, Bytes),
-    Request(u64, u8, Bytes),
-    /// A request's future was dropped before it answered.
-    Dropped(u8),
     Link(u64, Lane, Result<(), LinkError>),
     /// A sender said where it listens.
     Announced(u64, Vec<String>),
 }
 
-/// Answers to requests that wait for the test, by kind.
-type Held = HashMap<u8, oneshot::Receiver<Result<Bytes, Bytes>>>;
-
-/// Writes down what comes. Requests are answered with their bodies, unless
-/// [`Recorder::hold`] was called for their kind.
+/// Writes down what comes.
 #[derive(Clone)]
 pub struct Recorder {
     events: Sender<Event>,
-    held: Arc<Mutex<Held>>,
     /// Whom this member turns away.
     pub removed: Arc<Mutex<HashSet<u64>>>,
     /// Whom this member does not know.
@@ -59,20 +49,12 @@ impl Recorder {
         let (events, receiver) = channel();
         let recorder = Recorder {
             events,
-            held: Arc::default(),
             removed: Arc::default(),
             strangers: Arc::default(),
             messages: Arc::default(),
             removed_next: Arc::default(),
         };
         (Arc::new(recorder), Events(receiver))
-    }
-
-    /// The next request of `kind` is answered when the test says so.
-    pub fn hold(&self, kind: u8) -> oneshot::Sender<Result<Bytes, Bytes>> {
-        let (sender, receiver) = oneshot::channel();
-        self.held.lock().unwrap().insert(kind, receiver);
-        sender
     }
 
     /// Messages that came so far.
@@ -112,13 +94,6 @@ impl Events {
         })
     }
 
-    pub fn request(&self) -> (u64, u8, Bytes) {
-        self.wait(|event| match event {
-            Event::Request(from, kind, body) => Some((from, kind, body)),
-            _ => None,
-        })
-    }
-
     pub fn connected(&self, wanted: Lane) {
         self.wait(|event| match event {
             Event::Link(_, lane, Ok(())) if lane == wanted => Some(()),
@@ -134,21 +109,6 @@ impl Events {
     }
 }
 
-/// Tells when it is dropped without having been answered.
-struct Watched {
-    recorder: Recorder,
-    kind: u8,
-    answered: bool,
-}
-
-impl Drop for Watched {
-    fn drop(&mut self) {
-        if !self.answered {
-            self.recorder.tell(Event::Dropped(self.kind));
-        }
-    }
-}
-
 impl Handler for Recorder {
     fn message(&self, from: u64, lane: Lane, kind: u8, payload: Bytes) -> Result<(), String> {
         if kind == UNACCEPTABLE {
@@ -157,23 +117,6 @@ impl Handler for Recorder {
         *self.messages.lock().unwrap() += 1;
         self.tell(Event::Message(from, lane, kind, payload));
         Ok(())
-    }
-
-    fn request(&self, from: u64, kind: u8, body: Bytes) -> BoxFuture<Result<Bytes, Bytes>> {
-        let recorder = self.clone();
-        Box::pin(async move {
-            let held = recorder.held.lock().unwrap().remove(&kind);
-            recorder.tell(Event::Request(from, kind, body.clone()));
-            let Some(held) = held else { return Ok(body) };
-            let mut watched = Watched {
-                recorder,
-                kind,
-                answered: false,
-            };
-            let answer = held.await.expect("the test answers or drops the caller");
-            watched.answered = true;
-            answer
-        })
     }
 
     fn stream(&self, _: u64, _: u8, header: Bytes, mut stream: Stream) -> BoxFuture<()> {
@@ -264,22 +207,7 @@ impl Member {
         let addresses = vec![other.address.clone()];
         self.peers.set_member(id, addresses).unwrap();
     }
-
-    /// Asks member `to`; the request is queued when this returns.
-    pub fn ask(&self, to: u64, kind: u8, body: &[u8]) -> Asked {
-        let (peers, body) = (self.peers.clone(), Bytes::copy_from_slice(body));
-        let mut asked: Asked = Box::pin(async move { peers.call(to, kind, body).await });
-        let mut context = Context::from_waker(Waker::noop());
-        match asked.as_mut().poll(&mut context) {
-            // The answer was here before we looked.
-            Poll::Ready(answer) => Box::pin(std::future::ready(answer)),
-            Poll::Pending => asked,
-        }
-    }
 }
-
-/// A call that is under way; dropping it cancels it.
-pub type Asked = BoxFuture<Result<Bytes, CallError>>;
 
 /// Waits for `future` on this thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {

@@ -163,7 +163,11 @@ mod tests {
         let question = lives.question(2, Instant::default()).unwrap();
         assert!(lives.confirm(2, question, 5), "it believed another");
         assert_eq!(lives.enter(2, 5), Judged::Current);
-        assert_eq!(lives.question(2, Instant::default() + PAUSE), None, "confirmed");
+        assert_eq!(
+            lives.question(2, Instant::default() + PAUSE),
+            None,
+            "confirmed"
+        );
     }
 
     #[test]
@@ -174,7 +178,10 @@ mod tests {
         assert!(!lives.confirm(2, 0, 7), "no question was asked");
         let question = lives.question(2, Instant::default()).unwrap();
         assert!(!lives.confirm(2, question ^ 1, 7));
-        assert!(!lives.confirm(2, question, 1 << 40), "no life has this number");
+        assert!(
+            !lives.confirm(2, question, 1 << 40),
+            "no life has this number"
+        );
         assert!(!lives.confirm(2, question, 5));
         assert!(!lives.confirm(2, question, 7), "it is answered");
         assert_eq!(lives.enter(2, 5), Judged::Current);
