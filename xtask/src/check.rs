@@ -21,7 +21,8 @@ pub fn check() -> Outcome {
     report("tidy", &tidy::faults(&root())?)
 }
 
-/// Formats, applies the lints' own suggestions, records changed formats.
+/// Formats, applies the lints' own suggestions, records changed formats, lowers the numbers
+/// of ratchets.
 pub fn fix() -> Outcome {
     run(&mut cargo(&[
         "clippy",
@@ -32,6 +33,7 @@ pub fn fix() -> Outcome {
         "--allow-staged",
     ]))?;
     run(&mut cargo(&["fmt", "--all"]))?;
+    tidy::plain_words::record(&root())?;
     formats()
 }
 

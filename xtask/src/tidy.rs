@@ -6,6 +6,7 @@
 mod dependencies;
 pub mod formats;
 mod names;
+pub mod plain_words;
 mod sizes;
 mod sources;
 mod words;
@@ -24,6 +25,7 @@ pub fn faults(root: &Path) -> Outcome<Vec<String>> {
     let exceptions = std::fs::read_to_string(root.join("xtask/large_files.txt"))?;
     faults.extend(sizes::faults(&sources, &exceptions));
     faults.extend(dependencies::faults(&sources));
+    faults.extend(plain_words::faults(root, &sources)?);
     faults.extend(formats::faults(root, &sources)?);
     Ok(faults)
 }

@@ -24,32 +24,27 @@ pub use version::{CLUSTER_VERSION, ETCD_VERSION, MINIMUM_CLUSTER_VERSION, STORAG
 pub const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 /// Key versions and events.
-#[expect(missing_docs, reason = "generated; the proto files hold the words")]
 pub mod mvccpb {
     pub use crate::key_value::KeyValue;
     include!(concat!(env!("OUT_DIR"), "/mvccpb.rs"));
 }
 
 /// Users, roles and permissions.
-#[expect(missing_docs, reason = "generated; the proto files hold the words")]
 pub mod authpb {
     include!(concat!(env!("OUT_DIR"), "/authpb.rs"));
 }
 
 /// The six services of the client port and their messages.
-#[expect(missing_docs, reason = "generated; the proto files hold the words")]
 pub mod etcdserverpb {
     include!(concat!(env!("OUT_DIR"), "/etcdserverpb.rs"));
 }
 
 /// The lock service.
-#[expect(missing_docs, reason = "generated; the proto files hold the words")]
 pub mod v3lockpb {
     include!(concat!(env!("OUT_DIR"), "/v3lockpb.rs"));
 }
 
 /// The election service.
-#[expect(missing_docs, reason = "generated; the proto files hold the words")]
 pub mod v3electionpb {
     include!(concat!(env!("OUT_DIR"), "/v3electionpb.rs"));
 }

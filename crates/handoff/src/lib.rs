@@ -37,6 +37,7 @@
 //! little work gains little here; condition variables and writer queues gain most.
 //! `unlock_fair` exists for `lock_api`'s sake and is slow by nature.
 
+#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod clock;

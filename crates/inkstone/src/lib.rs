@@ -53,6 +53,8 @@
 //! on the disk. Old revisions stay readable until [`Store::compact`] says
 //! otherwise; without it the disk fills.
 
+#![warn(missing_docs)]
+
 mod answer;
 mod batch;
 mod error;

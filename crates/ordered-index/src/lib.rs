@@ -38,6 +38,8 @@
 //! }
 //! ```
 
+#![warn(missing_docs)]
+
 mod bulk;
 mod cursor;
 mod entry;

@@ -39,6 +39,7 @@
 //! # }
 //! ```
 
+#![warn(missing_docs)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used))]
 
 mod batch;

@@ -55,6 +55,8 @@
 //! makes segments ahead; [`Worker`] says who else can. Readers take no lock over I/O.
 //! Taking the directory's lock is the caller's part.
 
+#![warn(missing_docs)]
+
 mod body;
 mod buffer;
 mod committer;
