@@ -14,6 +14,7 @@
 //!
 //! A seed repeats the steps; when they meet elections, the machine decides.
 
+mod act;
 mod answer;
 mod course;
 mod generate;
@@ -29,13 +30,17 @@ mod system;
 mod tally;
 
 use std::{
-    cell::Cell,
+    cell::{Cell, RefCell},
+    collections::VecDeque,
     fs::File,
     io::Write,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    rc::Rc,
     time::{Duration, Instant},
 };
+
+use tokio::task::{JoinSet, LocalSet};
 
 use crate::{
     etcd, live_line,
@@ -75,6 +80,9 @@ pub struct Options {
     /// Steps of each walk, without those of its end [default: 8 to 16]
     #[arg(long)]
     steps: Option<usize>,
+    /// Walks at the same time
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    jobs: usize,
     /// Prints the steps of the walks, and performs none
     #[arg(long)]
     list: bool,
@@ -93,30 +101,32 @@ pub fn run(options: &Options) -> Outcome {
     let directory = tempfile::Builder::new().prefix("walks-").tempdir()?;
     let (ours, etcd) = programs(options, directory.path())?;
     println!("{}", Machine::here()?.line());
-    let mut trial = Trial {
+    let trial = Rc::new(Trial {
         ours,
         etcd,
         directory: directory.path().to_owned(),
         progress: Progress::new(options),
-        summary: Summary::default(),
-    };
-    let runtime = tokio::runtime::Runtime::new()?;
+        queue: RefCell::new(walks.collect()),
+        summary: RefCell::new(Summary::default()),
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let walked = runtime.block_on(async {
         tokio::select! {
-            walked = trial.walk_all(walks) => walked,
+            walked = Rc::clone(&trial).walk_all(options.jobs) => walked,
             _ = tokio::signal::ctrl_c() => Err("interrupted".into()),
         }
     });
-    println!("\n{}", trial.summary.text());
+    let summary = trial.summary.borrow();
+    println!("\n{}", summary.text());
     println!("repeat with: {}", command(options));
-    if trial.summary.keeps_logs() {
-        println!(
-            "logs and data of these walks: {}",
-            directory.keep().display()
-        );
+    if summary.keeps_logs() {
+        let kept = directory.keep();
+        println!("logs and data of these walks: {}", kept.display());
     }
     walked?;
-    trial.summary.verdict()
+    summary.verdict()
 }
 
 /// Our server and etcd's, with the flags of every member.
@@ -186,25 +196,52 @@ struct Trial {
     etcd: Option<Program>,
     directory: PathBuf,
     progress: Progress,
-    summary: Summary,
+    /// Walks that have not begun.
+    queue: RefCell<VecDeque<Walk>>,
+    summary: RefCell<Summary>,
 }
 
 impl Trial {
-    async fn walk_all(&mut self, walks: impl Iterator<Item = Walk>) -> Outcome {
-        for walk in walks {
-            let directory = self.directory.join(format!("seed-{}", walk.seed));
-            std::fs::create_dir_all(&directory)?;
-            let began = Instant::now();
-            let failed = self.summary.failed.len();
-            let tell = |number, step| self.progress.tell(&walk, number, step, failed);
-            let etcd = self.etcd.as_ref();
-            let course = course::run(&walk, &self.ours, etcd, &directory, tell).await?;
-            std::fs::write(directory.join("walk.log"), course.lines.join("\n"))?;
-            if !course.is_worth_keeping() {
-                std::fs::remove_dir_all(&directory)?;
-            }
-            self.summary.add(&walk, course, began.elapsed());
+    /// So many walks at the same time, until none is left.
+    async fn walk_all(self: Rc<Trial>, jobs: usize) -> Outcome {
+        let threadless = LocalSet::new();
+        let mut walkers = JoinSet::new();
+        for _ in 0..jobs.max(1) {
+            walkers.spawn_local_on(Rc::clone(&self).walk_on(), &threadless);
         }
+        let all = async {
+            while let Some(walked) = walkers.join_next().await {
+                walked??;
+            }
+            Ok(())
+        };
+        threadless.run_until(all).await
+    }
+
+    async fn walk_on(self: Rc<Trial>) -> Outcome {
+        loop {
+            let Some(walk) = self.queue.borrow_mut().pop_front() else {
+                return Ok(());
+            };
+            self.walk(&walk).await?;
+        }
+    }
+
+    async fn walk(&self, walk: &Walk) -> Outcome {
+        let directory = self.directory.join(format!("seed-{}", walk.seed));
+        std::fs::create_dir_all(&directory)?;
+        let began = Instant::now();
+        let tell = |number, step| {
+            let failed = self.summary.borrow().failed.len();
+            self.progress.tell(walk, number, step, failed);
+        };
+        let etcd = self.etcd.as_ref();
+        let course = course::run(walk, &self.ours, etcd, &directory, tell).await?;
+        std::fs::write(directory.join("walk.log"), course.lines.join("\n"))?;
+        if !course.is_worth_keeping() {
+            std::fs::remove_dir_all(&directory)?;
+        }
+        self.summary.borrow_mut().add(walk, course, began.elapsed());
         Ok(())
     }
 }

@@ -10,12 +10,13 @@ use std::{path::Path, time::Duration};
 use tokio::time::{Instant, timeout};
 
 use super::{
+    act::{Act, Departure},
     answer::{Answer, Expected, Verdict, compare, judge_alone},
     generate::Walk,
-    model::Model,
-    perform::{Departure, Performed},
-    recovery::SERVE_MAX,
-    step::{At, Call, NAMES, Step, Target},
+    model::{Member, Model},
+    perform::{Order, Performed},
+    recovery::{SERVE_MAX, Serving},
+    step::{At, Ending, Step},
     system::{Program, System},
     tally::{PROMISED, Tally, Times},
 };
@@ -60,7 +61,7 @@ pub async fn run(
     directory: &Path,
     tell: impl Fn(usize, Step),
 ) -> Outcome<Course> {
-    let begin = |program| System::begin(program, directory, walk.voters);
+    let begin = |program| System::begin(program, directory, walk);
     let mut walker = Walker {
         model: Model::new(walk.voters),
         ours: begin(ours)?,
@@ -118,11 +119,7 @@ impl Walker {
     /// What the steps of the walk have left to be done, after answers that the
     /// generator did not expect.
     async fn bring_all_back(&mut self) -> Outcome {
-        while let Some(&slot) = self.model.slots(|it| !it.up).first() {
-            let step = Step::Start { slot };
-            if !self.model.allows(step) {
-                break;
-            }
+        while let Some(step) = self.what_is_left() {
             self.step(step).await?;
             if self.is_over() {
                 return Ok(());
@@ -134,214 +131,187 @@ impl Walker {
         }
     }
 
+    /// A member to be started, or to be restarted at its new address.
+    fn what_is_left(&self) -> Option<Step> {
+        let down = self.model.slots(|it| !it.up()).into_iter();
+        let waiting = self.model.slots(|it| it.waits_to_move()).into_iter();
+        let ending = Ending::Asked;
+        let mut steps = down
+            .map(|slot| Step::Start { slot })
+            .chain(waiting.map(|slot| Step::Restart { slot, ending }));
+        steps.find(|step| self.model.allows(*step))
+    }
+
     async fn step(&mut self, step: Step) -> Outcome {
         self.note(&step.to_string());
-        let done = match step {
-            Step::Call { call, at } => {
-                self.lead(call).await?;
-                let expected = self.model.expects(call, at);
-                self.call(call, at, expected, false).await?
-            }
+        match step {
             Step::Check => {
                 self.course.tally.step("check");
                 self.check().await?;
-                true
+            }
+            Step::Call { call, at } => {
+                let expected = self.model.expects(call, at);
+                let again = false;
+                let order = Order {
+                    call,
+                    at,
+                    expected,
+                    again,
+                };
+                let done = self.call(order).await?;
+                self.model.apply(step, done);
             }
             process => {
                 self.process(process).await?;
-                true
+                self.model.apply(step, true);
             }
-        };
-        self.model.apply(step, done);
-        self.look_for_crashes();
-        if !self.is_over() && self.model.has_majority() {
-            self.serve(step).await?;
-            self.settle().await?;
         }
+        self.look_for_crashes();
+        self.settle().await
+    }
+
+    /// Ends or starts a process.
+    async fn process(&mut self, step: Step) -> Outcome {
+        let kind = self.kind(step);
+        self.course.tally.step(kind);
+        let model = self.model.clone();
+        let etcd = self.etcd.as_mut().map(|it| it.act(step, &model));
+        let acts = both(self.ours.act(step, &model), etcd).await;
+        let (ours, etcd) = self.take(acts)?;
+        self.serving(&step.to_string(), ours.serving, etcd.as_ref());
+        self.departure(kind, ours.departure, etcd.as_ref());
         Ok(())
     }
 
-    /// Ends and starts processes.
-    async fn process(&mut self, step: Step) -> Outcome {
-        if let Step::Kill {
-            slot,
-            leading: true,
-        } = step
-            && self.model.has_majority()
-        {
-            self.make_lead(slot).await;
-        }
-        self.course.tally.step(match step {
+    /// What the report calls a step that is about a process.
+    fn kind(&self, step: Step) -> &'static str {
+        let is = |slot: usize, test: fn(&Member) -> bool| {
+            let member = self.model.member(slot);
+            member.is_some_and(|it| test(&it))
+        };
+        match step {
             Step::Kill { leading: true, .. } => "kill -9, the leader",
             Step::Kill { .. } => "kill -9",
-            Step::Start { slot } if self.model.member(slot).is_some_and(|it| it.started) => "start",
+            Step::Start { slot } if is(slot, |it| it.started) => "start",
             Step::Start { .. } => "first start of an added member",
-            Step::Restart { slot, .. } => match self.model.member(slot) {
-                Some(member) if member.waits_to_move => "restart at the new address",
-                _ => "restart",
-            },
-            Step::Call { .. } | Step::Check => unreachable!("{step} is about no process"),
-        });
-        let model = self.model.clone();
-        let etcd = self.etcd.as_mut().map(|it| it.process(step, &model));
-        let done = both(self.ours.process(step, &model), etcd).await;
-        self.take(done).map(drop)
-    }
-
-    async fn make_lead(&mut self, slot: usize) {
-        let model = self.model.clone();
-        let etcd = async {
-            match &mut self.etcd {
-                Some(etcd) => etcd.make_lead(slot, &model).await,
-                None => true,
+            Step::Haunt { .. } => "start of a removed member",
+            Step::Restart { slot, .. } if is(slot, Member::waits_to_move) => {
+                "restart at the new address"
             }
-        };
-        let led = tokio::join!(self.ours.make_lead(slot, &model), etcd);
-        if led != (true, true) {
-            let (name, (ours, etcd)) = (NAMES[slot], led);
-            self.note(&format!("{name} leads: inkstone {ours}, etcd {etcd}"));
+            Step::Restart { .. } => "restart",
+            Step::Call { .. } | Step::Check => unreachable!("{step} is about no process"),
         }
     }
 
-    /// Moves the lead to a member that is to be removed as the leader.
-    async fn lead(&mut self, call: Call) -> Outcome {
-        if let Call::Remove {
-            target: Target::Slot(slot),
-            leading: true,
-        } = call
-            && self.model.has_majority()
-        {
-            self.make_lead(slot).await;
-        }
-        Ok(())
-    }
-
-    /// Whether the change, if it is one, was done by both.
-    async fn call(&mut self, call: Call, at: At, expected: Expected, again: bool) -> Outcome<bool> {
+    /// Whether the call was done by both.
+    async fn call(&mut self, order: Order) -> Outcome<bool> {
         let model = self.model.clone();
-        let asked = (call, at);
-        let etcd = self.etcd.as_mut();
-        let etcd = etcd.map(|it| it.perform(asked, expected, again, &model));
-        let performed = both(self.ours.perform(asked, expected, again, &model), etcd).await;
-        let (ours, etcd) = self.take(performed)?;
-        let done = self.judge(call, expected, &ours, etcd.as_ref());
-        self.see_off(ours.departure, etcd.and_then(|it| it.departure));
-        if done {
-            self.adopt(call).await?;
-        }
+        let etcd = self.etcd.as_mut().map(|it| it.call(order, &model));
+        let acts = both(self.ours.call(order, &model), etcd).await;
+        let (ours, etcd) = self.take(acts)?;
+        let performed = |act: &Act| act.performed.clone().expect("a call was made");
+        let done = self.judge(order, &performed(&ours), etcd.as_ref().map(performed));
+        self.serving(&order.call.to_string(), ours.serving, etcd.as_ref());
+        self.departure(order.call.kind(), ours.departure, etcd.as_ref());
         Ok(done)
     }
 
     /// Compares, and says whether both did it.
-    fn judge(
-        &mut self,
-        call: Call,
-        expected: Expected,
-        ours: &Performed,
-        etcd: Option<&Performed>,
-    ) -> bool {
-        let answers = (&ours.answer, etcd.map(|it| &it.answer));
-        let verdict = match answers {
-            (ours, Some(etcd)) => compare(ours, etcd, expected),
-            (ours, None) => judge_alone(ours, expected),
+    fn judge(&mut self, order: Order, ours: &Performed, etcd: Option<Performed>) -> bool {
+        let Order { call, expected, .. } = order;
+        let theirs = etcd.as_ref().map(|it| &it.answer);
+        let verdict = match theirs {
+            Some(etcd) => compare(&ours.answer, etcd, expected),
+            None => judge_alone(&ours.answer, expected),
         };
-        let tally = &mut self.course.tally;
         let has_majority = self.model.has_majority();
-        tally.call(call.kind(), has_majority, answers.0, answers.1, verdict);
-        let words = |it: &Performed| {
-            let (answer, requests) = (it.answer.words(), it.requests);
-            format!(
-                "{answer} ({requests} requests, {:.1} s)",
-                it.took.as_secs_f64()
-            )
-        };
-        let etcd = etcd.map_or("-".to_owned(), words);
+        let tally = &mut self.course.tally;
+        tally.call(call.kind(), has_majority, &ours.answer, theirs, verdict);
         let line = format!(
-            "{call}: inkstone {}; etcd {etcd}; expected {expected:?}; {verdict:?}",
-            words(ours)
+            "{call}: inkstone {ours}; etcd {}; expected {expected:?}; {verdict:?}",
+            etcd.as_ref().map_or("-".to_owned(), Performed::to_string)
         );
         self.note(&format!("  {line}"));
         if verdict == Verdict::Worse {
             self.fail(line.clone());
         }
+        let theirs = theirs.unwrap_or(&ours.answer);
         let is_done = |answer: &Answer| *answer == Answer::Done;
-        let (ours, etcd) = (answers.0, answers.1.unwrap_or(answers.0));
+        let is_open = |answer: &Answer| matches!(answer, Answer::Unavailable(_));
         if call.changes_members() {
-            let is_open = |answer: &Answer| matches!(answer, Answer::Unavailable(_));
-            if is_done(ours) != is_done(etcd) {
+            if is_done(&ours.answer) != is_done(theirs) {
                 self.course.parted = Some(line);
-            } else if is_open(ours) || is_open(etcd) {
+            } else if is_open(&ours.answer) || is_open(theirs) {
                 self.model.in_doubt = Some(call);
             }
         }
-        is_done(ours) && is_done(etcd)
-    }
-
-    async fn adopt(&mut self, call: Call) -> Outcome {
-        let model = self.model.clone();
-        let etcd = self.etcd.as_mut().map(|it| it.adopt(call, &model));
-        let adopted = both(self.ours.adopt(call, &model), etcd).await;
-        self.take(adopted).map(drop)
-    }
-
-    /// A removed member ends by itself, or etcd's does not either.
-    fn see_off(&mut self, ours: Option<Departure>, etcd: Option<Departure>) {
-        if let Some(etcd) = etcd {
-            note_departure(etcd, &mut self.course.tally.etcd);
-        }
-        if let Some(ours) = ours {
-            note_departure(ours, &mut self.course.tally.ours);
-            let etcd_went_on = etcd.is_some_and(|it| it.ended.is_none());
-            if ours.ended.is_none() && !etcd_went_on {
-                let name = NAMES[ours.slot];
-                self.fail(format!(
-                    "{name} was removed and its process went on for 10 s"
-                ));
-            }
-        }
+        is_done(&ours.answer) && is_done(theirs)
     }
 
     /// Asks for the change in doubt once more, now that there is a majority.
     async fn settle(&mut self) -> Outcome {
-        let Some(call) = self.model.in_doubt.filter(|_| !self.is_over()) else {
+        let may_settle = !self.is_over() && self.model.has_majority();
+        let Some(call) = self.model.in_doubt.filter(|_| may_settle) else {
             return Ok(());
         };
         self.note(&format!("{call} once more: its outcome is open"));
-        let done = self.call(call, At::Leader, Expected::Done, true).await?;
-        self.model.in_doubt.get_or_insert(call);
+        let order = Order {
+            call,
+            at: At::Leader,
+            expected: Expected::Done,
+            again: true,
+        };
+        let done = self.call(order).await?;
+        self.model.in_doubt = Some(call);
         self.model.settle(done);
-        if !self.is_over() && self.model.has_majority() {
-            let at = At::Leader;
-            self.serve(Step::Call { call, at }).await?;
-        }
         Ok(())
     }
 
-    /// Measures how long each system takes to serve.
-    async fn serve(&mut self, after: Step) -> Outcome {
-        let model = self.model.clone();
-        let etcd = self.etcd.as_mut().map(|it| it.time_to_serve(&model));
-        let served = both(self.ours.time_to_serve(&model), etcd).await;
-        let (ours, etcd) = self.take(served)?;
+    /// Notes how long each system took to serve.
+    fn serving(&mut self, after: &str, ours: Serving, etcd: Option<&Act>) {
+        let etcd = etcd.map_or(Serving::Unasked, |it| it.serving);
+        if (ours, etcd) == (Serving::Unasked, Serving::Unasked) {
+            return;
+        }
+        self.note(&format!("  serves: inkstone {ours}; etcd {etcd}"));
         note_serving(ours, after, &mut self.course.tally.ours);
-        if let Some(etcd) = etcd {
-            note_serving(etcd, after, &mut self.course.tally.etcd);
+        note_serving(etcd, after, &mut self.course.tally.etcd);
+        let words = format!(
+            "after `{after}` it did not serve in {} s",
+            SERVE_MAX.as_secs()
+        );
+        match (ours, etcd) {
+            (Serving::Never, Serving::Never) => {
+                self.course.parted = Some(format!("{words}, and etcd neither"));
+            }
+            (Serving::Never, _) => self.fail(words),
+            (_, Serving::Never) => self.leave_etcd(words),
+            _ => {}
         }
-        let words = |it: Option<Duration>| match it {
-            Some(it) => format!("{:.3} s", it.as_secs_f64()),
-            None => "NOT".to_owned(),
-        };
-        let (of_ours, of_etcd) = (words(ours), etcd.map_or("-".to_owned(), words));
-        self.note(&format!("  serves: inkstone {of_ours}; etcd {of_etcd}"));
-        let seconds = SERVE_MAX.as_secs();
-        if ours.is_none() {
-            self.fail(format!("after `{after}` it did not serve in {seconds} s"));
+    }
+
+    /// A removed member ends by itself, unless etcd's does not either.
+    fn departure(&mut self, after: &str, ours: Option<Departure>, etcd: Option<&Act>) {
+        let etcd = etcd.and_then(|it| it.departure);
+        let tally = &mut self.course.tally;
+        for (departure, times) in [(ours, &mut tally.ours), (etcd, &mut tally.etcd)] {
+            match departure {
+                Some(Departure::After(time)) => times.departure.push(time),
+                Some(Departure::Never) => times.stayed.push(after.to_owned()),
+                None => {}
+            }
         }
-        if etcd == Some(None) {
-            self.leave_etcd(format!("after `{after}` it did not serve in {seconds} s"));
+        if let Some(ours) = ours {
+            self.note(&format!(
+                "  removed member: inkstone {ours:?}; etcd {etcd:?}"
+            ));
         }
-        self.look_for_crashes();
-        Ok(())
+        let etcd_ended = matches!(etcd, Some(Departure::After(_)));
+        if ours == Some(Departure::Never) && etcd_ended {
+            self.fail(format!(
+                "{after}: the removed member's process goes on, and etcd's ends"
+            ));
+        }
     }
 
     /// Waits until every member that is up has caught up.
@@ -425,19 +395,15 @@ impl Walker {
     }
 }
 
-fn note_departure(departure: Departure, times: &mut Times) {
-    match departure.ended {
-        Some(time) => times.departure.push(time),
-        None => times.stayed += 1,
-    }
-}
-
-fn note_serving(served: Option<Duration>, after: Step, times: &mut Times) {
-    let time = served.unwrap_or(SERVE_MAX);
+fn note_serving(serving: Serving, after: &str, times: &mut Times) {
+    let time = match serving {
+        Serving::Unasked => return,
+        Serving::After(time) => time,
+        Serving::Never => SERVE_MAX,
+    };
     times.serve.push(time);
     if time > PROMISED {
-        times
-            .slow
-            .push(format!("{:.1} s after `{after}`", time.as_secs_f64()));
+        let seconds = time.as_secs_f64();
+        times.slow.push(format!("{seconds:.1} s after `{after}`"));
     }
 }

@@ -14,7 +14,7 @@ use environment::randomness::Random;
 use super::{
     answer::Expected,
     model::Model,
-    step::{At, Call, Ending, SLOTS, Step, Target},
+    step::{Address, At, Call, Ending, SLOTS, Step, Target},
 };
 
 /// Steps of a walk without what its end adds.
@@ -27,6 +27,8 @@ const VOTERS_MIN: u64 = 3;
 pub struct Walk {
     pub seed: u64,
     pub voters: usize,
+    /// Addresses that the steps name are below.
+    pub addresses: Address,
     pub steps: Vec<Step>,
 }
 
@@ -48,6 +50,7 @@ pub fn walk(seed: u64, length: Option<usize>) -> Walk {
         random,
         model: Model::new(voters),
         steps: Vec::new(),
+        addresses: voters,
         calls_without_majority: 0,
     };
     while generator.steps.len() < length {
@@ -58,6 +61,7 @@ pub fn walk(seed: u64, length: Option<usize>) -> Walk {
     Walk {
         seed,
         voters,
+        addresses: generator.addresses,
         steps: generator.steps,
     }
 }
@@ -84,6 +88,8 @@ struct Generator {
     random: Random,
     model: Model,
     steps: Vec<Step>,
+    /// Addresses that the steps name are below.
+    addresses: Address,
     /// Of the present time without a majority.
     calls_without_majority: u64,
 }
@@ -97,6 +103,8 @@ impl Generator {
         );
         advance(&mut self.model, step);
         self.steps.push(step);
+        // A refused call names an address that the model has not taken.
+        self.addresses = self.addresses.max(self.model.fresh_address() + 1);
     }
 
     fn draw(&mut self) -> Step {
@@ -113,19 +121,38 @@ impl Generator {
 
     fn with_majority(&mut self) -> Option<Step> {
         self.calls_without_majority = 0;
+        if self.random.chance(1, 2)
+            && let Some(step) = self.finish()
+        {
+            return Some(step);
+        }
         // Weights in percent.
         match self.random.below(100) {
-            0..12 => self.kill(),
-            12..30 => self.start(),
-            30..42 => self.update(),
-            42..54 => self.restart(),
-            54..64 => self.add(),
-            64..72 => self.promote(),
-            72..82 => self.remove(),
-            82..87 => self.move_leader(),
-            87..93 => Some(self.client_call()),
-            93..97 => self.wrong_call(),
+            0..20 => self.kill(),
+            20..25 => self.restart(),
+            25..45 => self.update(),
+            45..57 => self.add(),
+            57..60 => self.promote(),
+            60..73 => self.remove(),
+            73..80 => self.move_leader(),
+            80..87 => Some(self.client_call()),
+            87..92 => self.wrong_call(),
+            92..96 => self.haunt(),
             _ => Some(Step::Check),
+        }
+    }
+
+    /// What an earlier step has begun: a member is down, has another address, or is a
+    /// learner.
+    fn finish(&mut self) -> Option<Step> {
+        match self.random.below(4) {
+            0 | 1 => self.start(),
+            2 => self.move_waiting(),
+            _ => {
+                let learners = self.model.slots(|it| !it.voter);
+                let slot = self.pick(learners)?;
+                Some(self.ask(Call::Promote(Target::Slot(slot))))
+            }
         }
     }
 
@@ -140,12 +167,12 @@ impl Generator {
                 _ => Some(self.client_call()),
             };
         }
-        self.start()
+        self.start().or_else(|| self.move_waiting())
     }
 
     /// A member that is down; the others alone can be a majority again.
     fn remove_for_majority(&mut self) -> Option<Step> {
-        let down = self.model.slots(|it| it.voter && !it.up);
+        let down = self.model.slots(|it| it.voter && !it.up());
         let call = Call::Remove {
             target: Target::Slot(self.pick(down)?),
             leading: false,
@@ -155,7 +182,7 @@ impl Generator {
 
     /// One kill in four may take the majority away.
     fn kill(&mut self) -> Option<Step> {
-        let slot = self.pick(self.model.slots(|it| it.up))?;
+        let slot = self.pick(self.model.slots(|it| it.up()))?;
         let is_voter = self.model.member(slot).is_some_and(|it| it.voter);
         let leading = is_voter && self.random.chance(1, 3);
         let step = Step::Kill { slot, leading };
@@ -165,53 +192,82 @@ impl Generator {
     }
 
     fn start(&mut self) -> Option<Step> {
-        let mut down = self.model.slots(|it| !it.up);
+        let mut down = self.model.slots(|it| !it.up());
         // One whose removal is in doubt waits until it is known.
         down.retain(|slot| self.model.allows(Step::Start { slot: *slot }));
         let slot = self.pick(down)?;
         Some(Step::Start { slot })
     }
 
-    /// At most one member runs at an address that the others no longer know.
+    /// Seldom a second member that runs at an address that the others no longer know.
     fn update(&mut self) -> Option<Step> {
-        let is_one_waiting = !self.model.slots(|it| it.waits_to_move).is_empty();
-        let slots = self.model.slots(|it| !(is_one_waiting && it.up));
-        let call = Call::Update(Target::Slot(self.pick(slots)?));
-        Some(self.ask(call))
+        let is_one_waiting = !self.model.slots(|it| it.waits_to_move()).is_empty();
+        let spares = is_one_waiting && self.random.chance(2, 3);
+        let slots = self.model.slots(|it| !(spares && it.up()));
+        let slot = self.pick(slots)?;
+        let member = self.model.member(slot)?;
+        let address = match member.listens {
+            Some(back) if member.waits_to_move() && self.random.chance(1, 4) => back,
+            _ => self.address(),
+        };
+        let target = Target::Slot(slot);
+        Some(self.ask(Call::Update { target, address }))
     }
 
-    /// A member that has a new address, before any other.
+    /// Now and then one that another member had.
+    fn address(&mut self) -> Address {
+        let vacant = self.model.vacant_addresses();
+        match self.random.chance(1, 3) {
+            true => self.pick(vacant).unwrap_or(self.model.fresh_address()),
+            false => self.model.fresh_address(),
+        }
+    }
+
     fn restart(&mut self) -> Option<Step> {
-        let waiting = self.model.slots(|it| it.waits_to_move);
-        let slot = match self.pick(waiting) {
-            Some(slot) => slot,
-            None if self.random.chance(1, 3) => self.pick(self.model.slots(|it| it.up))?,
-            None => return None,
-        };
+        let slot = self.pick(self.model.slots(|it| it.up()))?;
+        Some(self.restart_of(slot))
+    }
+
+    /// Restarts a member at the address that it has been given.
+    fn move_waiting(&mut self) -> Option<Step> {
+        let waiting = self.model.slots(|it| it.waits_to_move());
+        let slot = self.pick(waiting)?;
+        Some(self.restart_of(slot))
+    }
+
+    fn restart_of(&mut self, slot: usize) -> Step {
         let ending = *self.random.pick(&[Ending::Killed, Ending::Asked]);
-        Some(Step::Restart { slot, ending })
+        Step::Restart { slot, ending }
+    }
+
+    fn haunt(&mut self) -> Option<Step> {
+        let slot = self.pick(self.model.haunted_slots())?;
+        Some(Step::Haunt { slot })
     }
 
     fn add(&mut self) -> Option<Step> {
         let slot = self.pick(self.model.empty_slots())?;
         let learner = self.random.chance(1, 2);
-        Some(self.ask(Call::Add { slot, learner }))
+        let address = self.address();
+        Some(self.ask(Call::Add {
+            slot,
+            learner,
+            address,
+        }))
     }
 
-    /// A learner, most of the time; a voter is none.
+    /// Any member: a voter is no learner.
     fn promote(&mut self) -> Option<Step> {
-        let learners = self.model.slots(|it| !it.voter);
-        let slot = match self.pick(learners) {
-            Some(slot) => slot,
-            None if self.random.chance(1, 4) => self.pick(self.model.slots(|it| it.voter))?,
-            None => return None,
-        };
+        let slot = self.pick(self.model.slots(|_| true))?;
         Some(self.ask(Call::Promote(Target::Slot(slot))))
     }
 
     fn remove(&mut self) -> Option<Step> {
         let slot = self.pick(self.model.slots(|_| true))?;
-        let can_lead = self.model.member(slot).is_some_and(|it| it.voter && it.up);
+        let can_lead = self
+            .model
+            .member(slot)
+            .is_some_and(|it| it.voter && it.up());
         let call = Call::Remove {
             target: Target::Slot(slot),
             leading: can_lead && self.random.chance(1, 3),
@@ -220,7 +276,7 @@ impl Generator {
     }
 
     fn move_leader(&mut self) -> Option<Step> {
-        let to = self.pick(self.model.slots(|it| it.up || !it.voter))?;
+        let to = self.pick(self.model.slots(|_| true))?;
         let at = match self.random.chance(1, 4) {
             true => At::Follower,
             false => At::Leader,
@@ -231,7 +287,7 @@ impl Generator {
 
     fn client_call(&mut self) -> Step {
         let call = *self.random.pick(&[Call::Put, Call::Get, Call::List]);
-        let up = self.model.slots(|it| it.up);
+        let up = self.model.slots(|it| it.up());
         let at = match self.pick(up) {
             Some(slot) => At::Slot(slot),
             None => At::Leader,
@@ -244,7 +300,10 @@ impl Generator {
         let members = self.model.slots(|_| true);
         let (slot, of) = (self.pick(members.clone())?, self.pick(members)?);
         let call = match self.random.below(5) {
-            0 => Call::Update(Target::Unknown),
+            0 => Call::Update {
+                target: Target::Unknown,
+                address: self.model.fresh_address(),
+            },
             1 => Call::Promote(Target::Unknown),
             2 => Call::AddTaken { of },
             3 if slot != of => Call::UpdateTaken { slot, of },
@@ -257,7 +316,7 @@ impl Generator {
     }
 
     fn ask(&mut self, call: Call) -> Step {
-        let up = self.model.slots(|it| it.up);
+        let up = self.model.slots(|it| it.up());
         let at = match self.random.below(3) {
             0 => At::Leader,
             1 => At::Follower,
@@ -267,12 +326,8 @@ impl Generator {
     }
 
     fn bring_all_back(&mut self) {
-        while let Some(step) = self.start() {
+        while let Some(step) = self.start().or_else(|| self.move_waiting()) {
             self.push(step);
-        }
-        for slot in self.model.slots(|it| it.waits_to_move) {
-            let ending = Ending::Killed;
-            self.push(Step::Restart { slot, ending });
         }
         self.push(Step::Check);
     }
@@ -314,7 +369,7 @@ mod tests {
             }
             let (last, step) = stages.last().unwrap();
             assert_eq!(*step, Step::Check);
-            assert!(last.slots(|it| !it.up || it.waits_to_move).is_empty());
+            assert!(last.slots(|it| !it.up() || it.waits_to_move()).is_empty());
         }
     }
 
@@ -332,11 +387,12 @@ mod tests {
                     Step::Restart { .. } => "restart",
                     Step::Call { .. } if !model.has_majority() => "call without a majority",
                     Step::Call { call, .. } => call.kind(),
+                    Step::Haunt { .. } => "start a removed member",
                     Step::Check => "check",
                 });
             }
         }
-        assert_eq!(kinds.len(), 22, "{kinds:?}");
+        assert_eq!(kinds.len(), 23, "{kinds:?}");
     }
 
     #[test]

@@ -9,23 +9,42 @@ use etcd_api::Error;
 
 use super::{
     answer::Expected,
-    step::{At, Call, SLOTS, Step, Target},
+    step::{Address, At, Call, SLOTS, Step, Target},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     pub voter: bool,
-    /// Its process runs.
-    pub up: bool,
     /// It has run since it was added: it has a data directory, and a name.
     pub started: bool,
+    /// In the member list; the next process listens there.
+    pub address: Address,
+    /// Where its process listens; `None`: it is down.
+    pub listens: Option<Address>,
+}
+
+impl Member {
+    pub fn up(&self) -> bool {
+        self.listens.is_some()
+    }
+
     /// The member list has an address at which its process does not listen yet.
-    pub waits_to_move: bool,
+    pub fn waits_to_move(&self) -> bool {
+        self.listens.is_some_and(|it| it != self.address)
+    }
+
+    fn started_at(&mut self, address: Address) {
+        (self.started, self.listens) = (true, Some(address));
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     members: [Option<Member>; SLOTS],
+    /// The address of a removed member whose directory is still there.
+    remains: [Option<Address>; SLOTS],
+    /// Addresses below have been used.
+    addresses: Address,
     /// A change that was asked for without a majority: it may have been done, or be
     /// done yet.
     pub in_doubt: Option<Call>,
@@ -34,14 +53,16 @@ pub struct Model {
 impl Model {
     /// So many voters, all of them up, in the first slots.
     pub fn new(voters: usize) -> Model {
-        let member = Member {
+        let member = |slot| Member {
             voter: true,
-            up: true,
             started: true,
-            waits_to_move: false,
+            address: slot,
+            listens: Some(slot),
         };
         Model {
-            members: std::array::from_fn(|slot| (slot < voters).then_some(member)),
+            members: std::array::from_fn(|slot| (slot < voters).then(|| member(slot))),
+            remains: [None; SLOTS],
+            addresses: voters,
             in_doubt: None,
         }
     }
@@ -62,12 +83,57 @@ impl Model {
             .collect()
     }
 
+    /// Slots whose removed member can be started once more.
+    pub fn haunted_slots(&self) -> Vec<usize> {
+        let is_free = |slot: &usize| self.remains[*slot].is_some_and(|it| self.is_vacant(it));
+        (0..SLOTS).filter(is_free).collect()
+    }
+
+    /// Where the process of a removed member listens.
+    pub fn remains(&self, slot: usize) -> Option<Address> {
+        self.remains[slot]
+    }
+
+    /// An address that was never used.
+    pub fn fresh_address(&self) -> Address {
+        self.addresses
+    }
+
+    /// Addresses that were used, and are not any more.
+    pub fn vacant_addresses(&self) -> Vec<Address> {
+        (0..self.addresses)
+            .filter(|it| self.is_vacant(*it))
+            .collect()
+    }
+
+    fn is_vacant(&self, address: Address) -> bool {
+        let listens =
+            |slot: usize| self.members[slot].is_some_and(|it| it.listens == Some(address));
+        self.is_unlisted(address) && !(0..SLOTS).any(listens)
+    }
+
+    /// A member may also be told to go back to where its process listens still.
+    fn is_vacant_for(&self, slot: usize, address: Address) -> bool {
+        let member = self.members[slot].expect("the slot has a member");
+        let goes_back = member.listens == Some(address);
+        self.is_unlisted(address) && (goes_back || self.is_vacant(address))
+    }
+
+    /// No member list has it, whatever comes of a change in doubt.
+    fn is_unlisted(&self, address: Address) -> bool {
+        let doubtful = match self.in_doubt {
+            Some(Call::Update { address, .. } | Call::Add { address, .. }) => Some(address),
+            _ => None,
+        };
+        self.slots(|it| it.address == address).is_empty() && doubtful != Some(address)
+    }
+
     pub fn voters(&self) -> usize {
         self.slots(|it| it.voter).len()
     }
 
     pub fn voters_up(&self) -> Vec<usize> {
-        self.slots(|it| it.voter && it.up)
+        self.slots(|it| it.voter && it.up())
     }
 
     pub fn has_majority(&self) -> bool {
@@ -78,11 +144,21 @@ impl Model {
     pub fn allows(&self, step: Step) -> bool {
         let is = |slot: usize, test: fn(Member) -> bool| self.members[slot].is_some_and(test);
         match step {
-            Step::Kill { slot, .. } | Step::Restart { slot, .. } => is(slot, |it| it.up),
-            Step::Start { slot } => is(slot, |it| !it.up) && !self.may_be_gone(slot),
+            Step::Kill { slot, .. } | Step::Restart { slot, .. } => is(slot, |it| it.up()),
+            Step::Start { slot } => {
+                let knows_the_way = is(slot, |it| it.started) || self.answers_newcomers();
+                is(slot, |it| !it.up()) && knows_the_way && !self.may_be_gone(slot)
+            }
+            Step::Haunt { slot } => self.haunted_slots().contains(&slot),
             Step::Check => self.has_majority() && self.in_doubt.is_none(),
             Step::Call { call, at } => self.allows_at(at) && self.allows_call(call),
         }
+    }
+
+    /// A newcomer asks for the members where the member list says they are.
+    fn answers_newcomers(&self) -> bool {
+        let answers = |it: Member| it.listens == Some(it.address);
+        !self.slots(answers).is_empty()
     }
 
     /// A member whose removal is in doubt.
@@ -92,7 +168,7 @@ impl Model {
 
     fn allows_at(&self, at: At) -> bool {
         match at {
-            At::Slot(slot) => self.members[slot].is_some_and(|it| it.up),
+            At::Slot(slot) => self.members[slot].is_some_and(|it| it.up()),
             At::Leader | At::Follower => !self.voters_up().is_empty(),
         }
     }
@@ -103,18 +179,21 @@ impl Model {
         is_free
             && match call {
                 Call::Put | Call::Get | Call::List => true,
-                Call::Add { slot, .. } => !is_there(slot),
+                Call::Add { slot, address, .. } => !is_there(slot) && self.is_vacant(address),
                 Call::AddTaken { of } => is_there(of),
                 Call::UpdateTaken { slot, of } => is_there(slot) && is_there(of),
-                Call::Update(Target::Slot(slot)) => is_there(slot),
+                Call::Update {
+                    target: Target::Slot(slot),
+                    address,
+                } => is_there(slot) && self.is_vacant_for(slot, address),
                 Call::Promote(Target::Slot(slot)) => self.knows_of_promotion(slot),
-                Call::Update(Target::Unknown) | Call::Promote(Target::Unknown) => true,
+                Call::Update { .. } | Call::Promote(Target::Unknown) => true,
                 Call::MoveLeader { to } => is_there(to),
                 Call::Remove { target, leading } => match target {
                     Target::Slot(slot) => {
                         let member = self.members[slot];
                         let is_last = self.voters() == 1 && member.is_some_and(|it| it.voter);
-                        let can_lead = member.is_some_and(|it| it.voter && it.up);
+                        let can_lead = member.is_some_and(|it| it.voter && it.up());
                         member.is_some() && !is_last && (can_lead || !leading)
                     }
                     Target::Unknown => true,
@@ -124,7 +203,7 @@ impl Model {
 
     /// Whether a leader has heard of a member that is down depends on how long it leads.
     fn knows_of_promotion(&self, slot: usize) -> bool {
-        self.members[slot].is_some_and(|it| it.up || !(it.voter || it.started))
+        self.members[slot].is_some_and(|it| it.up() || !(it.voter || it.started))
     }
 
     /// What etcd would answer.
@@ -145,8 +224,11 @@ impl Model {
                 }
                 refused => refused,
             },
-            Call::Update(Target::Slot(_)) => Expected::Done,
-            Call::Update(Target::Unknown) => Expected::Refused(Error::MemberNotFound),
+            Call::Update {
+                target: Target::Slot(_),
+                ..
+            } => Expected::Done,
+            Call::Update { .. } => Expected::Refused(Error::MemberNotFound),
             Call::UpdateTaken { slot, of } if slot == of => Expected::Done,
             Call::UpdateTaken { .. } => Expected::Refused(Error::PeerUrlExist),
             Call::Promote(target) => self.expects_of_promote(target),
@@ -200,7 +282,7 @@ impl Model {
         if started - usize::from(member.started) < majority_of(voters - 1) {
             return Expected::Refused(Error::MemberNotEnoughStarted);
         }
-        if member.up && self.voters_up().len() - 1 < majority_of(voters - 1) {
+        if member.up() && self.voters_up().len() - 1 < majority_of(voters - 1) {
             return Expected::Refused(Error::Unhealthy);
         }
         Expected::Done
@@ -211,7 +293,7 @@ impl Model {
             (At::Leader, Some(member)) if !member.voter => {
                 Expected::Refused(Error::BadLeaderTransferee)
             }
-            (At::Leader, Some(member)) if member.up => Expected::Done,
+            (At::Leader, Some(member)) if member.up() => Expected::Done,
             (At::Follower, _) if self.voters_up().len() > 1 => Expected::Refused(Error::NotLeader),
             _ => Expected::Open,
         }
@@ -229,40 +311,54 @@ impl Model {
     /// Moves on; `done`: a call was answered with success.
     pub fn apply(&mut self, step: Step, done: bool) {
         match step {
-            Step::Kill { slot, .. } => {
-                let member = self.member_mut(slot);
-                (member.up, member.waits_to_move) = (false, false);
-            }
+            Step::Kill { slot, .. } => self.member_mut(slot).listens = None,
             Step::Start { slot } | Step::Restart { slot, .. } => {
                 let member = self.member_mut(slot);
-                (member.up, member.started, member.waits_to_move) = (true, true, false);
+                member.started_at(member.address);
             }
             Step::Call { call, .. } if done => self.apply_call(call),
-            Step::Call { .. } | Step::Check => {}
+            Step::Call { .. } | Step::Haunt { .. } | Step::Check => {}
         }
     }
 
     fn apply_call(&mut self, call: Call) {
         match call {
-            Call::Add { slot, learner } => {
+            Call::Add {
+                slot,
+                learner,
+                address,
+            } => {
                 self.members[slot] = Some(Member {
                     voter: !learner,
-                    up: false,
                     started: false,
-                    waits_to_move: false,
+                    address,
+                    listens: None,
                 });
+                self.remains[slot] = None;
+                self.note_address(address);
             }
-            Call::Update(Target::Slot(slot)) => {
-                let member = self.member_mut(slot);
-                member.waits_to_move = member.up;
+            Call::Update {
+                target: Target::Slot(slot),
+                address,
+            } => {
+                self.member_mut(slot).address = address;
+                self.note_address(address);
             }
             Call::Promote(Target::Slot(slot)) => self.member_mut(slot).voter = true,
             Call::Remove {
                 target: Target::Slot(slot),
                 ..
-            } => self.members[slot] = None,
+            } => {
+                let member = self.members[slot].take();
+                let started = member.filter(|it| it.started);
+                self.remains[slot] = started.map(|it| it.listens.unwrap_or(it.address));
+            }
             _ => {}
         }
+    }
+
+    fn note_address(&mut self, address: Address) {
+        self.addresses = self.addresses.max(address + 1);
     }
 
     fn member_mut(&mut self, slot: usize) -> &mut Member {
@@ -295,7 +391,12 @@ mod tests {
     }
 
     fn add(slot: usize, learner: bool) -> Call {
-        Call::Add { slot, learner }
+        let address = slot;
+        Call::Add {
+            slot,
+            learner,
+            address,
+        }
     }
 
     fn done(call: Call) -> Step {
@@ -371,15 +472,45 @@ mod tests {
     }
 
     #[test]
+    fn a_newcomer_starts_only_where_a_member_can_be_asked() {
+        let mut model = Model::new(1);
+        let (target, address) = (Target::Slot(0), 1);
+        model.apply(done(Call::Update { target, address }), true);
+        model.apply(done(add(2, false)), true);
+        assert!(!model.allows(Step::Start { slot: 2 }));
+        let ending = super::super::step::Ending::Asked;
+        model.apply(Step::Restart { slot: 0, ending }, true);
+        assert!(model.allows(Step::Start { slot: 2 }));
+    }
+
+    #[test]
     fn an_update_waits_for_a_restart_only_where_the_member_runs() {
         let mut model = Model::new(3);
         model.apply(kill(0), true);
         for slot in [0, 1] {
-            model.apply(done(Call::Update(Target::Slot(slot))), true);
+            let (target, address) = (Target::Slot(slot), 3 + slot);
+            model.apply(done(Call::Update { target, address }), true);
         }
-        assert_eq!(model.slots(|it| it.waits_to_move), [1]);
+        assert_eq!(model.slots(|it| it.waits_to_move()), [1]);
+        assert_eq!(model.vacant_addresses(), [0], "1 is still listened at");
         let ending = super::super::step::Ending::Killed;
         model.apply(Step::Restart { slot: 1, ending }, true);
-        assert!(model.slots(|it| it.waits_to_move).is_empty());
+        assert!(model.slots(|it| it.waits_to_move()).is_empty());
+        assert_eq!(model.vacant_addresses(), [0, 1]);
+        assert_eq!(model.fresh_address(), 5);
+    }
+
+    #[test]
+    fn a_removed_member_can_be_started_again_until_its_slot_or_address_is_taken() {
+        let mut model = Model::new(3);
+        model.apply(done(remove(2)), true);
+        let haunt = Step::Haunt { slot: 2 };
+        assert!(model.allows(haunt));
+        let mut readdressed = model.clone();
+        let (target, address) = (Target::Slot(0), 2);
+        readdressed.apply(done(Call::Update { target, address }), true);
+        assert!(!readdressed.allows(haunt), "another member has its address");
+        model.apply(done(add(2, true)), true);
+        assert!(!model.allows(haunt), "its directory is cleared away");
     }
 }

@@ -4,7 +4,7 @@
 //! before it asks again: the change may have been done. It asks until the answer
 //! is the one that the model expects, or its patience ends.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use etcd_api::etcdserverpb::Member as Listed;
 use tokio::time::{Instant, sleep};
@@ -13,7 +13,7 @@ use super::{
     answer::{Answer, Expected},
     model::Model,
     request::{Reply, Request},
-    step::{At, Call, SLOTS, Target},
+    step::{Address, At, Call, Target},
     system::System,
 };
 use crate::process::Outcome;
@@ -39,77 +39,66 @@ pub struct Performed {
     pub answer: Answer,
     pub requests: u32,
     pub took: Duration,
-    /// Of a removed member whose process ran.
-    pub departure: Option<Departure>,
+}
+
+impl fmt::Display for Performed {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (answer, seconds) = (self.answer.words(), self.took.as_secs_f64());
+        write!(
+            formatter,
+            "{answer} ({} requests, {seconds:.1} s)",
+            self.requests
+        )
+    }
+}
+
+/// A call as the walk wants it made.
+#[derive(Clone, Copy, Debug)]
+pub struct Order {
+    pub call: Call,
+    pub at: At,
+    pub expected: Expected,
+    /// It was asked for before, and the answer was open.
+    pub again: bool,
 }
 
 impl System {
-    /// Asks until the answer settles the matter. `in_doubt`: it was asked for before,
-    /// and the answer was open.
-    pub async fn perform(
-        &mut self,
-        (call, at): (Call, At),
-        expected: Expected,
-        mut in_doubt: bool,
-        model: &Model,
-    ) -> Outcome<Performed> {
+    /// Asks until the answer settles the matter.
+    pub async fn perform(&mut self, order: Order, model: &Model) -> Outcome<Performed> {
+        let Order { call, expected, .. } = order;
         let began = Instant::now();
         let patience = match expected {
             Expected::Done => PATIENCE,
             _ => REFUSAL_PATIENCE,
         };
-        self.prepare(call)?;
-        let mut requests = 0;
+        let (mut requests, mut in_doubt) = (0, order.again);
         loop {
             self.look_after(model)?;
             requests += 1;
-            let mut answer = self.ask_once(call, at, model).await;
-            in_doubt |= call.changes_members() && matches!(answer, Answer::Unavailable(_));
+            let mut answer = self.ask_once(call, order.at, model).await;
+            let hopes = expected == Expected::Done && call.changes_members();
+            in_doubt |= hopes && matches!(answer, Answer::Unavailable(_));
             let may_be_done = in_doubt && answer != Answer::Done && model.has_majority();
             if may_be_done && self.is_done(call, model).await == Some(true) {
                 answer = Answer::Done;
             }
             if expected.is_settled_by(&answer) || began.elapsed() > patience {
                 let took = began.elapsed();
-                let departure = match &answer {
-                    Answer::Done => self.departure(call).await?,
-                    _ => None,
-                };
-                self.leaving = None;
                 return Ok(Performed {
                     answer,
                     requests,
                     took,
-                    departure,
                 });
             }
             sleep(PAUSE).await;
         }
     }
 
-    /// Chooses the address that a change brings, once for all its requests; a member
-    /// that is to be removed may end from now on.
-    fn prepare(&mut self, call: Call) -> Outcome {
-        self.leaving = match call {
-            Call::Remove {
-                target: Target::Slot(slot),
-                ..
-            } => Some(slot),
-            _ => None,
-        };
-        if let Call::Add { slot, .. } | Call::Update(Target::Slot(slot)) = call
-            && self.places[slot].proposed.is_none()
-        {
-            self.places[slot].proposed = Some(self.ports.address()?);
-        }
-        Ok(())
-    }
-
     async fn ask_once(&mut self, call: Call, at: At, model: &Model) -> Answer {
         let Some(slot) = self.find(at, model).await else {
             return Answer::Unavailable("no member is up".to_owned());
         };
-        let (request, patience) = (self.request(call), patience(call));
+        let (request, patience) = (self.request(call, model), patience(call));
         let key = match &request {
             Request::Put(key) => Some(key.clone()),
             _ => None,
@@ -127,10 +116,10 @@ impl System {
     }
 
     /// The request for a call, with this system's ids and addresses.
-    fn request(&mut self, call: Call) -> Request {
-        let proposed = |slot: usize| self.places[slot].proposed.clone();
-        let url = |address: Option<String>| {
-            format!("http://{}", address.expect("an address is proposed first"))
+    fn request(&mut self, call: Call, model: &Model) -> Request {
+        let url_of = |slot: usize| {
+            let member = model.member(slot).expect("the slot has a member");
+            self.url(member.address)
         };
         let id = |target| match target {
             Target::Slot(slot) => self.places[slot].id,
@@ -142,24 +131,23 @@ impl System {
                 serializable: false,
             },
             Call::List => Request::List { linearizable: true },
-            Call::Add { slot, learner } => Request::Add {
-                peer_url: url(proposed(slot)),
+            Call::Add {
+                learner, address, ..
+            } => Request::Add {
+                peer_url: self.url(address),
                 learner,
             },
             Call::AddTaken { of } => Request::Add {
-                peer_url: url(Some(self.places[of].peer.clone())),
+                peer_url: url_of(of),
                 learner: true,
             },
-            Call::Update(target) => Request::Update {
+            Call::Update { target, address } => Request::Update {
                 id: id(target),
-                peer_url: match target {
-                    Target::Slot(slot) => url(proposed(slot)),
-                    Target::Unknown => "http://127.0.0.1:9".to_owned(),
-                },
+                peer_url: self.url(address),
             },
             Call::UpdateTaken { slot, of } => Request::Update {
                 id: id(Target::Slot(slot)),
-                peer_url: url(Some(self.places[of].peer.clone())),
+                peer_url: url_of(of),
             },
             Call::Promote(target) => Request::Promote(id(target)),
             Call::Remove { target, .. } => Request::Remove(id(target)),
@@ -245,15 +233,22 @@ impl System {
     }
 
     /// Whether the member list shows the change.
-    async fn is_done(&self, call: Call, model: &Model) -> Option<bool> {
+    async fn is_done(&mut self, call: Call, model: &Model) -> Option<bool> {
         let listed = self.list(model).await?;
-        let has_url = |slot: usize| {
-            let url = self.places[slot].proposed.as_ref();
-            url.is_some_and(|url| find_url(&listed, url).is_some())
+        let find_url = |address: Address| {
+            let url = self.url(address);
+            listed.iter().find(move |it| it.peer_ur_ls.contains(&url))
         };
         let find = |slot: usize| listed.iter().find(|it| it.id == self.places[slot].id);
         Some(match call {
-            Call::Add { slot, .. } | Call::Update(Target::Slot(slot)) => has_url(slot),
+            Call::Add { slot, address, .. } => match find_url(address).map(|it| it.id) {
+                Some(id) => {
+                    self.places[slot].id = id;
+                    true
+                }
+                None => false,
+            },
+            Call::Update { address, .. } => find_url(address).is_some(),
             Call::Promote(Target::Slot(slot)) => find(slot).is_some_and(|it| !it.is_learner),
             Call::Remove {
                 target: Target::Slot(slot),
@@ -263,65 +258,26 @@ impl System {
         })
     }
 
-    /// Sees a removed member off.
-    async fn departure(&mut self, call: Call) -> Outcome<Option<Departure>> {
-        let Call::Remove {
-            target: Target::Slot(slot),
-            ..
-        } = call
-        else {
-            return Ok(None);
-        };
-        let had_process = self.places[slot].has_process();
-        let ended = self.see_off(slot).await?;
-        Ok(had_process.then_some(Departure { slot, ended }))
-    }
-
-    /// Takes over what a change that was done has brought.
-    pub async fn adopt(&mut self, call: Call, model: &Model) -> Outcome {
-        if let Call::Add { slot, .. } | Call::Update(Target::Slot(slot)) = call {
-            let address = self.places[slot].proposed.take();
-            self.places[slot].peer = address.expect("an address is proposed first");
-            // An addition that was found in the member list has brought no id.
-            if self.places[slot].id == 0 {
-                self.learn_id(slot, model).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn learn_id(&mut self, slot: usize, model: &Model) -> Outcome {
+    /// Learns the ids of the members that begin the cluster.
+    pub async fn learn_ids(&mut self, model: &Model) -> Outcome {
         let began = Instant::now();
         while began.elapsed() < PATIENCE {
             let listed = self.list(model).await.unwrap_or_default();
-            if let Some(member) = find_url(&listed, &self.places[slot].peer) {
-                self.places[slot].id = member.id;
+            for member in &listed {
+                let mut places = self.places.iter_mut();
+                if let Some(place) = places.find(|it| it.name == member.name) {
+                    place.id = member.id;
+                }
+            }
+            let members = model.slots(|_| true);
+            if members.iter().all(|slot| self.places[*slot].id != 0) {
                 return Ok(());
             }
             self.look_after(model)?;
             sleep(PAUSE).await;
         }
-        let name = self.places[slot].name;
-        Err(format!("no member list shows the added member {name}").into())
+        Err("the members that begin do not come to list each other".into())
     }
-
-    /// Learns the ids of the members that begin the cluster.
-    pub async fn learn_ids(&mut self, model: &Model) -> Outcome {
-        for slot in 0..SLOTS {
-            if model.member(slot).is_some() {
-                self.learn_id(slot, model).await?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A removed member whose process ran.
-#[derive(Clone, Copy, Debug)]
-pub struct Departure {
-    pub slot: usize,
-    /// `None`: it did not end by itself.
-    pub ended: Option<Duration>,
 }
 
 fn patience(call: Call) -> Duration {
@@ -329,9 +285,4 @@ fn patience(call: Call) -> Duration {
         Call::MoveLeader { .. } => MOVE_LEADER_TIME,
         _ => CALL_TIME,
     }
-}
-
-fn find_url<'l>(listed: &'l [Listed], address: &str) -> Option<&'l Listed> {
-    let url = format!("http://{address}");
-    listed.iter().find(|it| it.peer_ur_ls.contains(&url))
 }

@@ -1,12 +1,13 @@
-//! One slot of one system: the directory, the addresses and the process of the
-//! member that has it.
+//! One slot of one system: the directory and the process of the member that has it.
 
 use std::{
     path::{Path, PathBuf},
     process::{Child, ExitStatus},
+    time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::{Instant, sleep};
 
 use super::step::NAMES;
 use crate::{
@@ -17,20 +18,31 @@ use crate::{
 /// Of a log, where its process ended by itself.
 const LOG_LINES: usize = 3;
 const LINE_CHARACTERS: usize = 300;
+/// A process that is asked to stop, or was removed, has ended by then.
+const ENDING_TIME: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(20);
 
 pub struct Place {
     pub name: &'static str,
     data: PathBuf,
-    pub log: PathBuf,
+    log: PathBuf,
     /// Where clients connect, as `host:port`.
     pub client: String,
-    /// The peer address in the member list; the next process listens there.
-    pub peer: String,
-    /// A peer address that the cluster was or will be asked to take for this member.
-    pub proposed: Option<String>,
     /// The member's id; zero while the slot is empty.
     pub id: u64,
-    child: Option<Child>,
+    process: Option<Process>,
+}
+
+/// A running server; killed when dropped.
+pub struct Process(Child);
+
+/// How a member is started.
+pub struct Start<'a> {
+    pub binary: &'a Path,
+    /// Its peer address, as `host:port`.
+    pub peer: &'a str,
+    pub initial_cluster: &'a str,
+    pub flags: &'a [String],
 }
 
 impl Place {
@@ -41,61 +53,48 @@ impl Place {
             data: directory.join(name),
             log: directory.join(format!("{name}.log")),
             client,
-            peer: String::new(),
-            proposed: None,
             id: 0,
-            child: None,
+            process: None,
         }
     }
 
-    /// Starts a process at the address that the member list has.
-    pub fn start(&mut self, binary: &Path, initial_cluster: &str, flags: &[String]) -> Outcome {
-        assert!(self.child.is_none(), "{} runs already", self.name);
+    pub fn start(&mut self, start: &Start<'_>) -> Outcome {
+        assert!(self.process.is_none(), "{} runs already", self.name);
         let member = MemberCommand {
-            binary,
+            binary: start.binary,
             name: self.name,
             data: &self.data,
             log: &self.log,
             client: &self.client,
-            peer: &self.peer,
-            advertised_peer: &self.peer,
-            initial_cluster,
+            peer: start.peer,
+            advertised_peer: start.peer,
+            initial_cluster: start.initial_cluster,
         };
-        let child = member.command()?.args(flags).spawn();
-        self.child =
-            Some(child.map_err(|error| format!("cannot start {}: {error}", binary.display()))?);
+        let child = member.command()?.args(start.flags).spawn();
+        let program = start.binary.display();
+        let child = child.map_err(|error| format!("cannot start {program}: {error}"))?;
+        self.process = Some(Process(child));
         Ok(())
     }
 
-    pub fn has_process(&self) -> bool {
-        self.child.is_some()
+    /// SIGKILL, and waits for the end; nothing if no process runs.
+    pub fn kill(&mut self) {
+        self.process = None;
     }
 
-    /// SIGKILL, and waits for the end; nothing if none runs.
-    pub fn kill(&mut self) -> Outcome {
-        if let Some(mut child) = self.child.take() {
-            child.kill()?;
-            child.wait()?;
-        }
-        Ok(())
-    }
-
-    /// SIGTERM; `has_ended` says when it has.
-    pub fn ask_to_stop(&self) -> Outcome {
-        if let Some(child) = &self.child {
-            kill_process(Pid::from_child(child), Signal::TERM)?;
-        }
-        Ok(())
+    /// The process, which this place no longer looks after.
+    pub fn let_go(&mut self) -> Option<Process> {
+        self.process.take()
     }
 
     /// How the process ended, if it has since the last look.
     pub fn has_ended(&mut self) -> Outcome<Option<ExitStatus>> {
-        let ended = match &mut self.child {
-            Some(child) => child.try_wait()?,
+        let ended = match &mut self.process {
+            Some(Process(child)) => child.try_wait()?,
             None => None,
         };
         if ended.is_some() {
-            self.child = None;
+            self.process = None;
         }
         Ok(ended)
     }
@@ -108,10 +107,9 @@ impl Place {
         lines.join("\n    ")
     }
 
-    /// Empties the slot of a member that was removed; no process may run.
-    pub fn clear(&mut self) -> Outcome {
-        assert!(self.child.is_none(), "{} runs", self.name);
-        (self.id, self.proposed) = (0, None);
+    /// Removes the directory of an earlier member; no process may run.
+    pub fn clear(&self) -> Outcome {
+        assert!(self.process.is_none(), "{} runs", self.name);
         match std::fs::remove_dir_all(&self.data) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             removed => Ok(removed?),
@@ -119,9 +117,29 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Process {
+    /// SIGTERM.
+    pub fn ask_to_stop(&self) -> Outcome {
+        Ok(kill_process(Pid::from_child(&self.0), Signal::TERM)?)
+    }
+
+    /// Waits until it has ended by itself; `None`: it goes on.
+    pub async fn end(&mut self) -> Outcome<Option<Duration>> {
+        let began = Instant::now();
+        while began.elapsed() < ENDING_TIME {
+            if self.0.try_wait()?.is_some() {
+                return Ok(Some(began.elapsed()));
+            }
+            sleep(POLL).await;
+        }
+        Ok(None)
+    }
+}
+
+impl Drop for Process {
     fn drop(&mut self) {
         // Already gone is fine: the point is that nothing is left running.
-        drop(self.kill());
+        drop(self.0.kill());
+        drop(self.0.wait());
     }
 }

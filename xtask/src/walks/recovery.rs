@@ -8,7 +8,7 @@
 //!                         each voter takes a put and a linearizable get
 //! ```
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use etcd_api::etcdserverpb::Member as Listed;
 use tokio::{
@@ -33,6 +33,26 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Ended processes are noticed so often.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// What followed a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serving {
+    /// No majority is up.
+    Unasked,
+    After(Duration),
+    /// Not within [`SERVE_MAX`].
+    Never,
+}
+
+impl fmt::Display for Serving {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Serving::Unasked => write!(formatter, "-"),
+            Serving::After(time) => write!(formatter, "{:.3} s", time.as_secs_f64()),
+            Serving::Never => write!(formatter, "NOT"),
+        }
+    }
+}
+
 /// The parts of a check, in their order.
 #[derive(Clone, Copy, Debug)]
 enum Part {
@@ -43,8 +63,11 @@ enum Part {
 }
 
 impl System {
-    /// The time until a put is acknowledged; `None`: not in time.
-    pub async fn time_to_serve(&mut self, model: &Model) -> Outcome<Option<Duration>> {
+    /// Waits until a put is acknowledged.
+    pub async fn time_to_serve(&mut self, model: &Model) -> Outcome<Serving> {
+        if !model.has_majority() {
+            return Ok(Serving::Unasked);
+        }
         let began = Instant::now();
         let mut clients = JoinSet::new();
         for slot in model.voters_up() {
@@ -54,11 +77,11 @@ impl System {
         while began.elapsed() < SERVE_MAX {
             if let Ok(Some(served)) = timeout(LOOK, clients.join_next()).await {
                 self.acknowledged.push(served?);
-                return Ok(Some(began.elapsed()));
+                return Ok(Serving::After(began.elapsed()));
             }
             self.look_after(model)?;
         }
-        Ok(None)
+        Ok(Serving::Never)
     }
 
     /// The time until every member that is up has caught up; or what it lacks.
@@ -68,7 +91,7 @@ impl System {
         if let Err(fault) = self.put_somewhere(key, began, model).await? {
             return Ok(Err(fault));
         }
-        for slot in model.slots(|it| it.up) {
+        for slot in model.slots(|it| it.up()) {
             let votes = model.member(slot).is_some_and(|it| it.voter);
             let parts: &[Part] = match votes {
                 true => &[
@@ -180,7 +203,7 @@ impl System {
             let member = model.member(slot).expect("the slot has a member");
             let place = &self.places[slot];
             let name = if member.started { place.name } else { "" };
-            let url = format!("http://{}", place.peer);
+            let url = self.url(member.address);
             (place.id, name.to_owned(), vec![url], !member.voter)
         });
         let listed = listed.iter().map(|it| {

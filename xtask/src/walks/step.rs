@@ -17,6 +17,9 @@ pub enum At {
     Slot(usize),
 }
 
+/// Number of a peer address; each system has its own ports for them.
+pub type Address = usize;
+
 /// The member that a call is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -33,17 +36,21 @@ pub enum Call {
     Get,
     /// A linearizable member list.
     List,
-    /// A member for an empty slot, at an address of its own.
+    /// A member for an empty slot.
     Add {
         slot: usize,
         learner: bool,
+        address: Address,
     },
     /// A learner at the address of a member.
     AddTaken {
         of: usize,
     },
-    /// A new address for the member.
-    Update(Target),
+    /// Another address for the member.
+    Update {
+        target: Target,
+        address: Address,
+    },
     /// The address of another member for the member.
     UpdateTaken {
         slot: usize,
@@ -70,8 +77,11 @@ impl Call {
             Call::Add { learner: true, .. } => "member add --learner",
             Call::Add { learner: false, .. } => "member add",
             Call::AddTaken { .. } => "member add, address taken",
-            Call::Update(Target::Slot(_)) => "member update",
-            Call::Update(Target::Unknown) => "member update, unknown id",
+            Call::Update {
+                target: Target::Slot(_),
+                ..
+            } => "member update",
+            Call::Update { .. } => "member update, unknown id",
             Call::UpdateTaken { .. } => "member update, address taken",
             Call::Promote(Target::Slot(_)) => "member promote",
             Call::Promote(Target::Unknown) => "member promote, unknown id",
@@ -114,6 +124,11 @@ pub enum Step {
     Start {
         slot: usize,
     },
+    /// Starts the process of a removed member in its directory, with its old flags: it
+    /// must end, and do no harm.
+    Haunt {
+        slot: usize,
+    },
     /// Ends a member that runs and starts it at the address that the member list has.
     Restart {
         slot: usize,
@@ -152,12 +167,22 @@ impl fmt::Display for Call {
             Call::Put => write!(formatter, "put"),
             Call::Get => write!(formatter, "get"),
             Call::List => write!(formatter, "list"),
-            Call::Add { slot, learner } => {
+            Call::Add {
+                slot,
+                learner,
+                address,
+            } => {
                 let role = if *learner { "learner" } else { "voter" };
-                write!(formatter, "add {} as {role}", NAMES[*slot])
+                write!(
+                    formatter,
+                    "add {} as {role} with address {address}",
+                    NAMES[*slot]
+                )
             }
             Call::AddTaken { of } => write!(formatter, "add at the address of {}", NAMES[*of]),
-            Call::Update(target) => write!(formatter, "update {target}"),
+            Call::Update { target, address } => {
+                write!(formatter, "update {target} to address {address}")
+            }
             Call::UpdateTaken { slot, of } => {
                 let (slot, of) = (NAMES[*slot], NAMES[*of]);
                 write!(formatter, "update {slot} to the address of {of}")
@@ -180,6 +205,7 @@ impl fmt::Display for Step {
                 write!(formatter, "kill {}{lead}", NAMES[*slot])
             }
             Step::Start { slot } => write!(formatter, "start {}", NAMES[*slot]),
+            Step::Haunt { slot } => write!(formatter, "start the removed {}", NAMES[*slot]),
             Step::Restart { slot, ending } => {
                 let how = match ending {
                     Ending::Killed => "kill -9",

@@ -12,21 +12,20 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::{
+    generate::Walk,
     model::Model,
-    place::Place,
+    place::{Place, Process, Start},
     ports::Ports,
-    step::{Ending, SLOTS, Step},
+    request::PREFIX,
+    step::{Address, Ending, SLOTS},
 };
 use crate::process::Outcome;
 
 /// A supervisor waits so long before it starts an ended process again.
 const SUPERVISOR_PAUSE: Duration = Duration::from_millis(300);
-/// A process that is asked to stop, or was removed, has ended by then.
-const ENDING_TIME: Duration = Duration::from_secs(10);
-const POLL: Duration = Duration::from_millis(20);
 /// Exit code of a Rust program that panicked.
 const PANICKED: i32 = 101;
 
@@ -41,12 +40,15 @@ pub struct Program {
 pub struct System {
     pub program: Program,
     pub places: [Place; SLOTS],
-    pub ports: Ports,
+    /// Peer addresses, as `host:port`.
+    addresses: Vec<String>,
+    /// Given back at the end of the walk.
+    _ports: Ports,
     /// Keys whose put was acknowledged.
     pub acknowledged: Vec<String>,
     /// Keys that were put, acknowledged or not.
-    pub keys_put: u64,
-    /// Ends of processes that were not asked for, each with what was done about it.
+    keys_put: u64,
+    /// Ends of processes that were not asked for.
     pub ends: Vec<String>,
     /// Ends that no server may have.
     pub crashes: Vec<String>,
@@ -57,24 +59,21 @@ pub struct System {
 }
 
 impl System {
-    /// Starts the first `voters` members.
-    pub fn begin(program: &Program, directory: &Path, voters: usize) -> Outcome<System> {
+    /// Starts the members that begin the cluster.
+    pub fn begin(program: &Program, directory: &Path, walk: &Walk) -> Outcome<System> {
         let directory = directory.join(program.name);
         std::fs::create_dir_all(&directory)?;
         let mut ports = Ports::default();
-        let mut places = Vec::new();
-        for slot in 0..SLOTS {
-            let mut place = Place::new(slot, &directory, ports.address()?);
-            place.peer = ports.address()?;
-            places.push(place);
-        }
-        let places = places
-            .try_into()
-            .unwrap_or_else(|_| panic!("there is a place for each slot"));
+        let addresses = (0..walk.addresses).map(|_| ports.address());
+        let addresses = addresses.collect::<Outcome<Vec<_>>>()?;
+        let mut clients = (0..SLOTS).map(|_| ports.address());
+        let clients = clients.by_ref().collect::<Outcome<Vec<_>>>()?;
+        let place = |slot: usize| Place::new(slot, &directory, clients[slot].clone());
         let mut system = System {
             program: program.clone(),
-            places,
-            ports,
+            places: std::array::from_fn(place),
+            addresses,
+            _ports: ports,
             acknowledged: Vec::new(),
             keys_put: 0,
             ends: Vec::new(),
@@ -82,86 +81,77 @@ impl System {
             restarts: [None; SLOTS],
             leaving: None,
         };
-        let all: Vec<usize> = (0..voters).collect();
-        for slot in 0..voters {
-            system.start(slot, &all, "new")?;
+        let model = Model::new(walk.voters);
+        for slot in 0..walk.voters {
+            system.start_at(slot, slot, "new", &model)?;
         }
         Ok(system)
     }
 
-    /// Starts a member that the cluster knows already.
-    pub fn start_existing(&mut self, slot: usize, model: &Model) -> Outcome {
-        self.start(slot, &model.slots(|_| true), "existing")
+    /// The peer URL with this number.
+    pub fn url(&self, address: Address) -> String {
+        format!("http://{}", self.addresses[address])
     }
 
-    fn start(&mut self, slot: usize, members: &[usize], state: &str) -> Outcome {
+    /// Starts a member at the address that the member list has.
+    pub fn start(&mut self, slot: usize, model: &Model) -> Outcome {
+        let member = model.member(slot).expect("a member is started");
+        if !member.started {
+            self.places[slot].clear()?;
+        }
+        self.start_at(slot, member.address, "existing", model)
+    }
+
+    /// Starts a removed member in its directory, where it was.
+    pub fn start_removed(&mut self, slot: usize, model: &Model) -> Outcome<Option<Process>> {
+        let address = model.remains(slot).expect("a removed member is started");
+        self.start_at(slot, address, "existing", model)?;
+        Ok(self.places[slot].let_go())
+    }
+
+    /// `--initial-cluster` names the members of today, as an operator's flags do.
+    fn start_at(&mut self, slot: usize, address: Address, state: &str, model: &Model) -> Outcome {
         self.restarts[slot] = None;
-        let pairs = members.iter().map(|member| {
-            let place = &self.places[*member];
-            format!("{}=http://{}", place.name, place.peer)
-        });
-        let initial_cluster = pairs.collect::<Vec<_>>().join(",");
+        let pair = |slot: usize, address: Address| {
+            format!("{}={}", self.places[slot].name, self.url(address))
+        };
+        let mut pairs = vec![pair(slot, address)];
+        for other in model.slots(|_| true) {
+            let member = model.member(other).expect("it is a member");
+            if other != slot {
+                pairs.push(pair(other, member.address));
+            }
+        }
         let mut flags = self.program.flags.clone();
         flags.push(format!("--initial-cluster-state={state}"));
-        self.places[slot].start(&self.program.binary, &initial_cluster, &flags)
-    }
-
-    /// SIGKILL.
-    pub fn kill(&mut self, slot: usize) -> Outcome {
-        self.restarts[slot] = None;
-        self.places[slot].kill()
+        self.places[slot].start(&Start {
+            binary: &self.program.binary,
+            peer: &self.addresses[address],
+            initial_cluster: &pairs.join(","),
+            flags: &flags,
+        })
     }
 
     /// Ends a process; SIGTERM is followed by SIGKILL when it does not help.
     pub async fn end(&mut self, slot: usize, ending: Ending) -> Outcome {
+        self.restarts[slot] = None;
+        let Some(mut process) = self.places[slot].let_go() else {
+            return Ok(());
+        };
         if ending == Ending::Asked {
-            self.places[slot].ask_to_stop()?;
-            if self.wait_for_end(slot).await?.is_none() {
+            process.ask_to_stop()?;
+            if process.end().await?.is_none() {
                 let name = self.places[slot].name;
-                self.crashes
-                    .push(format!("{name} did not end within 10 s of SIGTERM"));
+                let words = format!("{name} did not end within 10 s of SIGTERM");
+                self.crashes.push(words);
             }
         }
-        self.kill(slot)
-    }
-
-    /// A step that ends or starts a process.
-    pub async fn process(&mut self, step: Step, model: &Model) -> Outcome {
-        match step {
-            Step::Kill { slot, .. } => self.kill(slot),
-            Step::Start { slot } => self.start_existing(slot, model),
-            Step::Restart { slot, ending } => {
-                self.end(slot, ending).await?;
-                self.start_existing(slot, model)
-            }
-            Step::Call { .. } | Step::Check => unreachable!("{step} is about no process"),
-        }
-    }
-
-    /// Whether the process ends by itself, and after how long.
-    async fn wait_for_end(&mut self, slot: usize) -> Outcome<Option<Duration>> {
-        let began = Instant::now();
-        while began.elapsed() < ENDING_TIME {
-            if !self.places[slot].has_process() || self.places[slot].has_ended()?.is_some() {
-                return Ok(Some(began.elapsed()));
-            }
-            sleep(POLL).await;
-        }
-        Ok(None)
-    }
-
-    /// Waits for a removed member to end by itself and clears its directory away;
-    /// `None`: it went on, and was killed.
-    pub async fn see_off(&mut self, slot: usize) -> Outcome<Option<Duration>> {
-        let ended = self.wait_for_end(slot).await?;
-        self.kill(slot)?;
-        self.places[slot].clear()?;
-        Ok(ended)
+        Ok(())
     }
 
     /// Notices processes that ended, and starts each again a little later.
     pub fn look_after(&mut self, model: &Model) -> Outcome {
-        for slot in model.slots(|it| it.up) {
+        for slot in model.slots(|it| it.up()) {
             if self.leaving == Some(slot) {
                 continue;
             }
@@ -170,7 +160,7 @@ impl System {
                 self.restarts[slot] = Some(Instant::now() + SUPERVISOR_PAUSE);
             }
             if self.restarts[slot].is_some_and(|due| due <= Instant::now()) {
-                self.start_existing(slot, model)?;
+                self.start(slot, model)?;
             }
         }
         Ok(())
@@ -178,7 +168,7 @@ impl System {
 
     fn note_end(&mut self, slot: usize, status: ExitStatus) {
         let place = &self.places[slot];
-        let words = format!("{} ended: {status}; {}", place.name, place.last_words());
+        let words = format!("{} ended: {status}\n    {}", place.name, place.last_words());
         if status.signal().is_some() || status.code() == Some(PANICKED) {
             self.crashes.push(words);
         } else {
@@ -189,6 +179,6 @@ impl System {
     /// A key that was never put before.
     pub fn next_key(&mut self) -> String {
         self.keys_put += 1;
-        format!("{}{:06}", super::request::PREFIX, self.keys_put)
+        format!("{PREFIX}{:06}", self.keys_put)
     }
 }

@@ -27,8 +27,8 @@ pub struct Times {
     pub catch_up: Vec<Duration>,
     /// Until a removed member's process has ended by itself.
     pub departure: Vec<Duration>,
-    /// Removed members that went on.
-    pub stayed: usize,
+    /// Steps after which a removed member's process went on.
+    pub stayed: Vec<String>,
     /// Processes that ended and were started again.
     pub restarts: usize,
     /// Steps after which a put took longer than promised.
@@ -116,7 +116,7 @@ impl Tally {
         }
         text.push('\n');
         for (name, times) in [("inkstone", &self.ours), ("etcd", &self.etcd)] {
-            let (stayed, restarts) = (times.stayed, times.restarts);
+            let (stayed, restarts) = (times.stayed.len(), times.restarts);
             let words = format_args!(
                 "{name}: {restarts} processes ended by themselves and were started again, \
                  {stayed} removed members went on."
@@ -133,7 +133,7 @@ impl Times {
         self.catch_up.extend(other.catch_up);
         self.departure.extend(other.departure);
         self.slow.extend(other.slow);
-        self.stayed += other.stayed;
+        self.stayed.extend(other.stayed);
         self.restarts += other.restarts;
     }
 
