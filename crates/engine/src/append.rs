@@ -9,6 +9,9 @@ use crate::engine::{Engine, Shared};
 use crate::entry::HARD_STATE_BYTES;
 use crate::format::{KEY_HEADER_BYTES, KIND_HARD_STATE, KIND_KEY, KIND_STATE, STATE_HEADER_BYTES};
 use crate::{Batch, Change, Error, HardState, KeyChange, place, record};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use value_log::{Appended, Body, BodyBuilder, Log, Record, Tag};
 
@@ -186,7 +189,7 @@ impl Shared {
             return Ok(());
         }
         let room = self.disk.space(&self.directory);
-        let room = room.map_err(Error::disk("ask for the free space of", &self.directory))?;
+        let room = room.map_err(|source| space_unknown(&self.directory, source))?;
         let reserve_bytes = self.options.reserve_bytes + self.log.segment_bytes();
         if room.available_bytes >= reserve_bytes {
             return Ok(());
@@ -214,6 +217,17 @@ impl Shared {
     }
 }
 
+/// The file system does not say how much room there is: whether another segment can be made
+/// is not known, and nothing is written.
+fn space_unknown(directory: &Path, source: io::Error) -> Error {
+    let cause = value_log::Error::Io {
+        action: "ask for the free space of",
+        path: directory.to_owned(),
+        source: Arc::new(source),
+    };
+    Error::NoSegment { cause }
+}
+
 fn tag(batch: &Batch) -> Tag {
     let (first, last) = batch.mains().unwrap_or((0, 0));
     Tag {
@@ -221,5 +235,23 @@ fn tag(batch: &Batch) -> Tag {
         index: batch.index,
         first: first as u64,
         last: last as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_whose_room_the_device_does_not_tell_is_refused_as_one_to_be_tried_again() {
+        const EIO: i32 = 5;
+        const EACCES: i32 = 13;
+        for number in [EIO, EACCES] {
+            let refused = space_unknown(Path::new("d"), io::Error::from_raw_os_error(number));
+            assert!(refused.is_shortage() && !refused.is_damage(), "{refused:?}");
+            let text = refused.to_string();
+            assert!(text.contains("try again later"), "{text}");
+            assert!(text.contains("the free space of d"), "{text}");
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! these errors comes after a write was done. `ResourceExhausted`, `DataLoss` and `Internal`
 //! are handed to the caller at once. No error is `Unknown`, with which a client can do nothing.
 
+use environment::Shortage;
 use tonic::Status;
 
 /// The status for an error of the node.
@@ -52,11 +53,18 @@ fn of_storage(error: &engine::Error) -> Status {
         engine::Error::InvalidBatch { .. } => Status::internal(text),
         engine::Error::RecordUnreadable { .. } => Status::data_loss(text),
         damage if damage.is_damage() => Status::data_loss(text),
-        // What a device does not read or write (EIO, say) is no shortage, and does not end.
-        engine::Error::Disk { .. } if error.shortage().is_none() => Status::unknown(text),
+        // No put comes here: for want of a segment it is refused with `NoSegment`.
+        engine::Error::Disk { source, .. } if !ends_by_itself(source) => Status::internal(text),
         // What the system refused, for want of a descriptor or of memory, say.
         _ => Status::unavailable(text),
     }
+}
+
+/// Whether a call of the system's may succeed later: what it lacked comes back, and a
+/// process may have a further thread again (EAGAIN). A device that does not read or write
+/// (EIO) and a file that may not be opened (EACCES) stay as they are.
+fn ends_by_itself(error: &std::io::Error) -> bool {
+    Shortage::of(error).is_some() || error.kind() == std::io::ErrorKind::WouldBlock
 }
 
 #[cfg(test)]
@@ -64,6 +72,14 @@ mod tests {
     use tonic::Code;
 
     use super::*;
+
+    // Linux's numbers.
+    const EIO: i32 = 5;
+    const EAGAIN: i32 = 11;
+    const ENOMEM: i32 = 12;
+    const EACCES: i32 = 13;
+    const EMFILE: i32 = 24;
+    const ENOSPC: i32 = 28;
 
     #[test]
     fn a_write_that_no_segment_holds_is_told_the_flag() {
@@ -106,20 +122,55 @@ mod tests {
         }
     }
 
+    fn disk(number: i32) -> engine::Error {
+        engine::Error::Disk {
+            file: "/data/1.checkpoint".into(),
+            doing: "write",
+            source: std::io::Error::from_raw_os_error(number),
+        }
+    }
+
     #[test]
-    fn a_shortage_of_descriptors_is_a_reason_to_try_again_wherever_it_is() {
-        // EMFILE of Linux, and EIO, which is no shortage.
-        for (number, code) in [(24, Code::Unavailable), (5, Code::Unknown)] {
-            let error = engine::Error::Disk {
-                file: "/data/1.log".into(),
-                doing: "open",
-                source: std::io::Error::from_raw_os_error(number),
-            };
-            let status = of_machine(&revisions::Error::from(error));
+    fn what_the_system_lacks_is_unavailable_and_what_it_does_not_do_is_internal() {
+        for (number, code) in [
+            (EMFILE, Code::Unavailable),
+            (ENOMEM, Code::Unavailable),
+            (ENOSPC, Code::Unavailable),
+            (EAGAIN, Code::Unavailable),
+            (EIO, Code::Internal),
+            (EACCES, Code::Internal),
+        ] {
+            let status = of_machine(&revisions::Error::from(disk(number)));
             assert_eq!(status.code(), code, "{status}");
         }
         let elsewhere = revisions::Error::Short("nothing was written".into());
         assert_eq!(of_machine(&elsewhere).code(), Code::Unavailable);
+    }
+
+    #[test]
+    fn a_put_without_a_further_segment_is_unavailable_for_any_reason() {
+        for number in [EMFILE, ENOMEM, EIO, EACCES] {
+            let cause = value_log::Error::Io {
+                action: "create",
+                path: "/data/2.log".into(),
+                source: std::sync::Arc::new(std::io::Error::from_raw_os_error(number)),
+            };
+            let refused = engine::Error::NoSegment { cause };
+            let status = of_machine(&revisions::Error::from(refused));
+            assert_eq!(status.code(), Code::Unavailable, "{status}");
+            assert!(status.message().contains("nothing was written"), "{status}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_the_device_does_not_read_is_lost_data() {
+        let unread = value_log::Error::Io {
+            action: "read",
+            path: "/data/1.log".into(),
+            source: std::sync::Arc::new(std::io::Error::from_raw_os_error(EIO)),
+        };
+        let status = of_machine(&revisions::Error::from(engine::Error::from(unread)));
+        assert_eq!(status.code(), Code::DataLoss, "{status}");
     }
 
     #[test]

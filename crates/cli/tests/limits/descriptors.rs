@@ -3,6 +3,8 @@
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use tonic::Code;
+
 use crate::served::Served;
 
 /// Attempts to accept come every 50 to 100 ms, lines about them every 10 s.
@@ -46,4 +48,50 @@ async fn acceptors_warn_seldom_while_there_are_no_descriptors_and_serve_afterwar
     let client = served.connect().await;
     client.put("after", b"1".to_vec()).await.unwrap();
     drop(waiting);
+}
+
+#[tokio::test]
+async fn a_put_without_a_descriptor_for_the_log_is_unavailable_until_there_is_one() {
+    const VALUE_BYTES: usize = 64 << 10;
+    // More than all segments that were made ahead hold.
+    const PUTS_MAX: u32 = 2_000;
+    let place = tempfile::tempdir().unwrap();
+    let data = place.path().join("data");
+    let mut served = Served::start(&data, &["--segment-bytes=1048576"]);
+    let client = served.connect().await;
+    client.put("before", b"1".to_vec()).await.unwrap();
+    let allowed = served.set_open_files_max(3);
+    let mut taken = 0;
+    let refusal = loop {
+        let key = format!("{taken:04}");
+        match client.put(&key, vec![1; VALUE_BYTES]).await {
+            Ok(_) => taken += 1,
+            Err(refusal) => break refusal,
+        }
+        assert!(taken < PUTS_MAX, "segments are opened without a descriptor");
+    };
+    assert_eq!(refusal.code(), Code::Unavailable, "{refusal}");
+    let text = refusal.message();
+    assert!(text.starts_with("inkstone: "), "{text}");
+    assert!(text.contains("nothing was written"), "{text}");
+    // Reads go on, of what was taken and of nothing else.
+    assert_eq!(client.get("before").await.unwrap(), b"1");
+    assert_eq!(client.get(&format!("{taken:04}")).await, None);
+
+    served.set_open_files_max(allowed);
+    let mut refusals = 0;
+    while let Err(refusal) = client.put("after", b"2".to_vec()).await {
+        assert_eq!(refusal.code(), Code::Unavailable, "{refusal}");
+        refusals += 1;
+        assert!(refusals < 3_000, "{refusal}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    served.kill();
+    let served = Served::start(&data, &["--segment-bytes=1048576"]);
+    let client = served.connect().await;
+    assert_eq!(client.get("after").await.unwrap(), b"2");
+    for number in 0..taken {
+        let found = client.get(&format!("{number:04}")).await.unwrap();
+        assert_eq!(found, [1; VALUE_BYTES], "{number} was acknowledged");
+    }
 }
