@@ -5,30 +5,27 @@
 //!        │
 //!        └──► a thread of its own: reads and encodes ──► Pieces ──► HTTP/2, as fast as the
 //!                                                          │        client reads
-//!                                                          └── the claim ends with the last
+//!                                                          └── the claim ends when the last
+//!                                                              piece is written to the socket
 //! ```
 //!
-//! The values of a range are sent from the memory into which they were read, so an answer
-//! takes its own size once. Where all answers together reach the limit, a new one waits. An
-//! answer that its client does not read, or reads very slowly, gives way to one that waits.
+//! The values of a range stay in the memory into which they were read until HTTP/2 takes
+//! them, so an answer takes its own size once. Where all answers together reach the limit, or
+//! those of one connection reach its share, a new one waits. An answer that its client does
+//! not read, or reads very slowly, gives way to one that waits. HTTP/2 gets copies of bounded
+//! size: what it holds of an answer that gave way keeps no more memory than that.
 
 use std::collections::{HashMap, VecDeque};
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use environment::{Clock, Instant};
-use etcd_api::etcdserverpb::RangeResponse;
-use hyper::body::{Body, Frame};
-use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
-use tonic::codegen::http::{HeaderMap, HeaderValue};
 use tracing::warn;
+
+use crate::connections::Activity;
 
 /// Answers are counted in units of this size.
 const UNIT_BYTES: u64 = 4 << 10;
@@ -36,18 +33,18 @@ const UNIT_BYTES: u64 = 4 << 10;
 const MEMORY_PART: u64 = 4;
 const LIMIT_BYTES_MIN: u64 = 64 << 20;
 const LIMIT_BYTES_MAX: u64 = 4 << 30;
-/// Smaller parts of an answer are copied together.
-const COPIED_BYTES_MAX: usize = 4 << 10;
-/// About how large a piece is that consists of copies.
+/// One connection's answers may take this part of the limit.
+const SHARE_PART: u32 = 4;
+/// What HTTP/2 gets at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// An answer of which no piece was taken for this long gives way to one that waits.
+/// An answer of which nothing was written for this long gives way to one that waits. Where
+/// its client goes on reading nothing of what HTTP/2 has of it, the connection is ended.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
 /// So does one that has been open for as long and was taken more slowly than this: a client
 /// that takes a little from time to time must not keep its memory for hours.
 const SLOW_BYTES_PER_SECOND: u64 = 64 << 10;
 /// Between two looks for such answers, while one waits.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-const PREFIX_BYTES: usize = 5;
 
 /// What all large answers may take together.
 #[derive(Debug)]
@@ -58,30 +55,52 @@ pub(crate) struct AnswerMemory {
     sent: Mutex<Sent>,
 }
 
+/// What the large answers of one connection may take.
+#[derive(Debug)]
+pub(crate) struct AnswerShare {
+    units: Arc<Semaphore>,
+    units_max: u32,
+    activity: Arc<Activity>,
+}
+
 /// Answers that are being sent, by number.
 #[derive(Debug, Default)]
 struct Sent {
     last_number: u64,
-    answers: HashMap<u64, Arc<Mutex<Rest>>>,
+    answers: HashMap<u64, Weak<Sending>>,
 }
 
-/// What of an answer was not taken yet.
+/// An answer until its last byte is written.
+#[derive(Debug)]
+struct Sending {
+    memory: Arc<AnswerMemory>,
+    number: u64,
+    activity: Arc<Activity>,
+    rest: Mutex<Rest>,
+}
+
+/// What of an answer was not written yet.
 #[derive(Debug)]
 struct Rest {
+    /// What HTTP/2 has not asked for.
     pieces: VecDeque<Bytes>,
-    claim: Option<Claim>,
+    /// Bytes that HTTP/2 has and that are not written.
+    passed_bytes: u64,
+    claim: Claim,
     began: Instant,
-    /// When a piece was last asked for.
-    taken_at: Instant,
-    taken_bytes: u64,
-    /// It gave way.
-    was_dropped: bool,
+    /// When a piece was last written.
+    written_at: Instant,
+    written_bytes: u64,
+    /// When it gave way.
+    dropped_at: Option<Instant>,
 }
 
 /// Memory for one answer, given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
-    _units: OwnedSemaphorePermit,
+    units: OwnedSemaphorePermit,
+    /// Of the connection's share.
+    share: OwnedSemaphorePermit,
 }
 
 impl AnswerMemory {
@@ -97,63 +116,146 @@ impl AnswerMemory {
         }
     }
 
+    /// The share of a new connection.
+    pub(crate) fn share(&self, activity: Arc<Activity>) -> AnswerShare {
+        let units_max = self.units_max / SHARE_PART;
+        AnswerShare {
+            units: Arc::new(Semaphore::new(units_max as usize)),
+            units_max,
+            activity,
+        }
+    }
+
     /// Waits until there is memory for so many bytes. An answer that is larger than the limit
-    /// waits until it is the only one.
-    pub(crate) async fn claim(&self, bytes: u64) -> Claim {
+    /// waits until it is the only one, one that is larger than its connection's share until it
+    /// is the only one of its connection.
+    pub(crate) async fn claim(&self, share: &AnswerShare, bytes: u64) -> Claim {
         let units = bytes.div_ceil(UNIT_BYTES).min(u64::from(self.units_max)) as u32;
         loop {
-            let waiting = Arc::clone(&self.units).acquire_many_owned(units);
-            match tokio::time::timeout(LOOK_EVERY, waiting).await {
-                Ok(units) => {
-                    let _units = units.expect("the semaphore is never closed");
-                    return Claim { _units };
-                }
-                Err(_) => self.drop_stalled(),
+            match tokio::time::timeout(LOOK_EVERY, self.acquire(share, units)).await {
+                Ok(claim) => return claim.expect("the semaphores are never closed"),
+                // Where only its own answers are in the way, others need not give way.
+                Err(_) if share.is_full(units) => self.drop_stalled(Some(&share.activity)),
+                Err(_) => self.drop_stalled(None),
             }
         }
     }
 
-    /// Makes an answer ready to be sent.
-    pub(crate) fn send(self: &Arc<AnswerMemory>, pieces: VecDeque<Bytes>, claim: Claim) -> Answer {
-        let rest = Arc::new(Mutex::new(Rest {
-            pieces,
-            claim: Some(claim),
-            began: self.clock.now(),
-            taken_at: self.clock.now(),
-            taken_bytes: 0,
-            was_dropped: false,
-        }));
+    async fn acquire(&self, share: &AnswerShare, units: u32) -> Result<Claim, AcquireError> {
+        let share_units = units.min(share.units_max);
+        let share = Arc::clone(&share.units)
+            .acquire_many_owned(share_units)
+            .await?;
+        let units = Arc::clone(&self.units).acquire_many_owned(units).await?;
+        Ok(Claim { units, share })
+    }
+
+    /// Makes an answer ready to be sent. Its claim becomes as large as the answer is, where
+    /// there is memory for that.
+    pub(crate) fn send(
+        self: &Arc<AnswerMemory>,
+        share: &AnswerShare,
+        pieces: VecDeque<Bytes>,
+        mut claim: Claim,
+    ) -> Pieces {
+        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+        claim.shrink_to(bytes);
+        claim.try_grow_to(bytes, &self.units);
+        let now = self.clock.now();
         let mut sent = self.sent();
         sent.last_number += 1;
-        let number = sent.last_number;
-        sent.answers.insert(number, Arc::clone(&rest));
-        drop(sent);
-        Answer(Arc::new(Mutex::new(Some(Pieces {
+        let sending = Arc::new(Sending {
             memory: Arc::clone(self),
-            number,
-            rest,
-            is_over: false,
-        }))))
+            number: sent.last_number,
+            activity: Arc::clone(&share.activity),
+            rest: Mutex::new(Rest {
+                pieces,
+                passed_bytes: 0,
+                claim,
+                began: now,
+                written_at: now,
+                written_bytes: 0,
+                dropped_at: None,
+            }),
+        });
+        sent.answers
+            .insert(sending.number, Arc::downgrade(&sending));
+        Pieces(sending)
     }
 
     fn sent(&self) -> MutexGuard<'_, Sent> {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers that their clients do not read give way.
-    fn drop_stalled(&self) {
+    /// Answers that their clients do not read give way: all, or those of one connection.
+    fn drop_stalled(&self, activity: Option<&Arc<Activity>>) {
         let now = self.clock.now();
-        for rest in self.sent().answers.values() {
-            let mut rest = lock(rest);
-            if rest.gives_way(now) && rest.claim.take().is_some() {
-                let bytes: usize = rest.pieces.drain(..).map(|piece| piece.len()).sum();
-                rest.was_dropped = true;
-                warn!(
-                    bytes,
-                    "a large answer that its client does not read gave way to another"
-                );
-            }
+        // An answer whose last reference ends here takes itself out of the table.
+        let answers: Vec<Arc<Sending>> = {
+            let sent = self.sent();
+            sent.answers.values().filter_map(Weak::upgrade).collect()
+        };
+        let meant = |it: &&Arc<Sending>| activity.is_none_or(|of| Arc::ptr_eq(of, &it.activity));
+        let meant = answers.iter().filter(meant);
+        meant.for_each(|it| it.give_way(now));
+    }
+}
+
+impl AnswerShare {
+    /// Whether an answer of this connection waits for the others that it has.
+    fn is_full(&self, units: u32) -> bool {
+        self.units.available_permits() < units.min(self.units_max) as usize
+    }
+}
+
+impl Claim {
+    /// Gives back what exceeds so many bytes.
+    fn shrink_to(&mut self, bytes: u64) {
+        let units = bytes.div_ceil(UNIT_BYTES) as usize;
+        for permit in [&mut self.units, &mut self.share] {
+            drop(permit.split(permit.num_permits().saturating_sub(units)));
         }
+    }
+
+    /// Takes more, where that is free.
+    fn try_grow_to(&mut self, bytes: u64, units: &Arc<Semaphore>) {
+        let wanted = bytes.div_ceil(UNIT_BYTES) as usize;
+        let missing = wanted.saturating_sub(self.units.num_permits());
+        let missing = u32::try_from(missing).unwrap_or(u32::MAX);
+        if let Ok(more) = Arc::clone(units).try_acquire_many_owned(missing) {
+            self.units.merge(more);
+        }
+    }
+}
+
+impl Sending {
+    fn rest(&self) -> MutexGuard<'_, Rest> {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another answer needs the memory.
+    fn give_way(&self, now: Instant) {
+        let mut rest = self.rest();
+        if rest.gives_way(now) {
+            let bytes: usize = rest.pieces.drain(..).map(|piece| piece.len()).sum();
+            rest.dropped_at = Some(now);
+            rest.shrink();
+            warn!(
+                bytes,
+                "a large answer that its client does not read gave way to another"
+            );
+        } else if rest.blocks(now) && self.activity.end() {
+            warn!(
+                "a connection whose client does not read large answers is ended: others wait for \
+                 their memory"
+            );
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.memory.sent().answers.remove(&self.number);
     }
 }
 
@@ -161,213 +263,105 @@ impl Rest {
     /// Its client does not read it, or too slowly to keep others waiting for its memory.
     fn gives_way(&self, now: Instant) -> bool {
         let open = now.saturating_since(self.began);
-        let slow = self.taken_bytes < open.as_secs() * SLOW_BYTES_PER_SECOND;
-        let stalled = now.saturating_since(self.taken_at) >= STALLED_AFTER;
-        stalled || open >= STALLED_AFTER && slow
+        let slow = self.written_bytes < open.as_secs() * SLOW_BYTES_PER_SECOND;
+        let stalled = now.saturating_since(self.written_at) >= STALLED_AFTER;
+        !self.pieces.is_empty() && (stalled || open >= STALLED_AFTER && slow)
+    }
+
+    /// Not even what HTTP/2 has of it is read.
+    fn blocks(&self, now: Instant) -> bool {
+        let since = self.dropped_at.unwrap_or(self.written_at);
+        let since = since.max(self.written_at);
+        self.passed_bytes > 0
+            && self.pieces.is_empty()
+            && now.saturating_since(since) >= STALLED_AFTER
+    }
+
+    /// Keeps of the claim what is still in memory.
+    fn shrink(&mut self) {
+        let rest: usize = self.pieces.iter().map(Bytes::len).sum();
+        self.claim.shrink_to(rest as u64 + self.passed_bytes);
+    }
+
+    /// The next bytes, copied: a part of a large value would keep all of it in memory.
+    fn next(&mut self) -> Option<Bytes> {
+        let mut left: usize = 0;
+        for piece in &self.pieces {
+            left += piece.len();
+            if left >= PIECE_BYTES {
+                break;
+            }
+        }
+        let mut copied = BytesMut::with_capacity(left.min(PIECE_BYTES));
+        while let Some(piece) = self.pieces.front_mut() {
+            let taken = piece.len().min(PIECE_BYTES - copied.len());
+            copied.extend_from_slice(&piece[..taken]);
+            piece.advance(taken);
+            if !piece.is_empty() {
+                break;
+            }
+            self.pieces.pop_front();
+        }
+        self.passed_bytes += copied.len() as u64;
+        (!copied.is_empty()).then(|| copied.freeze())
     }
 }
 
-fn lock(rest: &Mutex<Rest>) -> MutexGuard<'_, Rest> {
-    rest.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// An answer on its way to HTTP/2.
+pub(crate) struct Pieces(Arc<Sending>);
 
-/// A large answer on its way from a service to the connection: an extension of the response,
-/// whose own message is empty.
-#[derive(Clone)]
-pub(crate) struct Answer(Arc<Mutex<Option<Pieces>>>);
-
-impl Answer {
-    /// The body to send, once.
-    pub(crate) fn take(&self) -> Option<Pieces> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+impl Pieces {
+    /// The next piece, and what counts it until it is written; `None` behind the last. An
+    /// answer that gave way ends with an error.
+    pub(crate) fn next(&mut self) -> Result<Option<(Bytes, SentPiece)>, Status> {
+        let mut rest = self.0.rest();
+        if let Some(bytes) = rest.next() {
+            let piece = SentPiece {
+                sending: Arc::clone(&self.0),
+                bytes: bytes.len() as u64,
+            };
+            return Ok(Some((bytes, piece)));
+        }
+        match rest.dropped_at {
+            None => Ok(None),
+            Some(_) => Err(Status::resource_exhausted(
+                "inkstone: the answer was not read for a while and gave way to others; read \
+                 faster, or ask for less at a time",
+            )),
+        }
     }
-}
-
-/// A body that consists of pieces.
-pub(crate) struct Pieces {
-    memory: Arc<AnswerMemory>,
-    number: u64,
-    rest: Arc<Mutex<Rest>>,
-    is_over: bool,
 }
 
 impl Drop for Pieces {
     fn drop(&mut self) {
-        self.memory.sent().answers.remove(&self.number);
+        let mut rest = self.0.rest();
+        rest.pieces.clear();
+        rest.shrink();
     }
 }
 
-impl Body for Pieces {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.is_over {
-            return Poll::Ready(None);
-        }
-        let mut rest = lock(&self.rest);
-        rest.taken_at = self.memory.clock.now();
-        if let Some(piece) = rest.pieces.pop_front() {
-            rest.taken_bytes += piece.len() as u64;
-            return Poll::Ready(Some(Ok(Frame::data(piece))));
-        }
-        let status = match rest.was_dropped {
-            false => None,
-            true => Some(Status::resource_exhausted(
-                "inkstone: the answer was not read for a while and gave way to others; read \
-                 faster, or ask for less at a time",
-            )),
-        };
-        drop(rest);
-        self.is_over = true;
-        Poll::Ready(Some(Ok(Frame::trailers(trailers(status)))))
-    }
+/// A piece that HTTP/2 has, until it is written or its call is dropped.
+#[derive(Debug)]
+pub(crate) struct SentPiece {
+    sending: Arc<Sending>,
+    bytes: u64,
 }
 
-fn trailers(status: Option<Status>) -> HeaderMap {
-    let mut trailers = HeaderMap::new();
-    match status {
-        None => {
-            trailers.insert(Status::GRPC_STATUS, HeaderValue::from_static("0"));
-        }
-        Some(status) => status
-            .add_header(&mut trailers)
-            .expect("a text without control characters is a header"),
+impl Drop for SentPiece {
+    fn drop(&mut self) {
+        let now = self.sending.memory.clock.now();
+        let mut rest = self.sending.rest();
+        rest.passed_bytes -= self.bytes;
+        rest.written_bytes += self.bytes;
+        rest.written_at = now;
     }
-    trailers
-}
-
-/// A message as gRPC sends it, in one allocation.
-pub(crate) fn encode(message: &impl Message) -> Result<VecDeque<Bytes>, Status> {
-    let bytes = message.encoded_len();
-    let mut encoded = BytesMut::with_capacity(PREFIX_BYTES + bytes);
-    put_prefix(&mut encoded, bytes)?;
-    message.encode_raw(&mut encoded);
-    let mut encoded = encoded.freeze();
-    let mut pieces = VecDeque::new();
-    while encoded.len() > PIECE_BYTES {
-        pieces.push_back(encoded.split_to(PIECE_BYTES));
-    }
-    pieces.push_back(encoded);
-    Ok(pieces)
-}
-
-/// The same for a range: large values are not copied.
-pub(crate) fn encode_range(response: RangeResponse) -> Result<VecDeque<Bytes>, Status> {
-    const KVS: u32 = 2;
-    let bytes = response.encoded_len();
-    let RangeResponse {
-        header,
-        kvs,
-        more,
-        count,
-    } = response;
-    let mut pieces = VecDeque::new();
-    let mut copied = BytesMut::with_capacity(PIECE_BYTES);
-    put_prefix(&mut copied, bytes)?;
-    // Fields may come in any order: the small ones together.
-    let frame = RangeResponse {
-        header,
-        more,
-        count,
-        kvs: Vec::new(),
-    };
-    frame.encode_raw(&mut copied);
-    for kv in kvs {
-        encode_key(KVS, WireType::LengthDelimited, &mut copied);
-        encode_varint(kv.0.len() as u64, &mut copied);
-        if kv.0.len() <= COPIED_BYTES_MAX {
-            copied.put_slice(&kv.0);
-        } else {
-            pieces.push_back(copied.split().freeze());
-            pieces.push_back(kv.0);
-        }
-        if copied.len() >= PIECE_BYTES {
-            pieces.push_back(copied.split().freeze());
-        }
-    }
-    if !copied.is_empty() {
-        pieces.push_back(copied.freeze());
-    }
-    let encoded: usize = pieces.iter().map(Bytes::len).sum();
-    assert_eq!(
-        encoded,
-        PREFIX_BYTES + bytes,
-        "the prefix says how long the message is"
-    );
-    Ok(pieces)
-}
-
-fn put_prefix(encoded: &mut BytesMut, bytes: usize) -> Result<(), Status> {
-    let length = u32::try_from(bytes).map_err(|_| {
-        Status::resource_exhausted(format!(
-            "inkstone: an answer of {bytes} bytes is larger than gRPC can send (4 GiB); ask with a \
-             limit, or for a stream"
-        ))
-    })?;
-    encoded.put_u8(0);
-    encoded.put_u32(length);
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use environment::simulated::SimulatedClock;
-    use etcd_api::etcdserverpb::ResponseHeader;
-    use etcd_api::mvccpb::KeyValue;
 
     use super::*;
-
-    fn response() -> RangeResponse {
-        let sizes = [0, 10, COPIED_BYTES_MAX, 100_000, 3, 70_000, 5];
-        let kv = |size: usize| {
-            let key_value = KeyValue {
-                key: "key".into(),
-                value: vec![7; size].into(),
-                mod_revision: 9,
-                ..KeyValue::default()
-            };
-            key_value.into()
-        };
-        let header = ResponseHeader {
-            revision: 12,
-            ..ResponseHeader::default()
-        };
-        RangeResponse {
-            header: Some(header),
-            kvs: sizes.into_iter().map(kv).collect(),
-            more: true,
-            count: 99,
-        }
-    }
-
-    fn decoded(pieces: &VecDeque<Bytes>) -> RangeResponse {
-        let stream: Vec<u8> = pieces.iter().flatten().copied().collect();
-        let (prefix, message) = stream.split_at(PREFIX_BYTES);
-        assert_eq!(prefix[0], 0, "not compressed");
-        assert_eq!(prefix[1..], (message.len() as u32).to_be_bytes());
-        RangeResponse::decode(message).unwrap()
-    }
-
-    #[test]
-    fn a_range_in_pieces_is_the_message() {
-        let pieces = encode_range(response()).unwrap();
-        assert_eq!(decoded(&pieces), response());
-        let large = response().kvs[3].0.clone();
-        assert!(pieces.iter().any(|piece| *piece == large));
-        let empty = RangeResponse::default();
-        assert_eq!(decoded(&encode_range(empty.clone()).unwrap()), empty);
-    }
-
-    #[test]
-    fn a_message_in_one_allocation_comes_in_small_pieces() {
-        let pieces = encode(&response()).unwrap();
-        assert_eq!(decoded(&pieces), response());
-        assert!(pieces.iter().all(|piece| piece.len() <= PIECE_BYTES));
-    }
 
     fn memory() -> (SimulatedClock, Arc<AnswerMemory>) {
         let clock = SimulatedClock::stepped();
@@ -375,66 +369,97 @@ mod tests {
         (clock, Arc::new(memory))
     }
 
-    fn next(pieces: &mut Pieces) -> Option<Frame<Bytes>> {
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        match Pin::new(pieces).poll_frame(&mut context) {
-            Poll::Ready(frame) => frame.map(|Ok(frame)| frame),
-            Poll::Pending => panic!("a piece is always there"),
-        }
+    fn left_bytes(memory: &AnswerMemory) -> u64 {
+        memory.units.available_permits() as u64 * UNIT_BYTES
+    }
+
+    async fn answer(memory: &Arc<AnswerMemory>, share: &AnswerShare, bytes: usize) -> Pieces {
+        let claim = memory.claim(share, bytes as u64).await;
+        let pieces = VecDeque::from([Bytes::from(vec![7; bytes])]);
+        memory.send(share, pieces, claim)
     }
 
     #[tokio::test]
-    async fn an_answer_ends_with_its_status_and_gives_its_memory_back() {
+    async fn an_answer_keeps_its_memory_until_its_last_piece_is_written() {
         let (_clock, memory) = memory();
-        let claim = memory.claim(1 << 20).await;
-        let left = memory.units.available_permits();
-        assert_eq!(left as u32, memory.units_max - 256);
-        let answer = memory.send(VecDeque::from([Bytes::from("a"), Bytes::from("b")]), claim);
-        let mut pieces = answer.take().unwrap();
-        assert!(answer.take().is_none(), "it is sent once");
-        for expected in ["a", "b"] {
-            assert_eq!(next(&mut pieces).unwrap().into_data().unwrap(), expected);
+        let share = memory.share(Arc::default());
+        let mut pieces = answer(&memory, &share, 1 << 20).await;
+        assert_eq!(left_bytes(&memory), LIMIT_BYTES_MIN - (1 << 20));
+        let mut passed = Vec::new();
+        while let Some((bytes, piece)) = pieces.next().unwrap() {
+            assert!(bytes.len() <= PIECE_BYTES);
+            passed.push(piece);
         }
-        let trailers = next(&mut pieces).unwrap().into_trailers().unwrap();
-        assert_eq!(trailers[Status::GRPC_STATUS], "0");
-        assert!(next(&mut pieces).is_none());
         drop(pieces);
-        assert_eq!(memory.units.available_permits() as u32, memory.units_max);
+        assert_eq!(left_bytes(&memory), LIMIT_BYTES_MIN - (1 << 20));
+        passed.drain(1..);
+        drop(passed);
+        assert_eq!(left_bytes(&memory), LIMIT_BYTES_MIN);
         assert!(memory.sent().answers.is_empty());
     }
 
     #[tokio::test]
+    async fn small_pieces_are_passed_together() {
+        let (_clock, memory) = memory();
+        let share = memory.share(Arc::default());
+        let claim = memory.claim(&share, 1).await;
+        let parts = ["a", "bc", "", "d"].map(Bytes::from);
+        let mut pieces = memory.send(&share, VecDeque::from(parts), claim);
+        assert_eq!(pieces.next().unwrap().unwrap().0, "abcd");
+        assert!(pieces.next().unwrap().is_none());
+    }
+
+    #[tokio::test]
+    async fn one_connection_leaves_memory_to_the_others() {
+        let (_clock, memory) = memory();
+        let greedy = memory.share(Arc::default());
+        let part = LIMIT_BYTES_MIN / u64::from(SHARE_PART);
+        let claim = memory.claim(&greedy, part).await;
+        let patience = Duration::from_millis(100);
+        let waiting = tokio::time::timeout(patience, memory.claim(&greedy, 1)).await;
+        assert!(waiting.is_err(), "its share is taken");
+        let other = memory.share(Arc::default());
+        memory.claim(&other, LIMIT_BYTES_MIN - part).await;
+        drop(claim);
+        memory.claim(&greedy, LIMIT_BYTES_MIN).await;
+    }
+
+    #[tokio::test]
     async fn an_answer_that_is_read_very_slowly_gives_way_and_a_fast_one_does_not() {
-        for (piece_bytes, gives_way) in [(1_000, true), (1 << 20, false)] {
+        for (taken_at_once, gives_way) in [(1, true), (16, false)] {
             let (clock, memory) = memory();
-            let all = u64::from(memory.units_max) * UNIT_BYTES;
-            let claim = memory.claim(all).await;
-            let piece = Bytes::from(vec![0; piece_bytes]);
-            let pieces = VecDeque::from(vec![piece; 100]);
-            let mut pieces = memory.send(pieces, claim).take().unwrap();
+            let share = memory.share(Arc::default());
+            let mut pieces = answer(&memory, &share, 32 << 20).await;
             for _ in 0..4 {
                 clock.advance(STALLED_AFTER / 3);
-                next(&mut pieces);
+                (0..taken_at_once).for_each(|_| drop(pieces.next().unwrap()));
             }
-            memory.drop_stalled();
-            let left = memory.units.available_permits() as u32;
-            assert_eq!(left == memory.units_max, gives_way, "{piece_bytes}");
+            memory.drop_stalled(None);
+            assert_eq!(pieces.next().is_err(), gives_way, "{taken_at_once}");
         }
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_not_read_gives_way_and_says_so() {
+    async fn an_answer_that_is_not_read_gives_way_and_in_the_end_its_connection() {
         let (clock, memory) = memory();
-        let all = u64::from(memory.units_max) * UNIT_BYTES;
-        let claim = memory.claim(all).await;
-        let pieces = VecDeque::from([Bytes::from("a"), Bytes::from("b")]);
-        let mut unread = memory.send(pieces, claim).take().unwrap();
-        next(&mut unread);
+        let share = memory.share(Arc::default());
+        let mut unread = answer(&memory, &share, LIMIT_BYTES_MIN as usize).await;
+        let passed = unread.next().unwrap().unwrap();
         clock.advance(STALLED_AFTER);
-        let claim = memory.claim(2 * all).await;
-        let status = next(&mut unread).unwrap().into_trailers().unwrap();
-        let status = Status::from_header_map(&status).unwrap();
+        let other = memory.share(Arc::default());
+        let half = memory.claim(&other, LIMIT_BYTES_MIN / 2).await;
+        let status = unread.next().unwrap_err();
         assert_eq!(status.code(), tonic::Code::ResourceExhausted);
-        drop(claim);
+        assert_eq!(
+            left_bytes(&memory),
+            LIMIT_BYTES_MIN / 2 - PIECE_BYTES as u64,
+            "HTTP/2 has a piece still"
+        );
+        assert!(!share.activity.is_ending());
+        clock.advance(STALLED_AFTER);
+        memory.drop_stalled(None);
+        assert!(share.activity.is_ending());
+        drop((passed, unread, half));
+        assert_eq!(left_bytes(&memory), LIMIT_BYTES_MIN);
     }
 }

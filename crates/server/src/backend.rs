@@ -86,11 +86,23 @@ impl Backend {
         Ok(response)
     }
 
+    /// The same for a command that was [warmed](Backend::warm).
+    pub(crate) async fn execute_warm(&self, command: Command) -> Result<Response, Status> {
+        let mut response = self.propose(command).await?;
+        self.fill(response.header_mut());
+        Ok(response)
+    }
+
     async fn decide(self: &Arc<Self>, command: Command) -> Result<Response, Status> {
-        if command.size_bytes() > self.config.request_bytes_max {
-            return Err(etcd_api::Error::RequestTooLarge.to_status());
-        }
-        let command = self.warm(command).await?;
+        let command = match self.warm_here(&command)? {
+            true => command,
+            // On the heap: the future of every other command stays small.
+            false => Box::pin(self.aside(|backend| Ok(backend.warm(command)))).await?,
+        };
+        self.propose(command).await
+    }
+
+    async fn propose(&self, command: Command) -> Result<Response, Status> {
         let outcome = match self.node.propose(command) {
             Ok(pending) => tokio::time::timeout(self.config.request_timeout(), pending).await,
             Err(error) => Ok(Err(error)),
@@ -108,17 +120,19 @@ impl Backend {
         }
     }
 
-    /// Reads what evaluating the command will need: here, or aside where that is much.
-    async fn warm(self: &Arc<Self>, command: Command) -> Result<Command, Status> {
-        if self.reader().warm(&command, BYTES_WARMED_HERE_MAX) {
-            return Ok(command);
+    /// Reads what evaluating the command will need; false where that is so much that it is
+    /// left to [`Backend::warm`], aside. An error where the command is too large itself.
+    pub(crate) fn warm_here(&self, command: &Command) -> Result<bool, Status> {
+        if command.size_bytes() > self.config.request_bytes_max {
+            return Err(etcd_api::Error::RequestTooLarge.to_status());
         }
-        let warm = move |backend: &Backend| {
-            backend.reader().warm(&command, revisions::READ_BYTES_MAX);
-            Ok(command)
-        };
-        // On the heap: the future of every other command stays small.
-        Box::pin(self.aside(warm)).await
+        Ok(self.reader().warm(command, BYTES_WARMED_HERE_MAX))
+    }
+
+    /// Reads what evaluating the command will need.
+    pub(crate) fn warm(&self, command: Command) -> Command {
+        self.reader().warm(&command, revisions::READ_BYTES_MAX);
+        command
     }
 
     /// Returns once a read sees every write acknowledged before this call.

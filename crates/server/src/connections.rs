@@ -60,13 +60,15 @@ struct Table {
 }
 
 /// What one connection is doing.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// Calls under way, until their answers are sent.
     calls: AtomicUsize,
     /// When a call last did something, or the connection began: milliseconds of the clock.
     used_at: AtomicU64,
     asked_to_end: AtomicBool,
+    /// Its client keeps memory that others wait for.
+    blocks_others: AtomicBool,
     /// Notified when the connection is to end.
     end: Notify,
 }
@@ -129,10 +131,8 @@ impl Connections {
             return None;
         }
         let activity = Arc::new(Activity {
-            calls: AtomicUsize::new(0),
             used_at: AtomicU64::new(millis(now)),
-            asked_to_end: AtomicBool::new(false),
-            end: Notify::new(),
+            ..Activity::default()
         });
         let id = table.next_id;
         table.next_id += 1;
@@ -183,6 +183,21 @@ impl Activity {
     fn ask_to_end(&self) {
         self.asked_to_end.store(true, Ordering::Relaxed);
         self.end.notify_one();
+    }
+
+    /// Ends the connection, whatever its calls do, because its client keeps memory that
+    /// others wait for; false where that was said before.
+    pub(crate) fn end(&self) -> bool {
+        let first = !self.blocks_others.swap(true, Ordering::Relaxed);
+        if first {
+            self.end.notify_one();
+        }
+        first
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_ending(&self) -> bool {
+        self.blocks_others.load(Ordering::Relaxed)
     }
 
     /// Returns when the connection is to end.

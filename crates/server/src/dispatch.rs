@@ -15,7 +15,7 @@ use etcd_api::etcdserverpb::kv_server::KvServer;
 use etcd_api::etcdserverpb::lease_server::LeaseServer;
 use etcd_api::etcdserverpb::maintenance_server::MaintenanceServer;
 use etcd_api::etcdserverpb::watch_server::WatchServer;
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::Incoming;
 use tonic::body::Body;
 use tonic::codegen::http::uri::PathAndQuery;
 use tonic::codegen::http::{HeaderValue, Request, Response, header};
@@ -24,17 +24,16 @@ use tonic::{Code, Status};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_health::server::HealthReporter;
 
-use crate::answers::Answer;
+use crate::answer_body::{AnswerBody, Encoded, Timed};
 use crate::auth::AuthService;
 use crate::backend::Backend;
-use crate::client::{Client, OpenCall};
+use crate::client::Client;
 use crate::cluster::ClusterService;
 use crate::health::HealthCheckService;
 use crate::http::{self, Pages};
 use crate::kv::KvService;
 use crate::lease::LeaseService;
 use crate::maintenance::MaintenanceService;
-use crate::methods::Method;
 use crate::unfinished::RequestBody;
 use crate::unsupported;
 use crate::watch::WatchService;
@@ -68,7 +67,6 @@ impl Traffic {
 pub(crate) struct Dispatch {
     backend: Arc<Backend>,
     traffic: Traffic,
-    kv: KvServer<KvService>,
     watch: WatchServer<WatchService>,
     lease: LeaseServer<LeaseService>,
     cluster: ClusterServer<ClusterService>,
@@ -89,9 +87,6 @@ impl Dispatch {
         Dispatch {
             backend: shared(),
             traffic,
-            kv: KvServer::new(KvService::new(shared()))
-                .max_decoding_message_size(limit)
-                .max_encoding_message_size(usize::MAX),
             watch: WatchServer::new(WatchService::new(shared()))
                 .max_decoding_message_size(limit)
                 .max_encoding_message_size(usize::MAX),
@@ -111,24 +106,11 @@ impl Dispatch {
         }
     }
 
-    fn grpc(
-        &self,
-        client: &Arc<Client>,
-        request: Request<Incoming>,
-    ) -> BoxFuture<Response<Body>, Infallible> {
-        let request = request.map(|body| RequestBody::new(body, Arc::clone(client)));
-        let path = request.uri().path();
-        let service = path.get(1..).and_then(|path| path.split('/').next());
-        match service.unwrap_or_default() {
-            "etcdserverpb.KV" => self.kv.clone().call(request),
-            "etcdserverpb.Watch" => self.watch.clone().call(request),
-            "etcdserverpb.Lease" => self.lease.clone().call(request),
-            "etcdserverpb.Cluster" => self.cluster.clone().call(request),
-            "etcdserverpb.Maintenance" => self.maintenance.clone().call(request),
-            "etcdserverpb.Auth" => self.auth.clone().call(request),
-            "grpc.health.v1.Health" if path != HEALTH_LIST => self.health.clone().call(request),
-            _ => unsupported::refuse(&self.backend, &request),
-        }
+    /// The service KV of one connection.
+    fn kv(&self, client: &Arc<Client>) -> KvServer<KvService> {
+        KvServer::new(KvService::new(Arc::clone(client)))
+            .max_decoding_message_size(self.backend.config.message_bytes_max())
+            .max_encoding_message_size(usize::MAX)
     }
 
     fn page(
@@ -144,32 +126,54 @@ impl Dispatch {
 /// The services for one connection.
 pub(crate) struct ClientDispatch {
     dispatch: Dispatch,
+    kv: KvServer<KvService>,
     client: Arc<Client>,
 }
 
 impl ClientDispatch {
     /// Serves the calls of `client`.
     pub(crate) fn new(dispatch: Dispatch, client: Arc<Client>) -> ClientDispatch {
-        ClientDispatch { dispatch, client }
+        ClientDispatch {
+            kv: dispatch.kv(&client),
+            dispatch,
+            client,
+        }
+    }
+
+    fn grpc(&self, request: Request<Incoming>) -> BoxFuture<Response<Body>, Infallible> {
+        let dispatch = &self.dispatch;
+        let request = request.map(|body| RequestBody::new(body, Arc::clone(&self.client)));
+        let path = request.uri().path();
+        let service = path.get(1..).and_then(|path| path.split('/').next());
+        match service.unwrap_or_default() {
+            "etcdserverpb.KV" => self.kv.clone().call(request),
+            "etcdserverpb.Watch" => dispatch.watch.clone().call(request),
+            "etcdserverpb.Lease" => dispatch.lease.clone().call(request),
+            "etcdserverpb.Cluster" => dispatch.cluster.clone().call(request),
+            "etcdserverpb.Maintenance" => dispatch.maintenance.clone().call(request),
+            "etcdserverpb.Auth" => dispatch.auth.clone().call(request),
+            "grpc.health.v1.Health" if path != HEALTH_LIST => dispatch.health.clone().call(request),
+            _ => unsupported::refuse(&dispatch.backend, &request),
+        }
     }
 }
 
 impl hyper::service::Service<Request<Incoming>> for ClientDispatch {
-    type Response = Response<Body>;
+    type Response = Response<AnswerBody>;
     type Error = Infallible;
     type Future = Answering;
 
     fn call(&self, request: Request<Incoming>) -> Answering {
-        let ClientDispatch { dispatch, client } = self;
+        let ClientDispatch {
+            dispatch, client, ..
+        } = self;
         let path = request.uri().path_and_query().cloned();
-        let timed = Timed {
-            path: path.unwrap_or_else(|| PathAndQuery::from_static("/")),
-            call: client.call(),
-        };
+        let path = path.unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let timed = Timed::new(path, client.call());
         let grpc = dispatch.traffic.grpc && is_grpc(&request);
         let inner = match dispatch.traffic.pages {
             Some(pages) if !grpc => dispatch.page(pages, request),
-            _ => dispatch.grpc(client, request),
+            _ => self.grpc(request),
         };
         Answering {
             inner,
@@ -183,32 +187,6 @@ fn is_grpc(request: &Request<Incoming>) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// A call whose turns are timed, and that is under way as long as this exists.
-struct Timed {
-    path: PathAndQuery,
-    call: OpenCall,
-}
-
-impl Timed {
-    /// Does one turn of the call.
-    fn turn<T>(&self, work: impl FnOnce() -> T) -> T {
-        let backend = &self.call.client().backend;
-        let began = backend.clock.now();
-        let outcome = work();
-        let ended = backend.clock.now();
-        backend.metrics.long_turns.note(began, ended, &self.path);
-        self.call.used(ended);
-        outcome
-    }
-
-    /// Whether the answer's body has turns worth timing: a stream's messages are made in
-    /// them, and a large answer is open for long. The one message of any other answer is
-    /// small, and the connection sends it at once.
-    fn goes_on_in_the_body(&self, large: bool) -> bool {
-        large || Method::streams(self.path.path())
-    }
-}
-
 /// An answer under way.
 pub(crate) struct Answering {
     inner: BoxFuture<Response<Body>, Infallible>,
@@ -217,54 +195,20 @@ pub(crate) struct Answering {
 }
 
 impl Future for Answering {
-    type Output = Result<Response<Body>, Infallible>;
+    type Output = Result<Response<AnswerBody>, Infallible>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Answering { inner, timed } = &mut *self;
-        let open = timed.as_ref().expect("an answer is ready once");
+        let open = timed.as_mut().expect("an answer is ready once");
         let outcome = open.turn(|| inner.as_mut().poll(context));
         let Ok(mut response) = ready!(outcome);
         if response.headers().contains_key(Status::GRPC_STATUS) {
             use_grpc_go_words(&mut response);
         }
         let timed = timed.take().expect("an answer is ready once");
-        let large = response.extensions_mut().remove::<Answer>();
+        let large = response.extensions_mut().remove::<Encoded>();
         let large = large.and_then(|large| large.take());
-        if !timed.goes_on_in_the_body(large.is_some()) {
-            return Poll::Ready(Ok(response));
-        }
-        let response = response.map(|body| {
-            let inner = large.map_or(body, Body::new);
-            Body::new(AnswerBody { inner, timed })
-        });
-        Poll::Ready(Ok(response))
-    }
-}
-
-/// The body of an answer, timed, whose call ends with it.
-struct AnswerBody {
-    inner: Body,
-    timed: Timed,
-}
-
-impl hyper::body::Body for AnswerBody {
-    type Data = <Body as hyper::body::Body>::Data;
-    type Error = <Body as hyper::body::Body>::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let AnswerBody { inner, timed } = &mut *self;
-        timed.turn(|| Pin::new(inner).poll_frame(context))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        Poll::Ready(Ok(response.map(|body| AnswerBody::new(body, large, timed))))
     }
 }
 

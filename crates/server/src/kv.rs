@@ -14,30 +14,32 @@ use etcd_api::etcdserverpb::{
     CompactionRequest, CompactionResponse, DeleteRangeRequest, DeleteRangeResponse, PutRequest,
     PutResponse, RangeRequest, RangeResponse, RangeStreamResponse, TxnRequest, TxnResponse,
 };
-use futures_util::Stream;
+use futures_util::{Stream, stream};
 use revisions::{Command, Response as Outcome, validate};
 use tonic::{Request, Response, Status};
 
-use crate::backend::Backend;
+use crate::answer_body::{Encoded, Large};
 use crate::calls::Call;
+use crate::client::Client;
 use crate::large_reads::{self, Answered};
+use crate::large_writes;
 use crate::methods::Method;
-use crate::range_stream;
+use crate::range_stream::{self, Chunks};
 
-/// The service.
+/// The service for one connection.
 #[derive(Clone)]
 pub(crate) struct KvService {
-    backend: Arc<Backend>,
+    client: Arc<Client>,
 }
 
 impl KvService {
-    /// On top of `backend`.
-    pub(crate) fn new(backend: Arc<Backend>) -> KvService {
-        KvService { backend }
+    /// For the calls of `client`.
+    pub(crate) fn new(client: Arc<Client>) -> KvService {
+        KvService { client }
     }
 
     async fn answer_range(&self, request: RangeRequest) -> Result<Answered<RangeResponse>, Status> {
-        let backend = &self.backend;
+        let backend = &self.client.backend;
         if !request.serializable {
             backend.refuse_at_learner()?;
         }
@@ -46,52 +48,67 @@ impl KvService {
             backend.confirm_reads().await?;
         }
         backend.metrics.ranges.add(1);
-        large_reads::range(backend, request).await
+        large_reads::range(&self.client, request).await
     }
 
-    async fn answer_put(&self, request: PutRequest) -> Result<PutResponse, Status> {
+    async fn answer_put(&self, request: PutRequest) -> Result<Answered<PutResponse>, Status> {
         validate::put(&request)?;
         let bytes = request.key.len() + request.value.len();
-        let Outcome::Put(response) = self.backend.execute(Command::Put(request)).await? else {
-            unreachable!("a put is answered by a put");
-        };
-        self.backend.metrics.count_put(bytes);
-        Ok(response)
+        let command = Command::Put(request);
+        let answered = large_writes::execute(&self.client, command, |_, outcome| match outcome {
+            Outcome::Put(response) => response,
+            _ => unreachable!("a put is answered by a put"),
+        });
+        let answered = answered.await?;
+        self.client.backend.metrics.count_put(bytes);
+        Ok(answered)
     }
 
     async fn answer_delete(
         &self,
         request: DeleteRangeRequest,
-    ) -> Result<DeleteRangeResponse, Status> {
+    ) -> Result<Answered<DeleteRangeResponse>, Status> {
         validate::delete_range(&request)?;
         let command = Command::DeleteRange(request);
-        let Outcome::DeleteRange(response) = self.backend.execute(command).await? else {
-            unreachable!("a deletion is answered by a deletion");
-        };
-        self.backend.metrics.deletes.add(1);
-        Ok(response)
+        let answered = large_writes::execute(&self.client, command, |_, outcome| match outcome {
+            Outcome::DeleteRange(response) => response,
+            _ => unreachable!("a deletion is answered by a deletion"),
+        });
+        let answered = answered.await?;
+        self.client.backend.metrics.deletes.add(1);
+        Ok(answered)
     }
 
     async fn answer_txn(&self, request: TxnRequest) -> Result<Answered<TxnResponse>, Status> {
-        validate::txn(&request, self.backend.config.txn_operations_max)?;
+        let backend = &self.client.backend;
+        validate::txn(&request, backend.config.txn_operations_max)?;
         if revisions::is_read_only(&request) {
             if !revisions::is_serializable(&request) {
-                self.backend.confirm_reads().await?;
+                backend.confirm_reads().await?;
             }
-            return large_reads::txn(&self.backend, request).await;
+            return large_reads::txn(&self.client, request).await;
         }
-        let Outcome::Txn(response) = self.backend.execute(Command::Txn(request)).await? else {
-            unreachable!("a transaction is answered by a transaction");
-        };
-        self.backend.metrics.count_txn(&response);
-        Ok(Answered::Small(response))
+        let command = Command::Txn(request);
+        large_writes::execute(&self.client, command, |backend, outcome| {
+            let Outcome::Txn(response) = outcome else {
+                unreachable!("a transaction is answered by a transaction");
+            };
+            backend.metrics.count_txn(&response);
+            response
+        })
+        .await
     }
 
     async fn answer_compact(
         &self,
         request: CompactionRequest,
     ) -> Result<CompactionResponse, Status> {
-        match self.backend.execute(Command::Compact(request)).await? {
+        match self
+            .client
+            .backend
+            .execute(Command::Compact(request))
+            .await?
+        {
             Outcome::Compact(response) => Ok(response),
             _ => unreachable!("a compaction is answered by a compaction"),
         }
@@ -107,7 +124,7 @@ impl Kv for KvService {
         &self,
         request: Request<RangeRequest>,
     ) -> Result<Response<RangeResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::Range, request.metadata())?;
+        let call = Call::begin(&self.client.backend, Method::Range, request.metadata())?;
         let answered = self.answer_range(request.into_inner()).await;
         large_reads::end(call, answered)
     }
@@ -116,13 +133,20 @@ impl Kv for KvService {
         &self,
         request: Request<RangeRequest>,
     ) -> Result<Response<Self::RangeStreamStream>, Status> {
-        let mut call = Call::begin(&self.backend, Method::RangeStream, request.metadata())?;
-        match range_stream::open(&self.backend, request.into_inner()).await {
-            Ok(chunks) => Ok(Response::new(range_stream::send(
-                Arc::clone(&self.backend),
-                call,
-                chunks,
-            ))),
+        let mut call = Call::begin(
+            &self.client.backend,
+            Method::RangeStream,
+            request.metadata(),
+        )?;
+        match range_stream::open(&self.client.backend, request.into_inner()).await {
+            Ok(chunks) => {
+                let chunks = Chunks::new(Arc::clone(&self.client), call, chunks);
+                let none: Self::RangeStreamStream = Box::pin(stream::empty());
+                let mut response = Response::new(none);
+                let chunks = Encoded::new(Large::Chunks(chunks));
+                response.extensions_mut().insert(chunks);
+                Ok(response)
+            }
             Err(status) => {
                 call.close(Err(&status));
                 Err(status)
@@ -131,20 +155,24 @@ impl Kv for KvService {
     }
 
     async fn put(&self, request: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::Put, request.metadata())?;
-        call.end(self.answer_put(request.into_inner()).await)
+        let call = Call::begin(&self.client.backend, Method::Put, request.metadata())?;
+        large_reads::end(call, self.answer_put(request.into_inner()).await)
     }
 
     async fn delete_range(
         &self,
         request: Request<DeleteRangeRequest>,
     ) -> Result<Response<DeleteRangeResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::DeleteRange, request.metadata())?;
-        call.end(self.answer_delete(request.into_inner()).await)
+        let call = Call::begin(
+            &self.client.backend,
+            Method::DeleteRange,
+            request.metadata(),
+        )?;
+        large_reads::end(call, self.answer_delete(request.into_inner()).await)
     }
 
     async fn txn(&self, request: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::Txn, request.metadata())?;
+        let call = Call::begin(&self.client.backend, Method::Txn, request.metadata())?;
         let answered = self.answer_txn(request.into_inner()).await;
         large_reads::end(call, answered)
     }
@@ -153,7 +181,7 @@ impl Kv for KvService {
         &self,
         request: Request<CompactionRequest>,
     ) -> Result<Response<CompactionResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::Compact, request.metadata())?;
+        let call = Call::begin(&self.client.backend, Method::Compact, request.metadata())?;
         call.end(self.answer_compact(request.into_inner()).await)
     }
 }

@@ -9,29 +9,30 @@
 //! bytes, and the memory of an answer is claimed before there is an answer.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{RangeRequest, RangeResponse, RequestOp, TxnRequest, TxnResponse};
 use tonic::{Response, Status};
 
-use crate::answers::{self, Answer};
+use crate::answer_body::{Encoded, Large};
 use crate::backend::Backend;
 use crate::calls::Call;
+use crate::client::Client;
+use crate::encoded;
 use crate::refusal::of_machine;
 
 /// More keys are looked up aside.
 const KEYS_HERE_MAX: i64 = 128;
 /// More bytes are read aside.
-const BYTES_HERE_MAX: u64 = 128 << 10;
+pub(crate) const BYTES_HERE_MAX: u64 = 128 << 10;
 
 /// An answer as the service has it.
 pub(crate) enum Answered<T> {
     /// To be encoded where it is sent.
     Small(T),
     /// Encoded already.
-    Large(Answer),
+    Large(Large),
 }
 
 /// Ends a call with such an answer.
@@ -43,7 +44,7 @@ pub(crate) fn end<T: Default>(
         Ok(Answered::Small(response)) => call.end(Ok(response)),
         Ok(Answered::Large(answer)) => {
             let mut response = call.end(Ok(T::default()))?;
-            response.extensions_mut().insert(answer);
+            response.extensions_mut().insert(Encoded::new(answer));
             Ok(response)
         }
         Err(status) => call.end(Err(status)),
@@ -52,9 +53,12 @@ pub(crate) fn end<T: Default>(
 
 /// Answers a range.
 pub(crate) async fn range(
-    backend: &Arc<Backend>,
+    client: &Client,
     request: RangeRequest,
 ) -> Result<Answered<RangeResponse>, Status> {
+    let backend = &client.backend;
+    // Requests that waited for the leader together must not be answered together.
+    client.unsent.room().await;
     let reader = backend.reader();
     if is_short(backend, &request)? {
         let response = reader.range_within(&request, BYTES_HERE_MAX);
@@ -64,13 +68,14 @@ pub(crate) async fn range(
         }
     }
     // On the heap: the future of every other range stays small.
-    Box::pin(range_aside(backend, request)).await
+    Box::pin(range_aside(client, request)).await
 }
 
 async fn range_aside(
-    backend: &Arc<Backend>,
+    client: &Client,
     request: RangeRequest,
 ) -> Result<Answered<RangeResponse>, Status> {
+    let backend = &client.backend;
     let find = move |backend: &Backend| {
         let found = backend.reader().find_range(&request).map_err(of_read)?;
         Ok((request, found))
@@ -81,27 +86,27 @@ async fn range_aside(
         let response = backend.reader().read_range(&request, found);
         let mut response = response.map_err(of_read)?;
         backend.fill(response.header.get_or_insert_default());
-        answers::encode_range(response)
+        encoded::encode_range(response)
     };
-    large(backend, bytes, read).await
+    large(client, bytes, read).await
 }
 
 /// Answers a transaction that only reads.
 pub(crate) async fn txn(
-    backend: &Arc<Backend>,
+    client: &Client,
     request: TxnRequest,
 ) -> Result<Answered<TxnResponse>, Status> {
+    let backend = &client.backend;
+    client.unsent.room().await;
     if bytes_if_short(backend, &request)?.is_some_and(|bytes| bytes <= BYTES_HERE_MAX) {
         let response = backend.reader().txn(&request).map_err(of_read)?;
         return Ok(Answered::Small(finish_txn(backend, response)));
     }
-    Box::pin(txn_aside(backend, request)).await
+    Box::pin(txn_aside(client, request)).await
 }
 
-async fn txn_aside(
-    backend: &Arc<Backend>,
-    request: TxnRequest,
-) -> Result<Answered<TxnResponse>, Status> {
+async fn txn_aside(client: &Client, request: TxnRequest) -> Result<Answered<TxnResponse>, Status> {
+    let backend = &client.backend;
     let find = move |backend: &Backend| {
         let bytes = ranges(&request).map(|range| {
             // The transaction itself meets the same error and reports it.
@@ -114,10 +119,10 @@ async fn txn_aside(
     let (request, bytes) = backend.aside(find).await?;
     let read = move |backend: &Backend| {
         let response = backend.reader().txn(&request).map_err(of_read)?;
-        answers::encode(&finish_txn(backend, response))
+        encoded::encode(&finish_txn(backend, response))
     };
     // Read, and encoded beside it.
-    large(backend, 2 * bytes, read).await
+    large(client, 2 * bytes, read).await
 }
 
 fn finish_txn(backend: &Backend, mut response: TxnResponse) -> TxnResponse {
@@ -127,14 +132,13 @@ fn finish_txn(backend: &Backend, mut response: TxnResponse) -> TxnResponse {
 }
 
 async fn large<T>(
-    backend: &Arc<Backend>,
+    client: &Client,
     bytes: u64,
     read: impl FnOnce(&Backend) -> Result<VecDeque<Bytes>, Status> + Send + 'static,
 ) -> Result<Answered<T>, Status> {
-    let memory = &backend.resources.answers;
-    let claim = backend.in_time(memory.claim(bytes)).await?;
-    let pieces = backend.aside(read).await?;
-    Ok(Answered::Large(memory.send(pieces, claim)))
+    let claim = client.claim(bytes).await?;
+    let pieces = client.backend.aside(read).await?;
+    Ok(Answered::Large(client.send(pieces, claim)))
 }
 
 /// Whether a range looks at few keys only.

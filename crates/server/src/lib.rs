@@ -10,6 +10,7 @@
 //! in [`config`]. This crate knows nothing of logs, indexes or effects: it
 //! proposes commands and reads through the node's reader.
 
+mod answer_body;
 mod answers;
 mod auth;
 mod backend;
@@ -24,6 +25,7 @@ mod connections;
 mod counted;
 mod descriptors;
 mod dispatch;
+mod encoded;
 mod error;
 mod files;
 mod foreign;
@@ -33,6 +35,7 @@ mod identity;
 mod introduction;
 mod kv;
 mod large_reads;
+mod large_writes;
 mod leader_check;
 mod lease;
 mod listen;
@@ -54,6 +57,7 @@ mod server;
 mod supervisor;
 mod turn;
 mod unfinished;
+mod unsent;
 mod unsupported;
 mod watch;
 mod windows;

@@ -1,23 +1,32 @@
 //! A long range sent in chunks: [`crate::kv`]'s only stream.
 //!
-//! A chunk is read when HTTP/2 asks for it, on a thread of its own, so a slow client holds
-//! two chunks in memory at most and pins nothing in the store.
+//! A chunk is read when HTTP/2 has taken the one before, on a thread of its own, so a slow
+//! client holds one chunk in memory at most and pins nothing in the store. Each chunk is a
+//! large answer of its own (`answers.rs`): its memory is claimed before it is read, and one
+//! that its client does not read gives way, which ends the stream.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
-use etcd_api::etcdserverpb::{RangeRequest, RangeResponse, RangeStreamResponse};
-use futures_util::{Stream, stream};
+use bytes::Bytes;
+use etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
 use revisions::{RangeStream, validate};
+use tokio::time::timeout;
 use tonic::Status;
 
-use crate::answers::Claim;
+use crate::answers::{Pieces, SentPiece};
 use crate::backend::Backend;
 use crate::calls::Call;
+use crate::client::Client;
+use crate::encoded;
 use crate::refusal::of_machine;
 
-/// What the service hands to HTTP/2.
-pub(crate) type Chunks = Pin<Box<dyn Stream<Item = Result<RangeStreamResponse, Status>> + Send>>;
+/// A chunk waits for memory at most this long: longer than an answer that is not read keeps
+/// its own.
+const WAIT_MAX: Duration = Duration::from_secs(15);
 
 /// Checks the request and opens the range.
 pub(crate) async fn open(backend: &Backend, request: RangeRequest) -> Result<RangeStream, Status> {
@@ -39,66 +48,100 @@ fn refused(refusal: validate::StreamRefusal) -> Status {
 }
 
 /// A stream that is being sent.
-struct Sending {
-    backend: Arc<Backend>,
+pub(crate) struct Chunks {
     call: Call,
-    chunks: RangeStream,
-    /// Memory for the chunk that HTTP/2 has.
-    claim: Option<Claim>,
+    /// The chunk that is being sent.
+    pieces: Option<Pieces>,
+    /// The next one: asked for once there is no other.
+    reading: Reading,
 }
 
-/// Sends chunk after chunk.
-pub(crate) fn send(backend: Arc<Backend>, call: Call, chunks: RangeStream) -> Chunks {
-    let sending = Sending {
-        backend,
-        call,
-        chunks,
-        claim: None,
-    };
-    Box::pin(stream::unfold(Some(sending), |sending| async {
-        let mut sending = sending?;
-        match sending.next().await {
-            Ok(None) => {
-                sending.call.close(Ok(()));
-                None
-            }
-            Ok(Some(chunk)) => {
-                sending.call.sent();
-                let message = message(&sending.backend, chunk);
-                Some((Ok(message), Some(sending)))
-            }
-            Err(status) => {
-                sending.call.close(Err(&status));
-                Some((Err(status), None))
-            }
+type Reading = Pin<Box<dyn Future<Output = Result<Read, Status>> + Send>>;
+
+/// A chunk that was read.
+struct Read {
+    pieces: Option<Pieces>,
+    /// What follows it.
+    rest: RangeStream,
+    client: Arc<Client>,
+}
+
+impl Chunks {
+    /// Sends chunk after chunk.
+    pub(crate) fn new(client: Arc<Client>, call: Call, chunks: RangeStream) -> Chunks {
+        Chunks {
+            call,
+            pieces: None,
+            reading: Box::pin(read(client, chunks)),
         }
-    }))
+    }
+
+    /// The next bytes to send; `None` ends the stream well.
+    pub(crate) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<(Bytes, SentPiece)>, Status>> {
+        let next = ready!(self.poll_piece(context));
+        match &next {
+            Ok(Some(_)) => {}
+            Ok(None) => self.call.close(Ok(())),
+            Err(status) => self.call.close(Err(status)),
+        }
+        Poll::Ready(next)
+    }
+
+    fn poll_piece(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<(Bytes, SentPiece)>, Status>> {
+        loop {
+            if let Some(pieces) = &mut self.pieces
+                && let Some(piece) = pieces.next()?
+            {
+                return Poll::Ready(Ok(Some(piece)));
+            }
+            self.pieces = None;
+            let Read {
+                pieces,
+                rest,
+                client,
+            } = ready!(self.reading.as_mut().poll(context))?;
+            self.reading = Box::pin(read(client, rest));
+            if pieces.is_none() {
+                return Poll::Ready(Ok(None));
+            }
+            self.call.sent();
+            self.pieces = pieces;
+        }
+    }
 }
 
-impl Sending {
-    async fn next(&mut self) -> Result<Option<RangeResponse>, Status> {
-        let backend = &self.backend;
-        self.claim = None;
-        // As read, and as encoded.
-        let bytes = 2 * backend.config.message_bytes_max() as u64;
-        self.claim = Some(backend.resources.answers.claim(bytes).await);
-        let mut chunks = std::mem::replace(&mut self.chunks, RangeStream::ended(backend.reader()));
-        let read = move |_: &Backend| {
-            let chunk = chunks.next().transpose();
-            Ok((chunks, chunk))
+/// Reads the next chunk, once there is memory for it.
+async fn read(client: Arc<Client>, mut chunks: RangeStream) -> Result<Read, Status> {
+    let backend = &client.backend;
+    let memory = &backend.resources.answers;
+    let bytes = 2 * backend.config.message_bytes_max() as u64;
+    let claim = timeout(WAIT_MAX, memory.claim(&client.share, bytes)).await;
+    let claim = claim.map_err(|_| etcd_api::Error::Timeout.to_status())?;
+    let next = move |backend: &Backend| {
+        let chunk = match chunks.next() {
+            Some(chunk) => Some(encode(backend, chunk.map_err(|error| of_machine(&error))?)?),
+            None => None,
         };
-        let (chunks, chunk) = backend.aside(read).await?;
-        self.chunks = chunks;
-        chunk.map_err(|error| of_machine(&error))
-    }
+        Ok((chunk, chunks))
+    };
+    let (chunk, rest) = backend.aside(next).await?;
+    Ok(Read {
+        pieces: chunk.map(|pieces| memory.send(&client.share, pieces, claim)),
+        rest,
+        client,
+    })
 }
 
 /// Only the last chunk has a header; it gets the names.
-fn message(backend: &Backend, mut chunk: RangeResponse) -> RangeStreamResponse {
+fn encode(backend: &Backend, mut chunk: RangeResponse) -> Result<VecDeque<Bytes>, Status> {
     if let Some(header) = &mut chunk.header {
         backend.sign(header);
     }
-    RangeStreamResponse {
-        range_response: Some(chunk),
-    }
+    encoded::encode_chunk(chunk)
 }

@@ -8,6 +8,7 @@ use environment::real::memory_bytes;
 use crate::answers::AnswerMemory;
 use crate::connections::Connections;
 use crate::unfinished::Unfinished;
+use crate::unsent::Grants;
 use crate::windows::WindowPool;
 
 /// Bounds for all connections together.
@@ -21,6 +22,8 @@ pub(crate) struct Resources {
     pub(crate) unfinished: Unfinished,
     /// Bytes of large answers that are made or sent.
     pub(crate) answers: Arc<AnswerMemory>,
+    /// Bytes of small answers that their clients do not read.
+    pub(crate) small_answers: Arc<Grants>,
 }
 
 impl Resources {
@@ -32,6 +35,7 @@ impl Resources {
             windows: Arc::new(WindowPool::for_memory(memory_bytes)),
             unfinished: Unfinished::for_memory(memory_bytes),
             answers: Arc::new(AnswerMemory::for_memory(memory_bytes, Arc::clone(clock))),
+            small_answers: Arc::new(Grants::for_memory(memory_bytes, Arc::clone(clock))),
         }
     }
 }

@@ -10,11 +10,14 @@
 //! messages and end none. So their bytes are counted; beyond the limit a large message is
 //! refused as it grows, beyond twice the limit any message is, and a large one has to end
 //! within a time.
+//!
+//! A request whose connection has too many answers unread begins later (`unsent.rs`): what
+//! follows its first piece is left to flow control.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -121,6 +124,15 @@ pub(crate) struct RequestBody {
     /// None as long as each piece that came ended with a message's end. The body of most
     /// requests is one such piece, and a body is moved often before it is read.
     partial: Option<Box<Partial>>,
+    /// A piece was handed on: the request is being executed.
+    began: bool,
+    waiting: Option<Box<Waiting>>,
+}
+
+/// The beginning of a request that waits until its connection's client reads answers.
+struct Waiting {
+    frame: Frame<Bytes>,
+    room: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// A body that came with a message in part.
@@ -140,7 +152,49 @@ impl RequestBody {
             body,
             client,
             partial: None,
+            began: false,
+            waiting: None,
         }
+    }
+
+    /// The next piece that has come.
+    fn poll_come(&mut self, context: &mut Context<'_>) -> PolledFrame {
+        let frame = match Pin::new(&mut self.body).poll_frame(context) {
+            Poll::Ready(frame) => frame,
+            Poll::Pending => {
+                let late = self.poll_deadline(context);
+                return late.map(|status| Some(Err(status.into())));
+            }
+        };
+        Poll::Ready(frame.map(|frame| {
+            let frame = frame?;
+            if let Some(data) = frame.data_ref() {
+                self.note(data)?;
+            }
+            Ok(frame)
+        }))
+    }
+
+    /// Holds the first piece back while the connection has too much unsent. It is read
+    /// nevertheless: HTTP/2 lets only so many small frames wait.
+    fn poll_first(&mut self, context: &mut Context<'_>) -> PolledFrame {
+        if self.waiting.is_none() {
+            let frame = match ready!(self.poll_come(context)) {
+                Some(Ok(frame)) if !self.client.unsent.has_room() => frame,
+                other => {
+                    self.began = true;
+                    return Poll::Ready(other);
+                }
+            };
+            let unsent = Arc::clone(&self.client.unsent);
+            let room = Box::pin(async move { unsent.room().await });
+            self.waiting = Some(Box::new(Waiting { frame, room }));
+        }
+        let waiting = self.waiting.as_mut().expect("a piece waits");
+        ready!(waiting.room.as_mut().poll(context));
+        self.began = true;
+        let waiting = self.waiting.take().expect("it waited until now");
+        Poll::Ready(Some(Ok(waiting.frame)))
     }
 
     fn note(&mut self, data: &[u8]) -> Result<(), Status> {
@@ -207,32 +261,22 @@ impl Drop for RequestBody {
     }
 }
 
+type BodyError = Box<dyn std::error::Error + Send + Sync>;
+type PolledFrame = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
+
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Error = BodyError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let frame = match Pin::new(&mut self.body).poll_frame(context) {
-            Poll::Ready(frame) => frame,
-            Poll::Pending => {
-                let late = self.poll_deadline(context);
-                return late.map(|status| Some(Err(status.into())));
-            }
-        };
-        Poll::Ready(frame.map(|frame| {
-            let frame = frame?;
-            if let Some(data) = frame.data_ref() {
-                self.note(data)?;
-            }
-            Ok(frame)
-        }))
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> PolledFrame {
+        match self.began {
+            true => self.poll_come(context),
+            false => self.poll_first(context),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.is_end_stream() && self.waiting.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {

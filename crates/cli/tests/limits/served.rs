@@ -61,6 +61,15 @@ impl Served {
         Served { child, port }
     }
 
+    /// A server that may allocate so much memory.
+    pub fn start_within(memory_bytes: u64, data: &Path) -> Served {
+        let mut command = Command::new("sh");
+        let kibibytes = memory_bytes >> 10;
+        let script = format!("ulimit -d {kibibytes} && exec \"$0\" \"$@\"");
+        command.args(["-c", &script, PROGRAM]);
+        Served::launch(command, data, &["--segment-bytes=16777216"])
+    }
+
     /// kill -9.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -1,17 +1,13 @@
 //! Very many clients that ask for very much and read it slowly, or not at all.
 
-use std::process::Command;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
 use etcd_api::etcdserverpb::RangeRequest;
 use h2::RecvStream;
-use prost::Message;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tonic::codegen::http::Request;
 
-use crate::served::{PROGRAM, Served};
+use crate::raw::Raw;
+use crate::served::Served;
 
 const READERS: usize = 200;
 /// Ten values of 1 MiB are one answer.
@@ -24,31 +20,11 @@ const TAKEN_BYTES: usize = 1;
 const LOOKS: usize = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// A server that may allocate [`MEMORY_BYTES`].
-fn served(place: &tempfile::TempDir) -> Served {
-    let mut command = Command::new("sh");
-    let kibibytes = MEMORY_BYTES >> 10;
-    let script = format!("ulimit -d {kibibytes} && exec \"$0\" \"$@\"");
-    command.args(["-c", &script, PROGRAM]);
-    let data = place.path().join("data");
-    Served::launch(command, &data, &["--segment-bytes=16777216"])
-}
-
 /// Asks for all values, and reads the answer as slowly as this.
 async fn read_slowly(port: u16) {
-    let socket = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    let (requests, connection) = h2::client::handshake(socket).await.unwrap();
-    tokio::spawn(connection);
-    let request = Request::post("http://localhost/etcdserverpb.KV/Range")
-        .header("content-type", "application/grpc")
-        .header("te", "trailers")
-        .body(())
-        .unwrap();
-    let mut requests = requests.ready().await.unwrap();
-    let (answer, mut sending) = requests.send_request(request, false).unwrap();
-    sending.send_data(framed(&all()), true).unwrap();
+    let mut connection = Raw::connect(port, &h2::client::Builder::new()).await;
     // The server may end the answer, and does not have to.
-    if let Ok(answer) = answer.await {
+    if let Ok(answer) = connection.call("KV/Range", &all()).await.await {
         trickle(answer.into_body()).await;
     }
 }
@@ -69,19 +45,10 @@ fn all() -> RangeRequest {
     }
 }
 
-/// A message as gRPC frames it.
-fn framed(message: &impl Message) -> Bytes {
-    let mut bytes = BytesMut::new();
-    bytes.put_u8(0);
-    bytes.put_u32(message.encoded_len() as u32);
-    message.encode(&mut bytes).unwrap();
-    bytes.freeze()
-}
-
 #[tokio::test]
 async fn two_hundred_slow_readers_take_a_bounded_memory_and_keep_no_others_waiting() {
     let place = tempfile::tempdir().unwrap();
-    let served = served(&place);
+    let served = Served::start_within(MEMORY_BYTES, &place.path().join("data"));
     let client = served.connect().await;
     for number in 0..VALUES {
         let value = vec![number as u8; VALUE_BYTES];

@@ -1,0 +1,318 @@
+//! Answers that a connection's client has not read yet, and what that holds back.
+//!
+//! ```text
+//!   request ──► room? ──► executed ──► answer ──► HTTP/2's buffers ──► socket
+//!                 ▲                      └─ counted until its last byte is written ─┘
+//!                 └──────────── waits while the connection has too much unsent
+//! ```
+//!
+//! A small answer is not claimed before it is made; it is counted on its connection until
+//! its bytes are written or its call is dropped. A connection with more unsent than it is
+//! allowed gets none of its further requests executed until its client reads: they wait, and
+//! flow control holds back what follows them. Some bytes are free, so that the ordinary call
+//! touches nothing that connections share. Beyond them a connection takes grants from a pool
+//! and keeps them until another one needs them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use environment::{Clock, Instant};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+use tracing::warn;
+
+use crate::connections::Activity;
+
+/// What a connection may have unsent without a grant.
+const FREE_BYTES: u64 = 64 << 10;
+/// A grant.
+const GRANT_BYTES: u64 = 1 << 20;
+/// One connection's grants, at most; and at most this part of the pool.
+const GRANTED_BYTES_MAX: u64 = 16 << 20;
+const CONNECTION_PART: u64 = 8;
+/// The pool is this part of the memory, between two bounds.
+const MEMORY_PART: u64 = 32;
+const POOL_BYTES_MIN: u64 = 8 << 20;
+const POOL_BYTES_MAX: u64 = 512 << 20;
+/// Between two looks for grants that can be taken back, while a request waits.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A connection with grants that has sent nothing for this long is ended when another waits.
+const STALLED_AFTER: Duration = Duration::from_secs(10);
+/// What a call's unsent answer costs besides its bytes.
+const ANSWER_COST_BYTES: u64 = 1 << 10;
+
+/// Grants for the small answers of all connections.
+#[derive(Debug)]
+pub(crate) struct Grants {
+    left_bytes: AtomicU64,
+    connection_bytes_max: u64,
+    clock: Arc<dyn Clock>,
+    /// Connections that have grants.
+    holders: Mutex<Vec<Weak<Unsent>>>,
+}
+
+/// What one connection has not sent.
+#[derive(Debug)]
+pub(crate) struct Unsent {
+    grants: Arc<Grants>,
+    activity: Arc<Activity>,
+    /// Bytes of small answers that are made and not written to the socket.
+    bytes: AtomicU64,
+    /// With more than this unsent, no request is executed.
+    allowed_bytes: AtomicU64,
+    /// When an answer was last written while there was more than what is free: milliseconds
+    /// of the clock.
+    sent_at: AtomicU64,
+    /// What was granted; the free bytes and this are what is allowed.
+    granted_bytes: Mutex<u64>,
+    /// Wakes one request that waits.
+    room: Notify,
+}
+
+/// A small answer that is not sent yet.
+#[derive(Debug)]
+pub(crate) struct Held {
+    unsent: Arc<Unsent>,
+    bytes: u64,
+}
+
+impl Grants {
+    /// For a process that may count on so much memory.
+    pub(crate) fn for_memory(memory_bytes: u64, clock: Arc<dyn Clock>) -> Grants {
+        let pool_bytes = (memory_bytes / MEMORY_PART).clamp(POOL_BYTES_MIN, POOL_BYTES_MAX);
+        Grants {
+            left_bytes: AtomicU64::new(pool_bytes),
+            connection_bytes_max: (pool_bytes / CONNECTION_PART).min(GRANTED_BYTES_MAX),
+            clock,
+            holders: Mutex::default(),
+        }
+    }
+
+    fn take(&self) -> bool {
+        let order = Ordering::Relaxed;
+        let less = |left: u64| left.checked_sub(GRANT_BYTES);
+        self.left_bytes.fetch_update(order, order, less).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Takes back what is not needed, and has connections ended whose clients do not read.
+    fn look(&self) {
+        let now = self.clock.now();
+        let mut holders = lock(&self.holders);
+        let holding: Vec<Arc<Unsent>> = holders.iter().filter_map(Weak::upgrade).collect();
+        holders.retain(|it| it.strong_count() > 0);
+        drop(holders);
+        holding.iter().for_each(|it| it.give_way(now));
+    }
+}
+
+fn lock<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
+    it.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn millis(now: Instant) -> u64 {
+    now.since_origin().as_millis() as u64
+}
+
+impl Unsent {
+    /// Of a connection that does `activity`.
+    pub(crate) fn new(grants: Arc<Grants>, activity: Arc<Activity>) -> Unsent {
+        Unsent {
+            grants,
+            activity,
+            bytes: AtomicU64::new(0),
+            allowed_bytes: AtomicU64::new(FREE_BYTES),
+            sent_at: AtomicU64::new(0),
+            granted_bytes: Mutex::new(0),
+            room: Notify::new(),
+        }
+    }
+
+    /// Whether a request may be executed.
+    pub(crate) fn has_room(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) <= self.allowed_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Waits until a request may be executed.
+    pub(crate) async fn room(self: &Arc<Unsent>) {
+        if self.has_room() {
+            return;
+        }
+        while !self.has_room() && !self.grow() {
+            if timeout(LOOK_EVERY, self.room.notified()).await.is_err() {
+                self.grants.look();
+            }
+        }
+        // One that waits wakes the next: together they would answer more than there is room.
+        self.room.notify_one();
+    }
+
+    /// Counts an answer until what is returned is dropped.
+    pub(crate) fn hold(self: &Arc<Unsent>, bytes: usize) -> Held {
+        let bytes = bytes as u64 + ANSWER_COST_BYTES;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Held {
+            unsent: Arc::clone(self),
+            bytes,
+        }
+    }
+
+    /// Takes another grant; false where there is none, or this connection has enough.
+    fn grow(self: &Arc<Unsent>) -> bool {
+        let mut granted = lock(&self.granted_bytes);
+        if *granted + GRANT_BYTES > self.grants.connection_bytes_max || !self.grants.take() {
+            return false;
+        }
+        if *granted == 0 {
+            let now = millis(self.grants.clock.now());
+            self.sent_at.store(now, Ordering::Relaxed);
+            lock(&self.grants.holders).push(Arc::downgrade(self));
+        }
+        *granted += GRANT_BYTES;
+        self.allow(*granted);
+        true
+    }
+
+    fn allow(&self, granted_bytes: u64) {
+        let allowed = FREE_BYTES + granted_bytes;
+        self.allowed_bytes.store(allowed, Ordering::Relaxed);
+    }
+
+    /// Another connection needs a grant.
+    fn give_way(self: &Arc<Unsent>, now: Instant) {
+        if self.bytes.load(Ordering::Relaxed) <= FREE_BYTES {
+            let mut granted = lock(&self.granted_bytes);
+            let mut holders = lock(&self.grants.holders);
+            holders.retain(|it| !std::ptr::eq(it.as_ptr(), Arc::as_ptr(self)));
+            self.grants.give_back(std::mem::take(&mut *granted));
+            self.allow(0);
+            return;
+        }
+        let stalled = millis(now).saturating_sub(self.sent_at.load(Ordering::Relaxed));
+        if u128::from(stalled) >= STALLED_AFTER.as_millis() && self.activity.end() {
+            let bytes = self.bytes.load(Ordering::Relaxed);
+            warn!(
+                bytes,
+                "a connection whose client does not read its answers is ended: others wait for \
+                 their memory"
+            );
+        }
+    }
+
+    /// An answer of a connection with more than the free bytes was sent or dropped.
+    fn note_sent(&self, before: u64, after: u64) {
+        let now = millis(self.grants.clock.now());
+        self.sent_at.store(now, Ordering::Relaxed);
+        let allowed = self.allowed_bytes.load(Ordering::Relaxed);
+        if before > allowed && after <= allowed {
+            self.room.notify_one();
+        }
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.grants.give_back(*lock(&self.granted_bytes));
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let before = self.unsent.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        if before > FREE_BYTES {
+            self.unsent.note_sent(before, before - self.bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use environment::simulated::SimulatedClock;
+
+    use super::*;
+
+    fn grants() -> (SimulatedClock, Arc<Grants>) {
+        let clock = SimulatedClock::stepped();
+        let grants = Grants::for_memory(0, Arc::new(clock.clone()));
+        (clock, Arc::new(grants))
+    }
+
+    fn connection(grants: &Arc<Grants>) -> Arc<Unsent> {
+        let unsent = Unsent::new(Arc::clone(grants), Arc::default());
+        Arc::new(unsent)
+    }
+
+    async fn all_have_run() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn left(grants: &Grants) -> u64 {
+        grants.left_bytes.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn requests_wait_one_by_one_while_a_connection_has_too_much_unsent() {
+        let (_clock, grants) = grants();
+        let unsent = connection(&grants);
+        let mut held = vec![unsent.hold(FREE_BYTES as usize)];
+        while grants.connection_bytes_max > lock(&unsent.granted_bytes).to_owned() {
+            unsent.room().await;
+            held.push(unsent.hold(GRANT_BYTES as usize));
+        }
+        assert!(!unsent.has_room());
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        for _ in 0..10 {
+            let (unsent, answers) = (Arc::clone(&unsent), Arc::clone(&answers));
+            tokio::spawn(async move {
+                unsent.room().await;
+                lock(&answers).push(unsent.hold(GRANT_BYTES as usize));
+            });
+        }
+        all_have_run().await;
+        assert_eq!(lock(&answers).len(), 0);
+        held.pop();
+        all_have_run().await;
+        assert_eq!(lock(&answers).len(), 1, "there was room for one");
+        held.clear();
+        lock(&answers).clear();
+        all_have_run().await;
+        assert!(lock(&answers).len() > 1);
+    }
+
+    #[tokio::test]
+    async fn grants_are_taken_back_for_another_and_a_stalled_connection_is_ended() {
+        let (clock, grants) = grants();
+        let all = left(&grants);
+        let several: Vec<Arc<Unsent>> = (0..CONNECTION_PART).map(|_| connection(&grants)).collect();
+        let mut held = Vec::new();
+        for unsent in &several {
+            while left(&grants) > 0 && unsent.grow() {}
+            held.push(unsent.hold(FREE_BYTES as usize));
+        }
+        assert_eq!(left(&grants), 0);
+        let other = connection(&grants);
+        held.push(other.hold(FREE_BYTES as usize));
+        let waiting = timeout(Duration::from_millis(100), other.room()).await;
+        assert!(waiting.is_err(), "no grant is left");
+        assert!(several.iter().all(|it| !it.activity.is_ending()));
+        drop(held.remove(0));
+        other.room().await;
+        clock.advance(STALLED_AFTER);
+        drop(held.remove(0));
+        grants.look();
+        let ended = several.iter().filter(|it| it.activity.is_ending()).count();
+        assert_eq!(
+            ended,
+            several.len() - 2,
+            "all that hold answers and send none"
+        );
+        drop((several, held, other));
+        assert_eq!(left(&grants), all);
+    }
+}
