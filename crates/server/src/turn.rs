@@ -1,9 +1,10 @@
 //! How long one call holds its core.
 //!
 //! Each core serves its connections in turns: what one call does without giving way, all
-//! others on that core wait for. Every turn of a call is timed, those of a stream's or a
-//! large answer's body included, and one that takes too long is logged by name: it belongs
-//! on a thread of its own (`Backend::aside`).
+//! others on that core wait for. Every turn of a call is timed, those in which its answer is
+//! encoded and its body is made included. One that takes too long is counted, and logged by
+//! name where it exceeds `--warning-long-turn-duration`: it belongs on a thread of its own
+//! (`Backend::aside`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,9 +15,7 @@ use tracing::warn;
 
 /// A turn that takes longer than this is counted.
 const TURN_MAX: Duration = Duration::from_millis(5);
-/// One that takes longer than this is logged.
-const TURN_LOGGED: Duration = Duration::from_millis(20);
-/// Between two such lines.
+/// Between two lines about such turns.
 const LOG_EVERY: Duration = Duration::from_secs(1);
 
 /// Turns that took too long, since the start.
@@ -33,19 +32,27 @@ impl LongTurns {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Takes note of a turn of `call`.
-    pub(crate) fn note(&self, began: Instant, ended: Instant, call: &PathAndQuery) {
+    /// Takes note of a turn of `call`, to be logged where it took more than `logged`.
+    pub(crate) fn note(
+        &self,
+        began: Instant,
+        ended: Instant,
+        call: &PathAndQuery,
+        logged: Duration,
+    ) {
         let took = ended.saturating_since(began);
         if took > TURN_MAX {
-            self.note_long(ended, took, call);
+            self.count.fetch_add(1, Ordering::Relaxed);
+            if took > logged {
+                self.log(ended, took, call);
+            }
         }
     }
 
-    fn note_long(&self, now: Instant, took: Duration, call: &PathAndQuery) {
-        self.count.fetch_add(1, Ordering::Relaxed);
+    fn log(&self, now: Instant, took: Duration, call: &PathAndQuery) {
         let nanos = |time: Instant| time.since_origin().as_nanos() as u64;
         let log_at = self.log_at_nanos.load(Ordering::Relaxed);
-        if took > TURN_LOGGED && nanos(now) >= log_at {
+        if nanos(now) >= log_at {
             self.log_at_nanos
                 .store(nanos(now + LOG_EVERY), Ordering::Relaxed);
             warn!(
@@ -62,13 +69,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_turns_over_the_limit_are_counted() {
+    fn turns_over_the_limit_are_counted_and_those_over_the_setting_logged() {
         let turns = LongTurns::default();
         let call = PathAndQuery::from_static("/etcdserverpb.KV/Range");
-        let began = Instant::default();
-        turns.note(began, began + TURN_MAX, &call);
+        let began = Instant::from_origin(LOG_EVERY);
+        let logged = 2 * TURN_MAX;
+        let lines = || turns.log_at_nanos.load(Ordering::Relaxed) > 0;
+        turns.note(began, began + TURN_MAX, &call, logged);
         assert_eq!(turns.count(), 0);
-        turns.note(began, began + TURN_MAX + Duration::from_nanos(1), &call);
-        assert_eq!(turns.count(), 1);
+        turns.note(began, began + logged, &call, logged);
+        assert_eq!((turns.count(), lines()), (1, false));
+        let longer = logged + Duration::from_nanos(1);
+        turns.note(began, began + longer, &call, logged);
+        assert_eq!((turns.count(), lines()), (2, true));
     }
 }

@@ -137,6 +137,7 @@ static TABLE: &[Flag] = &[
     served("socket-reuse-port", Boolean, "false", "let another process listen on the same port"),
     served("watch-progress-notify-interval", Duration, "10m0s", "time between progress notices to quiet watches"),
     served("warning-unary-request-duration", Duration, "300ms", "requests that take longer are logged"),
+    served("warning-long-turn-duration", Duration, "20ms", "a call that holds its core for longer is logged, once a second at most; inkstone_long_turns_total counts all above 5 ms"),
     served("auto-compaction-mode", Text, "periodic", "periodic or revision"),
     served("auto-compaction-retention", Text, "0", "history kept by automatic compaction: a duration (hours without unit), or a number of revisions; 0 is off"),
     served("unsafe-no-fsync", Boolean, "false", "etcd's name for --durability=os"),

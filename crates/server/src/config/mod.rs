@@ -115,6 +115,8 @@ pub struct Config {
     pub watch_progress_interval: Duration,
     /// Requests that take longer are logged.
     pub slow_request: Duration,
+    /// A call that holds its core for longer is logged.
+    pub long_turn: Duration,
     /// Automatic compaction.
     pub auto_compaction: Option<AutoCompaction>,
     /// When a write counts as done.

@@ -63,6 +63,7 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
         watch_progress_interval: duration(&gathered, "watch-progress-notify-interval")?
             .max(WATCH_PROGRESS_MIN),
         slow_request: duration(&gathered, "warning-unary-request-duration")?,
+        long_turn: duration(&gathered, "warning-long-turn-duration")?,
         auto_compaction: auto_compaction(&gathered)?,
         durability: durability::read(&mut gathered)?,
         accept_lost_tail: boolean(&gathered, "accept-lost-tail")?,

@@ -10,6 +10,7 @@ mod grpc;
 mod http;
 mod kv;
 mod lease;
+mod long_turns;
 mod maintenance;
 mod members;
 mod serving;

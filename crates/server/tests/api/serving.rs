@@ -66,6 +66,7 @@ impl Serving {
             data,
             // Made at every start: small, so that tests do not wait for it.
             "--segment-bytes=8388608".to_owned(),
+            "--warning-long-turn-duration=5ms".to_owned(),
             "--listen-client-urls=http://127.0.0.1:0".to_owned(),
             "--advertise-client-urls=http://127.0.0.1:2379".to_owned(),
         ];
