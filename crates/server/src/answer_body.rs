@@ -120,7 +120,7 @@ enum Inner {
     Over,
 }
 
-/// The body of an answer, whose call ends with it.
+/// The body of an answer. The call ends with it.
 pub(crate) struct AnswerBody {
     inner: Inner,
     timed: Timed,
@@ -241,7 +241,7 @@ fn trailers(end: Result<(), Status>) -> HeaderMap {
     trailers
 }
 
-/// An answer as an extension of a response, whose own message is empty.
+/// An answer as an extension of a response, the own message of which is empty.
 #[derive(Clone)]
 pub(crate) struct Encoded(Arc<Mutex<Option<Large>>>);
 

@@ -190,7 +190,7 @@ impl AnswerMemory {
     /// Answers that their clients do not read give way: all, or those of one connection.
     fn drop_stalled(&self, activity: Option<&Arc<Activity>>) {
         let now = self.clock.now();
-        // An answer whose last reference ends here takes itself out of the table.
+        // An answer takes itself out of the table when its last reference ends, perhaps here.
         let answers: Vec<Arc<Sending>> = {
             let sent = self.sent();
             sent.answers.values().filter_map(Weak::upgrade).collect()
@@ -246,8 +246,8 @@ impl Sending {
             );
         } else if rest.blocks(now) && self.activity.end() {
             warn!(
-                "a connection whose client does not read large answers is ended: others wait for \
-                 their memory"
+                "a connection is ended because its client does not read large answers: others wait \
+                 for their memory"
             );
         }
     }

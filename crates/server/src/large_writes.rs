@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Memory is claimed before the write is proposed: where there is none, the write is refused
-//! instead of being done without an answer. What other clients write meanwhile may make the
-//! answer larger than its claim; it is sent nevertheless, and counted as far as there is room.
+//! instead of being done without an answer. What other clients write in between may make
+//! the answer larger than its claim; it is sent nevertheless, and counted as far as there is room.
 
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{RangeRequest, RequestOp};

@@ -11,7 +11,7 @@
 //! refused as it grows, beyond twice the limit any message is, and a large one has to end
 //! within a time.
 //!
-//! A request whose connection has too many answers unread begins later (`unsent.rs`): what
+//! On a connection with too many answers unread a request begins later (`unsent.rs`): what
 //! follows its first piece is left to flow control.
 
 use std::pin::Pin;

@@ -99,7 +99,7 @@ impl Grants {
         self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes back what is not needed, and has connections ended whose clients do not read.
+    /// Takes back what is not needed, and ends connections that send nothing.
     fn look(&self) {
         let now = self.clock.now();
         let mut holders = lock(&self.holders);
@@ -197,8 +197,8 @@ impl Unsent {
             let bytes = self.bytes.load(Ordering::Relaxed);
             warn!(
                 bytes,
-                "a connection whose client does not read its answers is ended: others wait for \
-                 their memory"
+                "a connection is ended because its client does not read its answers: others wait \
+                 for their memory"
             );
         }
     }

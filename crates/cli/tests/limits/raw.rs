@@ -1,4 +1,4 @@
-//! Calls over a connection of HTTP/2 whose windows the test decides about.
+//! Calls over a connection of HTTP/2 with windows that the test decides about.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::client::{Builder, ResponseFuture, SendRequest};

@@ -1,4 +1,4 @@
-//! One connection whose client asks and does not read: the process lives, others are served,
+//! A client that asks and does not read: the process lives, others are served,
 //! and the client gets its answers once it reads.
 
 use std::time::Duration;
@@ -18,7 +18,7 @@ const MEMORY_BYTES_SMALL: u64 = 512 << 20;
 const LOOKS: usize = 30;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Values of 1 MiB whose keys begin with this, and that end before that.
+/// Where the keys of values of 1 MiB begin, and where they end.
 const LARGE: [&str; 2] = ["large/", "large0"];
 
 async fn put_large(client: &Client, values: usize) {
