@@ -202,7 +202,7 @@ struct Trial {
 }
 
 impl Trial {
-    /// So many walks at the same time, until none is left.
+    /// Walks, `jobs` of them at the same time, until none is left.
     async fn walk_all(self: Rc<Trial>, jobs: usize) -> Outcome {
         let threadless = LocalSet::new();
         let mut walkers = JoinSet::new();
@@ -246,7 +246,7 @@ impl Trial {
     }
 }
 
-/// What is told while walks are under way.
+/// The line about the walk that is under way.
 struct Progress {
     first_seed: u64,
     walks: u64,

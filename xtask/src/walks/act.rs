@@ -28,7 +28,7 @@ pub struct Act {
     /// Of a call.
     pub performed: Option<Performed>,
     pub serving: Serving,
-    /// Of a removed member whose process ran.
+    /// Of a removed member that had a process.
     pub departure: Option<Departure>,
 }
 
@@ -89,7 +89,7 @@ impl System {
         let mut after = model.clone();
         after.apply(Step::Call { call, at }, done);
         let leaver = match removed {
-            Some(slot) if done => self.places[slot].let_go(),
+            Some(slot) if done => self.places[slot].release(),
             _ => None,
         };
         self.follow(Some(performed), leaver, &after).await

@@ -274,8 +274,9 @@ impl Walker {
             return;
         }
         self.note(&format!("  serves: inkstone {ours}; etcd {etcd}"));
-        note_serving(ours, after, &mut self.course.tally.ours);
-        note_serving(etcd, after, &mut self.course.tally.etcd);
+        let again = !self.model.has_majority();
+        note_serving(ours, after, again, &mut self.course.tally.ours);
+        note_serving(etcd, after, again, &mut self.course.tally.etcd);
         let words = format!(
             "after `{after}` it did not serve in {} s",
             SERVE_MAX.as_secs()
@@ -395,15 +396,22 @@ impl Walker {
     }
 }
 
-fn note_serving(serving: Serving, after: &str, times: &mut Times) {
+/// `again`: there was no majority before.
+fn note_serving(serving: Serving, after: &str, again: bool, times: &mut Times) {
     let time = match serving {
         Serving::Unasked => return,
         Serving::After(time) => time,
         Serving::Never => SERVE_MAX,
     };
-    times.serve.push(time);
+    match again {
+        true => times.serve_again.push(time),
+        false => times.serve.push(time),
+    }
     if time > PROMISED {
+        let again = if again { ", with a majority again" } else { "" };
         let seconds = time.as_secs_f64();
-        times.slow.push(format!("{seconds:.1} s after `{after}`"));
+        times
+            .slow
+            .push(format!("{seconds:.1} s after `{after}`{again}"));
     }
 }

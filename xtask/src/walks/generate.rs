@@ -134,10 +134,10 @@ impl Generator {
             45..57 => self.add(),
             57..60 => self.promote(),
             60..73 => self.remove(),
-            73..80 => self.move_leader(),
-            80..87 => Some(self.client_call()),
-            87..92 => self.wrong_call(),
-            92..96 => self.haunt(),
+            73..78 => self.move_leader(),
+            78..88 => Some(self.client_call()),
+            88..93 => self.wrong_call(),
+            93..97 => self.haunt(),
             _ => Some(Step::Check),
         }
     }
@@ -158,7 +158,7 @@ impl Generator {
 
     /// Calls fail; at most two, as each takes as long as a server's patience.
     fn without_majority(&mut self) -> Option<Step> {
-        if self.calls_without_majority < 2 && self.random.chance(1, 3) {
+        if self.calls_without_majority < 2 && self.random.chance(1, 2) {
             self.calls_without_majority += 1;
             return match self.random.below(6) {
                 0 => self.add(),
@@ -180,7 +180,7 @@ impl Generator {
         (self.model.voters() >= 3).then(|| self.ask(call))
     }
 
-    /// One kill in four may take the majority away.
+    /// One kill in three may take the majority away.
     fn kill(&mut self) -> Option<Step> {
         let slot = self.pick(self.model.slots(|it| it.up()))?;
         let is_voter = self.model.member(slot).is_some_and(|it| it.voter);
@@ -188,12 +188,12 @@ impl Generator {
         let step = Step::Kill { slot, leading };
         let mut after = self.model.clone();
         after.apply(step, true);
-        (after.has_majority() || self.random.chance(1, 4)).then_some(step)
+        (after.has_majority() || self.random.chance(1, 3)).then_some(step)
     }
 
     fn start(&mut self) -> Option<Step> {
         let mut down = self.model.slots(|it| !it.up());
-        // One whose removal is in doubt waits until it is known.
+        // A member with a removal in doubt waits for the outcome.
         down.retain(|slot| self.model.allows(Step::Start { slot: *slot }));
         let slot = self.pick(down)?;
         Some(Step::Start { slot })

@@ -1,5 +1,5 @@
-//! The cluster as a walk believes it to be: which slots have members, who of
-//! them votes, and whose process runs.
+//! The cluster as a walk believes it to be: which slots have members, which
+//! of them vote, and which have a process that runs.
 //!
 //! The generator moves a model by what it expects; the walk moves one by what the
 //! systems answered. The expectations restate etcd's rules: the server refuses a
@@ -41,7 +41,7 @@ impl Member {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     members: [Option<Member>; SLOTS],
-    /// The address of a removed member whose directory is still there.
+    /// The address of a removed member that has left its directory.
     remains: [Option<Address>; SLOTS],
     /// Addresses below have been used.
     addresses: Address,
@@ -51,7 +51,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// So many voters, all of them up, in the first slots.
+    /// This number of voters, all of them up, in the first slots.
     pub fn new(voters: usize) -> Model {
         let member = |slot| Member {
             voter: true,
@@ -83,7 +83,7 @@ impl Model {
             .collect()
     }
 
-    /// Slots whose removed member can be started once more.
+    /// Slots with a removed member that can be started once more.
     pub fn haunted_slots(&self) -> Vec<usize> {
         let is_free = |slot: &usize| self.remains[*slot].is_some_and(|it| self.is_vacant(it));
         (0..SLOTS).filter(is_free).collect()
@@ -161,7 +161,7 @@ impl Model {
         !self.slots(answers).is_empty()
     }
 
-    /// A member whose removal is in doubt.
+    /// Its removal is in doubt.
     fn may_be_gone(&self, slot: usize) -> bool {
         matches!(self.in_doubt, Some(Call::Remove { target, .. }) if target == Target::Slot(slot))
     }

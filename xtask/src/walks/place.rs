@@ -83,7 +83,7 @@ impl Place {
     }
 
     /// The process, which this place no longer looks after.
-    pub fn let_go(&mut self) -> Option<Process> {
+    pub fn release(&mut self) -> Option<Process> {
         self.process.take()
     }
 

@@ -202,13 +202,18 @@ impl System {
         let members = model.slots(|_| true).into_iter().map(|slot| {
             let member = model.member(slot).expect("the slot has a member");
             let place = &self.places[slot];
-            let name = if member.started { place.name } else { "" };
+            // One that was killed soon after its first start may have told no name.
+            let name = if member.up() { place.name } else { "" };
             let url = self.url(member.address);
             (place.id, name.to_owned(), vec![url], !member.voter)
         });
+        let is_up = |id: u64| {
+            let mut slots = model.slots(|it| it.up()).into_iter();
+            slots.any(|slot| self.places[slot].id == id)
+        };
         let listed = listed.iter().map(|it| {
-            let (name, urls) = (it.name.clone(), it.peer_ur_ls.clone());
-            (it.id, name, urls, it.is_learner)
+            let name = if is_up(it.id) { it.name.as_str() } else { "" };
+            (it.id, name.to_owned(), it.peer_ur_ls.clone(), it.is_learner)
         });
         let (wanted, found): (BTreeSet<_>, BTreeSet<_>) = (members.collect(), listed.collect());
         match wanted == found {

@@ -108,7 +108,7 @@ async fn read(channel: Channel, serializable: bool) -> Result<Reply, Status> {
         ..RangeRequest::default()
     };
     let answer = KvClient::new(channel).range(request).await?.into_inner();
-    // A pair whose value is not its key is not what was put.
+    // What was put has its key as its value.
     let whole = answer.kvs.iter().filter(|it| {
         let pair = it.fields();
         pair.key == pair.value

@@ -1,5 +1,5 @@
 //! What a walk is made of: steps that name members by their slot, so that the
-//! same list is performed on any system. Ids, addresses and who leads are each
+//! same list is performed on any system. Ids, addresses and the leader are each
 //! system's own.
 
 use std::fmt;

@@ -23,8 +23,12 @@ pub struct Summary {
 
 impl Summary {
     /// Adds a walk; one that failed is shown with its steps.
-    pub fn add(&mut self, walk: &Walk, course: Course, took: Duration) {
+    pub fn add(&mut self, walk: &Walk, mut course: Course, took: Duration) {
         let seed = walk.seed;
+        let tally = &mut course.tally;
+        for line in tally.ours.slow.iter_mut().chain(&mut tally.etcd.slow) {
+            *line = format!("seed {seed}: {line}");
+        }
         if !course.failures.is_empty() {
             self.failed.push(seed);
             let why = course.failures.join("\n  ");

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::process::Outcome;
 
-/// A supervisor waits so long before it starts an ended process again.
+/// The pause of a supervisor before it starts an ended process again.
 const SUPERVISOR_PAUSE: Duration = Duration::from_millis(300);
 /// Exit code of a Rust program that panicked.
 const PANICKED: i32 = 101;
@@ -44,7 +44,7 @@ pub struct System {
     addresses: Vec<String>,
     /// Given back at the end of the walk.
     _ports: Ports,
-    /// Keys whose put was acknowledged.
+    /// Keys of acknowledged puts.
     pub acknowledged: Vec<String>,
     /// Keys that were put, acknowledged or not.
     keys_put: u64,
@@ -54,7 +54,7 @@ pub struct System {
     pub crashes: Vec<String>,
     /// When each ended process is to be started again.
     restarts: [Option<Instant>; SLOTS],
-    /// A member whose removal is asked for: its process may end.
+    /// A member that is being removed: its process may end.
     pub leaving: Option<usize>,
 }
 
@@ -106,7 +106,7 @@ impl System {
     pub fn start_removed(&mut self, slot: usize, model: &Model) -> Outcome<Option<Process>> {
         let address = model.remains(slot).expect("a removed member is started");
         self.start_at(slot, address, "existing", model)?;
-        Ok(self.places[slot].let_go())
+        Ok(self.places[slot].release())
     }
 
     /// `--initial-cluster` names the members of today, as an operator's flags do.
@@ -135,7 +135,7 @@ impl System {
     /// Ends a process; SIGTERM is followed by SIGKILL when it does not help.
     pub async fn end(&mut self, slot: usize, ending: Ending) -> Outcome {
         self.restarts[slot] = None;
-        let Some(mut process) = self.places[slot].let_go() else {
+        let Some(mut process) = self.places[slot].release() else {
             return Ok(());
         };
         if ending == Ending::Asked {

@@ -23,6 +23,8 @@ struct Row {
 pub struct Times {
     /// From the end of a step to an acknowledged put.
     pub serve: Vec<Duration>,
+    /// The same, of a step that has given the cluster its majority back.
+    pub serve_again: Vec<Duration>,
     /// Until every member that is up shows, lists, takes and reads.
     pub catch_up: Vec<Duration>,
     /// Until a removed member's process has ended by itself.
@@ -130,6 +132,7 @@ impl Tally {
 impl Times {
     fn add(&mut self, other: Times) {
         self.serve.extend(other.serve);
+        self.serve_again.extend(other.serve_again);
         self.catch_up.extend(other.catch_up);
         self.departure.extend(other.departure);
         self.slow.extend(other.slow);
@@ -140,6 +143,7 @@ impl Times {
     fn rows(&self, name: &str, text: &mut String) {
         for (what, times) in [
             ("to serve", &self.serve),
+            ("to serve, with a majority again", &self.serve_again),
             ("to catch up", &self.catch_up),
             ("to end when removed", &self.departure),
         ] {
@@ -155,7 +159,7 @@ impl Times {
     }
 }
 
-/// The smallest time that so many percent do not exceed, in seconds.
+/// The smallest time that this part of all does not exceed, in seconds.
 fn quantile(times: &[Duration], percent: usize) -> String {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
