@@ -12,6 +12,9 @@ use crate::{CommandLimits, Flushing, Observer, ReadMode, ReplicaOptions};
 /// Small beside the pauses that a member's disk makes, large beside a message.
 const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
 
+/// The part of the quota that entries kept for members that are behind may have.
+const KEPT_PART_OF_QUOTA: u64 = 8;
+
 /// How a [`crate::Node`] is started.
 ///
 /// ```no_run
@@ -45,7 +48,8 @@ pub struct NodeOptions {
     /// Entries kept in the log for members that are behind (etcd's
     /// `--snapshot-catchup-entries`): one that is farther behind gets a snapshot.
     pub entries_kept_max: usize,
-    /// The same in bytes, whichever is less.
+    /// The same in bytes, whichever is less. They count against the quota, of which they
+    /// are an eighth at most: else deleting and defragmenting would give no room back.
     pub bytes_kept_max: u64,
     /// How a leader makes sure of its lead before a linearizable read.
     pub read_mode: ReadMode,
@@ -114,7 +118,7 @@ impl NodeOptions {
             election_timeout: self.election_timeout,
             strict_reconfiguration: self.strict_reconfiguration,
             entries_kept_max: self.entries_kept_max,
-            bytes_kept_max: self.bytes_kept_max,
+            bytes_kept_max: self.bytes_kept_max.min(self.quota_part()),
             snapshot_piece_bytes: SNAPSHOT_PIECE_BYTES,
             read_mode: self.read_mode,
             command_limits: self.command_limits,
@@ -123,6 +127,12 @@ impl NodeOptions {
             seed,
             mutant: crate::mutant::OF_THIS_BUILD,
         }
+    }
+
+    /// What entries that are kept may have of the quota.
+    fn quota_part(&self) -> u64 {
+        let quota_bytes = self.machine.quota_bytes.unwrap_or(u64::MAX);
+        quota_bytes / KEPT_PART_OF_QUOTA
     }
 
     /// After so long nobody waits for a leader or an answer any more: etcd's

@@ -16,6 +16,7 @@ mod members;
 mod metrics;
 mod peer_port;
 mod power;
+mod quotas;
 mod rolling;
 mod shortages;
 mod small_disks;
