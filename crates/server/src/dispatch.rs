@@ -68,7 +68,6 @@ pub(crate) struct Dispatch {
     backend: Arc<Backend>,
     traffic: Traffic,
     watch: WatchServer<WatchService>,
-    lease: LeaseServer<LeaseService>,
     cluster: ClusterServer<ClusterService>,
     maintenance: MaintenanceServer<MaintenanceService>,
     auth: AuthServer<AuthService>,
@@ -90,7 +89,6 @@ impl Dispatch {
             watch: WatchServer::new(WatchService::new(shared()))
                 .max_decoding_message_size(limit)
                 .max_encoding_message_size(usize::MAX),
-            lease: LeaseServer::new(LeaseService::new(shared())).max_decoding_message_size(limit),
             cluster: ClusterServer::new(ClusterService::new(shared())),
             maintenance: MaintenanceServer::new(MaintenanceService::new(shared())),
             auth: AuthServer::new(AuthService::new(shared())),
@@ -113,6 +111,12 @@ impl Dispatch {
             .max_encoding_message_size(usize::MAX)
     }
 
+    /// The service Lease of one connection.
+    fn lease(&self, client: &Arc<Client>) -> LeaseServer<LeaseService> {
+        LeaseServer::new(LeaseService::new(Arc::clone(client)))
+            .max_decoding_message_size(self.backend.config.message_bytes_max())
+    }
+
     fn page(
         &self,
         pages: Pages,
@@ -127,6 +131,7 @@ impl Dispatch {
 pub(crate) struct ClientDispatch {
     dispatch: Dispatch,
     kv: KvServer<KvService>,
+    lease: LeaseServer<LeaseService>,
     client: Arc<Client>,
 }
 
@@ -135,6 +140,7 @@ impl ClientDispatch {
     pub(crate) fn new(dispatch: Dispatch, client: Arc<Client>) -> ClientDispatch {
         ClientDispatch {
             kv: dispatch.kv(&client),
+            lease: dispatch.lease(&client),
             dispatch,
             client,
         }
@@ -148,7 +154,7 @@ impl ClientDispatch {
         match service.unwrap_or_default() {
             "etcdserverpb.KV" => self.kv.clone().call(request),
             "etcdserverpb.Watch" => dispatch.watch.clone().call(request),
-            "etcdserverpb.Lease" => dispatch.lease.clone().call(request),
+            "etcdserverpb.Lease" => self.lease.clone().call(request),
             "etcdserverpb.Cluster" => dispatch.cluster.clone().call(request),
             "etcdserverpb.Maintenance" => dispatch.maintenance.clone().call(request),
             "etcdserverpb.Auth" => dispatch.auth.clone().call(request),

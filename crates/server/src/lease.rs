@@ -21,6 +21,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::backend::{Backend, stopped};
 use crate::calls::Call;
+use crate::client::Client;
+use crate::large_reads::{self, Answered};
+use crate::large_writes;
 use crate::leader_check::LeaderCheck;
 use crate::methods::Method;
 use crate::read_ahead::ReadAhead;
@@ -29,22 +32,27 @@ use crate::refusal;
 /// Renewals of one stream that may be under way. At a follower each waits for the leader.
 const UNDER_WAY_MAX: usize = 1024;
 
-/// The service.
+/// The service for one connection.
 #[derive(Clone)]
 pub(crate) struct LeaseService {
-    backend: Arc<Backend>,
+    client: Arc<Client>,
 }
 
 impl LeaseService {
-    /// On top of `backend`.
-    pub(crate) fn new(backend: Arc<Backend>) -> LeaseService {
-        LeaseService { backend }
+    /// For the calls of `client`.
+    pub(crate) fn new(client: Arc<Client>) -> LeaseService {
+        LeaseService { client }
     }
 
     async fn answer_grant(&self, request: LeaseGrantRequest) -> Result<LeaseGrantResponse, Status> {
-        match self.backend.execute(Command::LeaseGrant(request)).await? {
+        match self
+            .client
+            .backend
+            .execute(Command::LeaseGrant(request))
+            .await?
+        {
             Outcome::LeaseGrant(response) => {
-                let metrics = &self.backend.metrics;
+                let metrics = &self.client.backend.metrics;
                 metrics.leases_granted.add(1);
                 metrics.times.leases.add(response.ttl as f64);
                 Ok(response)
@@ -57,9 +65,14 @@ impl LeaseService {
         &self,
         request: LeaseRevokeRequest,
     ) -> Result<LeaseRevokeResponse, Status> {
-        match self.backend.execute(Command::LeaseRevoke(request)).await? {
+        match self
+            .client
+            .backend
+            .execute(Command::LeaseRevoke(request))
+            .await?
+        {
             Outcome::LeaseRevoke(response) => {
-                self.backend.metrics.leases_revoked.add(1);
+                self.client.backend.metrics.leases_revoked.add(1);
                 Ok(response)
             }
             _ => unreachable!("a revocation is answered by a revocation"),
@@ -69,13 +82,13 @@ impl LeaseService {
     async fn answer_time_to_live(
         &self,
         request: LeaseTimeToLiveRequest,
-    ) -> Result<LeaseTimeToLiveResponse, Status> {
-        let node = &self.backend.node;
+    ) -> Result<Answered<LeaseTimeToLiveResponse>, Status> {
+        let node = &self.client.backend.node;
         let asked = async {
             node.read_index().await?;
             node.lease_time_to_live(request).await
         };
-        let mut response = match self.backend.in_time_of_leader(asked).await? {
+        let mut response = match self.client.backend.in_time_of_leader(asked).await? {
             Ok(response) => response,
             Err(error) if is_not_found(&error) => LeaseTimeToLiveResponse {
                 id: request.id,
@@ -84,15 +97,22 @@ impl LeaseService {
             },
             Err(error) => return Err(refusal::status(&error)),
         };
-        self.backend.fill(response.header.get_or_insert_default());
-        Ok(response)
+        self.client
+            .backend
+            .fill(response.header.get_or_insert_default());
+        // With the lease's keys it may be large.
+        large_writes::made(&self.client, response).await
     }
 
-    async fn answer_leases(&self) -> Result<LeaseLeasesResponse, Status> {
-        self.backend.confirm_reads().await?;
-        let mut response = self.backend.reader().lease_leases();
-        self.backend.fill(response.header.get_or_insert_default());
-        Ok(response)
+    async fn answer_leases(&self) -> Result<Answered<LeaseLeasesResponse>, Status> {
+        let backend = &self.client.backend;
+        backend.confirm_reads().await?;
+        let list = |backend: &Backend| {
+            let mut response = backend.reader().lease_leases();
+            backend.fill(response.header.get_or_insert_default());
+            Ok(response)
+        };
+        large_writes::made(&self.client, backend.aside(list).await?).await
     }
 }
 
@@ -105,7 +125,7 @@ impl Lease for LeaseService {
         &self,
         request: Request<LeaseGrantRequest>,
     ) -> Result<Response<LeaseGrantResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::LeaseGrant, request.metadata())?;
+        let call = Call::begin(&self.client.backend, Method::LeaseGrant, request.metadata())?;
         call.end(self.answer_grant(request.into_inner()).await)
     }
 
@@ -113,7 +133,11 @@ impl Lease for LeaseService {
         &self,
         request: Request<LeaseRevokeRequest>,
     ) -> Result<Response<LeaseRevokeResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::LeaseRevoke, request.metadata())?;
+        let call = Call::begin(
+            &self.client.backend,
+            Method::LeaseRevoke,
+            request.metadata(),
+        )?;
         call.end(self.answer_revoke(request.into_inner()).await)
     }
 
@@ -121,8 +145,12 @@ impl Lease for LeaseService {
         &self,
         request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
-        let call = Call::begin(&self.backend, Method::LeaseKeepAlive, request.metadata())?;
-        let renewals = Renewals::new(Arc::clone(&self.backend), call, request.into_inner());
+        let call = Call::begin(
+            &self.client.backend,
+            Method::LeaseKeepAlive,
+            request.metadata(),
+        )?;
+        let renewals = Renewals::new(Arc::clone(&self.client.backend), call, request.into_inner());
         Ok(Response::new(Box::pin(stream::unfold(
             Some(renewals),
             step,
@@ -133,16 +161,24 @@ impl Lease for LeaseService {
         &self,
         request: Request<LeaseTimeToLiveRequest>,
     ) -> Result<Response<LeaseTimeToLiveResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::LeaseTimeToLive, request.metadata())?;
-        call.end(self.answer_time_to_live(request.into_inner()).await)
+        let call = Call::begin(
+            &self.client.backend,
+            Method::LeaseTimeToLive,
+            request.metadata(),
+        )?;
+        large_reads::end(call, self.answer_time_to_live(request.into_inner()).await)
     }
 
     async fn lease_leases(
         &self,
         request: Request<LeaseLeasesRequest>,
     ) -> Result<Response<LeaseLeasesResponse>, Status> {
-        let call = Call::begin(&self.backend, Method::LeaseLeases, request.metadata())?;
-        call.end(self.answer_leases().await)
+        let call = Call::begin(
+            &self.client.backend,
+            Method::LeaseLeases,
+            request.metadata(),
+        )?;
+        large_reads::end(call, self.answer_leases().await)
     }
 }
 
