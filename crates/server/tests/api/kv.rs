@@ -275,3 +275,35 @@ async fn a_full_store_refuses_puts_until_it_is_told_otherwise() {
     .await
     .unwrap();
 }
+
+#[tokio::test]
+async fn large_values_from_before_come_whole_with_the_writes_that_ask_for_them() {
+    const KEYS: usize = 4;
+    let serving = serving(&[]);
+    let mut kv = serving.kv().await.max_decoding_message_size(usize::MAX);
+    let value = |number: usize| ::bytes::Bytes::from(vec![number as u8; 1 << 20]);
+    for number in 0..KEYS {
+        let request = PutRequest {
+            value: value(number),
+            ..put(&format!("k{number}"), "")
+        };
+        kv.put(request).await.unwrap();
+    }
+    let request = PutRequest {
+        prev_kv: true,
+        value: value(0),
+        ..put("k0", "")
+    };
+    let response = kv.put(request).await.unwrap().into_inner();
+    assert_eq!(response.prev_kv.unwrap().value(), value(0));
+    let all = get_prefix('k');
+    let request = DeleteRangeRequest {
+        key: all.key,
+        range_end: all.range_end,
+        prev_kv: true,
+    };
+    let response = kv.delete_range(request).await.unwrap().into_inner();
+    assert_eq!(response.deleted, KEYS as i64);
+    let previous = response.prev_kvs.iter().map(|kv| kv.value().to_vec());
+    assert!(previous.eq((0..KEYS).map(|number| value(number).to_vec())));
+}
