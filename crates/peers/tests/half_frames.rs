@@ -1,70 +1,18 @@
 //! Frames that begin and do not end.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod half_frame;
 mod support;
 
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
 
-use peers::{Limits, Refusal};
-use support::{Member, enter, frame, options, read_all, start};
+use half_frame::{begin_frame, half_frame, member};
+use peers::Refusal;
+use support::{enter, frame, options, read_all, start};
 
-const LANES: [u8; 2] = [1, 2];
 const MIB: usize = 1 << 20;
-
-/// A member with room for two large frames.
-fn member(silence_max: Duration) -> Member {
-    let mut options = options(9);
-    options.0.limits = Limits {
-        payload_bytes_max: 8 * MIB,
-        receiving_bytes_max: 16 * MIB,
-        silence_max,
-        ..Limits::default()
-    };
-    start(options)
-}
-
-/// Sends half of a frame, as far as the other side takes it within a moment.
-fn begin_frame(socket: &mut TcpStream, half: &[u8]) {
-    socket
-        .set_write_timeout(Some(Duration::from_millis(50)))
-        .unwrap();
-    let _ = socket.write_all(half);
-}
-
-fn half_frame() -> Vec<u8> {
-    let mut whole = frame(7, 0, &vec![1; 8 * MIB]);
-    whole.truncate(4 * MIB);
-    whole
-}
-
-/// The memory that this process has.
-fn resident_bytes() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();
-    pages * 4096
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn many_half_frames_take_no_more_memory_than_the_bound() {
-    let nine = member(Duration::from_secs(60));
-    let mut sockets = Vec::new();
-    for sender in 11..41 {
-        for lane in LANES {
-            sockets.push(enter(&nine.address, sender, 9, lane));
-        }
-    }
-    let half = half_frame();
-    let before = resident_bytes();
-    // 60 halves of 4 MiB are 240 MiB.
-    for socket in &mut sockets {
-        begin_frame(socket, &half);
-    }
-    let more = resident_bytes().saturating_sub(before);
-    assert!(more < 64 * MIB, "{} MiB", more / MIB);
-}
 
 #[test]
 fn a_half_sent_frame_ends_and_another_that_waited_for_its_room_comes_through() {

@@ -221,10 +221,9 @@ fn a_member_that_cannot_be_reached_costs_no_memory_and_is_dialled_when_it_dials(
         (options, address)
     };
     let one = start(patient(1));
-    let reserved = listener();
-    let address = reserved.local_addr().unwrap().to_string();
-    drop(reserved);
-    one.peers.set_member(2, vec![address]).unwrap();
+    one.peers
+        .set_member(2, vec![support::free_address()])
+        .unwrap();
     let error = one.events.disconnected(Lane::Bulk);
     assert!(matches!(error, LinkError::Connect { .. }), "{error}");
     assert_eq!(
@@ -272,10 +271,7 @@ fn who_dials_us_is_dialled_at_once() {
 #[test]
 fn addresses_are_tried_in_turn() {
     let (one, two) = (member(1), member(2));
-    let reserved = listener();
-    let nobody = reserved.local_addr().unwrap().to_string();
-    drop(reserved);
-    let addresses = vec![nobody, two.address.clone()];
+    let addresses = vec![support::free_address(), two.address.clone()];
     one.peers.set_member(2, addresses).unwrap();
     send(&one, Lane::Urgent, 1, b"found").unwrap();
     assert_eq!(two.events.message().3, "found");

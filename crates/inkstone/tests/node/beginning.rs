@@ -2,7 +2,7 @@
 
 use inkstone::{Error, NodeOptions, Options, Remedy, Store};
 
-use crate::three::{Three, get, listener, put};
+use crate::three::{Three, free_address, get, listener, put};
 
 #[test]
 fn a_member_that_starts_again_needs_no_founders_and_catches_up() {
@@ -86,7 +86,7 @@ fn the_directory_of_another_kind_or_member_is_refused_and_unharmed() {
     let alone = place.path().join("alone");
     let open = || Options::new(&alone).segment_bytes(1 << 20).open();
     open().unwrap().put("k", "v").unwrap();
-    let address = listener().local_addr().unwrap().to_string();
+    let address = free_address();
     let options = NodeOptions::new("a", &alone).founder("a", address);
     let error = options.start().map(|node| node.stop()).unwrap_err();
     assert!(error.to_string().contains("alone"), "{error}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use inkstone::{Error, Member, Node, NodeOptions, Remedy};
 
-use crate::three::{Three, door, get, in_time, listener, put, until};
+use crate::three::{Three, door, free_address, get, in_time, put, until};
 
 /// What may be done again: the lead is changing, or too few members are up.
 fn passing(error: &Error) -> bool {
@@ -259,7 +259,7 @@ fn who_cannot_join_is_told_why() {
     refused(new().join(own, [own]), wrong, &["nobody is named"]);
     let both = new().founder("d", own).join(own, members);
     refused(both, wrong, &["founders", "`join`"]);
-    let silent = listener().local_addr().unwrap().to_string();
+    let silent = free_address();
     let nobody = new().join(own, [&silent]);
     refused(nobody, Remedy::Retry, &["nobody tells", &silent]);
 

@@ -111,6 +111,11 @@ pub fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
+/// An address at which nothing listens.
+pub fn free_address() -> String {
+    format!("127.0.0.1:{}", free_ports::reserve_one().unwrap())
+}
+
 /// A socket, and where it is.
 pub fn door() -> (TcpListener, String) {
     let listener = listener();

@@ -171,6 +171,11 @@ pub fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
+/// An address at which nothing listens, and nothing will as long as this process lives.
+pub fn free_address() -> String {
+    format!("127.0.0.1:{}", free_ports::reserve_one().unwrap())
+}
+
 /// Options of member `id` with a port of its own, and its address.
 pub fn options(id: u64) -> (PeersOptions, String) {
     let listener = listener();
