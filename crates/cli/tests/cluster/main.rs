@@ -19,6 +19,8 @@ mod power;
 mod quotas;
 mod rolling;
 mod shortages;
+#[path = "../small_disk/mod.rs"]
+mod small_disk;
 mod small_disks;
 mod streams;
 mod three;

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::rolling::{Load, Written};
-use crate::small_disks::SmallDisk;
+use crate::small_disk::SmallDisk;
 use crate::three::{LOOK, LOOKS_MAX, NAMES, Three, put};
 
 const MIB: usize = 1 << 20;
@@ -105,7 +105,10 @@ async fn full_disks_under_load_end_no_member_and_service_returns_with_the_room()
     let Some(disks) = disks.collect::<Option<Vec<SmallDisk>>>() else {
         return;
     };
-    (0..3).for_each(|number| three.launch(number));
+    for (number, disk) in disks.iter().enumerate() {
+        three.enter(number, &disk.entrance());
+        three.launch(number);
+    }
     three.put(0, "first", "1").await;
     let leader = three.leader(0).await;
     let follower = (leader + 1) % 3;

@@ -1,66 +1,10 @@
 //! Members on small file systems of their own.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
 use etcd_api::etcdserverpb::{CompactionRequest, DefragmentRequest, DeleteRangeRequest};
 
+use crate::small_disk::SmallDisk;
 use crate::three::{LOOK, NAMES, Three, put};
-
-/// A file system in memory, below a member's directory; gone when it is dropped.
-pub struct SmallDisk(PathBuf);
-
-/// A file that takes room until it is dropped.
-pub struct Ballast(PathBuf);
-
-impl SmallDisk {
-    /// `None`, with a word about it, where this test may not mount.
-    pub fn mount(directory: &Path, mebibytes: u64) -> Option<SmallDisk> {
-        std::fs::create_dir_all(directory).unwrap();
-        let size = format!("size={mebibytes}m,mode=700");
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &size, "tmpfs"])
-            .arg(directory)
-            .status();
-        if mounted.is_ok_and(|it| it.success()) {
-            return Some(SmallDisk(directory.to_owned()));
-        }
-        eprintln!("NOT TESTED: a member on a small disk: mounting one needs root");
-        None
-    }
-
-    pub fn free_bytes(&self) -> u64 {
-        let status = rustix::fs::statvfs(&self.0).unwrap();
-        status.f_bavail * status.f_frsize
-    }
-
-    /// Takes all that is free, to the last page.
-    pub fn fill(&self) -> Ballast {
-        use std::io::Write;
-        // Beside the data directory's files, which a server counts as its own.
-        let path = self.0.join("lost+found");
-        std::fs::create_dir_all(&path).unwrap();
-        let path = path.join("ballast");
-        let mut file = File::create(&path).unwrap();
-        let page = [1; 4096];
-        while file.write_all(&page).is_ok() {}
-        Ballast(path)
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
-impl Drop for Ballast {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
 
 async fn delete_all(three: &Three, key: &str, end: &str) -> i64 {
     let request = DeleteRangeRequest {
@@ -89,6 +33,7 @@ async fn delete_compact_and_defragment_give_room_back_on_a_small_disk() {
     let Some(disk) = SmallDisk::mount(&three.directory(0), 365) else {
         return;
     };
+    three.enter(0, &disk.entrance());
     three.launch(0);
     three.put(0, "first", "1").await;
     let value = "v".repeat(1 << 20);

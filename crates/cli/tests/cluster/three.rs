@@ -42,6 +42,8 @@ struct Place {
     joins: bool,
     /// For this member, behind those for all.
     flags: Vec<String>,
+    /// The command by which its program is started; empty: by itself.
+    entrance: Vec<String>,
     process: Option<Child>,
 }
 
@@ -54,6 +56,7 @@ impl Place {
             listed,
             joins,
             flags: Vec::new(),
+            entrance: Vec::new(),
             process: None,
         }
     }
@@ -132,6 +135,11 @@ impl Three {
         self.members[number].flags.push(flag.to_owned());
     }
 
+    /// The member is started by way of this command.
+    pub fn enter(&mut self, number: usize, entrance: &[String]) {
+        self.members[number].entrance = entrance.to_vec();
+    }
+
     pub fn client_url(&self, number: usize) -> String {
         format!("http://127.0.0.1:{}", self.members[number].client_port)
     }
@@ -149,13 +157,15 @@ impl Three {
         self.members[number].process.as_ref().unwrap().id()
     }
 
-    fn program(&self) -> Command {
-        let Some(files_max) = self.files_max else {
-            return Command::new(PROGRAM);
-        };
-        let mut command = Command::new("sh");
-        let limited = format!("ulimit -n {files_max}; exec \"$0\" \"$@\"");
-        command.args(["-c", &limited, PROGRAM]);
+    fn program(&self, number: usize) -> Command {
+        let mut words = self.members[number].entrance.clone();
+        if let Some(files_max) = self.files_max {
+            let limited = format!("ulimit -n {files_max}; exec \"$0\" \"$@\"");
+            words.extend(["sh".to_owned(), "-c".to_owned(), limited]);
+        }
+        words.push(PROGRAM.to_owned());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]);
         command
     }
 
@@ -168,7 +178,7 @@ impl Three {
         let listed: Vec<String> = listed.collect();
         let (client, peer) = (self.client_url(number), self.peer_url(number));
         let state = if member.joins { "existing" } else { "new" };
-        let mut command = self.program();
+        let mut command = self.program(number);
         command
             .arg("serve")
             .arg(format!("--name={}", member.name))

@@ -1,17 +1,26 @@
 //! A disk that fills up under the server, and a server killed on it.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
 use etcd_api::etcdserverpb::DeleteRangeRequest;
 use tonic::Code;
 
-use crate::served::{Client, Served};
+use crate::served::{Client, PROGRAM, Served};
 use crate::small_disk::SmallDisk;
 
 /// Room for the log's reserve of 64 MiB and some segments.
 const DISK_MEBIBYTES: u32 = 144;
 const VALUE_BYTES: usize = 64 << 10;
 const WRITERS: u8 = 8;
+
+/// The program, where it sees the disk.
+fn program(disk: &SmallDisk) -> Command {
+    let entrance = disk.entrance();
+    let mut command = Command::new(&entrance[0]);
+    command.args(&entrance[1..]).arg(PROGRAM);
+    command
+}
 
 fn value(writer: u8, number: u32) -> Vec<u8> {
     vec![writer ^ number as u8; VALUE_BYTES]
@@ -73,10 +82,12 @@ async fn delete(client: &Client, from: &str, to: &str) -> i64 {
 
 #[tokio::test]
 async fn a_full_disk_refuses_writes_keeps_all_others_and_goes_on_when_there_is_room() {
-    let Some(disk) = SmallDisk::mount(DISK_MEBIBYTES) else {
+    let place = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(place.path(), DISK_MEBIBYTES) else {
         return;
     };
-    let start = || Served::launch(disk.program(), &disk.data(), &["--segment-bytes=4194304"]);
+    let data = place.path().join("data");
+    let start = || Served::launch(program(&disk), &data, &["--segment-bytes=4194304"]);
     let mut served = start();
     let client = served.connect().await;
     let (mut acknowledged, refusals) = write_until_refused(&client, 0).await;

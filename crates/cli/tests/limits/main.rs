@@ -18,6 +18,7 @@ mod quota;
 mod raw;
 mod served;
 mod slow_readers;
+#[path = "../small_disk/mod.rs"]
 mod small_disk;
 mod unread_answers;
 mod unread_watch;
