@@ -13,8 +13,12 @@ const READERS: usize = 200;
 /// Ten values of 1 MiB are one answer.
 const VALUES: usize = 10;
 const VALUE_BYTES: usize = 1 << 20;
-/// What the process may allocate. A quarter of it is for answers that are being sent.
+/// What the process may allocate.
 const MEMORY_BYTES: u64 = 768 << 20;
+/// What it should have in RAM: a quarter of that for answers that are made or sent (decision
+/// 0019), and 96 MiB for all else: the program, the index, the end of the log, and what the
+/// allocator holds back. 219 MiB were measured in all, with two cores.
+const RESIDENT_BYTES_MAX: u64 = MEMORY_BYTES / 4 + (96 << 20);
 /// What a reader takes in a second: less than an answer that is read may be.
 const TAKEN_BYTES: usize = 1;
 const LOOKS: usize = 20;
@@ -62,7 +66,10 @@ async fn two_hundred_slow_readers_take_a_bounded_memory_and_keep_no_others_waiti
         other.put("small", value.clone()).await.unwrap();
         assert_eq!(other.get("small").await.unwrap(), value);
         let resident_bytes = served.resident_bytes();
-        assert!(resident_bytes < MEMORY_BYTES, "{resident_bytes} bytes");
+        assert!(
+            resident_bytes < RESIDENT_BYTES_MAX,
+            "{resident_bytes} bytes are more than {RESIDENT_BYTES_MAX}"
+        );
         tokio::time::sleep(LOOK_EVERY).await;
     }
     readers.shutdown().await;
