@@ -1,51 +1,126 @@
 //! A client of etcd's own Go library, built from `xtask/go-client`: what it does with
 //! flow control, renewals and lost connections is its own, and matters here.
+//!
+//! It is built once for all test binaries, into the place that cargo gives to tests: the first
+//! process that needs it holds a lock while it builds, and the others find it there. It is
+//! built again when its sources are newer.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+/// Modules that have not come by then are taken for modules that cannot be had.
+const DOWNLOAD_MAX: Duration = Duration::from_secs(120);
+const LOOK: Duration = Duration::from_millis(50);
+/// Releases before this one left a program behind with each process.
+const LEFT_BEHIND: &str = "go-client-";
 
 /// Runs it to the end: the JSON that it prints. `None`, loudly: there is no Go, or
 /// its modules cannot be had.
 pub fn run(arguments: &[&str]) -> Option<serde_json::Value> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let program = PROGRAM.get_or_init(build).as_ref()?;
+    let program = PROGRAM.get_or_init(program).as_ref()?;
     let output = Command::new(program).args(arguments).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{arguments:?}: {error}");
     Some(serde_json::from_slice(&output.stdout).unwrap())
 }
 
-fn build() -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/go-client");
-    let go = |arguments: &[&str]| {
-        let mut command = Command::new("go");
-        command.current_dir(&source).args(arguments);
-        command.output()
+fn program() -> Option<PathBuf> {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let lock = File::create(place.join("go-client.lock")).unwrap();
+    // Let go of when this process ends, whatever becomes of it.
+    lock.lock().unwrap();
+    remove_left_behind(place);
+    let program = place.join("go-client");
+    if is_current(&program) {
+        return Some(program);
+    }
+    let fresh = place.join("go-client.new");
+    build(&fresh)?;
+    std::fs::rename(&fresh, &program).unwrap();
+    Some(program)
+}
+
+fn remove_left_behind(place: &Path) {
+    for entry in std::fs::read_dir(place).unwrap().flatten() {
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with(LEFT_BEHIND) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/go-client")
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).ok()?.modified().ok()
+}
+
+/// The program is there, and none of its sources is newer.
+fn is_current(program: &Path) -> bool {
+    let Some(built) = changed(program) else {
+        return false;
     };
-    match go(&["mod", "download"]) {
+    let sources = std::fs::read_dir(source()).unwrap();
+    let mut times = sources.map(|entry| changed(&entry.unwrap().path()));
+    times.all(|time| time.is_some_and(|time| time <= built))
+}
+
+fn go(arguments: &[&str]) -> Command {
+    let mut command = Command::new("go");
+    command.current_dir(source()).args(arguments);
+    command
+}
+
+fn build(program: &Path) -> Option<()> {
+    download()?;
+    let program = program.to_str().unwrap();
+    let arguments = ["build", "-buildvcs=false", "-o", program, "."];
+    let built = go(&arguments).output().unwrap();
+    let error = String::from_utf8_lossy(&built.stderr);
+    assert!(built.status.success(), "{error}");
+    Some(())
+}
+
+fn download() -> Option<()> {
+    let mut command = go(&["mod", "download"]);
+    let begun = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let child = match begun {
+        Ok(child) => child,
         Err(error) => {
             eprintln!("SKIPPED: there is no Go on this machine ({error}): https://go.dev/dl");
             return None;
         }
-        Ok(output) if !output.status.success() => {
-            let error = String::from_utf8_lossy(&output.stderr);
-            eprintln!("SKIPPED: the modules of etcd's Go client cannot be had: {error}");
-            return None;
+    };
+    match end_in_time(child) {
+        Ok(()) => Some(()),
+        Err(reason) => {
+            eprintln!("SKIPPED: the modules of etcd's Go client cannot be had: {reason}");
+            None
         }
-        Ok(_) => {}
     }
-    let name = format!("go-client-{}", std::process::id());
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let built = go(&[
-        "build",
-        "-buildvcs=false",
-        "-o",
-        program.to_str().unwrap(),
-        ".",
-    ])
-    .unwrap();
-    let error = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "{error}");
-    Some(program)
+}
+
+/// Waits for the end of a download, and ends it where it takes too long.
+fn end_in_time(mut child: Child) -> Result<(), String> {
+    let mut waited = Duration::ZERO;
+    while child.try_wait().unwrap().is_none() {
+        if waited >= DOWNLOAD_MAX {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return Err(format!("they had not come after {DOWNLOAD_MAX:?}"));
+        }
+        std::thread::sleep(LOOK);
+        waited += LOOK;
+    }
+    let output = child.wait_with_output().unwrap();
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&output.stderr).into_owned())
 }
