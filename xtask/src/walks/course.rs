@@ -40,8 +40,10 @@ pub struct Course {
 }
 
 impl Course {
+    /// Its logs say why a system failed, or why ours was slow.
     pub fn is_worth_keeping(&self) -> bool {
-        !self.failures.is_empty() || !self.etcd_failures.is_empty()
+        let is_slow = !self.tally.ours.slow.is_empty();
+        is_slow || !self.failures.is_empty() || !self.etcd_failures.is_empty()
     }
 }
 
@@ -237,11 +239,12 @@ impl Walker {
         }
         let theirs = theirs.unwrap_or(&ours.answer);
         let is_done = |answer: &Answer| *answer == Answer::Done;
+        let may_be_done = !matches!(expected, Expected::Refused(_));
         let is_open = |answer: &Answer| matches!(answer, Answer::Unavailable(_));
         if call.changes_members() {
             if is_done(&ours.answer) != is_done(theirs) {
                 self.course.parted = Some(line);
-            } else if is_open(&ours.answer) || is_open(theirs) {
+            } else if may_be_done && (is_open(&ours.answer) || is_open(theirs)) {
                 self.model.in_doubt = Some(call);
             }
         }

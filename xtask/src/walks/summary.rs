@@ -47,7 +47,8 @@ impl Summary {
     }
 
     pub fn keeps_logs(&self) -> bool {
-        !self.failed.is_empty() || !self.etcd_failed.is_empty()
+        let is_slow = !self.tally.ours.slow.is_empty();
+        is_slow || !self.failed.is_empty() || !self.etcd_failed.is_empty()
     }
 
     pub fn text(&self) -> String {
