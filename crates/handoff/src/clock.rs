@@ -1,4 +1,4 @@
-//! The time by which the oldest waiter's turn is measured.
+//! The clock of turns, slices and patience, in microseconds.
 
 /// Microseconds of a clock that never steps back. They wrap after 71 minutes:
 /// compare them by their difference only.
@@ -22,7 +22,7 @@ pub(crate) fn micros() -> u32 {
     start.elapsed().as_micros() as u32
 }
 
-/// Whether `moment` has come.
+/// Whether `moment` has come at `now`; the two are less than 35 minutes apart.
 pub(crate) fn has_come(moment: u32, now: u32) -> bool {
     now.wrapping_sub(moment).cast_signed() >= 0
 }

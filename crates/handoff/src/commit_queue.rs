@@ -1,26 +1,26 @@
-//! Group commit: one thread does the work of all that wait.
+//! Group commit: one thread, the leader, does the work of all threads that wait.
 //!
 //! ```text
 //!   arrivals (a stack, newest first)
-//!     null          nobody leads: whoever arrives leads
-//!     LED           somebody leads, nobody waits
-//!     ► C ► B ► LED somebody leads, B and C will be the next group
+//!     null          there is no leader: the next arrival leads
+//!     LED           there is a leader, and no thread waits
+//!     ► C ► B ► LED there is a leader; B and C will be the next group
 //! ```
 //!
-//! A leader takes all arrivals at once, commits them in their order, and tells them. Those
-//! that are awake are told with a store each; the sleepers are woken *in chains*, as many as
-//! there are cores: who is woken wakes the next in its chain. So a group of 200 never makes
-//! 200 threads runnable at once on two cores, where they would only push each other and the
-//! leader aside. What has arrived meanwhile is the same leader's next group. After
-//! [`GROUPS_MAX`] groups, or a millisecond, the newest arrival leads: it is the likeliest to
-//! be awake.
+//! A leader takes all arrivals at once, commits them in their order, and announces the end
+//! to each. A store is enough for a thread that is awake. Sleepers are woken *in chains*, as
+//! many as there are cores: each woken thread wakes the next in its chain. So a group of 200
+//! never makes 200 threads runnable at once on two cores, where they would only displace each
+//! other and the leader. Threads that arrive while the leader works are its next group. After
+//! [`GROUPS_MAX`] groups, or a millisecond, the newest arrival becomes the leader: it is the
+//! likeliest to be awake.
 //!
-//! Who waits stays awake for a while and gives way to whoever wants its core
-//! ([`Patience`]): that one brings the next operation, or gets on with the group. With
+//! A waiting thread stays awake for a while and yields its core to threads that want it
+//! ([`Patience`]): such a thread brings the next operation, or goes on with the group. With
 //! more threads than cores that costs one switch of threads for an operation, and no
 //! wake-up.
 //!
-//! Places are on the stacks of the waiting threads: nothing is allocated.
+//! Nodes are on the stacks of the waiting threads: nothing is allocated.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -34,26 +34,26 @@ use crate::slices;
 use crate::spinning::Spin;
 use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell, const_fn};
 
-/// Waits awake.
+/// The thread waits awake.
 const WAITING: u32 = 0;
-/// Sleeps on its word.
+/// The thread sleeps on its word.
 const PARKED: u32 = 1;
-/// Has to lead.
+/// The thread is the next leader.
 const LEADER: u32 = 2;
-/// Its operation has been dealt with.
+/// The group of the thread's operation has been committed.
 const DONE: u32 = 3;
 
 /// A thread's operation, from arrival to answer.
-struct Place<Op, Out> {
+struct Node<Op, Out> {
     /// Older arrival; later the next in the group, then the next in the chain.
-    next: UnsafeCell<*mut Place<Op, Out>>,
+    next: UnsafeCell<*mut Node<Op, Out>>,
     word: AtomicU32,
-    /// The leader's alone until the word is `DONE`.
+    /// Only the leader accesses it until the word is `DONE`.
     operation: UnsafeCell<Option<Op>>,
     answer: UnsafeCell<Option<Out>>,
 }
 
-/// Operations that threads want done, one group at a time.
+/// A queue of operations, which threads commit in groups, one group at a time.
 ///
 /// ```
 /// let log = std::cell::RefCell::new(Vec::new());
@@ -67,8 +67,8 @@ struct Place<Op, Out> {
 /// assert_eq!(length, Ok(1));
 /// ```
 pub struct CommitQueue<Op, Out> {
-    arrivals: AtomicPtr<Place<Op, Out>>,
-    /// Threads that wait for a leader.
+    arrivals: AtomicPtr<Node<Op, Out>>,
+    /// Threads that wait for a leader's announcement.
     waiting: AtomicU32,
     owns: PhantomData<(Op, Out)>,
 }
@@ -78,7 +78,7 @@ unsafe impl<Op: Send, Out: Send> Sync for CommitQueue<Op, Out> {}
 // SAFETY: as above.
 unsafe impl<Op: Send, Out: Send> Send for CommitQueue<Op, Out> {}
 
-/// The leader returned, or panicked, without answering.
+/// Error for an operation that its leader did not answer before it returned or panicked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unanswered;
 
@@ -93,16 +93,16 @@ impl fmt::Display for Unanswered {
 
 impl std::error::Error for Unanswered {}
 
-/// The group a leader has to commit, in the order of arrival; an iterator.
+/// The operations that a leader has to commit: an iterator in the order of arrival.
 pub struct Group<'a, Op, Out> {
-    next: *mut Place<Op, Out>,
+    next: *mut Node<Op, Out>,
     length: usize,
-    lives: PhantomData<&'a mut Place<Op, Out>>,
+    lives: PhantomData<&'a mut Node<Op, Out>>,
 }
 
 /// One operation of a group.
 pub struct Member<'a, Op, Out> {
-    place: &'a Place<Op, Out>,
+    node: &'a Node<Op, Out>,
 }
 
 impl<Op, Out> Default for CommitQueue<Op, Out> {
@@ -113,7 +113,7 @@ impl<Op, Out> Default for CommitQueue<Op, Out> {
 
 impl<Op, Out> CommitQueue<Op, Out> {
     const_fn! {
-        /// A queue nobody waits in.
+        /// An empty queue.
         pub fn new() -> CommitQueue<Op, Out> {
             CommitQueue {
                 arrivals: AtomicPtr::new(ptr::null_mut()),
@@ -123,47 +123,48 @@ impl<Op, Out> CommitQueue<Op, Out> {
         }
     }
 
-    /// Has `operation` done by a leader, and returns that one's answer. If this thread
-    /// comes to lead it calls `lead` with everything that waits, its own included, and
-    /// again with what has come meanwhile: up to 16 times in all, and not again after a
-    /// millisecond. `lead` is never called by two threads at a time; where it panics, this
-    /// does, too, and those of that group are [`Unanswered`].
+    /// Has a leader commit `operation`, and returns the leader's answer.
+    ///
+    /// If the calling thread becomes the leader, it calls `lead` with all waiting operations,
+    /// its own included, and again with those that arrived during the call: up to 16 times in
+    /// all, and not again after a millisecond. Only one thread at a time is in `lead`. If `lead`
+    /// panics, so does this call, and the unanswered operations of that group end with
+    /// [`Unanswered`].
     pub fn commit(
         &self,
         operation: Op,
         mut lead: impl FnMut(&mut Group<'_, Op, Out>),
     ) -> Result<Out, Unanswered> {
-        let place = Place {
+        let node = Node {
             next: UnsafeCell::new(led()),
             word: AtomicU32::new(WAITING),
             operation: UnsafeCell::new(Some(operation)),
             answer: UnsafeCell::new(None),
         };
-        let leads = self.arrive(&place) || self.wait(&place) == LEADER;
+        let leads = self.arrive(&node) || self.wait(&node) == LEADER;
         if leads {
             let mut leadership = Leadership::begin(self);
             while leadership.commit_a_group(&mut lead) {}
         } else {
-            // SAFETY: done, so the chain's rest is ours to wake.
-            unsafe { wake_chain(get(&place.next)) };
+            // SAFETY: the word is `DONE`, so this thread has to wake the rest of the chain.
+            unsafe { wake_chain(get(&node.next)) };
         }
-        // SAFETY: done: the place is ours alone again.
-        place
-            .answer
+        // SAFETY: the leader has finished: only this thread accesses the node.
+        node.answer
             .with_mut(|answer| unsafe { (*answer).take() })
             .ok_or(Unanswered)
     }
 
-    /// Puts the place on top; true if nobody leads.
-    fn arrive(&self, place: &Place<Op, Out>) -> bool {
+    /// Pushes the node on the stack; true if there was no leader, so that this thread leads.
+    fn arrive(&self, node: &Node<Op, Out>) -> bool {
         let mut top = self.arrivals.load(Ordering::Relaxed);
         loop {
             let below = if top.is_null() { led() } else { top };
-            // SAFETY: nobody knows the place yet.
-            unsafe { set(&place.next, below) };
+            // SAFETY: no other thread knows the node yet.
+            unsafe { set(&node.next, below) };
             match self.arrivals.compare_exchange_weak(
                 top,
-                ptr::from_ref(place).cast_mut(),
+                ptr::from_ref(node).cast_mut(),
                 Ordering::AcqRel,
                 Ordering::Relaxed,
             ) {
@@ -173,15 +174,15 @@ impl<Op, Out> CommitQueue<Op, Out> {
         }
     }
 
-    /// Waits for a leader's word.
-    fn wait(&self, place: &Place<Op, Out>) -> u32 {
+    /// Waits until a leader sets the word; returns it.
+    fn wait(&self, node: &Node<Op, Out>) -> u32 {
         let others = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let told = place.wait_awake(others).unwrap_or_else(|| place.sleep());
+        let word = node.wait_awake(others).unwrap_or_else(|| node.sleep());
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        told
+        word
     }
 
-    /// Ends a leadership; false if somebody waits.
+    /// Ends a leadership; false if a thread waits.
     fn end(&self) -> bool {
         self.arrivals
             .compare_exchange(led(), ptr::null_mut(), Ordering::AcqRel, Ordering::Acquire)
@@ -192,8 +193,8 @@ impl<Op, Out> CommitQueue<Op, Out> {
     fn pass_on(&self) {
         if !self.end() {
             let newest = self.arrivals.load(Ordering::Acquire);
-            // SAFETY: whoever waits stays until a leader has told it.
-            unsafe { Place::tell(newest, LEADER) };
+            // SAFETY: a waiting thread stays until a leader has set its word.
+            unsafe { Node::announce(newest, LEADER) };
         }
     }
 }
@@ -202,29 +203,30 @@ impl<Op, Out> Drop for CommitQueue<Op, Out> {
     fn drop(&mut self) {
         debug_assert!(
             self.arrivals.load(Ordering::Relaxed).is_null(),
-            "a queue is dropped while somebody borrows it"
+            "a commit queue was dropped while it had a leader"
         );
     }
 }
 
-impl<Op, Out> Place<Op, Out> {
-    /// What a leader has told; `None`: nothing yet.
-    fn told(&self) -> Option<u32> {
+impl<Op, Out> Node<Op, Out> {
+    /// The word, if a leader has set it.
+    fn announced(&self) -> Option<u32> {
         let word = self.word.load(Ordering::Acquire);
         (word != WAITING).then_some(word)
     }
 
-    /// Waits beside so many others for a leader's word. `None`: that is taking too long.
+    /// Waits awake until a leader sets the word, while `others` threads wait as well; `None`
+    /// if that takes too long.
     fn wait_awake(&self, others: u32) -> Option<u32> {
         self.spin().or_else(|| self.give_way(others))
     }
 
     fn spin(&self) -> Option<u32> {
-        // The place among the spinners ends with this function.
+        // This thread counts as a spinner until the function returns.
         let mut spin = Spin::begin(false)?;
         while spin.again() {
-            if let Some(told) = self.told() {
-                return Some(told);
+            if let Some(word) = self.announced() {
+                return Some(word);
             }
         }
         None
@@ -233,57 +235,59 @@ impl<Op, Out> Place<Op, Out> {
     fn give_way(&self, others: u32) -> Option<u32> {
         let mut patience = Patience::new(others as usize)?;
         while patience.give_way() {
-            if let Some(told) = self.told() {
+            if let Some(word) = self.announced() {
                 patience.paid_off();
-                return Some(told);
+                return Some(word);
             }
         }
         None
     }
 
-    /// Sleeps until a leader says something, if none has.
+    /// Sleeps until a leader has set the word; returns it.
     fn sleep(&self) -> u32 {
         let parked =
             self.word
                 .compare_exchange(WAITING, PARKED, Ordering::Acquire, Ordering::Acquire);
-        if let Err(told) = parked {
-            return told;
+        if let Err(word) = parked {
+            return word;
         }
         loop {
             match self.word.load(Ordering::Acquire) {
                 PARKED => futex::wait(&self.word, PARKED, None),
-                told => return told,
+                word => return word,
             };
         }
     }
 
+    /// Sets the word to `LEADER` or `DONE` and wakes the thread if it sleeps.
+    ///
     /// # Safety
-    /// The place waits, and nobody else tells it anything.
-    unsafe fn tell(place: *const Place<Op, Out>, what: u32) {
-        // SAFETY: it waits until the swap; afterwards only the address is used.
-        let word = unsafe { &raw const (*place).word };
+    /// The node's thread waits, and no other thread sets its word.
+    unsafe fn announce(node: *const Node<Op, Out>, outcome: u32) {
+        // SAFETY: the thread waits until the swap; afterwards only the address is used.
+        let word = unsafe { &raw const (*node).word };
         // SAFETY: as above.
-        if unsafe { (*word).swap(what, Ordering::AcqRel) } == PARKED {
+        if unsafe { (*word).swap(outcome, Ordering::AcqRel) } == PARKED {
             futex::wake_one(word);
         }
     }
 
-    /// Tells a place that is awake; false if it sleeps.
+    /// Sets the word to `DONE` if the thread is awake; false if it sleeps.
     ///
     /// # Safety
-    /// As for [`Place::tell`].
-    unsafe fn tell_if_awake(place: *const Place<Op, Out>) -> bool {
-        // SAFETY: it waits until the exchange succeeds.
-        let told = unsafe {
-            (*place)
+    /// As for [`Node::announce`].
+    unsafe fn finish_if_awake(node: *const Node<Op, Out>) -> bool {
+        // SAFETY: the thread waits until the exchange succeeds.
+        let finished = unsafe {
+            (*node)
                 .word
                 .compare_exchange(WAITING, DONE, Ordering::AcqRel, Ordering::Relaxed)
         };
-        told.is_ok()
+        finished.is_ok()
     }
 }
 
-/// A leadership: when it ends, however it ends, somebody else leads or nobody waits.
+/// A leadership. When it is dropped, also by a panic, another thread leads or none waits.
 struct Leadership<'a, Op, Out> {
     queue: &'a CommitQueue<Op, Out>,
     groups_left: u32,
@@ -294,7 +298,7 @@ struct Leadership<'a, Op, Out> {
 
 impl<'a, Op, Out> Leadership<'a, Op, Out> {
     fn begin(queue: &'a CommitQueue<Op, Out>) -> Leadership<'a, Op, Out> {
-        // All wait for us as for the holder of a lock.
+        // Others wait for the leader as for the holder of a lock: it must not step back.
         slices::entered();
         Leadership {
             queue,
@@ -304,15 +308,15 @@ impl<'a, Op, Out> Leadership<'a, Op, Out> {
         }
     }
 
-    /// Commits all that has arrived; false when the leadership has ended.
+    /// Commits all arrivals as one group; false when the leadership has ended.
     fn commit_a_group(&mut self, lead: &mut impl FnMut(&mut Group<'_, Op, Out>)) -> bool {
         let taken = Taken::from(self.queue);
         lead(&mut taken.as_group());
         drop(taken);
         self.has_ended = self.queue.end();
         self.groups_left -= 1;
-        let goes_on = !self.has_ended && self.groups_left > 0;
-        goes_on && !clock::has_come(self.ends, clock::micros())
+        let may_continue = !self.has_ended && self.groups_left > 0;
+        may_continue && !clock::has_come(self.ends, clock::micros())
     }
 }
 
@@ -325,26 +329,27 @@ impl<Op, Out> Drop for Leadership<'_, Op, Out> {
     }
 }
 
-/// A group: all in it are told when this goes, however it goes.
+/// A group that the leader has taken. All its threads are released when this is dropped, also
+/// by a panic.
 struct Taken<Op, Out> {
     /// The oldest.
-    first: *mut Place<Op, Out>,
+    first: *mut Node<Op, Out>,
     length: usize,
 }
 
 impl<Op, Out> Taken<Op, Out> {
-    /// Takes all arrivals and turns them round.
+    /// Takes all arrivals and links them in the order of arrival.
     fn from(queue: &CommitQueue<Op, Out>) -> Taken<Op, Out> {
-        let mut place = queue.arrivals.swap(led(), Ordering::AcqRel);
+        let mut node = queue.arrivals.swap(led(), Ordering::AcqRel);
         let mut first = ptr::null_mut();
         let mut length = 0;
-        while place != led() {
-            // SAFETY: those in the group wait, and their links are the leader's.
-            let older = unsafe { get(&(*place).next) };
+        while node != led() {
+            // SAFETY: the group's threads wait, and only the leader uses their links.
+            let older = unsafe { get(&(*node).next) };
             // SAFETY: as above.
-            unsafe { set(&(*place).next, first) };
-            first = place;
-            place = older;
+            unsafe { set(&(*node).next, first) };
+            first = node;
+            node = older;
             length += 1;
         }
         Taken { first, length }
@@ -361,48 +366,50 @@ impl<Op, Out> Taken<Op, Out> {
 
 impl<Op, Out> Drop for Taken<Op, Out> {
     fn drop(&mut self) {
-        // SAFETY: all of the group wait for us, or are us, in no danger of being told
-        // twice: see `tell_all`.
-        unsafe { tell_all(self.first) };
+        // SAFETY: each thread of the group is the leader or waits for it.
+        unsafe { finish_all(self.first) };
     }
 }
 
-/// Tells all of a group: the awake at once, the sleepers in chains.
+/// Releases all threads of a group: those that are awake at once, the sleepers in chains.
 ///
-/// The leader may be among them. Nobody waits on its word, so being told does it no harm:
-/// it is awake, or has been told `LEADER`.
+/// The leader's own node may be in the group. It is skipped if its word is `LEADER`; otherwise
+/// its word is `WAITING`, which no thread reads any more.
 ///
 /// # Safety
-/// Oldest first, linked to null, nobody told yet.
-unsafe fn tell_all<Op, Out>(first: *mut Place<Op, Out>) {
-    let mut place = first;
+/// `first` is the oldest of a list that ends with null, and no word in it is `DONE`.
+unsafe fn finish_all<Op, Out>(first: *mut Node<Op, Out>) {
+    let mut node = first;
     let mut asleep = ptr::null_mut();
     let mut sleepers = 0;
-    // SAFETY: each place waits until it is told, and is not touched afterwards.
+    // SAFETY: each node exists until its word is set, and is not touched afterwards.
     unsafe {
-        while !place.is_null() {
-            let next = get(&(*place).next);
-            set(&(*place).next, ptr::null_mut());
-            let leads = (*place).word.load(Ordering::Relaxed) == LEADER;
-            if !leads && !Place::tell_if_awake(place) {
-                set(&(*place).next, asleep);
-                asleep = place;
+        while !node.is_null() {
+            let next = get(&(*node).next);
+            set(&(*node).next, ptr::null_mut());
+            let leads = (*node).word.load(Ordering::Relaxed) == LEADER;
+            if !leads && !Node::finish_if_awake(node) {
+                set(&(*node).next, asleep);
+                asleep = node;
                 sleepers += 1;
             }
-            place = next;
+            node = next;
         }
         wake_in_chains(asleep, sleepers);
     }
 }
 
+/// Cuts a list of sleepers into as many chains as there are cores, and wakes the first of
+/// each.
+///
 /// # Safety
-/// So many sleepers, linked to null, nobody told yet.
-unsafe fn wake_in_chains<Op, Out>(first: *mut Place<Op, Out>, sleepers: usize) {
+/// The list has `sleepers` nodes, ends with null, and no word in it is `DONE`.
+unsafe fn wake_in_chains<Op, Out>(first: *mut Node<Op, Out>, sleepers: usize) {
     let length = sleepers.div_ceil(cores::number() as usize);
     let mut rest = first;
     while !rest.is_null() {
         let chain = rest;
-        // SAFETY: nobody in the chain has been told.
+        // SAFETY: all threads in the chain still wait.
         unsafe {
             for _ in 1..length {
                 let next = get(&(*rest).next);
@@ -419,14 +426,14 @@ unsafe fn wake_in_chains<Op, Out>(first: *mut Place<Op, Out>, sleepers: usize) {
     }
 }
 
-/// Wakes the first of a chain, which will wake the rest.
+/// Wakes the first thread of a chain, which wakes the rest.
 ///
 /// # Safety
-/// Null, or a sleeper that nobody else tells.
-unsafe fn wake_chain<Op, Out>(chain: *mut Place<Op, Out>) {
+/// `chain` is null, or a sleeper, and no other thread sets its word.
+unsafe fn wake_chain<Op, Out>(chain: *mut Node<Op, Out>) {
     if !chain.is_null() {
         // SAFETY: the caller's promise.
-        unsafe { Place::tell(chain, DONE) };
+        unsafe { Node::announce(chain, DONE) };
     }
 }
 
@@ -434,12 +441,12 @@ impl<'a, Op, Out> Iterator for Group<'a, Op, Out> {
     type Item = Member<'a, Op, Out>;
 
     fn next(&mut self) -> Option<Member<'a, Op, Out>> {
-        // SAFETY: everybody in the group waits until the group is told.
-        let place = unsafe { self.next.as_ref() }?;
-        // SAFETY: links of the group are the leader's.
-        self.next = unsafe { get(&place.next) };
+        // SAFETY: every thread of the group waits until the group is released.
+        let node = unsafe { self.next.as_ref() }?;
+        // SAFETY: only the leader uses the links of the group.
+        self.next = unsafe { get(&node.next) };
         self.length -= 1;
-        Some(Member { place })
+        Some(Member { node })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -450,36 +457,40 @@ impl<'a, Op, Out> Iterator for Group<'a, Op, Out> {
 impl<Op, Out> ExactSizeIterator for Group<'_, Op, Out> {}
 
 impl<Op, Out> Member<'_, Op, Out> {
-    /// The operation; it can be taken once.
+    /// Takes the operation out of the queue.
+    ///
+    /// # Panics
+    /// If it was taken before.
     pub fn take_operation(&self) -> Op {
-        // SAFETY: each place has one member, and members are the leader's.
+        // SAFETY: each node has one member, and only the leader has members.
         let operation = self
-            .place
+            .node
             .operation
             .with_mut(|operation| unsafe { (*operation).take() });
         operation.expect("a member's operation is taken once")
     }
 
-    /// What the operation's thread gets back. The last answer counts.
+    /// Sets the value that [`CommitQueue::commit`] returns for this operation; a later call
+    /// replaces it.
     pub fn answer(&self, answer: Out) {
         // SAFETY: as above.
-        self.place
+        self.node
             .answer
-            .with_mut(|place| unsafe { *place = Some(answer) });
+            .with_mut(|slot| unsafe { *slot = Some(answer) });
     }
 }
 
-/// The bottom of the stack while somebody leads: an address, never a place.
+/// The bottom of the stack while there is a leader: an address, never a node.
 fn led<T>() -> *mut T {
     ptr::without_provenance_mut(1)
 }
 
 unsafe fn get<T: Copy>(cell: &UnsafeCell<T>) -> T {
-    // SAFETY: the caller alone has it.
+    // SAFETY: the caller has exclusive access.
     cell.with(|value| unsafe { *value })
 }
 
 unsafe fn set<T>(cell: &UnsafeCell<T>, to: T) {
-    // SAFETY: the caller alone has it.
+    // SAFETY: the caller has exclusive access.
     cell.with_mut(|value| unsafe { *value = to });
 }

@@ -1,4 +1,5 @@
-//! The condition variable without its mutex: waiting moves, nobody wakes in vain.
+//! A condition variable without a mutex. Notified waiters are moved to their lock instead of
+//! being woken.
 //!
 //! ```text
 //!   wait:    list of the condition ──► sleeps on its own word
@@ -13,18 +14,18 @@
 //!
 //! # Watching
 //!
-//! Whoever waits looks at its word for some microseconds before it sleeps, if a core is
-//! free: the leader of a group of writers is often done by then. One that is notified
-//! while it looks goes to the lock by itself; neither is it moved nor must it be woken.
-//! `WATCHING` and `CLAIMED_WATCHING` stand for `ASLEEP` and `CLAIMED` meanwhile, so that
-//! the notifier knows.
+//! Before it sleeps, a waiter polls its word for some microseconds if a core is free: the
+//! leader of a group of writers has often finished by then. A waiter that is notified while
+//! it polls enters the lock by itself; it need not be moved or woken. It has the words
+//! `WATCHING` and `CLAIMED_WATCHING` instead of `ASLEEP` and `CLAIMED`, from which the
+//! notifier sees that.
 //!
 //! # Time-outs
 //!
-//! Notifier and sleeper decide by one step on the waiter's word who was first
-//! (`CLAIMED` or `LEAVING`). A claimed waiter never looks at the condition again, so
-//! that whoever has notified everybody may free it. A leaving one unlinks itself,
-//! and [`Condition::is_abandoned`] waits for that.
+//! A notifier and a waiter that gives up compete by one step on the waiter's word (`CLAIMED`
+//! or `LEAVING`). A claimed waiter never accesses the condition again, so that a thread that
+//! has notified all waiters may free it. A leaving waiter unlinks itself, and
+//! [`Condition::is_abandoned`] waits for that.
 
 use crate::futex::Deadline;
 use crate::guard::{Found, Guard};
@@ -36,36 +37,38 @@ use crate::waiters::{
     ASLEEP, CLAIMED, CLAIMED_WATCHING, LEAVING, NOTIFIED, WATCHING, Waiter, Waiters,
 };
 
-/// A condition variable without a mutex, 48 bytes, valid when all of them are 0.
+/// A condition variable without a mutex. It has 48 bytes; all zeros are one without waiters.
 #[repr(C)]
 pub struct Condition {
-    /// Around `waiters`.
+    /// Protects `waiters`, and writes of `length`.
     guard: Guard,
     waiters: Waiters,
-    /// Waiters in the list, for a look without the guard.
+    /// Number of waiters in the list, which notifiers read without the guard.
     length: AtomicU32,
     /// Stays 0: `pthread_cond_t` keeps its attributes here from glibc 2.42 on.
     unused: u32,
-    /// Not ours: before 2.42 `pthread_cond_t` keeps its attributes in the second.
+    /// The condition does not use these words; `pthread_cond_t` keeps its attributes in the
+    /// second one before glibc 2.42.
     pub attributes: [u32; 4],
 }
 
-/// A thread's place in the list of a condition.
+/// A thread's entry in the list of a condition.
 ///
-/// It must not move between [`Ticket::enlist`] and the end of [`Ticket::sleep`].
+/// It must not move between [`Ticket::enlist`] and the end of [`Ticket::sleep`], or of a
+/// successful [`Ticket::withdraw`].
 pub struct Ticket<'a> {
     waiter: Waiter,
     condition: &'a Condition,
 }
 
-/// Why a wait has ended.
+/// Reason for which a wait has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Notified, or woken for no reason.
+    /// A thread has notified the waiter.
     Notified,
-    /// The deadline came first.
+    /// The deadline passed before a notification.
     TimedOut,
-    /// The caller said that it will not wait any longer.
+    /// The caller's `is_interrupted` returned true before a notification.
     Interrupted,
 }
 
@@ -85,7 +88,7 @@ impl Default for Condition {
 
 impl Condition {
     const_fn! {
-        /// A condition nobody waits for.
+        /// A condition without waiters.
         pub fn new() -> Condition {
             Condition {
                 guard: Guard::new(),
@@ -97,20 +100,21 @@ impl Condition {
         }
     }
 
-    /// Leaves the lock, waits to be notified, enters the lock again.
+    /// Releases the lock, waits for a notification, acquires the lock again.
     ///
     /// # Safety
-    /// The caller is inside `lock`.
+    /// The caller holds `lock`.
     pub unsafe fn wait(&self, lock: &Lock, deadline: Option<&Deadline>) -> Wake {
         // SAFETY: the caller's promise.
         unsafe { self.wait_unless(lock, deadline, |_| false) }
     }
 
-    /// The same, but asks before each sleep whether the caller would rather not. It is
-    /// told the word on which it will sleep, so that others can wake it to ask again.
+    /// The same, but calls `is_interrupted` before each sleep, and ends the wait if it returns
+    /// true. Its argument is the word on which the thread will sleep: a futex wake-up there by
+    /// another thread makes the waiter call `is_interrupted` again.
     ///
     /// # Safety
-    /// The caller is inside `lock`.
+    /// The caller holds `lock`.
     pub unsafe fn wait_unless(
         &self,
         lock: &Lock,
@@ -127,61 +131,61 @@ impl Condition {
         wake
     }
 
-    /// Notifies the thread that has waited longest; false when there was none.
+    /// Notifies the thread that has waited longest; false if no thread waits.
     #[inline]
     pub fn notify_one(&self) -> bool {
         self.length.load(Ordering::Relaxed) != 0 && self.notify_oldest()
     }
 
-    /// Notifies all that wait now; returns their number.
+    /// Notifies all threads that wait now; returns their number.
     #[inline]
     pub fn notify_all(&self) -> usize {
         if self.length.load(Ordering::Relaxed) == 0 {
             return 0;
         }
-        self.notify_everybody()
+        self.notify_all_waiters()
     }
 
     #[cold]
     fn notify_oldest(&self) -> bool {
         let claimed = {
             let inside = self.enter();
-            // SAFETY: inside.
+            // SAFETY: this thread holds the guard.
             let claimed = unsafe { self.waiters.claim_oldest() };
             inside.shorten(usize::from(claimed.is_some()));
             claimed
         };
         match claimed {
-            // SAFETY: claimed by us.
-            Some(waiter) => unsafe { tell(waiter) },
+            // SAFETY: claimed by this thread.
+            Some(waiter) => unsafe { move_or_wake(waiter) },
             None => return false,
         }
         true
     }
 
     #[cold]
-    fn notify_everybody(&self) -> usize {
+    fn notify_all_waiters(&self) -> usize {
         let (claimed, count) = {
             let inside = self.enter();
-            // SAFETY: inside.
+            // SAFETY: this thread holds the guard.
             let (claimed, count) = unsafe { self.waiters.claim_all() };
             inside.shorten(count);
             (claimed, count)
         };
         // Newest first: the oldest comes to lie at the front of the lock's list.
         for waiter in claimed {
-            // SAFETY: claimed by us.
-            unsafe { tell(waiter) };
+            // SAFETY: claimed by this thread.
+            unsafe { move_or_wake(waiter) };
         }
         count
     }
 
-    /// Whether the condition may be destroyed: waits for those that are just leaving,
-    /// and says false when somebody still waits to be notified.
+    /// Whether the condition has no waiters, so that it may be destroyed. Waits for waiters
+    /// that are just leaving; false if a thread still waits for a notification.
     pub fn is_abandoned(&self) -> bool {
         loop {
             let inside = self.enter();
-            // SAFETY: inside.
+            // SAFETY: this thread holds the guard.
             let (empty, all_leave) =
                 unsafe { (self.waiters.is_empty(), self.waiters.all_are_leaving()) };
             drop(inside);
@@ -192,9 +196,10 @@ impl Condition {
         }
     }
 
+    /// Enters the guard; in a forked child, drops the waiters of the parent process first.
     fn enter(&self) -> Inside<'_> {
         if self.guard.enter() == Found::AnotherProcess {
-            // SAFETY: inside.
+            // SAFETY: this thread holds the guard.
             unsafe { self.waiters.forget() };
             self.length.store(0, Ordering::Relaxed);
         }
@@ -209,18 +214,18 @@ impl Inside<'_> {
     }
 }
 
-/// Gives a notified waiter to its lock, or wakes it if it needs none of ours.
+/// Moves a notified waiter to its lock, or wakes it if it needs none. A waiter that is watching
+/// enters the lock by itself.
 ///
 /// # Safety
-/// Claimed by the caller, and not told yet.
-unsafe fn tell(waiter: *const Waiter) {
-    // SAFETY: a claimed waiter waits until it is told, and keeps its lock alive.
+/// The caller has claimed the waiter, which has no final word yet.
+unsafe fn move_or_wake(waiter: *const Waiter) {
+    // SAFETY: a claimed waiter exists until it has its final word, and keeps its lock alive.
     unsafe {
         let lock = (*waiter).lock.as_ref();
         if let Some(lock) = lock {
             slices::uses_condition(lock);
         }
-        // It goes to the lock by itself: nobody has to wake it.
         if (*waiter).step(CLAIMED_WATCHING, NOTIFIED) {
             return;
         }
@@ -232,7 +237,7 @@ unsafe fn tell(waiter: *const Waiter) {
 }
 
 impl<'a> Ticket<'a> {
-    /// A place for a thread that will need `lock` afterwards.
+    /// An entry for a thread that will need `lock` afterwards.
     fn new(condition: &'a Condition, lock: *const Lock) -> Ticket<'a> {
         Ticket {
             waiter: Waiter::new(lock),
@@ -240,39 +245,41 @@ impl<'a> Ticket<'a> {
         }
     }
 
-    /// A place for a thread whose mutex is not one of ours.
+    /// An entry for a thread that waits with a mutex other than a [`Lock`]: notifying it means
+    /// waking it.
     pub fn without_lock(condition: &'a Condition) -> Ticket<'a> {
         Ticket::new(condition, std::ptr::null())
     }
 
-    /// Takes the place; from here on a notification counts.
+    /// Enters the list; from here on the thread can be notified.
     pub fn enlist(&self) {
         let condition = self.condition;
         let _inside = condition.enter();
-        // SAFETY: inside; the ticket stays until the sleep has ended.
+        // SAFETY: this thread holds the guard; the ticket stays until the sleep has ended.
         unsafe { condition.waiters.push_front(&raw const self.waiter) };
         let length = condition.length.load(Ordering::Relaxed);
         condition.length.store(length + 1, Ordering::Relaxed);
     }
 
-    /// Gives the place back; false when it was notified before.
+    /// Leaves the list; false if the thread was notified before.
     pub fn withdraw(&self) -> bool {
         if !self.waiter.decide(LEAVING) {
             return false;
         }
         let inside = self.condition.enter();
-        // SAFETY: inside; only we unlink a waiter that is leaving.
+        // SAFETY: this thread holds the guard; a leaving waiter is unlinked by itself only.
         unsafe { self.condition.waiters.unlink(&raw const self.waiter) };
         inside.shorten(1);
         true
     }
 
-    /// Sleeps until notified or the deadline has passed.
+    /// Sleeps until the thread is notified or the deadline has passed.
     pub fn sleep(&self, deadline: Option<&Deadline>) -> Wake {
         self.sleep_unless(deadline, |_| false)
     }
 
-    /// The same; asks before each sleep, as [`Condition::wait_unless`] does.
+    /// The same, but calls `is_interrupted` before each sleep, as [`Condition::wait_unless`]
+    /// does.
     pub fn sleep_unless(
         &self,
         deadline: Option<&Deadline>,
@@ -297,7 +304,7 @@ impl<'a> Ticket<'a> {
                 word == ASLEEP || word == CLAIMED,
                 "a waiter cannot sleep while it is leaving"
             );
-            let why = if may_leave && is_interrupted(self.waiter.address()) {
+            let reason = if may_leave && is_interrupted(self.waiter.address()) {
                 Wake::Interrupted
             } else if self.waiter.sleep(word, deadline.filter(|_| may_leave)) {
                 continue;
@@ -305,14 +312,14 @@ impl<'a> Ticket<'a> {
                 Wake::TimedOut
             };
             if self.withdraw() {
-                return (why, Role::Newcomer);
+                return (reason, Role::Newcomer);
             }
-            // Notified: what is left is to wait for the lock.
+            // Notified before it could leave: it waits for its final word now.
             may_leave = false;
         }
     }
 
-    /// Looks for a notification while a core is free: a group's leader is often done
+    /// Polls for a notification while a core is free: a group's leader has often finished
     /// before its followers could fall asleep.
     fn watch(&self) {
         let Some(mut spin) = Spin::for_a_notification() else {
@@ -322,10 +329,10 @@ impl<'a> Ticket<'a> {
             return;
         }
         while self.waiter.word() == WATCHING && spin.again() {}
-        let told = !self.waiter.step(WATCHING, ASLEEP);
-        Spin::was_worth_it(told);
-        if told {
-            // Being told takes a moment, unless the notifier has lost its core.
+        let is_claimed = !self.waiter.step(WATCHING, ASLEEP);
+        Spin::was_worth_it(is_claimed);
+        if is_claimed {
+            // The final word follows at once, unless the notifier has lost its core.
             while self.waiter.word() == CLAIMED_WATCHING && spin.again() {}
             self.waiter.step(CLAIMED_WATCHING, CLAIMED);
         }

@@ -6,11 +6,11 @@ use crate::condition::{Condition, Wake};
 use crate::futex::Deadline;
 use crate::mutex::{MutexGuard, until};
 
-/// Lets threads wait until something about a mutex's value has changed.
+/// A condition variable: threads wait until something about a mutex's value has changed.
 ///
-/// Notifying wakes nobody who could not go on: while the mutex is held the notified
-/// thread is moved to the mutex' own queue, still asleep. Wake-ups without a
-/// notification are possible, so wait in a loop or with [`Condvar::wait_while`].
+/// Notifying does not wake a thread while the mutex is held: the thread is moved to the
+/// mutex's own queue, still asleep. Wake-ups without a notification are possible, so wait in
+/// a loop or with [`Condvar::wait_while`].
 ///
 /// ```
 /// let ready = handoff::Mutex::new(false);
@@ -28,7 +28,7 @@ pub struct Condvar {
     condition: Condition,
 }
 
-/// Says whether a timed wait ended because its time was up.
+/// Result of a timed wait: whether it ended because its time was up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitTimeoutResult(bool);
 
@@ -40,14 +40,14 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    /// A condition variable nobody waits for.
+    /// A condition variable without waiters.
     pub const fn new() -> Condvar {
         Condvar {
             condition: Condition::new(),
         }
     }
 
-    /// Notifies the thread that has waited longest; false when there was none.
+    /// Notifies the thread that has waited longest; false if no thread waits.
     #[inline]
     pub fn notify_one(&self) -> bool {
         self.condition.notify_one()
@@ -59,12 +59,12 @@ impl Condvar {
         self.condition.notify_all()
     }
 
-    /// Unlocks, waits for a notification, locks again.
+    /// Unlocks the mutex, waits for a notification, locks the mutex again.
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_with(guard, None);
     }
 
-    /// The same, for so long at most.
+    /// Waits as [`Condvar::wait`] does, but for `patience` at most.
     pub fn wait_for<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -73,7 +73,7 @@ impl Condvar {
         self.wait_with(guard, Some(&Deadline::after(patience)))
     }
 
-    /// The same, until a moment at most.
+    /// Waits as [`Condvar::wait`] does, but until `moment` at most.
     pub fn wait_until<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -93,8 +93,8 @@ impl Condvar {
         }
     }
 
-    /// Waits until `condition` is false, for so long at most. The time is up only if
-    /// it is still true then.
+    /// Waits until `condition` is false, for `patience` at most. The result is a time-out
+    /// only if `condition` is still true then.
     pub fn wait_while_for<T: ?Sized>(
         &self,
         guard: &mut MutexGuard<'_, T>,
@@ -117,7 +117,7 @@ impl Condvar {
         guard: &mut MutexGuard<'_, T>,
         deadline: Option<&Deadline>,
     ) -> WaitTimeoutResult {
-        // SAFETY: the guard proves that we are inside, and we are again
+        // SAFETY: the guard proves that this thread holds the lock; it holds the lock again
         // when `wait` returns.
         let wake = unsafe {
             let lock = &lock_api::MutexGuard::mutex(guard).raw().lock;

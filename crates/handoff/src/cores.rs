@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// 0 until they have been counted.
+/// Cores that this process may run on; 0 until they have been counted.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Cores this process may run on, as they were counted first.
+/// Cores that this process may run on. They are counted once; later changes have no effect.
 pub(crate) fn number() -> u32 {
     match NUMBER.load(Ordering::Relaxed) {
         0 => {
@@ -17,11 +17,10 @@ pub(crate) fn number() -> u32 {
     }
 }
 
-/// The core of the calling thread, until the kernel moves it. The thread's error number stays
-/// as it was.
+/// The core that the calling thread runs on, until the kernel moves it. `errno` is not changed.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) fn here() -> u32 {
-    // SAFETY: asks for a number, and the thread's own error number.
+    // SAFETY: reads a number, and reads and writes the thread's own `errno`.
     unsafe {
         let error = *libc::__errno_location();
         let here = libc::sched_getcpu();
@@ -30,18 +29,18 @@ pub(crate) fn here() -> u32 {
     }
 }
 
-/// Where nobody can tell, all are on the same core.
+/// 0 for all threads, as if there were one core: this system does not say where they run.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 pub(crate) fn here() -> u32 {
     0
 }
 
-/// Cores this process may run on; asks the kernel without allocating.
+/// Asks the kernel for the number of cores, without allocating.
 #[cfg(target_os = "linux")]
 fn count() -> u32 {
     // SAFETY: all zeros are an empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `set` is writable and as long as we say.
+    // SAFETY: `set` is writable and has the given size.
     let failed = unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) } != 0;
     if failed {
         // More cores than the set has room for.

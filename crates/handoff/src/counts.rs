@@ -1,7 +1,7 @@
-//! What the waiters went through, counted for those who ask.
+//! Counts of sleeps, wake-ups and moves of waiting threads.
 //!
-//! Counted where a thread sleeps or is woken, which costs far more than the counting;
-//! nothing is counted before [`count_from_now`].
+//! They are counted where a thread sleeps or is woken, which costs far more than the
+//! counting, and only after a call of [`count_from_now`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -14,7 +14,7 @@ static TURNS: AtomicU64 = AtomicU64::new(0);
 static HAND_OFFS: AtomicU64 = AtomicU64::new(0);
 static MOVES: AtomicU64 = AtomicU64::new(0);
 
-/// Sums over all locks and conditions of the process.
+/// Sums over all locks and conditions of the process since [`count_from_now`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Times a thread went to sleep, for a lock or a condition.
@@ -23,18 +23,18 @@ pub struct Counts {
     pub wakes: u64,
     /// Waiters woken because their turn had come.
     pub turns: u64,
-    /// Waiters to whom a held lock was given.
+    /// Waiters that were handed a lock by `unlock_fair`.
     pub hand_offs: u64,
     /// Notified waiters that were moved to their lock's list, still asleep.
     pub moves: u64,
 }
 
-/// Counts from here on.
+/// Begins to count.
 pub fn count_from_now() {
     WANTED.store(true, Ordering::Relaxed);
 }
 
-/// What has been counted.
+/// The present counts; all are 0 before [`count_from_now`].
 pub fn counts() -> Counts {
     Counts {
         parks: PARKS.load(Ordering::Relaxed),
@@ -45,12 +45,12 @@ pub fn counts() -> Counts {
     }
 }
 
-/// A thread is about to sleep.
+/// Counts a thread that is about to sleep.
 pub(crate) fn parks() {
     add(&PARKS);
 }
 
-/// A waiter is told this word and woken.
+/// Counts a waiter that is woken with this final word.
 pub(crate) fn wakes(word: u32) {
     match word {
         HEIR => add(&WAKES),
@@ -60,7 +60,7 @@ pub(crate) fn wakes(word: u32) {
     }
 }
 
-/// A waiter goes from a condition to its lock.
+/// Counts a waiter that is moved from a condition to its lock.
 pub(crate) fn moves() {
     add(&MOVES);
 }

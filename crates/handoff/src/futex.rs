@@ -1,14 +1,14 @@
-//! Sleeping on a word, and waking who sleeps there.
+//! Sleeping on a word, and waking the thread that sleeps there.
 //!
-//! A wake-up names only an address and never looks at what is stored there: the
-//! sleeper may have left and its stack frame may be gone. All waits are loops,
-//! because a stray wake-up of a reused address must do no harm.
+//! A wake-up names only an address and never reads the word there: the sleeper may
+//! have left and its stack frame may be gone. All callers of `wait` loop, because a stray
+//! wake-up of a reused address must do no harm.
 
 #[cfg(target_os = "linux")]
 #[path = "futex/linux.rs"]
 mod system;
 
-// Compiled for tests everywhere, so that it cannot rot.
+// Compiled for tests on every system, so that it keeps compiling.
 #[cfg(any(test, not(target_os = "linux")))]
 #[cfg_attr(target_os = "linux", allow(dead_code))]
 #[path = "futex/portable.rs"]
@@ -27,8 +27,8 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
-    /// The same conversations with both implementations.
-    macro_rules! conversations {
+    /// The same tests for both implementations.
+    macro_rules! tests_of {
         ($name:ident, $futex:path) => {
             mod $name {
                 use super::*;
@@ -69,6 +69,6 @@ mod tests {
         };
     }
 
-    conversations!(of_the_system, super::super::system);
-    conversations!(portable, super::super::portable);
+    tests_of!(of_the_system, super::super::system);
+    tests_of!(portable, super::super::portable);
 }

@@ -1,16 +1,15 @@
-//! The little lock around a list of waiters.
+//! The small lock around a list of waiters. Its word:
 //!
 //! ```text
 //!   0                                free
-//!   (generation + 1) << 1            held, nobody waits
-//!   (generation + 1) << 1 | 1        held, somebody sleeps on the word
+//!   (generation + 1) << 1            held, no thread waits
+//!   (generation + 1) << 1 | 1        held, a thread may sleep on the word
 //! ```
 //!
-//! It is held for the few instructions that link or unlink a waiter, and it
-//! sleeps rather than yields: a spinner of a real-time class would keep a
-//! preempted holder from its core for ever. A word of another generation was
-//! written before a fork by a thread that this process does not have; it is
-//! taken over.
+//! The guard is held for the few instructions that link or unlink a waiter. Threads that wait
+//! for it sleep rather than yield: a spinner of a real-time class would keep a preempted holder
+//! from its core for ever. A word of another generation was written before a fork by a thread
+//! that this process does not have; the next thread takes the guard over.
 
 use crate::futex;
 use crate::process;
@@ -23,16 +22,16 @@ const LOOKS: u32 = 40;
 #[repr(C)]
 pub(crate) struct Guard {
     word: AtomicU32,
-    /// The process that wrote the list; read and written inside only.
+    /// Generation of the process that wrote the list; written inside the guard only.
     generation: AtomicU32,
 }
 
-/// What was found inside.
+/// The process that has written the list.
 #[derive(PartialEq, Eq)]
 pub(crate) enum Found {
-    /// A list of this process.
+    /// This process.
     Ours,
-    /// A list of the process that this one was forked from: throw it away.
+    /// A process that this one was forked from: the list has to be emptied.
     AnotherProcess,
 }
 
@@ -46,12 +45,13 @@ impl Guard {
         }
     }
 
-    /// Whether the list may be of another process; a guess without the guard,
-    /// certain where only one thread exists.
+    /// Whether another process has written the list. Without the guard this is a guess, which
+    /// is right if the process has only one thread.
     pub(crate) fn is_foreign(&self) -> bool {
         self.generation.load(Ordering::Relaxed) != process::generation()
     }
 
+    /// Enters the guard.
     pub(crate) fn enter(&self) -> Found {
         let generation = process::generation();
         let held = (generation + 1) << 1;
@@ -74,9 +74,9 @@ impl Guard {
         loop {
             let word = self.word.load(Ordering::Relaxed);
             let wanted = match word {
-                // Others may sleep; whoever has slept cannot know.
+                // Other threads may sleep on the word, which a thread that slept cannot see.
                 FREE => held | CONTENDED,
-                ghost if ghost & !CONTENDED != held => held,
+                of_parent if of_parent & !CONTENDED != held => held,
                 _ if looks > 0 => {
                     looks -= 1;
                     spin_loop();
@@ -108,11 +108,14 @@ impl Guard {
         }
     }
 
-    /// The swap is the last touch: the memory may be gone when it returns.
+    /// Leaves the guard. The swap is the last access: the memory may be gone when it returns.
     pub(crate) fn leave(&self) {
         let word = &raw const self.word;
         let before = self.word.swap(FREE, Ordering::Release);
-        debug_assert!(before != FREE, "left a list that nobody had entered");
+        debug_assert!(
+            before != FREE,
+            "a guard that no thread had entered was left"
+        );
         if before & CONTENDED != 0 {
             futex::wake_one(word);
         }

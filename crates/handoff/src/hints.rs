@@ -1,4 +1,4 @@
-//! Hints: who holds a lock, who waits, who was preempted, in memory that another
+//! Hints: which threads hold locks, wait for one or were preempted, in memory that another
 //! process can read.
 //!
 //! ```text
@@ -7,19 +7,19 @@
 //!   byte 128  slot 2 ...
 //! ```
 //!
-//! A thread gets a slot when it first touches a lock and gives it back when it
-//! ends. It takes one of [`PLACES`], beginning with the slot `1 + thread % slots`, so
-//! that the kernel finds it by the thread's number; if all are taken it goes without.
-//! A thread whose process was killed loses its slot to whoever needs it. It alone writes
-//! `depth` and `waiting`: two plain stores for a lock and its unlock, no clock, no
-//! system call. `preempted` is written by whoever watches the scheduler; while it is
+//! A thread gets a slot when it first uses a lock and gives it back when it ends. It takes
+//! the first free one of [`PLACES`] slots, beginning with `1 + thread % slots`, so that the
+//! kernel finds it by the thread's number; if all are taken, the thread has no hints. A killed
+//! process leaves its threads' slots taken; a thread that needs one takes it over. Only the
+//! thread itself writes `depth` and `waiting`: two plain stores for a lock and its unlock, no
+//! clock, no system call. A process that watches the scheduler writes `preempted`; while it is
 //! set for the holder of a lock, waiters park at once instead of spinning.
 //!
 //! Without a page, which is the normal case, all this is one load of a constant
 //! null and a branch that is never taken.
 //!
-//! Nothing is synchronised: a reader may see a thread an instant late. Hints are for
-//! schedulers and watchers, never for deciding who is inside.
+//! Nothing is synchronised: a reader may see a thread's state an instant late. Hints are for
+//! schedulers and watchers, and never decide which thread may enter a lock.
 
 #[cfg(target_os = "linux")]
 mod file;

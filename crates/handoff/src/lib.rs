@@ -13,23 +13,26 @@
 //!
 //! ```text
 //!                ┌──────────── at most one heir is awake ───────────┐
-//!   newcomers ──►│ lock │◄── heir ◄── newest of the parked, or the  │
+//!   newcomers ──►│ lock │◄── heir ◄── newest parked waiter, or the  │
 //!                │      │             oldest when its turn has come │
 //!                └──────┘                                           │
-//!   Condvar::notify ──► moves a waiter to the parked, wakes nobody ─┘
+//!   Condvar::notify ──► moves a waiter to the parked, wakes none ───┘
 //! ```
 //!
-//! * an unlock wakes a waiter only if no other is awake already;
-//! * notifying moves a waiter to the queue of the mutex instead of waking it;
-//! * the newest waiter goes first, because it is warm, or one of the four newest that ran
-//!   on the core that it can have; but the oldest every 500 µs, and once it runs nobody
-//!   overtakes it: with n waiters each is chosen after n turns at most;
-//! * whoever has been at a lock for 500 µs steps back behind the others, unless somebody
-//!   may depend on it;
-//! * nobody spins unless a core is free, and nobody is woken under a lock;
-//! * no allocation: waiters are linked through their own stacks.
+//! * An unlock wakes a waiter, the lock's *heir*, only if no other heir is awake already.
+//! * Notifying a condition variable moves a waiter to the queue of its mutex instead of
+//!   waking it.
+//! * The newest waiter is woken first, because its stack and data are still in the caches.
+//!   Among the four newest the unlocker prefers one that ran on its own core. Every 500 µs
+//!   the oldest waiter is woken instead, and once it runs no other thread overtakes it: each
+//!   of n waiters is chosen after n such turns at most.
+//! * A thread that has used a lock for 500 µs lets the other waiters go first, unless other
+//!   threads may depend on it: it holds another lock, or uses a condition variable with
+//!   this one.
+//! * A thread spins only while a core is free, and wakes others only after it has unlocked.
+//! * Nothing is allocated: waiters are linked through their own stacks.
 //!
-//! The modules of [`raw`] tell the details.
+//! The sources of `lock`, `condition` and `waiters` explain the details.
 //!
 //! # What it is not
 //!
@@ -58,7 +61,7 @@ mod slices;
 mod spinning;
 mod sync;
 mod waiters;
-// Not inside: the models compile that file against other atomics.
+// Declared here and not in `waiters`: the models compile that file against other atomics.
 #[cfg(test)]
 #[path = "waiters/tests.rs"]
 mod waiters_tests;
@@ -69,7 +72,8 @@ pub use mutex::{MappedMutexGuard, Mutex, MutexGuard, RawMutex};
 pub use patience::Patience;
 pub use rw_lock::{RawRwLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Locks without values, for those who bring their own memory and know what they do.
+/// Locks and conditions without values, for callers that provide the memory and uphold the
+/// safety contracts themselves.
 pub mod raw {
     pub use crate::condition::{Condition, Ticket, Wake};
     pub use crate::counts::{Counts, count_from_now, counts};

@@ -1,64 +1,69 @@
-//! The lock itself, without a value: what `Mutex`, `RwLock` and the preload
-//! library are made of.
+//! The lock without a value. `Mutex`, `RwLock` and the preload library are built on it.
 //!
 //! # State
 //!
 //! | bit | meaning | set by | cleared by |
 //! |---|---|---|---|
-//! | `LOCKED` | somebody is inside | whoever enters | whoever leaves |
-//! | `HEIR_EXISTS` | one waiter is awake and competes | a spinner, or the unlocker that wakes it | that waiter when it enters, or parks again |
-//! | `PARKED` | the list is not empty | a waiter, inside the guard | whoever empties the list, inside the guard |
-//! | `RESERVED` | an heir whose turn has come wants it: nobody else enters | that heir | that heir when it enters or gives up |
+//! | `LOCKED` | a thread holds the lock | the thread that enters | the holder |
+//! | `HEIR_EXISTS` | a waiter is awake and competes | a spinner, or the heir's waker | the heir |
+//! | `PARKED` | the list is not empty | a waiter that parks | the thread that empties the list |
+//! | `RESERVED` | only a due heir may enter | the due heir | that heir, or `unlock_fair` |
+//!
+//! The heir clears its bits when it enters or gives up, and `HEIR_EXISTS` also when it parks
+//! again. `PARKED` is set and cleared inside the guard.
 //!
 //! ```text
-//!                 lock, nobody there
-//!   newcomer ─────────────────────────────────────► inside ──unlock──► gone
+//!                 lock is free
+//!   newcomer ─────────────────────────────────────► holder ──unlock──► done
 //!      │  locked                                      ▲    │
-//!      │                          free (any newcomer  │    │ PARKED and no heir:
-//!      ▼                           may be quicker)    │    │ the newest, or the oldest
+//!      │                           free (a newcomer   │    │ PARKED and no heir: wakes
+//!      ▼                           may enter first)   │    │ the newest, or the oldest
 //!   spins, if a core is free ─────────────────────────┤    │ when its turn has come
-//!      │  no luck                                     │    ▼
-//!      └───────────► parked ◄──────────no luck────── heir (awake, at most one)
+//!      │  still locked                                │    ▼
+//!      └───────────► parked ◄──────still locked───── heir (awake, at most one)
 //!                      ▲                              │
-//!                      └──no luck, RESERVED stays──  due heir: RESERVED
+//!                      └──still locked, RESERVED───  due heir: sets RESERVED
+//!                         stays set
 //! ```
 //!
 //! # Rules
 //!
-//! * **Throttled succession.** Whoever unlocks wakes a waiter only if there is
-//!   no heir. Under load there are a holder, an heir, and whoever comes along:
-//!   as many runnable threads as cores, the rest sleep.
-//! * **Barging.** An unlocked lock belongs to whoever takes it. Handing it to a
-//!   sleeping thread would leave it idle for the time of a wake-up.
-//! * **Last in, first out.** The newest waiter is the one whose stack and data
-//!   are still in the caches; those that have stepped back do not count as new. Of the
-//!   four newest rather one that ran on the unlocker's core: it runs there as soon as the
-//!   unlocker sleeps. Any other disturbs who has its core, such as a thread that works for
-//!   all of them, and may wait for it while the unlocker's is idle.
-//! * **Fairness by time.** The waiter that has become the oldest is chosen
-//!   instead once [`TURN_MICROS`] have passed, and reserves the lock as soon as it
-//!   *runs*. With n waiters each is woken after n turns at most. If the holder stays
-//!   so long that a due heir goes back to sleep, the reservation stays and the
-//!   next unlock wakes that heir: idle for a wake-up once in a turn, at worst.
-//!   The newest is woken along with it, as a newcomer: it may have been notified to do
-//!   what all the others wait for.
-//! * **Whoever has had its slice steps back.** It parks so that nobody prefers it for
-//!   being new, and where only such are parked the oldest is chosen: see `slices`. If
-//!   nobody has use for its core, because the heir waits for another, it wakes an old waiter
-//!   of this core, or else the oldest, of an unreserved lock.
-//! * **Whoever leaves makes room.** While the heir waits for a core there are no turns.
-//!   Once a turn is long overdue those who leave the lock yield theirs, now and then.
-//! * **Nobody is woken under the lock**, and the store that unlocks is the last
-//!   access to the lock's memory, so that whoever enters next may free it.
+//! * **Throttled succession.** An unlocker wakes a waiter only if there is no heir. So
+//!   under load the holder, the heir and the newcomers are runnable, and all other threads
+//!   sleep.
+//! * **Barging.** An unlocked lock belongs to the first thread that takes it. Handing it to
+//!   a sleeping thread would leave it idle for the time of a wake-up.
+//! * **Last in, first out.** The newest waiter is the likeliest to have its stack and data
+//!   in the caches still; waiters that have stepped back do not count as new. Among the
+//!   four newest the unlocker prefers a waiter that ran on its own core: it runs there as
+//!   soon as the unlocker sleeps. A waiter of another core displaces the thread that runs
+//!   there, which may be working for all of them, or waits for that core while the
+//!   unlocker's core is idle.
+//! * **Fairness by time.** Once [`TURN_MICROS`] have passed, the waiter that has become the
+//!   oldest is chosen instead, and it reserves the lock as soon as it *runs*. Each of n
+//!   waiters is woken after n turns at most. If a due heir goes back to sleep because the
+//!   holder stays too long, the reservation stays and the next unlock wakes that heir: at
+//!   worst the lock is idle for one wake-up in each turn. The newest waiter is woken along
+//!   with the oldest, as a newcomer: it may have been notified to do the work that all
+//!   others wait for.
+//! * **Stepping back.** A thread whose slice at the lock is over parks as a waiter that does
+//!   not count as new; if all waiters near the front are such, the oldest is chosen (see
+//!   `slices`). If no other thread takes its core although there is an heir, the heir waits
+//!   for a different core: then the thread also wakes an old waiter of its own core, or else
+//!   the oldest waiter, unless the lock is reserved.
+//! * **Yielding to a late heir.** There are no turns while the heir waits for a core. Once a
+//!   turn is long overdue, unlockers yield their cores now and then.
+//! * **Waking after unlocking.** The store that unlocks is the last access to the lock's
+//!   memory, so that the next holder may free it; waiters are woken after it.
 //!
 //! # No wake-up is lost
 //!
-//! A waiter parks only by an atomic step that sees `LOCKED` (or another's
-//! `RESERVED`) and sets `PARKED`; the same step gives up its being heir. (One that
-//! steps back from a free lock is the holder when it parks, and then an unlocker.) An
-//! unlocker clears `LOCKED` only by a step that sees either nobody parked, or an
-//! heir. So at every moment with waiters there is a holder who will see them, or
-//! an heir that will become a holder or park seeing one.
+//! A waiter parks only by an atomic step that sees `LOCKED` (or another thread's
+//! `RESERVED`) and sets `PARKED`; by the same step an heir gives up its role. (A thread
+//! that steps back from a free lock takes the lock before it parks, and then unlocks it.)
+//! An unlocker clears `LOCKED` only by a step that sees no parked waiter, or an heir. So at
+//! every moment with waiters there is a holder that will see them, or an heir that will
+//! become a holder or park seeing one.
 
 #[path = "lock/waiting.rs"]
 mod waiting;
@@ -79,43 +84,43 @@ const HEIR_EXISTS: u32 = 2;
 const PARKED: u32 = 4;
 const RESERVED: u32 = 8;
 
-/// Time after which the oldest waiter is preferred to the newest. Each turn
+/// Microseconds after which the oldest waiter is preferred to the newest. Each such turn
 /// costs about one more switch of threads.
 pub const TURN_MICROS: u32 = 500;
 
-/// Time after its turn that the oldest waits for an heir that has no core yet, before
-/// those who leave the lock give theirs away.
+/// Microseconds by which the oldest waiter's turn may be late before unlockers yield their
+/// cores. A turn is late if the present heir has not got a core.
 const OVERDUE_MICROS: u32 = 1000;
 
-/// A lock without a value, 40 bytes, valid when all of them are 0.
+/// A lock without a value. It has 40 bytes; all zeros are an unlocked lock.
 #[repr(C)]
 pub struct Lock {
     state: AtomicU32,
-    /// Around `waiters`, `turn` and the setting and clearing of `PARKED`.
+    /// Protects `waiters`; only inside it `turn` is written and `PARKED` set or cleared.
     guard: Guard,
-    /// When the waiter at the back will be due, in [`clock::micros`].
+    /// Moment at which the oldest waiter is due, as [`clock::micros`] counts.
     turn: AtomicU32,
-    /// Not ours: `pthread_mutex_t` keeps its kind here.
+    /// The lock does not use this field: it lies where `pthread_mutex_t` keeps its kind.
     pub kind: u32,
-    /// Slot of the hint page of whoever is inside; 0 without a page.
+    /// Number of the holder's slot in the hint page; 0 without a page or a holder.
     pub(crate) holder: AtomicU32,
     waiters: Waiters,
 }
 
-/// What a thread that wants in has been told so far.
+/// How a thread may compete for a lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Newcomer,
-    /// `HEIR_EXISTS` is set for it.
+    /// `HEIR_EXISTS` is set on behalf of this thread.
     Heir,
-    /// The same, and it may reserve.
+    /// An heir in its turn: it may also set `RESERVED`.
     DueHeir,
-    /// The lock was handed to it.
+    /// A fair unlock has handed the lock to this thread.
     Owner,
 }
 
 impl Role {
-    /// The role that a final word of a waiter gives.
+    /// Role that a waiter's word assigns; none unless the word is final.
     pub(crate) fn of_word(word: u32) -> Option<Role> {
         match word {
             HEIR => Some(Role::Heir),
@@ -126,7 +131,7 @@ impl Role {
         }
     }
 
-    /// The bits that it takes along when it enters.
+    /// State bits that belong to a thread of this role; it clears them when it enters.
     fn bits(self) -> u32 {
         match self {
             Role::Newcomer | Role::Owner => 0,
@@ -136,16 +141,16 @@ impl Role {
     }
 }
 
-/// Waiters that were unlinked to be woken; one at least.
+/// Waiters that an unlocker has unlinked and will wake; at least one.
 struct Chosen {
-    /// Its turn has come.
+    /// Its turn has come, or all waiters near the front have stepped back.
     oldest: Option<*const Waiter>,
     newest: Option<*const Waiter>,
 }
 
 impl Chosen {
     /// # Safety
-    /// Unlinked by the caller alone.
+    /// The caller has unlinked the waiters itself.
     unsafe fn wake(self) {
         let word_of_newest = if self.oldest.is_some() {
             NOTIFIED
@@ -191,7 +196,7 @@ impl Lock {
         }
     }
 
-    /// Enters, waiting as long as it takes.
+    /// Acquires the lock, waiting without a limit.
     #[inline]
     pub fn lock(&self) {
         if !self.step(0, LOCKED, Ordering::Acquire) {
@@ -200,7 +205,7 @@ impl Lock {
         self.entered();
     }
 
-    /// Enters before the deadline, or returns false.
+    /// Acquires the lock, or returns false once the deadline has passed.
     #[inline]
     pub fn lock_until(&self, deadline: &Deadline) -> bool {
         let entered =
@@ -211,7 +216,7 @@ impl Lock {
         entered
     }
 
-    /// Enters if nobody is inside and nobody's turn has come.
+    /// Acquires the lock if it is free and not reserved for a due heir.
     #[inline]
     pub fn try_lock(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
@@ -222,22 +227,22 @@ impl Lock {
             }
             state = self.state.load(Ordering::Relaxed);
         }
-        // The heir of a reservation may have stayed behind in another process.
+        // The heir that made the reservation may be a thread of the parent process.
         state & LOCKED == 0 && self.guard.is_foreign() && {
             drop(self.enter());
             self.try_lock()
         }
     }
 
-    /// Whether somebody is inside; may be wrong when it is returned.
+    /// Whether a thread holds the lock; the answer may be outdated when it is returned.
     pub fn is_locked(&self) -> bool {
         self.state.load(Ordering::Relaxed) & LOCKED != 0
     }
 
-    /// Leaves; wakes a waiter if there is one and no other is awake.
+    /// Releases the lock and wakes a waiter, if there is one and no heir is awake.
     ///
     /// # Safety
-    /// The caller is inside.
+    /// The caller holds the lock.
     #[inline]
     pub unsafe fn unlock(&self) {
         self.leaves();
@@ -246,16 +251,16 @@ impl Lock {
         }
     }
 
-    /// Leaves and hands the lock to the oldest waiter, awake or not. Slow: the
-    /// lock is idle until that thread has been woken and got a core. Use it
-    /// where a strict order matters more than anything else.
+    /// Hands the lock to the oldest waiter, whether it is awake or not; releases the lock
+    /// if there is none. This is slow: the lock is idle until that thread has been woken
+    /// and has got a core. Use it where a strict order matters more than throughput.
     ///
     /// # Safety
-    /// The caller is inside.
+    /// The caller holds the lock.
     pub unsafe fn unlock_fair(&self) {
         self.leaves();
         match self.take_oldest() {
-            // SAFETY: it was unlinked by us alone and waits to be told.
+            // SAFETY: this thread alone has unlinked it, and it has no final word yet.
             Some(waiter) => unsafe { Waiter::wake(waiter, OWNER) },
             None => self.unlock_slowly(),
         }
@@ -286,52 +291,52 @@ impl Lock {
             let state = self.state.load(Ordering::Relaxed);
             assert!(
                 state & LOCKED != 0,
-                "unlocked a lock that nobody had locked"
+                "a lock that no thread held was unlocked"
             );
             if state & (PARKED | HEIR_EXISTS) != PARKED {
                 let is_overdue =
                     state & PARKED != 0 && !slices::may_step_back(self) && self.is_overdue();
                 if self.step(state, state & !LOCKED, Ordering::Release) {
                     if is_overdue {
-                        spinning::give_way();
+                        spinning::yield_now_and_then();
                     }
                     return;
                 }
             } else if self.step(state, state | HEIR_EXISTS, Ordering::Relaxed) {
-                // From here on nobody else becomes heir.
+                // From here on no other thread becomes heir.
                 if let Some(chosen) = self.choose() {
                     self.state.fetch_sub(LOCKED, Ordering::Release);
-                    // SAFETY: unlinked by us alone.
+                    // SAFETY: this thread alone has unlinked them.
                     return unsafe { chosen.wake() };
                 }
-                // All have given up meanwhile.
+                // The list has become empty since the state was read.
                 self.state.fetch_and(!HEIR_EXISTS, Ordering::Relaxed);
             }
         }
     }
 
-    /// Whether the oldest should have been chosen long ago, but the heir has not come.
+    /// Whether the oldest waiter has been due for [`OVERDUE_MICROS`].
     fn is_overdue(&self) -> bool {
         let turn = self.turn.load(Ordering::Relaxed);
         clock::has_come(turn.wrapping_add(OVERDUE_MICROS), clock::micros())
     }
 
-    /// Unlinks those that are to be woken: one of the newest, rather of this core, or the
-    /// oldest in its turn or if all have stepped back. The very newest comes along with the
-    /// oldest, as a newcomer, because often nobody gets on without it: it may have been
-    /// notified to do what all others wait for.
+    /// Unlinks the waiters to wake; none if the list is empty. This is one of the newest,
+    /// preferably of this core, or the oldest if it is due or all waiters near the front
+    /// have stepped back. Along with an oldest that is due goes the newest, as a newcomer: it
+    /// may have been notified to do the work that all others wait for.
     fn choose(&self) -> Option<Chosen> {
         let here = cores::here();
         let inside = self.enter();
         let now = clock::micros();
         let reserved = self.state.load(Ordering::Relaxed) & RESERVED != 0;
         let due = reserved || clock::has_come(self.turn.load(Ordering::Relaxed), now);
-        // SAFETY: inside.
+        // SAFETY: this thread holds the guard.
         let chosen = unsafe {
             let oldest = due.then(|| self.waiters.pop_back()).flatten();
             let newest = self.waiters.pop_newest((!due).then_some(here));
-            let nobody = oldest.is_none() && newest.is_none();
-            let oldest = oldest.or_else(|| nobody.then(|| self.waiters.pop_back()).flatten());
+            let has_none = oldest.is_none() && newest.is_none();
+            let oldest = oldest.or_else(|| has_none.then(|| self.waiters.pop_back()).flatten());
             Chosen { oldest, newest }
         };
         if chosen.oldest.is_some() {
@@ -342,24 +347,25 @@ impl Lock {
         (chosen.oldest.is_some() || chosen.newest.is_some()).then_some(chosen)
     }
 
+    /// Unlinks the oldest waiter, with its reservation.
     fn take_oldest(&self) -> Option<*const Waiter> {
         let inside = self.enter();
-        // SAFETY: inside.
+        // SAFETY: this thread holds the guard.
         let oldest = unsafe { self.waiters.pop_back() }?;
         inside.note_if_empty();
         let state = self.state.load(Ordering::Relaxed);
         if state & (RESERVED | HEIR_EXISTS) == RESERVED {
-            // The reservation is of a sleeper, which is the oldest: ours now.
+            // The reservation was made by a due heir that sleeps: by this oldest waiter.
             self.state.fetch_and(!RESERVED, Ordering::Relaxed);
         }
         Some(oldest)
     }
 
-    /// Takes a waiter that a condition variable has claimed: parks it if there is a
-    /// holder or an heir to wake it later, else wakes it as the heir.
+    /// Takes over a waiter that a condition variable has claimed: parks it if there is a
+    /// holder or an heir, which will leave the lock later, else wakes it as the heir.
     ///
     /// # Safety
-    /// The waiter was claimed by the caller and sleeps.
+    /// The caller has claimed the waiter, and the waiter has no final word yet.
     pub(crate) unsafe fn adopt(&self, waiter: *const Waiter) {
         let inside = self.enter();
         loop {
@@ -377,22 +383,23 @@ impl Lock {
         }
     }
 
+    /// Enters the guard; in a forked child, drops the waiters of the parent process first.
     fn enter(&self) -> Inside<'_> {
         if self.guard.enter() == Found::AnotherProcess {
-            // SAFETY: inside.
+            // SAFETY: this thread holds the guard.
             unsafe { self.waiters.forget() };
-            let ghosts = HEIR_EXISTS | PARKED | RESERVED;
-            self.state.fetch_and(!ghosts, Ordering::Relaxed);
+            let of_parent = HEIR_EXISTS | PARKED | RESERVED;
+            self.state.fetch_and(!of_parent, Ordering::Relaxed);
         }
         Inside(self)
     }
 }
 
 impl Inside<'_> {
-    /// Links a waiter for whom `PARKED` has been set.
+    /// Links a waiter; the caller has set `PARKED`.
     fn link(&self, waiter: *const Waiter, at_the_back: bool) {
         let lock = self.0;
-        // SAFETY: inside; the waiter sleeps until it is unlinked.
+        // SAFETY: this thread holds the guard; the waiter stays until it is unlinked.
         unsafe {
             if lock.waiters.is_empty() {
                 let turn = clock::micros().wrapping_add(TURN_MICROS);
@@ -406,8 +413,9 @@ impl Inside<'_> {
         }
     }
 
+    /// Clears `PARKED` if the list is empty.
     fn note_if_empty(&self) {
-        // SAFETY: inside.
+        // SAFETY: this thread holds the guard.
         if unsafe { self.0.waiters.is_empty() } {
             self.0.state.fetch_and(!PARKED, Ordering::Relaxed);
         }

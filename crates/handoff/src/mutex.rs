@@ -1,4 +1,4 @@
-//! A mutual exclusion lock, for `lock_api` and so for whoever used parking_lot's.
+//! A mutual exclusion lock for `lock_api`, so that it can replace parking_lot's.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use lock_api::GuardNoSend;
 use crate::futex::Deadline;
 use crate::lock::Lock;
 
-/// The lock of a [`Mutex`].
+/// The lock of a [`Mutex`], for `lock_api`.
 pub struct RawMutex {
     pub(crate) lock: Lock,
 }
 
-/// Protects a value; see the crate's page for how it decides who is next.
+/// A mutex that protects a value. The crate's page says which waiter enters next.
 ///
 /// ```
 /// static TOTAL: handoff::Mutex<u64> = handoff::Mutex::new(0);
@@ -54,9 +54,9 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 }
 
-// SAFETY: handing over leaves one thread inside.
+// SAFETY: after the hand-over one thread holds the lock.
 unsafe impl lock_api::RawMutexFair for RawMutex {
-    /// Hands the lock to the oldest waiter even if that one sleeps: slow.
+    /// Hands the lock to the oldest waiter even if it sleeps, which is slow.
     unsafe fn unlock_fair(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.lock.unlock_fair() };
@@ -77,7 +77,7 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     }
 }
 
-/// What is left until a moment.
+/// Time left until a moment; zero if it has passed.
 #[expect(
     clippy::disallowed_methods,
     reason = "this crate stands alone: it has no other clock"

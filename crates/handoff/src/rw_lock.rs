@@ -1,16 +1,16 @@
 //! A readers-writer lock: the [`Lock`] as a gate, and a word that counts readers.
 //!
 //! ```text
-//!   reader   no writer: count + 1, and that is all
-//!            a writer:  through the gate (waits there), count + 1, gate open again
-//!   writer   through the gate and keeps it; WRITER keeps new readers from the
-//!            short way; waits until those inside have left
+//!   reader   no writer: count + 1, without the gate
+//!            a writer:  locks the gate (waits there), count + 1, unlocks the gate
+//!   writer   locks the gate and keeps it; sets WRITER, so that new readers go to the gate;
+//!            waits until the readers inside have left
 //! ```
 //!
 //! All waiting but the writer's for the last reader happens at the gate, so its rules
 //! hold here too: one heir, the newest first, the oldest in its turn. Neither readers
-//! nor writers can starve. A thread must not read twice at a time: a writer that comes
-//! between would wait for the first reading and the second for the writer.
+//! nor writers can starve. A thread must not lock for reading twice at a time: a writer that
+//! comes between would wait for the first lock, and the second lock for the writer.
 
 use std::time::{Duration, Instant};
 
@@ -23,18 +23,19 @@ use crate::slices;
 use crate::spinning::Spin;
 use crate::sync::{AtomicU32, Ordering};
 
-/// A writer is inside, or waits for the readers to leave.
+/// Set while a writer is inside, or waits for the readers to leave.
 const WRITER: u32 = 1 << 31;
 /// Far above any number of threads, far below [`WRITER`].
 const READERS_MAX: u32 = 1 << 30;
 
-/// The lock of a [`RwLock`].
+/// The lock of a [`RwLock`], for `lock_api`.
 pub struct RawRwLock {
     gate: Lock,
     readers: AtomicU32,
 }
 
-/// Many readers or one writer; see [the module](self) for who is next.
+/// A lock that admits many readers or one writer. Neither can starve; a thread must not lock
+/// it for reading twice at a time.
 ///
 /// ```
 /// let limits = handoff::RwLock::new(vec![1, 2]);
@@ -50,7 +51,7 @@ pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;
 pub type RwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRwLock, T>;
 
 impl RawRwLock {
-    /// Waits for the readers inside; false when the deadline came first.
+    /// Waits until the readers inside have left; false once the deadline has passed.
     fn drain(&self, deadline: Option<&Deadline>) -> bool {
         let mut spin: Option<Spin> = None;
         loop {
@@ -79,7 +80,7 @@ impl RawRwLock {
         let before = self.readers.fetch_add(1, Ordering::Acquire);
         assert!(before < READERS_MAX, "more readers than threads can exist");
         slices::entered();
-        // SAFETY: we have just entered.
+        // SAFETY: this thread has just locked the gate.
         unsafe { self.gate.unlock() };
         true
     }
@@ -89,7 +90,7 @@ impl RawRwLock {
         let drained = self.drain(deadline);
         if !drained {
             self.readers.fetch_and(!WRITER, Ordering::Relaxed);
-            // SAFETY: the caller has entered for us.
+            // SAFETY: the caller has locked the gate.
             unsafe { self.gate.unlock() };
         }
         drained
@@ -164,7 +165,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
             .compare_exchange(0, WRITER, Ordering::Acquire, Ordering::Relaxed)
             .is_ok();
         if !entered {
-            // SAFETY: we have just entered.
+            // SAFETY: this thread has just locked the gate.
             unsafe { self.gate.unlock() };
         }
         entered
@@ -173,7 +174,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     #[inline]
     unsafe fn unlock_exclusive(&self) {
         self.readers.fetch_and(!WRITER, Ordering::Release);
-        // SAFETY: a writer is inside the gate.
+        // SAFETY: the writer holds the gate.
         unsafe { self.gate.unlock() };
     }
 
@@ -189,14 +190,14 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 // SAFETY: the gate is handed over as a whole.
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
     unsafe fn unlock_shared_fair(&self) {
-        // SAFETY: the caller's promise. Readers wait for nobody's turn.
+        // SAFETY: the caller's promise. Readers have nothing to hand over.
         unsafe { lock_api::RawRwLock::unlock_shared(self) };
     }
 
-    /// Hands the gate to the oldest waiter even if that one sleeps: slow.
+    /// Hands the gate to the oldest waiter even if it sleeps, which is slow.
     unsafe fn unlock_exclusive_fair(&self) {
         self.readers.fetch_and(!WRITER, Ordering::Release);
-        // SAFETY: a writer is inside the gate.
+        // SAFETY: the writer holds the gate.
         unsafe { self.gate.unlock_fair() };
     }
 }
@@ -206,12 +207,12 @@ unsafe impl lock_api::RawRwLockDowngrade for RawRwLock {
     unsafe fn downgrade(&self) {
         slices::entered();
         self.readers.store(1, Ordering::Release);
-        // SAFETY: a writer is inside the gate.
+        // SAFETY: the writer holds the gate.
         unsafe { self.gate.unlock() };
     }
 }
 
-// SAFETY: as for the functions without time.
+// SAFETY: as for the functions without a time limit.
 unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     type Duration = Duration;
     type Instant = Instant;

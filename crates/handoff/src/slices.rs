@@ -1,46 +1,48 @@
-//! Who has had enough of a lock for now, and steps back.
+//! Slices: how long a thread may use a contended lock before it lets others go first.
 //!
 //! Turns bound the time until each waiter is chosen. They do not make shares equal: a
-//! thread that is chosen goes on competing for as long as it runs, and being the newest
-//! brings it back when it has parked. So each thread has a slice of time at a lock,
-//! which begins when it is chosen as the oldest. A thread that wants in after its slice,
-//! while others are parked, parks behind them all.
+//! thread that is chosen goes on competing for as long as it runs, and as the newest waiter
+//! it is chosen again soon after it has parked. So each thread has a slice of time at a lock,
+//! which begins when it first finds other threads parked there, and again each time it is
+//! chosen after it has stepped back. A thread that wants to enter after its slice, while
+//! others are parked, steps back: it parks, and does not count as new.
 //!
-//! Nobody steps back on whom others may depend:
+//! A thread on which others may depend does not step back:
 //!
-//! * who is inside another lock, because those that wait for it would wait along;
-//! * who uses a condition with this lock. The leader of a group enters the same lock
-//!   before and after it does the group's work, and the lock cannot tell whether
-//!   everybody is waiting for it. (LevelDB's writers lost most of their throughput.)
+//! * A thread that holds another lock, because the threads that wait for that one would wait
+//!   along.
+//! * A thread that uses a condition with this lock. The leader of a group enters the same lock
+//!   before and after it does the group's work, and the lock cannot see whether all the others
+//!   wait for it. (LevelDB's writers lost most of their throughput.)
 
 use std::cell::Cell;
 
 use crate::clock;
 use crate::lock::Lock;
 
-/// How long a thread may go on at a lock while others are parked.
+/// Length of a slice.
 const SLICE_MICROS: u32 = 500;
-/// A slice that began so long ago was not used up, or the thread would have stepped back:
-/// it was away, or another had its core. It begins anew.
+/// Age at which a slice is replaced by a new one. The thread has not used it up, or it would
+/// have stepped back: it used other things, or had no core.
 const FORGOTTEN_MICROS: u32 = 2 * SLICE_MICROS;
-/// After a look at the clock so soon after the one before, so many entries go without one: while
-/// they stay as quick they make a slice longer by a quarter at most, and a look costs more than
-/// an entry.
+/// If two looks at the clock are less than [`SOON_MICROS`] apart, the next
+/// [`ENTRIES_WITHOUT_A_LOOK`] entries do without one, because a look costs more than an entry.
+/// While entries stay as quick, this makes a slice longer by a quarter at most.
 const SOON_MICROS: u32 = 16;
 const ENTRIES_WITHOUT_A_LOOK: u32 = 7;
-/// Locks that a thread remembers.
+/// Number of locks that a thread remembers.
 const PLACES: usize = 4;
 
 /// A thread's time at one lock.
 #[derive(Clone, Copy)]
 struct Slice {
-    /// A name only: the lock may be gone.
+    /// Only compared, never dereferenced: the lock may be gone.
     lock: *const Lock,
-    /// In [`clock::micros`].
+    /// Begin of the slice, as [`clock::micros`] counts.
     began: u32,
-    /// The last look at the clock.
+    /// Moment of the last look at the clock.
     looked: u32,
-    /// Entries that go without one.
+    /// Number of coming entries that do without a look at the clock.
     without_a_look: u32,
     uses_conditions: bool,
 }
@@ -53,9 +55,10 @@ const NO_SLICE: Slice = Slice {
     uses_conditions: false,
 };
 
-/// What a thread knows of itself; together, because finding it costs a call in a library.
+/// A thread's own state, in one variable because in a shared library each access to a
+/// thread-local variable costs a call.
 struct Thread {
-    /// Locks that it is inside of.
+    /// Number of locks that it holds.
     depth: Cell<u32>,
     slices: [Cell<Slice>; PLACES],
 }
@@ -90,7 +93,7 @@ impl Thread {
         });
     }
 
-    /// Whether it is too soon to look at the clock again.
+    /// Whether this entry does without a look at the clock; counts it.
     fn passes_over_a_look(&self, lock: &Lock, slice: Option<Slice>) -> bool {
         let Some(slice) = slice else { return false };
         let Some(without_a_look) = slice.without_a_look.checked_sub(1) else {
@@ -130,24 +133,24 @@ impl Thread {
     }
 }
 
-/// The thread has entered a lock, or begun something else that others may wait for.
+/// Notes that the thread has entered a lock, or begun other work that threads may wait for.
 #[inline(always)]
 pub(crate) fn entered() {
     THREAD.with(|thread| thread.depth.set(thread.depth.get().wrapping_add(1)));
 }
 
-/// The thread is about to leave a lock; it need not be the one that entered.
+/// Notes that the thread is about to leave a lock. Another thread may have entered the lock.
 #[inline(always)]
 pub(crate) fn left() {
     THREAD.with(|thread| thread.depth.set(thread.depth.get().saturating_sub(1)));
 }
 
-/// Whether nobody can depend on the thread when it wants into this lock.
+/// Whether the thread may step back from this lock, because no other can depend on it.
 pub(crate) fn may_step_back(lock: &Lock) -> bool {
     THREAD.with(|thread| thread.may_step_back(thread.slice_at(lock)))
 }
 
-/// Whether the thread should step back.
+/// Whether the thread should step back: it may, and its slice at this lock is over.
 pub(crate) fn is_over(lock: &Lock) -> bool {
     THREAD.with(|thread| {
         let slice = thread.slice_at(lock);
@@ -163,12 +166,12 @@ pub(crate) fn is_over(lock: &Lock) -> bool {
     })
 }
 
-/// The thread has been chosen as the oldest.
+/// Begins a new slice, because the thread was chosen after it had stepped back.
 pub(crate) fn begin(lock: &Lock) {
     THREAD.with(|thread| thread.begin(lock, clock::micros()));
 }
 
-/// The thread waits for a condition, or notifies another, that will need this lock.
+/// Notes that the thread waits for a condition with this lock, or notifies a thread that does.
 pub(crate) fn uses_condition(lock: &Lock) {
     THREAD.with(|thread| {
         let slice = thread.slice_at(lock);
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_ends_and_begins_anew() {
+    fn a_slice_ends_and_a_new_one_begins() {
         let lock = Lock::new();
         let begin = u32::MAX - 100;
         let after = |micros: u32| is_over_at(&lock, begin.wrapping_add(micros));
@@ -227,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_was_away_begins_anew() {
+    fn a_forgotten_slice_is_replaced_by_a_new_one() {
         let lock = Lock::new();
         begin_at(&lock, 0);
         assert!(!is_over_at(&lock, FORGOTTEN_MICROS));
@@ -235,12 +238,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_steps_back_on_whom_others_may_depend() {
+    fn a_thread_on_which_others_may_depend_does_not_step_back() {
         let (outer, inner) = (Lock::new(), Lock::new());
         assert!(may_step_back(&inner));
         outer.lock();
         assert!(!may_step_back(&inner), "inside another lock");
-        // SAFETY: just entered.
+        // SAFETY: locked just now.
         unsafe { outer.unlock() };
         assert!(may_step_back(&inner));
         uses_condition(&inner);

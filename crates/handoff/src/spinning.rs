@@ -1,8 +1,8 @@
-//! Who may spin.
+//! The limit on spinning threads.
 //!
-//! Spinning helps only while the holder runs at the same time, so the process
-//! never has more spinners than cores besides one for a holder; with one core
-//! nobody spins. Whoever gets no place parks at once.
+//! Spinning helps only while the holder runs at the same time, so a process never has more
+//! spinners than its cores less one, which is left for a holder; with one core no thread
+//! spins. A thread that may not spin parks at once.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,42 +11,42 @@ use crate::clock;
 use crate::cores;
 use crate::sync::spin_loop;
 
-/// Time between two ways given.
+/// Microseconds between two yields of a thread by [`yield_now_and_then`].
 const BETWEEN_MICROS: u32 = 100;
 
-/// Whoever gets its core back sooner has given it to nobody, or to somebody who only went to
-/// sleep.
+/// A yield that is shorter has run no other thread, or one that only went to sleep.
 const TAKEN_MICROS: u32 = 50;
 
-/// Looks at the lock of the waiter that will have it next.
+/// Polls of a lock by its heir, before it parks.
 const LOOKS_OF_HEIR: u32 = 100;
-/// Looks of whoever waits for a condition variable: what a group's leader does meanwhile
+/// Polls by a waiter of a condition variable, before it sleeps: the work of a group's leader
 /// takes some microseconds.
 const LOOKS_OF_WAITER: u32 = 400;
-/// Looks of everybody else.
+/// Polls of a lock by a newcomer, before it parks.
 const LOOKS_OF_NEWCOMER: u32 = 30;
 
-/// Looks at a notification that were worth it lately, less those that were not.
-static LUCK: Places = Places(AtomicU32::new(LUCK_MAX));
-/// Looks forgone since the luck ran out.
-static FORGONE: Places = Places(AtomicU32::new(0));
-const LUCK_MAX: u32 = 16;
-/// Without luck, one in so many looks all the same, because times change.
+/// How useful polling for a notification has been lately: 0 if it is mostly useless, and
+/// [`SCORE_MAX`] at most.
+static SCORE: Counter = Counter(AtomicU32::new(SCORE_MAX));
+/// Waits in which polling was considered while the score was 0.
+static FORGONE: Counter = Counter(AtomicU32::new(0));
+const SCORE_MAX: u32 = 16;
+/// With a score of 0 a thread still polls in every 16th wait, because conditions change.
 const TRY_EVERY: u32 = 16;
 
-static SPINNERS: Places = Places(AtomicU32::new(0));
+static SPINNERS: Counter = Counter(AtomicU32::new(0));
 
-/// Alone on its cache line: all locks of the process use it.
+/// A counter alone on its cache line: all locks of the process use it.
 #[repr(align(128))]
-struct Places(AtomicU32);
+struct Counter(AtomicU32);
 
-/// A place among the spinners, given back when dropped.
+/// The right to spin, which counts against the limit until it is dropped.
 pub(crate) struct Spin {
     looks_left: u32,
 }
 
 impl Spin {
-    /// None while every core has its spinner.
+    /// The right to spin for a lock; none while the process has as many spinners as it may.
     pub(crate) fn begin(is_heir: bool) -> Option<Spin> {
         Spin::with(if is_heir {
             LOOKS_OF_HEIR
@@ -55,28 +55,28 @@ impl Spin {
         })
     }
 
-    /// A place for looking at a condition variable's notification. None while such looks
-    /// have mostly been in vain, as when other processes have the cores.
+    /// The right to poll for a notification. Also none while such polls are mostly useless, for
+    /// instance because other processes have the cores.
     pub(crate) fn for_a_notification() -> Option<Spin> {
-        let is_lucky = LUCK.0.load(Ordering::Relaxed) > 0
+        let is_useful = SCORE.0.load(Ordering::Relaxed) > 0
             || FORGONE
                 .0
                 .fetch_add(1, Ordering::Relaxed)
                 .is_multiple_of(TRY_EVERY);
-        is_lucky.then(|| Spin::with(LOOKS_OF_WAITER)).flatten()
+        is_useful.then(|| Spin::with(LOOKS_OF_WAITER)).flatten()
     }
 
-    /// Remembers whether looking for a notification was worth it.
+    /// Notes whether polling for a notification was worth it.
     pub(crate) fn was_worth_it(worth: bool) {
-        let luck = LUCK.0.load(Ordering::Relaxed);
+        let score = SCORE.0.load(Ordering::Relaxed);
         let now = if worth {
-            (luck + 1).min(LUCK_MAX)
+            (score + 1).min(SCORE_MAX)
         } else {
-            luck.saturating_sub(2)
+            score.saturating_sub(2)
         };
-        if now != luck {
-            // Another thread's step may be lost: it is a guess anyway.
-            LUCK.0.store(now, Ordering::Relaxed);
+        if now != score {
+            // The change of another thread may be lost: the score is an estimate.
+            SCORE.0.store(now, Ordering::Relaxed);
         }
     }
 
@@ -89,12 +89,12 @@ impl Spin {
         Some(Spin { looks_left })
     }
 
-    /// The spinner has become the heir.
+    /// Lets a spinner that has become the heir poll for longer.
     pub(crate) fn extend(&mut self) {
         self.looks_left = LOOKS_OF_HEIR;
     }
 
-    /// Waits a moment; false when the place must be given back.
+    /// Waits a moment between two polls; false when the thread must stop spinning.
     pub(crate) fn again(&mut self) -> bool {
         spin_loop();
         self.looks_left = self.looks_left.saturating_sub(1);
@@ -108,10 +108,9 @@ impl Drop for Spin {
     }
 }
 
-/// Lets others have this core, if that was not just done: the heir may be waiting for
-/// it, and a lock whose turns are overdue for long would be left with a system call
-/// each time.
-pub(crate) fn give_way() {
+/// Yields this core, for which the heir may be waiting, unless the thread has yielded just
+/// before: otherwise each unlock while a turn is overdue would cost a system call.
+pub(crate) fn yield_now_and_then() {
     thread_local! {
         static LAST: Cell<u32> = const { Cell::new(0) };
     }
@@ -122,14 +121,14 @@ pub(crate) fn give_way() {
     }
 }
 
-/// Gives way once; whether anybody had use for this core.
-pub(crate) fn somebody_takes_this_core() -> bool {
+/// Yields this core once; whether another thread has used it.
+pub(crate) fn yielded_to_another() -> bool {
     let before = clock::micros();
     std::thread::yield_now();
     clock::micros().wrapping_sub(before) >= TAKEN_MICROS
 }
 
-/// In a forked child: spinners of the parent do not exist here.
+/// Resets the number of spinners, in a forked child: those of the parent do not exist here.
 pub(crate) fn forget_spinners() {
     SPINNERS.0.store(0, Ordering::Relaxed);
 }
@@ -139,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_end_with_the_cores_and_come_back() {
+    fn spinners_are_fewer_than_cores_and_make_room_when_dropped() {
         let most = cores::number() as usize;
         let taken: Vec<Spin> = std::iter::from_fn(|| Spin::begin(false))
             .take(most)

@@ -1,11 +1,11 @@
-//! Atomics and cells of the lock's heart. The models in `tests/` compile the
-//! same sources with loom's or shuttle's in this place.
+//! Atomics and cells of the locks. The models in `tests/` compile the same sources with
+//! loom's or shuttle's instead.
 
 pub(crate) use std::hint::spin_loop;
 pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 pub(crate) use std::thread::yield_now;
 
-/// Declares a constructor: `const` here, plain in the models, whose atomics
+/// Declares a constructor: `const` here, plain in the models, because their atomics
 /// cannot be made at compile time.
 macro_rules! const_fn {
     ($(#[$attribute:meta])* $visible:vis fn $($rest:tt)*) => {
@@ -14,7 +14,7 @@ macro_rules! const_fn {
 }
 pub(crate) use const_fn;
 
-/// A cell whose accesses loom can watch; here they cost nothing.
+/// A cell with the interface of loom's, which watches accesses; here they cost nothing.
 #[repr(transparent)]
 pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 

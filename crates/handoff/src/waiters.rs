@@ -8,51 +8,52 @@
 //!   └──────────┘   prev └──────────┘   prev └──────────┘
 //! ```
 //!
-//! A waiter is in at most one list; links belong to whoever has entered that
-//! list's guard. Its word belongs to everybody and says what became of it:
+//! A waiter is in at most one list, and its links are accessed only inside that list's
+//! guard. Its word, which any thread may change, says what has become of the waiter:
 //!
 //! ```text
 //!   ASLEEP ──► HEIR | DUE | OWNER      by a lock, after unlinking it
 //!   ASLEEP ──► CLAIMED ──► HEIR | ...  by a condition variable, which then
 //!                                      gives the waiter to its lock
-//!   ASLEEP ──► LEAVING                 by itself: its time was up first
-//!   ASLEEP ◄─► WATCHING                by itself, before it sleeps
-//!   WATCHING ──► CLAIMED_WATCHING ──► NOTIFIED   by a condition variable; CLAIMED
-//!                                      by itself, if that takes long
+//!   ASLEEP ──► LEAVING                 by the waiter: its deadline passed first
+//!   ASLEEP ◄─► WATCHING                by the waiter, before it sleeps
+//!   WATCHING ──► CLAIMED_WATCHING ──► NOTIFIED   by a condition variable; the waiter
+//!                                      changes it to CLAIMED if NOTIFIED takes long
 //! ```
 //!
-//! Once the word has one of the final values the waiter may return and its
-//! frame may vanish: whoever writes it touches nothing of the waiter any more.
+//! Once the word has a final value (`HEIR`, `DUE`, `OWNER`, `NOTIFIED`) the waiter may return
+//! and its stack frame may vanish: the thread that wrote the value no longer touches the
+//! waiter.
 
 use crate::cores;
 use crate::counts;
 use crate::futex::{self, Deadline};
 use crate::sync::{AtomicU32, Ordering, UnsafeCell, const_fn};
 
-/// Nobody has chosen it yet.
+/// No thread has chosen the waiter yet.
 pub(crate) const ASLEEP: u32 = 0;
-/// A condition variable has notified it and decides where it goes.
+/// A condition variable has notified the waiter and is about to move or wake it.
 pub(crate) const CLAIMED: u32 = 1;
-/// It waits for a condition variable no longer, and will unlink itself.
+/// The waiter no longer waits for a condition variable and will unlink itself.
 pub(crate) const LEAVING: u32 = 2;
-/// It may compete for the lock, and nobody else is woken meanwhile.
+/// The waiter is the lock's heir: it may compete, and no other is woken until it has.
 pub(crate) const HEIR: u32 = 3;
-/// The same for a waiter whose turn has come: nobody may overtake it any more.
+/// The waiter is the heir and its turn has come: no other thread may overtake it.
 pub(crate) const DUE: u32 = 4;
-/// The lock is its own already.
+/// The waiter holds the lock: a fair unlock has handed it over.
 pub(crate) const OWNER: u32 = 5;
-/// It was notified, or woken beside an heir, and has to compete like a newcomer.
+/// The waiter was notified, or woken in addition to an heir, and competes as a newcomer.
 pub(crate) const NOTIFIED: u32 = 6;
-/// Nobody has chosen it yet, and it looks by itself before it sleeps.
+/// No thread has chosen the waiter yet, and it polls its word before it sleeps.
 pub(crate) const WATCHING: u32 = 7;
-/// A condition variable has notified it while it looked.
+/// A condition variable has notified the waiter while it polled its word.
 pub(crate) const CLAIMED_WATCHING: u32 = 8;
 
-/// Waiters at the front that are looked at for one that has not stepped back, or ran on a
-/// certain core. Those behind have been overtaken so often that they are as good as old.
+/// Waiters at the front that [`Waiters::pop_newest`] looks at. Those further back have been
+/// overtaken so often that they count as old.
 const LOOKS_FROM_FRONT: usize = 4;
 
-/// Waiters at the back that are looked at for one of the same core.
+/// Waiters at the back that [`Waiters::pop_successor`] looks at.
 const LOOKS_FROM_BACK: usize = 8;
 
 /// A link of the list.
@@ -63,14 +64,14 @@ pub(crate) struct Waiter {
     next: Link,
     /// Towards the front.
     previous: Link,
-    /// Inside the guard: is it in the list?
+    /// Whether it is in a list.
     linked: UnsafeCell<bool>,
-    /// The lock that a waiter of a condition variable will need; null when
-    /// it belongs to somebody else and notifying means waking.
+    /// The lock that a waiter of a condition variable needs afterwards; null if its mutex is
+    /// of another library, so that it has to be woken instead of moved.
     pub(crate) lock: *const crate::lock::Lock,
-    /// Nobody prefers it for being new.
+    /// Its slice was over when it parked: it does not count as new.
     has_stepped_back: bool,
-    /// Where it ran when it began to wait, and will mostly run again.
+    /// The core on which the thread ran when it began to wait, and will mostly run again.
     pub(crate) core: u32,
     word: AtomicU32,
 }
@@ -88,7 +89,7 @@ impl Waiter {
         }
     }
 
-    /// One that has had its slice.
+    /// A waiter that steps back because its slice at the lock is over.
     pub(crate) fn stepping_back(lock: *const crate::lock::Lock) -> Waiter {
         Waiter {
             has_stepped_back: true,
@@ -100,24 +101,26 @@ impl Waiter {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Where it sleeps.
+    /// Address of the word on which the waiter sleeps.
     pub(crate) fn address(&self) -> *const AtomicU32 {
         &raw const self.word
     }
 
-    /// One step of the word; false when it has become something else.
+    /// Changes the word from `from` to `to`; false if it is not `from`.
     pub(crate) fn step(&self, from: u32, to: u32) -> bool {
         self.word
             .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
             .is_ok()
     }
 
-    /// Notifies it, if nobody has before and it is not leaving.
+    /// Marks the waiter as notified; false if it was notified before or is leaving. Three
+    /// attempts are enough: a waiter begins to watch, and ends to, once at most.
     fn claim(&self) -> bool {
         self.decide(CLAIMED) || self.step(WATCHING, CLAIMED_WATCHING) || self.decide(CLAIMED)
     }
 
-    /// Decides between notifying and the end of patience; true for one of them.
+    /// Changes `ASLEEP` to `word`. A notifier and a waiter that gives up compete by this
+    /// step, which succeeds for one of them.
     pub(crate) fn decide(&self, word: u32) -> bool {
         self.step(ASLEEP, word)
     }
@@ -128,14 +131,13 @@ impl Waiter {
         futex::wait(&self.word, expected, deadline)
     }
 
-    /// Tells the waiter what it is and wakes it. Nobody else touches it then.
+    /// Gives the waiter its final word and wakes it; the waiter may be gone afterwards.
     ///
     /// # Safety
-    /// The waiter is in no list, has no final word yet, and was chosen by the
-    /// caller alone.
+    /// The waiter is in no list, has no final word yet, and the caller alone has chosen it.
     pub(crate) unsafe fn wake(waiter: *const Waiter, word: u32) {
         counts::wakes(word);
-        // SAFETY: it waits until the store below.
+        // SAFETY: the waiter exists until the store below.
         let address = unsafe { &raw const (*waiter).word };
         // SAFETY: as above; afterwards only the address is used.
         unsafe { (*address).store(word, Ordering::Release) };
@@ -143,26 +145,26 @@ impl Waiter {
     }
 }
 
-/// A list; each of its functions wants to be called inside its guard.
+/// A list of waiters; its functions are called inside its guard.
 #[repr(C)]
 pub(crate) struct Waiters {
     front: Link,
     back: Link,
 }
 
-// SAFETY: the links are used inside a guard, whose enter and leave order
-// accesses of different threads; the waiters live until they are unlinked.
+// SAFETY: the links are used inside a guard, which orders the accesses of
+// different threads; the waiters live until they are unlinked.
 unsafe impl Send for Waiters {}
 // SAFETY: as above.
 unsafe impl Sync for Waiters {}
 
 fn get<T: Copy>(cell: &UnsafeCell<T>) -> T {
-    // SAFETY: inside the guard nobody else uses the cell.
+    // SAFETY: inside the guard no other thread uses the cell.
     cell.with(|value| unsafe { *value })
 }
 
 fn set<T>(cell: &UnsafeCell<T>, to: T) {
-    // SAFETY: inside the guard nobody else uses the cell.
+    // SAFETY: inside the guard no other thread uses the cell.
     cell.with_mut(|value| unsafe { *value = to });
 }
 
@@ -176,7 +178,7 @@ impl Waiters {
         }
     }
 
-    /// Forgets waiters that do not exist in this process.
+    /// Empties the list, because its waiters are threads of another process.
     ///
     /// # Safety
     /// Inside the guard.
@@ -191,6 +193,8 @@ impl Waiters {
         get(&self.front).is_null()
     }
 
+    /// Links a waiter as the newest.
+    ///
     /// # Safety
     /// Inside the guard. The waiter is in no list and stays where it is until
     /// it is unlinked.
@@ -209,6 +213,8 @@ impl Waiters {
         set(&self.front, waiter);
     }
 
+    /// Links a waiter as the oldest.
+    ///
     /// # Safety
     /// As for [`Waiters::push_front`].
     pub(crate) unsafe fn push_back(&self, waiter: *const Waiter) {
@@ -226,8 +232,8 @@ impl Waiters {
         set(&self.back, waiter);
     }
 
-    /// The newest that has not stepped back, unlinked, if one is near the front; rather one
-    /// of the given core.
+    /// Unlinks the newest waiter that has not stepped back, if there is one among the first
+    /// [`LOOKS_FROM_FRONT`]; prefers the newest of those that ran on `core`.
     ///
     /// # Safety
     /// Inside the guard.
@@ -250,12 +256,12 @@ impl Waiters {
             }
             waiter = get(&candidate.next);
         }
-        // SAFETY: the caller is inside, and what is linked is alive.
+        // SAFETY: the caller holds the guard, and linked waiters are alive.
         unsafe { self.pop(newest) }
     }
 
-    /// The oldest that ran on the same core as `leaving`, if another than that is near the
-    /// back; else the oldest, which may be `leaving` itself. Unlinked.
+    /// Unlinks the oldest other waiter that ran on the same core as `leaving`, if there is
+    /// one among the last [`LOOKS_FROM_BACK`]; else the oldest, which may be `leaving` itself.
     ///
     /// # Safety
     /// Inside the guard.
@@ -267,7 +273,7 @@ impl Waiters {
                 break;
             };
             if candidate.core == leaving.core && !std::ptr::eq(candidate, leaving) {
-                // SAFETY: the caller is inside, and what is linked is alive.
+                // SAFETY: the caller holds the guard, and linked waiters are alive.
                 return unsafe { self.pop(waiter) };
             }
             waiter = get(&candidate.previous);
@@ -276,12 +282,12 @@ impl Waiters {
         unsafe { self.pop_back() }
     }
 
-    /// The oldest, unlinked.
+    /// Unlinks the oldest waiter.
     ///
     /// # Safety
     /// Inside the guard.
     pub(crate) unsafe fn pop_back(&self) -> Option<*const Waiter> {
-        // SAFETY: the caller is inside, and what is linked is alive.
+        // SAFETY: the caller holds the guard, and linked waiters are alive.
         unsafe { self.pop(get(&self.back)) }
     }
 
@@ -289,13 +295,13 @@ impl Waiters {
         if waiter.is_null() {
             return None;
         }
-        // SAFETY: the caller is inside and took it from this list.
+        // SAFETY: the caller holds the guard and found the waiter in this list.
         let was_linked = unsafe { self.unlink(waiter) };
-        assert!(was_linked, "a waiter at the end of a list was not in it");
+        assert!(was_linked, "a waiter in a list was not marked as linked");
         Some(waiter)
     }
 
-    /// Takes the waiter out; false when somebody has done so already.
+    /// Unlinks the waiter; false if it was unlinked before.
     ///
     /// # Safety
     /// Inside the guard of the only list that the waiter can be in.
@@ -319,8 +325,8 @@ impl Waiters {
         true
     }
 
-    /// Unlinks the first that can be claimed, oldest first.
-    /// Whoever is leaving stays in: it unlinks itself.
+    /// Claims and unlinks the oldest waiter that can be claimed. One that is leaving stays in
+    /// the list until it unlinks itself.
     ///
     /// # Safety
     /// Inside the guard.
@@ -329,7 +335,7 @@ impl Waiters {
         // SAFETY: linked waiters are alive.
         while let Some(candidate) = unsafe { waiter.as_ref() } {
             if candidate.claim() {
-                // SAFETY: the caller is inside.
+                // SAFETY: the caller holds the guard.
                 unsafe { self.unlink(candidate) };
                 return Some(waiter);
             }
@@ -338,14 +344,15 @@ impl Waiters {
         None
     }
 
-    /// Claims all and strings them on their own links, newest first; their number.
+    /// Claims and unlinks all waiters that can be claimed. Returns them, chained by their own
+    /// links with the newest first, and their number.
     ///
     /// # Safety
     /// Inside the guard.
     pub(crate) unsafe fn claim_all(&self) -> (Claimed, usize) {
         let mut first = std::ptr::null();
         let mut count = 0;
-        // SAFETY: the caller is inside; the claimed are ours alone.
+        // SAFETY: the caller holds the guard; no other thread uses a claimed waiter's links.
         while let Some(waiter) = unsafe { self.claim_oldest() } {
             // SAFETY: as above.
             unsafe { set(&(*waiter).next, first) };
@@ -355,7 +362,7 @@ impl Waiters {
         (Claimed { first }, count)
     }
 
-    /// Whether everybody in the list is about to unlink itself.
+    /// Whether every waiter in the list is about to unlink itself.
     ///
     /// # Safety
     /// Inside the guard.
@@ -373,14 +380,14 @@ impl Waiters {
 }
 
 unsafe fn mark_linked(waiter: *const Waiter) {
-    // SAFETY: the caller is inside the guard and the waiter is alive.
+    // SAFETY: the caller holds the guard and the waiter is alive.
     unsafe {
         assert!(!get(&(*waiter).linked), "a waiter can be in one list only");
         set(&(*waiter).linked, true);
     }
 }
 
-/// Waiters that were notified together and have to be told.
+/// Waiters that were claimed together and have yet to be moved or woken.
 pub(crate) struct Claimed {
     first: *const Waiter,
 }
@@ -390,7 +397,7 @@ impl Iterator for Claimed {
 
     fn next(&mut self) -> Option<*const Waiter> {
         let waiter = self.first;
-        // SAFETY: a claimed waiter waits until it is told, which is after this.
+        // SAFETY: a claimed waiter exists until it has its final word, which is later.
         self.first = unsafe { get(&waiter.as_ref()?.next) };
         Some(waiter)
     }

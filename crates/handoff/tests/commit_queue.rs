@@ -5,7 +5,7 @@ use std::thread;
 
 use handoff::{CommitQueue, Mutex, Unanswered};
 
-/// One round of so many is done: Miri is that much slower.
+/// Divides the number of rounds: Miri is that much slower.
 const FEWER: usize = if cfg!(miri) { 20 } else { 1 };
 
 #[test]
@@ -53,13 +53,13 @@ fn a_group_knows_its_length() {
 }
 
 #[test]
-fn those_without_an_answer_are_told_so() {
+fn an_operation_without_an_answer_ends_with_an_error() {
     let queue = CommitQueue::<(), ()>::new();
     assert_eq!(queue.commit((), |_group| ()), Err(Unanswered));
 }
 
 #[test]
-fn a_leader_that_panics_leaves_nobody_waiting() {
+fn a_leader_that_panics_leaves_no_thread_waiting() {
     let queue = CommitQueue::<usize, usize>::new();
     let (panicked, unanswered) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {

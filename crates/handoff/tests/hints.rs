@@ -1,6 +1,6 @@
-//! The hint page, written by this process' locks and read through a second mapping.
+//! The hint page, written by this process's locks and read through a second mapping.
 //!
-//! One test: a process has one page.
+//! All cases that install a page are in one test: a process has one page.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test")]
@@ -37,7 +37,7 @@ fn header(magic: u64, version: u32, slots: u32) -> Vec<u8> {
 }
 
 #[test]
-fn pages_that_are_none_are_refused() {
+fn files_that_are_not_pages_are_refused() {
     assert!(matches!(page_of(b""), Err(Refused::TooShort { bytes: 0 })));
     let other = page_of(&header(7, VERSION, 0));
     assert!(matches!(other, Err(Refused::NotAPage { found: 7 })));
@@ -106,21 +106,21 @@ fn waiting_for_a_condition_is_not_holding(reader: &Page) {
             changed.wait_while(&mut ready, |ready| !*ready);
         });
         announced.wait();
-        // Once we are inside, the other one waits.
+        // Once this thread holds the mutex, the other one waits.
         *ready.lock() = true;
         assert!(reader.threads().all(|thread| thread.depth == 0));
         changed.notify_one();
     });
 }
 
-/// Fills the page with a thread that cannot exist, as killed processes leave them.
+/// Fills the page with slots of a thread that cannot exist, as a killed process leaves them.
 fn slots_of_the_dead_are_taken(file: &OwnedFd, reader: &Page) {
-    const NOBODY: u32 = 1 << 30;
+    const NO_THREAD: u32 = 1 << 30;
     let file = File::from(file.try_clone().unwrap());
     let own = only_thread(reader);
     let thread_at = |slot: u32| u64::from(slot) * SLOT_BYTES as u64;
     for slot in (1..=8).filter(|slot| *slot != own) {
-        file.write_all_at(&NOBODY.to_le_bytes(), thread_at(slot))
+        file.write_all_at(&NO_THREAD.to_le_bytes(), thread_at(slot))
             .unwrap();
         file.write_all_at(&5_u32.to_le_bytes(), thread_at(slot) + 4)
             .unwrap();
@@ -129,14 +129,14 @@ fn slots_of_the_dead_are_taken(file: &OwnedFd, reader: &Page) {
     thread::scope(|scope| {
         scope.spawn(|| {
             let _held = mutex.lock();
-            let mut living = reader.threads().filter(|thread| thread.thread != NOBODY);
+            let mut living = reader.threads().filter(|thread| thread.thread != NO_THREAD);
             assert!(living.any(|thread| thread.slot != own && thread.depth == 1));
         });
     });
-    // It gives its slot back after its last word.
+    // The thread may give its slot back only after the scope has ended.
     while reader
         .threads()
-        .any(|thread| thread.thread != NOBODY && thread.slot != own)
+        .any(|thread| thread.thread != NO_THREAD && thread.slot != own)
     {
         thread::yield_now();
     }
@@ -158,14 +158,14 @@ fn only_thread(reader: &Page) -> u32 {
 
 fn more_threads_than_slots_go_without(reader: &Page) {
     let mutex = Mutex::new(0);
-    let everybody = Barrier::new(20);
+    let all = Barrier::new(20);
     thread::scope(|scope| {
         for _ in 0..20 {
             scope.spawn(|| {
                 *mutex.lock() += 1;
-                everybody.wait();
+                all.wait();
                 assert_eq!(reader.threads().count(), 8);
-                everybody.wait();
+                all.wait();
             });
         }
     });

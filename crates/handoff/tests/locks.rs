@@ -1,4 +1,4 @@
-//! What users of the locks rely on, with real threads.
+//! The contracts of `Mutex`, `Condvar` and `RwLock`, with real threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -9,7 +9,7 @@ use handoff::{Condvar, Mutex, RwLock};
 /// Longer than any test takes on a loaded machine; ends a test that hangs.
 const GENEROUS: Duration = Duration::from_secs(120);
 const A_MOMENT: Duration = Duration::from_millis(1);
-/// One round of so many is done: Miri is that much slower.
+/// Divides the number of rounds: Miri is that much slower.
 const FEWER: u64 = if cfg!(miri) { 100 } else { 1 };
 
 fn poll(until: impl Fn() -> bool) {
@@ -74,7 +74,7 @@ fn a_fair_unlock_serves_the_oldest() {
                 lock_api::MutexGuard::unlock_fair(order);
             });
             poll(|| waits.load(Ordering::Acquire));
-            // It announces itself just before it parks.
+            // It sets the flag just before it parks.
             thread::yield_now();
         }
         lock_api::MutexGuard::unlock_fair(guard);
@@ -83,7 +83,7 @@ fn a_fair_unlock_serves_the_oldest() {
 }
 
 #[test]
-fn try_lock_fails_only_while_somebody_is_inside() {
+fn try_lock_fails_only_while_the_lock_is_held() {
     let mutex = Mutex::new(());
     let guard = mutex.try_lock().unwrap();
     assert!(mutex.try_lock().is_none());
@@ -114,7 +114,7 @@ fn a_timed_lock_gives_up_and_leaves_the_others_alone() {
     let mutex = Mutex::new(());
     assert!(
         mutex.try_lock_until(past).is_some(),
-        "free: time is no matter"
+        "a free lock is taken after the deadline, too"
     );
 }
 
@@ -192,7 +192,7 @@ fn a_wait_ends_with_its_time() {
             .wait_while_for(&mut guard, |()| false, A_MOMENT)
             .timed_out()
     );
-    assert!(!changed.notify_one(), "nobody is left behind in the list");
+    assert!(!changed.notify_one(), "no waiter is left in the list");
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn two_readers_are_inside_at_once() {
 }
 
 #[test]
-fn a_reader_keeps_writers_out_and_a_writer_everybody() {
+fn a_reader_excludes_writers_and_a_writer_excludes_all_others() {
     let value = RwLock::new(());
     {
         let _reader = value.read();

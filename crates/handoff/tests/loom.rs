@@ -26,7 +26,7 @@ mod checker {
 
     pub use loom::{cell, hint, lazy_static, sync, thread};
 
-    /// One look: more are only more of the same.
+    /// One poll: more would add no new interleavings.
     pub const LOOKS: u32 = 1;
     pub const CORES: u32 = 1;
 
@@ -34,7 +34,7 @@ mod checker {
         0
     }
 
-    /// What is always so in a model, or never.
+    /// Conditions that are always true in a model, or never.
     #[derive(Clone, Copy, Default)]
     pub struct Always {
         pub a_turn_has_come: bool,
@@ -67,7 +67,7 @@ mod checker {
         true
     }
 
-    /// Loom tries every step of the others anyway.
+    /// Nothing: loom tries every step of the other threads anyway.
     pub fn pause() {}
 }
 
@@ -81,14 +81,14 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use model::committed::Committed;
 
-/// A lock with a number that nobody may touch without it.
+/// A lock, and a number that only its holder may access.
 struct Guarded {
     lock: Lock,
     changed: Condition,
     value: UnsafeCell<u32>,
 }
 
-// SAFETY: what the models are about; loom tells when it is not so.
+// SAFETY: the lock protects the value, which is what the models check by loom's cell.
 unsafe impl Sync for Guarded {}
 // SAFETY: as above.
 unsafe impl Send for Guarded {}
@@ -103,26 +103,26 @@ impl Guarded {
     }
 
     fn add(&self, number: u32) {
-        // SAFETY: inside the lock.
+        // SAFETY: the caller holds the lock.
         self.value.with_mut(|value| unsafe { *value += number });
     }
 
     fn value(&self) -> u32 {
-        // SAFETY: inside the lock.
+        // SAFETY: the caller holds the lock.
         self.value.with(|value| unsafe { *value })
     }
 
     fn locked_add(&self) {
         self.lock.lock();
         self.add(1);
-        // SAFETY: inside.
+        // SAFETY: this thread holds the lock.
         unsafe { self.lock.unlock() };
     }
 
     fn fairly_locked_add(&self) {
         self.lock.lock();
         self.add(1);
-        // SAFETY: inside.
+        // SAFETY: this thread holds the lock.
         unsafe { self.lock.unlock_fair() };
     }
 
@@ -130,7 +130,7 @@ impl Guarded {
         let entered = self.lock.lock_until(&Deadline);
         if entered {
             self.add(1);
-            // SAFETY: inside.
+            // SAFETY: this thread holds the lock.
             unsafe { self.lock.unlock() };
         }
         u32::from(entered)
@@ -139,7 +139,7 @@ impl Guarded {
     fn locked_value(&self) -> u32 {
         self.lock.lock();
         let value = self.value();
-        // SAFETY: inside.
+        // SAFETY: this thread holds the lock.
         unsafe { self.lock.unlock() };
         value
     }
@@ -148,24 +148,24 @@ impl Guarded {
     fn take(&self) {
         self.lock.lock();
         while self.value() == 0 {
-            // SAFETY: inside.
+            // SAFETY: this thread holds the lock.
             unsafe { self.changed.wait(&self.lock, None) };
         }
         self.value.with_mut(|value| {
-            // SAFETY: inside.
+            // SAFETY: this thread holds the lock.
             unsafe { *value -= 1 };
         });
-        // SAFETY: inside.
+        // SAFETY: this thread holds the lock.
         unsafe { self.lock.unlock() };
     }
 
-    /// Waits once, not at all long.
+    /// Waits once, with a deadline that has passed.
     fn wait_impatiently(&self) -> Wake {
         self.lock.lock();
-        // SAFETY: inside.
+        // SAFETY: this thread holds the lock.
         let wake = unsafe { self.changed.wait(&self.lock, Some(&Deadline)) };
         self.value();
-        // SAFETY: inside.
+        // SAFETY: this thread holds the lock.
         unsafe { self.lock.unlock() };
         wake
     }
@@ -177,8 +177,8 @@ fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     builder.check(model);
 }
 
-/// With and without turns and spinners, and with slices that end in the plainest and the
-/// busiest of these worlds.
+/// Checks a model with and without turns and spinners, and with slices that end in the simplest
+/// and the most complex of these combinations.
 fn check_all_ways(preemptions: usize, model: impl Fn() + Sync + Send + Clone + 'static) {
     for (a_turn_has_come, a_core_is_free, a_slice_is_over) in [
         (false, false, false),
@@ -242,7 +242,7 @@ fn a_time_out_and_an_unlock_lose_no_wake_up() {
 }
 
 #[test]
-fn a_fair_unlock_hands_over_and_loses_nobody() {
+fn a_fair_unlock_hands_over_and_loses_no_waiter() {
     check_all_ways(2, || {
         let shared = Guarded::new();
         let (one, two) = (shared.clone(), shared.clone());
@@ -256,7 +256,7 @@ fn a_fair_unlock_hands_over_and_loses_nobody() {
 }
 
 #[test]
-fn a_fair_unlock_and_a_time_out_lose_nobody() {
+fn a_fair_unlock_and_a_time_out_lose_no_waiter() {
     check_all_ways(2, || {
         let shared = Guarded::new();
         let (one, two) = (shared.clone(), shared.clone());
@@ -278,7 +278,7 @@ fn try_lock_excludes_too() {
         let entered = shared.lock.try_lock();
         if entered {
             shared.add(1);
-            // SAFETY: inside.
+            // SAFETY: this thread holds the lock.
             unsafe { shared.lock.unlock() };
         }
         thread.join().unwrap();
@@ -295,7 +295,7 @@ fn a_notification_under_the_lock_reaches_the_waiter() {
         shared.lock.lock();
         shared.add(1);
         shared.changed.notify_one();
-        // SAFETY: inside.
+        // SAFETY: this thread holds the lock.
         unsafe { shared.lock.unlock() };
         waiter.join().unwrap();
         assert_eq!(shared.locked_value(), 0);
@@ -316,7 +316,7 @@ fn a_notification_after_the_unlock_reaches_the_waiter() {
 }
 
 #[test]
-fn everybody_is_notified() {
+fn notify_all_reaches_all_waiters() {
     check_all_ways(2, || {
         let shared = Guarded::new();
         let waiters =
@@ -324,7 +324,7 @@ fn everybody_is_notified() {
         shared.lock.lock();
         shared.add(2);
         shared.changed.notify_all();
-        // SAFETY: inside.
+        // SAFETY: this thread holds the lock.
         unsafe { shared.lock.unlock() };
         for waiter in waiters {
             waiter.join().unwrap();
@@ -334,7 +334,7 @@ fn everybody_is_notified() {
 }
 
 #[test]
-fn moving_against_a_time_out_against_an_unlock() {
+fn a_notification_is_received_even_if_the_deadline_has_passed() {
     check_all_ways(2, || {
         let shared = Guarded::new();
         let (impatient, locker) = (shared.clone(), shared.clone());
@@ -342,7 +342,7 @@ fn moving_against_a_time_out_against_an_unlock() {
         let locker = thread::spawn(move || locker.locked_add());
         shared.lock.lock();
         let notified = shared.changed.notify_one();
-        // SAFETY: inside.
+        // SAFETY: this thread holds the lock.
         unsafe { shared.lock.unlock() };
         locker.join().unwrap();
         let wake = impatient.join().unwrap();
@@ -354,12 +354,12 @@ fn moving_against_a_time_out_against_an_unlock() {
 }
 
 #[test]
-fn a_notification_is_not_spent_on_somebody_who_is_leaving() {
+fn a_notification_is_not_spent_on_a_waiter_that_is_leaving() {
     check_all_ways(2, || {
         let shared = Guarded::new();
         let (impatient, patient) = (shared.clone(), shared.clone());
         let impatient = thread::spawn(move || {
-            // Whoever was notified in vain passes it on, as users have to.
+            // A waiter that has no use for a notification passes it on, as callers have to.
             if impatient.wait_impatiently() == Wake::Notified {
                 impatient.changed.notify_one();
             }
@@ -390,7 +390,7 @@ fn check_commits(preemptions: usize, threads: u32, each: u32) {
         }
         shared.assert_complete(threads * each);
     };
-    // It has no turns and no slices.
+    // A commit queue has no turns and no slices.
     for a_core_is_free in [false, true] {
         checker::set(Always {
             a_core_is_free,

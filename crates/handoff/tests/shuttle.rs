@@ -1,6 +1,6 @@
-//! Random schedules of more threads than loom can try, of the crate's own sources.
+//! The crate's own sources under random schedules, with more threads than loom can try.
 //!
-//! Here a deadline passes at random, and so does the chance to spin.
+//! Whether a deadline has passed, and whether a thread may spin, is random as well.
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 #![allow(dead_code, reason = "the models use a part of the sources")]
@@ -50,8 +50,8 @@ mod checker {
         }
     }
 
-    fn chance(of_one: f64) -> bool {
-        shuttle::rand::thread_rng().gen_bool(of_one)
+    fn chance(probability: f64) -> bool {
+        shuttle::rand::thread_rng().gen_bool(probability)
     }
 
     pub fn a_turn_has_come() -> bool {
@@ -88,7 +88,7 @@ use shuttle::thread;
 
 const THREADS: u32 = 10;
 
-/// A lock, and a number that is torn when two are inside at once.
+/// A lock, and a number that is wrong at the end if two threads change it at once.
 struct Shared {
     lock: Lock,
     not_empty: Condition,
@@ -96,7 +96,7 @@ struct Shared {
     value: UnsafeCell<u32>,
 }
 
-// SAFETY: the value is used inside the lock.
+// SAFETY: the value is accessed by the lock's holder only.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
@@ -112,21 +112,21 @@ impl Shared {
     }
 
     fn change(&self, change: impl FnOnce(u32) -> u32) {
-        // SAFETY: inside the lock, if it does what it should.
+        // SAFETY: the caller holds the lock, if the lock is correct.
         let before = unsafe { *self.value.get() };
-        // Somebody else who is inside would be seen.
+        // A second holder would change the value here.
         thread::yield_now();
         // SAFETY: as above.
         unsafe { *self.value.get() = change(before) };
     }
 
     fn value(&self) -> u32 {
-        // SAFETY: inside the lock.
+        // SAFETY: the caller holds the lock.
         unsafe { *self.value.get() }
     }
 
     fn unlock(&self) {
-        // SAFETY: the models call it inside.
+        // SAFETY: the caller holds the lock.
         unsafe {
             if shuttle::rand::thread_rng().gen_bool(0.1) {
                 self.lock.unlock_fair();
@@ -149,11 +149,11 @@ impl Shared {
         }
     }
 
-    /// Waits, now and then impatiently, until `condition` is false.
+    /// Waits, sometimes with a deadline, until `condition` is false.
     fn wait_while(&self, changed: &Condition, condition: impl Fn(u32) -> bool) {
         while condition(self.value()) {
             let impatient = shuttle::rand::thread_rng().gen_bool(0.3);
-            // SAFETY: inside.
+            // SAFETY: the caller holds the lock.
             let wake = unsafe { changed.wait(&self.lock, impatient.then_some(&Deadline)) };
             assert!(impatient || wake == Wake::Notified);
         }
@@ -222,7 +222,7 @@ fn producers_and_consumers_finish() {
 }
 
 #[test]
-fn everybody_at_the_barrier_goes_on() {
+fn all_threads_pass_a_barrier() {
     check(400, || {
         let shared = Shared::new();
         let threads: Vec<_> = (0..THREADS)

@@ -1,4 +1,4 @@
-//! 256 threads at one lock: everybody gets on, and nobody gets much more than others.
+//! 256 threads at one lock: each enters again and again, and their shares are nearly equal.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use handoff::{Condvar, Mutex};
 
 const THREADS: usize = 256;
 
-/// Jain's index: 1 when all have the same, 1/n when one has everything.
+/// Jain's index of fairness: 1 if all counts are equal, 1/n if all but one are 0.
 fn fairness(counts: &[u64]) -> f64 {
     let sum: f64 = counts.iter().map(|&count| count as f64).sum();
     let squares: f64 = counts.iter().map(|&count| (count as f64).powi(2)).sum();
@@ -22,7 +22,7 @@ fn work(rounds: u64) {
     }
 }
 
-/// Runs all threads until `until` says so; how often each was inside.
+/// Runs all threads until `until` returns; how often each has entered the lock.
 fn contend(until: impl FnOnce(&[AtomicU64])) -> Vec<u64> {
     let mutex = Mutex::new(0_u64);
     let stop = AtomicBool::new(false);
@@ -54,8 +54,7 @@ fn contend(until: impl FnOnce(&[AtomicU64])) -> Vec<u64> {
 fn every_one_of_256_threads_gets_in_again_and_again() {
     const EACH: u64 = 50;
     let counts = contend(|counts| {
-        // Without turns the threads at the bottom of the stack would never come
-        // up, and this would never end.
+        // Without turns the oldest waiters would never be chosen, and this loop never end.
         while counts
             .iter()
             .any(|count| count.load(Ordering::Relaxed) < EACH)
@@ -99,12 +98,12 @@ fn every_waiter_of_a_condition_variable_gets_its_share() {
     });
 }
 
-/// Two times the bound on the time until each of so many waiters is chosen: a chosen one
-/// still needs a core.
+/// Two times the bound on the time until each waiter is chosen: a chosen thread still needs a
+/// core.
 const TWICE_THE_BOUND: Duration =
     Duration::from_micros(2 * THREADS as u64 * handoff::raw::TURN_MICROS as u64);
 
-/// What a second gives depends on what else the machine does, so this is measured by hand.
+/// Measured by hand only, because the result depends on the other work of the machine.
 #[test]
 #[ignore = "a measurement: cargo test -p handoff --release --test starvation -- --ignored --nocapture"]
 fn jains_index_over_one_second_is_above_0_8() {

@@ -1,11 +1,11 @@
-//! Linux' futex, private to the process.
+//! The futex of Linux, private to the process.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// A moment after which nobody waits any more.
+/// The moment at which a timed wait ends.
 #[derive(Clone, Copy)]
 pub struct Deadline {
     clock: libc::clockid_t,
@@ -13,8 +13,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// `patience` from now; `None` in [`wait`] stands for "for ever", and a
-    /// patience beyond the clock's range is as good as that.
+    /// A deadline `patience` from now. One beyond the clock's range never comes.
     pub fn after(patience: Duration) -> Deadline {
         let mut at = monotonic();
         let seconds = i64::try_from(patience.as_secs()).unwrap_or(i64::MAX);
@@ -30,8 +29,8 @@ impl Deadline {
         }
     }
 
-    /// A moment of `CLOCK_MONOTONIC` or `CLOCK_REALTIME`; none for another
-    /// clock or for nanoseconds that are no part of a second.
+    /// A deadline on `CLOCK_MONOTONIC` or `CLOCK_REALTIME`; none for another clock, or if the
+    /// nanoseconds are not below one second.
     pub fn at(clock: libc::clockid_t, at: libc::timespec) -> Option<Deadline> {
         let known = clock == libc::CLOCK_MONOTONIC || clock == libc::CLOCK_REALTIME;
         let valid = (0..NANOS_PER_SECOND).contains(&at.tv_nsec);
@@ -39,7 +38,7 @@ impl Deadline {
     }
 }
 
-/// A clock that never steps back.
+/// The present time of `CLOCK_MONOTONIC`, which never steps back.
 pub(crate) fn monotonic() -> libc::timespec {
     let mut at = libc::timespec {
         tv_sec: 0,
@@ -50,8 +49,8 @@ pub(crate) fn monotonic() -> libc::timespec {
     at
 }
 
-/// Sleeps while `word` is `expected`; false once the deadline has passed. The thread's
-/// error number stays as it was: C programs look at it after they have unlocked.
+/// Sleeps while `word` is `expected`, without a limit if there is no deadline; false once the
+/// deadline has passed. `errno` is not changed: C programs read it after they have unlocked.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> bool {
     let mut operation = libc::FUTEX_WAIT_BITSET | libc::FUTEX_PRIVATE_FLAG;
     let mut at = std::ptr::null();
@@ -59,14 +58,14 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>)
         if deadline.clock == libc::CLOCK_REALTIME {
             operation |= libc::FUTEX_CLOCK_REALTIME;
         }
-        // The kernel refuses moments before its epoch: they have passed.
+        // The kernel refuses moments before the epoch, which have passed.
         if deadline.at.tv_sec < 0 {
             return false;
         }
         at = &raw const deadline.at;
     }
     let before = error();
-    // SAFETY: `word` lives while we wait, `at` is null or a valid moment.
+    // SAFETY: `word` lives during the wait, and `at` is null or a valid moment.
     let outcome = unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -86,7 +85,8 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>)
 /// Wakes one sleeper of the word at this address.
 pub(crate) fn wake_one(word: *const AtomicU32) {
     let before = error();
-    // SAFETY: the kernel takes the address for a name; a stale one wakes nobody.
+    // SAFETY: the kernel uses the address as a name only; a stale one wakes no thread, or one
+    // that waits in a loop.
     unsafe {
         libc::syscall(
             libc::SYS_futex,
@@ -99,11 +99,11 @@ pub(crate) fn wake_one(word: *const AtomicU32) {
 }
 
 fn error() -> libc::c_int {
-    // SAFETY: the thread's own error number.
+    // SAFETY: the thread's own `errno`.
     unsafe { *libc::__errno_location() }
 }
 
 fn set_error(number: libc::c_int) {
-    // SAFETY: the thread's own error number.
+    // SAFETY: the thread's own `errno`.
     unsafe { *libc::__errno_location() = number };
 }

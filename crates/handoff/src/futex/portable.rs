@@ -1,33 +1,33 @@
-//! The same for systems without a futex: sleepers share a few rooms, found by
-//! the word's address, and check their word when their room is called.
+//! A futex for systems without one. Sleepers share a few condition variables, which are found
+//! by the address of the word; a wake-up wakes all of one, and each checks its word.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-const ROOMS: usize = 64;
+const BUCKETS: usize = 64;
 
-struct Room {
-    door: Mutex<()>,
-    bell: Condvar,
+struct Bucket {
+    mutex: Mutex<()>,
+    woken: Condvar,
 }
 
-static HOTEL: [Room; ROOMS] = [const {
-    Room {
-        door: Mutex::new(()),
-        bell: Condvar::new(),
+static TABLE: [Bucket; BUCKETS] = [const {
+    Bucket {
+        mutex: Mutex::new(()),
+        woken: Condvar::new(),
     }
-}; ROOMS];
+}; BUCKETS];
 
-/// A moment after which nobody waits any more.
+/// The moment at which a timed wait ends.
 #[derive(Clone, Copy)]
 pub struct Deadline {
-    /// None lies beyond what the clock can say.
+    /// None for a moment beyond the clock's range, which never comes.
     at: Option<Instant>,
 }
 
 impl Deadline {
-    /// `patience` from now.
+    /// A deadline `patience` from now.
     pub fn after(patience: Duration) -> Deadline {
         Deadline {
             at: now().checked_add(patience),
@@ -44,35 +44,36 @@ fn now() -> Instant {
 }
 
 fn enter(word: *const AtomicU32) -> (MutexGuard<'static, ()>, &'static Condvar) {
-    // Words are 4 bytes apart; neighbours should not share a room.
-    let room = &HOTEL[(word.addr() / 64) % ROOMS];
-    let guard = room.door.lock().unwrap_or_else(PoisonError::into_inner);
-    (guard, &room.bell)
+    // The low bits of the addresses differ little.
+    let bucket = &TABLE[(word.addr() / 64) % BUCKETS];
+    let guard = bucket.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+    (guard, &bucket.woken)
 }
 
-/// Sleeps while `word` is `expected`; false once the deadline has passed.
+/// Sleeps while `word` is `expected`, without a limit if there is no deadline; false once the
+/// deadline has passed.
 pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<&Deadline>) -> bool {
-    let (guard, bell) = enter(word);
+    let (guard, woken) = enter(word);
     if word.load(Ordering::Relaxed) != expected {
         return true;
     }
     match deadline.and_then(|deadline| deadline.at) {
         None => {
-            drop(bell.wait(guard));
+            drop(woken.wait(guard));
             true
         }
         Some(at) => {
             let left = at.saturating_duration_since(now());
             !left.is_zero() && {
-                drop(bell.wait_timeout(guard, left));
+                drop(woken.wait_timeout(guard, left));
                 true
             }
         }
     }
 }
 
-/// Wakes the sleepers of the word at this address, and whoever shares their room.
+/// Wakes the sleepers of the word at this address, and all others of the same bucket.
 pub(crate) fn wake_one(word: *const AtomicU32) {
-    let (_guard, bell) = enter(word);
-    bell.notify_all();
+    let (_guard, woken) = enter(word);
+    woken.notify_all();
 }

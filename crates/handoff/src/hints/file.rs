@@ -1,17 +1,17 @@
-//! Opening the file of a page by its name, without allocating.
+//! Opening the file of a page by its path, without allocating.
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// Opens a page by its path, which may be `/proc/PROCESS/fd/NUMBER` of whoever has made
-/// it. A map of the kernel's cannot be opened that way; its descriptor is copied from
-/// the process then, which takes the right to trace it.
+/// Opens a page by its path, which may be `/proc/PROCESS/fd/NUMBER` of the process that has
+/// made it. A BPF map cannot be opened that way; then its descriptor is copied from that
+/// process, which takes the right to trace it.
 pub fn open_file(path: &CStr) -> io::Result<OwnedFd> {
-    // SAFETY: a string with its zero.
+    // SAFETY: a string that ends with a zero.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
     if file >= 0 {
-        // SAFETY: we have just opened it.
+        // SAFETY: it was opened just now.
         return Ok(unsafe { OwnedFd::from_raw_fd(file) });
     }
     let error = io::Error::last_os_error();
@@ -31,7 +31,7 @@ fn descriptor_of(path: &[u8]) -> Option<(libc::pid_t, RawFd)> {
 }
 
 fn copy(process: libc::pid_t, number: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: makes a descriptor, which closes when a program is executed.
+    // SAFETY: makes a descriptor, which is closed on exec.
     let process = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
     // SAFETY: as above.
     owned(unsafe { libc::syscall(libc::SYS_pidfd_getfd, process.as_raw_fd(), number, 0) })
@@ -42,7 +42,7 @@ fn owned(made: libc::c_long) -> io::Result<OwnedFd> {
         return Err(io::Error::last_os_error());
     }
     let made = RawFd::try_from(made).expect("descriptors fit into their type");
-    // SAFETY: the kernel has just made it for us.
+    // SAFETY: the kernel has made it just now for this caller.
     Ok(unsafe { OwnedFd::from_raw_fd(made) })
 }
 
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptors_of_processes_are_told_from_other_paths() {
+    fn only_paths_of_descriptors_give_a_process_and_a_number() {
         assert_eq!(descriptor_of(b"/proc/17/fd/4"), Some((17, 4)));
         for other in [&b"/proc/self/fd/4"[..], b"/proc/17/fd/", b"/tmp/page", b""] {
             assert_eq!(descriptor_of(other), None);
@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri knows no pidfd_open")]
-    fn what_cannot_be_opened_is_copied_from_its_process() {
-        // SAFETY: makes a descriptor that only knows itself, as maps of the kernel's do.
+    fn a_descriptor_that_cannot_be_opened_is_copied_from_its_process() {
+        // SAFETY: makes a descriptor that cannot be opened by its path, like that of a BPF map.
         let made = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, std::process::id(), 0) });
         let made = made.unwrap();
         let path = format!("/proc/{}/fd/{}", std::process::id(), made.as_raw_fd());

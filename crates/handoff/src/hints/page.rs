@@ -1,4 +1,4 @@
-//! The page: making one, opening somebody else's, reading it.
+//! The hint page: making one, opening that of another process, reading it.
 
 use std::fmt;
 use std::io;
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// First eight bytes of a page: "handoff" and a zero, read as little-endian.
 pub const MAGIC: u64 = 0x0066_666f_646e_6168;
-/// Layout of this page. A page of another version is refused.
+/// Version of the layout. A page of another version is refused.
 pub const VERSION: u32 = 3;
-/// Bytes of the header, and of each slot.
+/// Size in bytes of the header, and of each slot.
 pub const SLOT_BYTES: usize = 64;
-/// 4 MiB; more threads than that go without hints.
+/// 4 MiB; further threads have no hints.
 const SLOTS_MAX: u32 = 65_535;
-/// Slots in which a thread may be, so that whoever knows its number finds it without
-/// looking at all of them.
+/// Number of slots that a thread may take, so that a reader that knows the thread's number
+/// looks at that many slots and not at all.
 pub const PLACES: u32 = 8;
 
 #[repr(C, align(64))]
@@ -26,26 +26,27 @@ pub(super) struct Header {
     slots: AtomicU32,
     /// Changes whenever a slot gets or loses its thread.
     pub(super) generation: AtomicU32,
-    /// Processes whose locks are ours because they loaded the preload library.
+    /// Processes that use the locks of the preload library.
     attached: AtomicU32,
-    /// Processes that loaded it in vain: it does not know their C library.
+    /// Processes that loaded the preload library but use the C library's locks, because it
+    /// does not know their C library.
     aside: AtomicU32,
 }
 
 #[repr(C, align(64))]
 pub(super) struct Slot {
-    /// Kernel's number of the thread; 0 while the slot is free.
+    /// The kernel's number of the thread; 0 while the slot is free.
     pub(super) thread: AtomicU32,
     /// Locks that the thread holds.
     pub(super) depth: AtomicU32,
-    /// Address of the lock it is parked at; 0 if none.
+    /// Address of the lock at which the thread is parked; 0 if none.
     pub(super) waiting: AtomicU64,
-    /// Not 0: the thread lost its core while it held a lock.
+    /// Not 0 if the thread has lost its core while it held a lock.
     pub(super) preempted: AtomicU32,
 }
 
 impl Slot {
-    /// Forgets whatever its thread did.
+    /// Clears the hints, not the thread's number.
     pub(super) fn clear(&self) {
         self.depth.store(0, Ordering::Relaxed);
         self.waiting.store(0, Ordering::Relaxed);
@@ -55,39 +56,39 @@ impl Slot {
 
 const _: () = assert!(size_of::<Header>() == SLOT_BYTES && size_of::<Slot>() == SLOT_BYTES);
 
-/// What a slot said when it was looked at.
+/// A thread's hints at the moment when its slot was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadHints {
     /// Number of the slot, from 1.
     pub slot: u32,
-    /// Kernel's number of the thread.
+    /// The kernel's number of the thread.
     pub thread: u32,
-    /// Locks it holds.
+    /// Number of locks that the thread holds.
     pub depth: u32,
-    /// Address of the lock it is parked at.
+    /// Address of the lock at which the thread is parked.
     pub waiting: Option<u64>,
-    /// Whether a watcher says that it lost its core while holding a lock.
+    /// Whether a watcher has marked that the thread lost its core while holding a lock.
     pub is_preempted: bool,
 }
 
-/// Why a file is no page that we can use.
+/// Reason for which a file cannot be used as a page.
 #[derive(Debug)]
 pub enum Refused {
-    /// It could not be mapped.
+    /// The file could not be mapped.
     Unreadable(io::Error),
-    /// It has too few bytes for what it says, or for anything.
+    /// The file is shorter than a header, or than its header says.
     TooShort {
-        /// Bytes there are.
+        /// Size of the file.
         bytes: u64,
     },
-    /// It begins with something else.
+    /// The file does not begin with [`MAGIC`].
     NotAPage {
-        /// What stands in the place of the magic number.
+        /// Its first eight bytes.
         found: u64,
     },
-    /// It was made by another version of this library.
+    /// The page has another version of the layout.
     OtherVersion {
-        /// The version it has.
+        /// Its version.
         found: u32,
     },
 }
@@ -98,7 +99,7 @@ impl fmt::Display for Refused {
             Refused::Unreadable(error) => write!(out, "hint page cannot be mapped: {error}"),
             Refused::TooShort { bytes } => write!(
                 out,
-                "hint page has {bytes} bytes, fewer than its slots need; make it anew"
+                "hint page has {bytes} bytes, fewer than its slots need; make a new one"
             ),
             Refused::NotAPage { found } => write!(
                 out,
@@ -115,7 +116,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// This process writes into a page already.
+/// Error of [`Page::install`]: this process writes into a page already.
 #[derive(Debug)]
 pub struct AlreadyInstalled;
 
@@ -127,7 +128,7 @@ impl fmt::Display for AlreadyInstalled {
 
 impl std::error::Error for AlreadyInstalled {}
 
-/// A mapped page.
+/// A hint page, mapped into this process.
 pub struct Page {
     start: NonNull<Header>,
     slots: u32,
@@ -139,21 +140,20 @@ unsafe impl Send for Page {}
 unsafe impl Sync for Page {}
 
 impl Page {
-    /// A new page with room for so many threads, none if it is for the greeting of the
-    /// preload library alone, and the file to pass on to
-    /// whoever reads or writes it. The file is closed on exec unless its owner
-    /// says otherwise.
+    /// Makes a page with room for `slots` threads, and the file by which other processes read
+    /// and write it. A page with 0 slots serves for the preload library's greeting alone. The
+    /// file is closed on exec unless its owner clears that flag.
     pub fn create(slots: u32) -> io::Result<(Page, OwnedFd)> {
         let slots = slots.min(SLOTS_MAX);
-        // SAFETY: the name is a string with its zero.
+        // SAFETY: the name is a string that ends with a zero.
         let file = unsafe { libc::memfd_create(c"handoff-hints".as_ptr(), libc::MFD_CLOEXEC) };
         if file < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: we have just made it.
+        // SAFETY: it was made just now.
         let file = unsafe { OwnedFd::from_raw_fd(file) };
         let bytes = bytes_of(slots);
-        // SAFETY: a file of ours.
+        // SAFETY: an open file.
         if unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -161,23 +161,22 @@ impl Page {
         Ok((page, file))
     }
 
-    /// A new page in a file that has [`bytes_of`] so many slots, all zeros: a map of
-    /// the kernel's, for instance.
+    /// Makes a page in a file that has [`bytes_of`]`(slots)` bytes, all zeros: a BPF map, for
+    /// instance.
     pub fn create_in(file: BorrowedFd<'_>, slots: u32) -> io::Result<Page> {
         let page = Page::map(file, slots)?;
         let header = page.header();
         header.version.store(VERSION, Ordering::Relaxed);
         header.slots.store(slots, Ordering::Relaxed);
-        // Last: whoever sees it sees the rest.
+        // Stored last: a process that sees it sees the rest of the header.
         header.magic.store(MAGIC, Ordering::Release);
         Ok(page)
     }
 
-    /// Maps a page that somebody else has made.
+    /// Maps a page that another process has made.
     pub fn open(file: BorrowedFd<'_>) -> Result<Page, Refused> {
         let length = length(file).map_err(Refused::Unreadable)?;
-        // What is no file of bytes, such as a map of the kernel's, cannot be mapped
-        // beyond its end.
+        // A file without a length, such as a BPF map, cannot be mapped beyond its end.
         let bytes = length.unwrap_or(u64::MAX);
         if bytes < bytes_of(0) as u64 {
             return Err(Refused::TooShort { bytes });
@@ -199,7 +198,7 @@ impl Page {
     }
 
     fn map(file: BorrowedFd<'_>, slots: u32) -> io::Result<Page> {
-        // SAFETY: a new mapping at a place the kernel chooses.
+        // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -217,19 +216,20 @@ impl Page {
         Ok(Page { start, slots })
     }
 
-    /// The locks of this process write into the page from now on, for as long as it lives.
+    /// Makes the locks of this process write into the page until the process ends. Fails if
+    /// they write into another one already.
     pub fn install(self) -> Result<(), AlreadyInstalled> {
         let page = std::mem::ManuallyDrop::new(self);
         super::slots::install(page.start, page.slots)
     }
 
-    /// Whether threads have slots to write into.
+    /// Whether the page has slots for hints.
     pub fn wants_hints(&self) -> bool {
         self.slots > 0
     }
 
-    /// For the preload library: says that it is loaded in this process, and whether
-    /// its locks are in use.
+    /// Counts this process, in which the preload library is loaded, as one that uses its
+    /// locks or as one that does not.
     pub fn greet(&self, in_use: bool) {
         let header = self.header();
         let count = if in_use {
@@ -240,25 +240,25 @@ impl Page {
         count.fetch_add(1, Ordering::Release);
     }
 
-    /// Processes that have greeted with our locks in use, and those without.
+    /// Number of processes that have greeted with `in_use`, and of those without.
     pub fn greetings(&self) -> (u32, u32) {
         let header = self.header();
         let attached = header.attached.load(Ordering::Acquire);
         (attached, header.aside.load(Ordering::Acquire))
     }
 
-    /// What each thread with a slot says now.
+    /// The present hints of each thread that has a slot.
     pub fn threads(&self) -> impl Iterator<Item = ThreadHints> {
         (1..=self.slots).filter_map(|number| self.read(number))
     }
 
-    /// Changes whenever a thread gets or loses its slot.
+    /// A number that changes whenever a thread gets or loses its slot.
     pub fn generation(&self) -> u32 {
         self.header().generation.load(Ordering::Acquire)
     }
 
-    /// For whoever watches the scheduler: the thread in this slot has lost its core
-    /// while it held a lock, or has it again. False for a slot that does not exist.
+    /// Marks that the thread in this slot has lost its core while it held a lock, or has a core
+    /// again. A process that watches the scheduler calls it. False if there is no such slot.
     pub fn mark_preempted(&self, slot: u32, is_preempted: bool) -> bool {
         let Some(slot) = self.slot(slot) else {
             return false;
@@ -282,7 +282,7 @@ impl Page {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: mapped as long as `self` lives, all atomics.
+        // SAFETY: mapped as long as `self` lives, and all fields are atomics.
         unsafe { self.start.as_ref() }
     }
 
@@ -295,35 +295,36 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, and nobody borrows from it any more.
+        // SAFETY: this value owns the mapping, and no reference into it is left.
         unsafe { libc::munmap(self.start.as_ptr().cast(), bytes_of(self.slots)) };
     }
 }
 
-/// The slot with this number; the header has the place of number 0.
+/// The slot with this number, from 1; the header lies where slot 0 would be.
 ///
 /// # Safety
-/// The page is mapped and has so many slots.
+/// The page is mapped and has at least `number` slots.
 pub(super) unsafe fn slot_at(start: NonNull<Header>, number: u32) -> NonNull<Slot> {
     // SAFETY: the caller's promise.
     unsafe { start.cast::<Slot>().add(number as usize) }
 }
 
-/// The number of one of the [`PLACES`] of a thread, from 0, on a page with slots.
+/// Number of the slot that a thread may take as its `place`, of [`PLACES`], from 0. `slots` is
+/// not 0.
 pub(super) fn place_of(thread: u32, place: u32, slots: u32) -> u32 {
     1 + thread.wrapping_add(place) % slots
 }
 
-/// Bytes of a page with so many slots.
+/// Size in bytes of a page with `slots` slots.
 pub fn bytes_of(slots: u32) -> usize {
     SLOT_BYTES * (slots as usize + 1)
 }
 
-/// None if it is no file of bytes.
+/// Length of a regular file; none for any other kind.
 fn length(file: BorrowedFd<'_>) -> io::Result<Option<u64>> {
     // SAFETY: all zeros are a valid `stat`.
     let mut about: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: an open file, and a place for the answer.
+    // SAFETY: an open file, and room for the answer.
     if unsafe { libc::fstat(file.as_raw_fd(), &raw mut about) } != 0 {
         return Err(io::Error::last_os_error());
     }

@@ -1,4 +1,4 @@
-//! What the locks of this process write, if a page is installed.
+//! Hints that the locks of this process write, if a page is installed.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -10,12 +10,13 @@ use crate::lock::Lock;
 
 static PAGE: AtomicPtr<Header> = AtomicPtr::new(null_mut());
 static SLOTS: AtomicU32 = AtomicU32::new(0);
-/// Gives the slot back when its thread ends; the key and 1, so that 0 is none.
+/// Key of the destructor that gives a slot back when its thread ends, plus 1; 0 if there is
+/// none.
 static KEY: AtomicU64 = AtomicU64::new(0);
 
-/// No slot has been looked for.
+/// The thread has not looked for a slot yet.
 const UNKNOWN: u32 = 0;
-/// There was no free one, or the thread is ending.
+/// The thread has found no free slot, or is ending.
 const NONE: u32 = u32::MAX;
 
 thread_local! {
@@ -34,18 +35,18 @@ pub(super) fn install(start: NonNull<Header>, slots: u32) -> Result<(), AlreadyI
         KEY.store(u64::from(key) + 1, Ordering::Relaxed);
     }
     SLOTS.store(slots, Ordering::Relaxed);
-    // Last: whoever sees the page sees the rest.
+    // Stored last: a thread that sees the page sees the rest.
     PAGE.store(start.as_ptr(), Ordering::Release);
     Ok(())
 }
 
-/// In a forked child: the page is the parent's.
+/// Stops writing hints, in a forked child: the page and the slot belong to the parent.
 pub(crate) fn forked() {
     PAGE.store(null_mut(), Ordering::Relaxed);
     SLOT.set(NONE);
 }
 
-/// The thread has entered a lock.
+/// Notes that the thread has entered a lock.
 #[inline(always)]
 pub(crate) fn entered(holder: &AtomicU32) {
     if !PAGE.load(Ordering::Relaxed).is_null() {
@@ -53,7 +54,7 @@ pub(crate) fn entered(holder: &AtomicU32) {
     }
 }
 
-/// The thread is about to leave a lock.
+/// Notes that the thread is about to leave a lock.
 #[inline(always)]
 pub(crate) fn left(holder: &AtomicU32) {
     if !PAGE.load(Ordering::Relaxed).is_null() {
@@ -61,7 +62,7 @@ pub(crate) fn left(holder: &AtomicU32) {
     }
 }
 
-/// The thread is about to park.
+/// Notes that the thread is about to park at `lock`.
 #[inline(always)]
 pub(crate) fn waits(lock: &Lock) {
     if !PAGE.load(Ordering::Relaxed).is_null() {
@@ -69,7 +70,7 @@ pub(crate) fn waits(lock: &Lock) {
     }
 }
 
-/// The thread parks no longer.
+/// Notes that the thread parks no longer.
 #[inline(always)]
 pub(crate) fn waits_no_more() {
     if !PAGE.load(Ordering::Relaxed).is_null() {
@@ -77,7 +78,7 @@ pub(crate) fn waits_no_more() {
     }
 }
 
-/// Whether a watcher says that the holder has no core.
+/// Whether a watcher has marked that the holder has no core.
 #[inline(always)]
 pub(crate) fn holder_is_preempted(holder: &AtomicU32) -> bool {
     !PAGE.load(Ordering::Relaxed).is_null()
@@ -92,7 +93,7 @@ fn note_entered(holder: &AtomicU32) {
         let depth = slot.depth.load(Ordering::Relaxed);
         slot.depth.store(depth.saturating_add(1), Ordering::Relaxed);
         if slot.preempted.load(Ordering::Relaxed) != 0 {
-            // Its watcher has left: whoever enters has a core.
+            // The watcher that set it has ended: a thread that enters a lock has a core.
             slot.preempted.store(0, Ordering::Relaxed);
         }
         holder.store(number, Ordering::Relaxed);
@@ -120,7 +121,7 @@ fn note_waiting(lock: u64) {
 fn slot(number: u32) -> Option<&'static Slot> {
     let start = NonNull::new(PAGE.load(Ordering::Acquire))?;
     let exists = (1..=SLOTS.load(Ordering::Relaxed)).contains(&number);
-    // SAFETY: an installed page is never unmapped and has so many slots.
+    // SAFETY: an installed page is never unmapped and has `SLOTS` slots.
     exists.then(|| unsafe { slot_at(start, number).as_ref() })
 }
 
@@ -135,11 +136,12 @@ fn own_number() -> u32 {
     }
 }
 
-/// Takes one of this thread's places: the one that a program before this one left to the
-/// same thread, or a free one, or that of a thread which has ended without giving it back.
+/// Takes one of the slots that this thread may have: the one that the same thread had before it
+/// executed this program, or a free one, or that of a thread which has ended without giving
+/// it back.
 fn find_slot() -> Option<u32> {
     let key = KEY.load(Ordering::Relaxed).checked_sub(1)? as libc::pthread_key_t;
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number.
     let thread = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
     let slots = SLOTS.load(Ordering::Relaxed);
     if slots == 0 {
@@ -150,13 +152,13 @@ fn find_slot() -> Option<u32> {
         .find(|number| take_from(*number, thread, |before| before == thread))
         .or_else(|| places().find(|number| take_from(*number, thread, |before| before == 0)))
         .or_else(|| places().find(|number| take_from(*number, thread, has_ended)))?;
-    // SAFETY: our key; its destructor takes a number for a pointer.
+    // SAFETY: the key exists; its destructor expects a number in the place of a pointer.
     unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(number as usize)) };
     count_change();
     Some(number)
 }
 
-/// Takes the slot if whoever has it may lose it.
+/// Takes the slot if `may_lose` allows it for the number of the thread that has it (0 if none).
 fn take_from(number: u32, thread: u32, may_lose: impl Fn(u32) -> bool) -> bool {
     let Some(slot) = slot(number) else {
         return false;
@@ -173,11 +175,11 @@ fn take_from(number: u32, thread: u32, may_lose: impl Fn(u32) -> bool) -> bool {
     taken
 }
 
-/// Whether no thread has this number any more: processes end without their threads
-/// giving anything back.
+/// Whether no thread has this number any more. The threads of a process that is killed do not
+/// give their slots back.
 fn has_ended(thread: u32) -> bool {
-    // SAFETY: the thread's own error number, which a lock must not change; and asking
-    // whether somebody could be signalled signals nobody.
+    // SAFETY: the thread's own `errno`, which a lock must not change; and signal 0 is not
+    // sent, but only checked.
     unsafe {
         let error = libc::__errno_location();
         let before = *error;
@@ -190,7 +192,7 @@ fn has_ended(thread: u32) -> bool {
 
 unsafe extern "C" fn thread_ends(number: *mut c_void) {
     let number = number.addr() as u32;
-    // Destructors that run later still use locks.
+    // Destructors that run later may still use locks.
     SLOT.set(NONE);
     if let Some(slot) = slot(number) {
         slot.clear();

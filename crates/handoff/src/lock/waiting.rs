@@ -1,4 +1,4 @@
-//! The way in when there is company: stepping back, competing, parking, sleeping.
+//! The slow path into a lock: stepping back, competing, parking, sleeping.
 
 use super::{HEIR_EXISTS, LOCKED, Lock, PARKED, RESERVED, Role};
 use crate::clock;
@@ -10,27 +10,27 @@ use crate::sync::Ordering;
 use crate::waiters::{ASLEEP, NOTIFIED, Waiter};
 
 impl Lock {
-    /// Waits until inside; false when the deadline came first.
+    /// Acquires the lock, waiting for it; false once the deadline has passed.
     #[cold]
     pub(super) fn acquire(&self, mut role: Role, deadline: Option<&Deadline>) -> bool {
-        // A timed wait must not end in vain while the lock is free.
+        // A timed wait does not step back: it could time out although the lock is free.
         let state = self.state.load(Ordering::Relaxed);
         let may_step_back = deadline.is_none() && state & PARKED != 0;
         if may_step_back && slices::is_over(self) {
-            // The heir, if there is one, may be waiting for another core.
-            let leaves_a_core = state & HEIR_EXISTS != 0 && !spinning::somebody_takes_this_core();
+            // If no thread takes this core, the heir waits for a different one.
+            let leaves_a_core = state & HEIR_EXISTS != 0 && !spinning::yielded_to_another();
             let waiter = Waiter::stepping_back(self);
             if self.step_back(&waiter, leaves_a_core)
-                && let Some(told) = self.sleep(&waiter, role, None)
+                && let Some(assigned) = self.sleep(&waiter, role, None)
             {
-                role = told;
+                role = assigned;
                 slices::begin(self);
             }
         }
         self.compete_and_park(role, deadline)
     }
 
-    /// The same for whoever need not step back.
+    /// The same for a thread that does not step back.
     fn compete_and_park(&self, mut role: Role, deadline: Option<&Deadline>) -> bool {
         loop {
             if role == Role::Owner || self.compete(&mut role) {
@@ -41,16 +41,16 @@ impl Lock {
                 continue;
             }
             match self.sleep(&waiter, role, deadline) {
-                Some(told) => role = told,
+                Some(assigned) => role = assigned,
                 None => return false,
             }
         }
     }
 
-    /// Parks a newcomer behind the others even if the lock is free; then it takes the lock
-    /// first, so that it is a holder that leaves by way of the list, with itself in it.
-    /// If it leaves a core that nobody has use for, it brings another one. False when there is
-    /// nobody to step back for, or somebody else was quicker.
+    /// Parks a newcomer as a waiter that does not count as new, even if the lock is free. It
+    /// takes a free lock first, so that it parks as a holder and then unlocks, which wakes
+    /// a waiter. If it `leaves_a_core` that no thread wants, it also wakes a successor.
+    /// Returns false, without parking, if no waiter is parked or the lock changed hands.
     fn step_back(&self, waiter: &Waiter, leaves_a_core: bool) -> bool {
         let state = self.state.load(Ordering::Relaxed);
         if state & PARKED == 0 {
@@ -75,25 +75,26 @@ impl Lock {
         true
     }
 
-    /// Wakes an old waiter as a newcomer, beside the heir, unless the lock is reserved: then the
-    /// oldest may be the one that has to come. Rather one of this core: another would be woken
-    /// on its own, and this one stay idle.
+    /// Wakes an old waiter as a newcomer, in addition to the heir, unless the lock is
+    /// reserved: then the oldest may be the due heir, the only thread that may enter. Prefers
+    /// a waiter of this core: another would be woken on its own core, and this one stay idle.
     fn bring_a_successor(&self, leaving: &Waiter) {
         let inside = self.enter();
         if self.state.load(Ordering::Relaxed) & RESERVED != 0 {
             return;
         }
-        // SAFETY: inside.
+        // SAFETY: this thread holds the guard.
         let Some(successor) = (unsafe { self.waiters.pop_successor(leaving) }) else {
             return;
         };
         inside.note_if_empty();
         drop(inside);
-        // SAFETY: unlinked by us alone.
+        // SAFETY: this thread alone has unlinked it.
         unsafe { Waiter::wake(successor, NOTIFIED) };
     }
 
-    /// Takes a free lock, looking at it for as long as spinning makes sense.
+    /// Takes the lock, spinning while it is held if a core is free; false if the thread
+    /// should park. A spinning newcomer may become the heir.
     fn compete(&self, role: &mut Role) -> bool {
         let mut spin: Option<Spin> = None;
         loop {
@@ -130,15 +131,17 @@ impl Lock {
         }
     }
 
-    /// A spinner spares the unlocker a wake-up, but must not take the turn of the
-    /// oldest waiter: while an heir exists, nobody else is chosen.
+    /// Whether a spinning newcomer may become the heir. That saves the unlocker a wake-up,
+    /// but must not take the turn of the oldest waiter, which is not chosen while an heir
+    /// exists.
     fn may_become_heir(&self, state: u32) -> bool {
         state & HEIR_EXISTS == 0
             && (state & PARKED == 0
                 || !clock::has_come(self.turn.load(Ordering::Relaxed), clock::micros()))
     }
 
-    /// Links the waiter and gives up being heir, unless the lock is to be had.
+    /// Links the waiter and gives up the role of heir; false, without linking, if this
+    /// thread can take the lock.
     fn park(&self, waiter: &Waiter, role: Role) -> bool {
         let inside = self.enter();
         let mut state = self.state.load(Ordering::Relaxed);
@@ -158,42 +161,43 @@ impl Lock {
         true
     }
 
-    /// Enters after a condition variable's call.
+    /// Acquires the lock again after a wait for a condition variable, in the role that the
+    /// wait has ended with.
     pub(crate) fn reenter(&self, role: Role) {
         self.compete_and_park(role, None);
         self.entered();
     }
 
-    /// Waits for the lock's call; none when the deadline came first.
+    /// Sleeps until the waiter's word assigns a role; none if the deadline passed first.
     fn sleep(&self, waiter: &Waiter, role: Role, deadline: Option<&Deadline>) -> Option<Role> {
         let mut deadline = deadline;
         hints::waits(self);
-        let told = loop {
-            if let Some(told) = Role::of_word(waiter.word()) {
-                break Some(told);
+        let assigned = loop {
+            if let Some(assigned) = Role::of_word(waiter.word()) {
+                break Some(assigned);
             }
             if !waiter.sleep(ASLEEP, deadline) {
                 if self.give_up(waiter, role) {
                     break None;
                 }
-                // It has been chosen: the call is on its way.
+                // Another thread has chosen the waiter and is about to assign its role.
                 deadline = None;
             }
         };
         hints::waits_no_more();
-        told
+        assigned
     }
 
-    /// Unlinks a waiter whose time is up; false if it was chosen before.
+    /// Unlinks a waiter whose deadline has passed; false if it was chosen before.
     fn give_up(&self, waiter: &Waiter, role: Role) -> bool {
         let inside = self.enter();
-        // SAFETY: inside, and a parked waiter is in no other list.
+        // SAFETY: this thread holds the guard, and a parked waiter is in no other list.
         if !unsafe { self.waiters.unlink(waiter) } {
             return false;
         }
         if role == Role::DueHeir {
-            // A due heir parks only while the lock is held, and whoever holds
-            // it leaves by way of the list, which is ours now.
+            // A due heir parks only while the lock is held. The holder must enter the guard,
+            // which this thread has, before it can leave, so the reservation is unused.
             self.state.fetch_and(!RESERVED, Ordering::Relaxed);
         }
         inside.note_if_empty();

@@ -1,4 +1,4 @@
-//! The list by itself, for Miri above all: links through frames of one thread.
+//! Tests of the list alone, mostly for Miri: links through stack frames of one thread.
 
 use std::ptr;
 
@@ -8,14 +8,14 @@ fn waiters<const COUNT: usize>() -> [Waiter; COUNT] {
     std::array::from_fn(|_| Waiter::new(ptr::null()))
 }
 
-/// Takes all out from the back, where the oldest are.
+/// Unlinks all waiters, the oldest first.
 fn drain(list: &Waiters) -> Vec<*const Waiter> {
-    // SAFETY: one thread has it all.
+    // SAFETY: one thread, and the waiters outlive the list.
     std::iter::from_fn(|| unsafe { list.pop_back() }).collect()
 }
 
 #[test]
-fn the_oldest_are_at_the_back() {
+fn pop_back_returns_the_oldest_first() {
     let list = Waiters::new();
     let [one, two, three] = &waiters();
     // SAFETY: one thread, and the waiters outlive the list.
@@ -28,7 +28,7 @@ fn the_oldest_are_at_the_back() {
 }
 
 #[test]
-fn whoever_gives_up_is_unlinked_once_wherever_it_is() {
+fn a_waiter_is_unlinked_once_from_any_place() {
     for place in 0..3 {
         let list = Waiters::new();
         let all = waiters::<3>();
@@ -36,7 +36,7 @@ fn whoever_gives_up_is_unlinked_once_wherever_it_is() {
         unsafe {
             all.iter().for_each(|waiter| list.push_front(waiter));
             assert!(list.unlink(&all[place]));
-            assert!(!list.unlink(&all[place]), "somebody has done so already");
+            assert!(!list.unlink(&all[place]), "it was unlinked before");
         }
         let left = all.iter().enumerate().filter(|(other, _)| *other != place);
         let left: Vec<_> = left.map(|(_, waiter)| ptr::from_ref(waiter)).collect();
@@ -47,7 +47,7 @@ fn whoever_gives_up_is_unlinked_once_wherever_it_is() {
 }
 
 #[test]
-fn those_that_have_stepped_back_are_passed_over() {
+fn waiters_that_have_stepped_back_are_not_the_newest() {
     let list = Waiters::new();
     let new = Waiter::new(ptr::null());
     let back = [(); 2].map(|()| Waiter::stepping_back(ptr::null()));
@@ -59,14 +59,14 @@ fn those_that_have_stepped_back_are_passed_over() {
         assert_eq!(
             list.pop_newest(Some(0)),
             None,
-            "the rest have had their slice"
+            "the others have stepped back"
         );
     }
     assert_eq!(drain(&list).len(), 2);
 }
 
 #[test]
-fn the_newest_of_the_same_core_are_preferred_and_else_the_newest_of_all() {
+fn the_newest_of_the_same_core_is_preferred_to_the_newest_of_all() {
     let list = Waiters::new();
     let mut all = waiters::<4>();
     for (waiter, core) in all.iter_mut().zip([1, 0, 1, 0]) {
@@ -86,7 +86,7 @@ fn the_newest_of_the_same_core_are_preferred_and_else_the_newest_of_all() {
 }
 
 #[test]
-fn far_from_the_front_or_after_their_slice_the_same_core_is_no_advantage() {
+fn the_same_core_is_no_advantage_far_from_the_front_or_after_stepping_back() {
     let list = Waiters::new();
     let mut all = waiters::<5>();
     all[0].core = 1;
@@ -105,7 +105,7 @@ fn far_from_the_front_or_after_their_slice_the_same_core_is_no_advantage() {
 }
 
 #[test]
-fn far_from_the_back_nobody_is_a_successor() {
+fn a_successor_of_the_same_core_is_found_only_near_the_back() {
     let list = Waiters::new();
     let mut all = waiters::<10>();
     for (place, waiter) in all.iter_mut().enumerate() {
@@ -143,7 +143,7 @@ fn a_successor_is_the_oldest_of_the_same_core_or_else_the_oldest() {
 }
 
 #[test]
-fn far_from_the_front_nobody_is_new() {
+fn a_waiter_far_from_the_front_is_not_the_newest() {
     let list = Waiters::new();
     let old = Waiter::new(ptr::null());
     let back = [(); 10].map(|()| Waiter::stepping_back(ptr::null()));
@@ -158,7 +158,7 @@ fn far_from_the_front_nobody_is_new() {
 }
 
 #[test]
-fn claiming_strings_all_that_are_not_leaving() {
+fn claim_all_chains_the_waiters_that_are_not_leaving() {
     let list = Waiters::new();
     let all = waiters::<4>();
     // SAFETY: one thread, and the waiters outlive the list.
@@ -176,14 +176,14 @@ fn claiming_strings_all_that_are_not_leaving() {
     assert_eq!(drain(&list).len(), 0);
 }
 
-/// A waiter for another thread to tell.
+/// A waiter that another thread wakes.
 struct Sent(*const Waiter);
 
-// SAFETY: whoever has it touches it only as `Waiter::wake` does.
+// SAFETY: the receiver accesses it only by `Waiter::wake`.
 unsafe impl Send for Sent {}
 
 #[test]
-fn telling_is_the_last_touch_of_a_waiter() {
+fn waking_a_waiter_does_not_touch_it_after_its_final_word() {
     std::thread::scope(|scope| {
         let (sender, receiver) = std::sync::mpsc::channel();
         scope.spawn(move || {
@@ -192,10 +192,10 @@ fn telling_is_the_last_touch_of_a_waiter() {
             while waiter.word() != DUE {
                 waiter.sleep(crate::waiters::ASLEEP, None);
             }
-            // The frame ends while the other may still be in `wake`.
+            // The frame ends while the other thread may still be in `wake`.
         });
         let Sent(waiter) = receiver.recv().unwrap();
-        // SAFETY: it waits for us, in no list.
+        // SAFETY: it waits for this thread's word, in no list.
         unsafe { Waiter::wake(waiter, DUE) };
     });
 }

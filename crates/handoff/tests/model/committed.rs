@@ -11,7 +11,7 @@ pub struct Committed {
     log: UnsafeCell<Vec<u32>>,
 }
 
-// SAFETY: the log is the leader's, or the checker tells.
+// SAFETY: only the leader accesses the log, which is what the models check.
 unsafe impl Sync for Committed {}
 // SAFETY: as above.
 unsafe impl Send for Committed {}
@@ -36,9 +36,9 @@ impl Committed {
     }
 
     fn append(&self, operation: u32) {
-        // SAFETY: one leader at a time.
+        // SAFETY: there is one leader at a time.
         let length = self.log.with(|log| unsafe { (*log).len() });
-        // Another leader would be seen.
+        // A second leader would change the length here.
         checker::pause();
         self.log.with_mut(|log| {
             // SAFETY: as above.
@@ -48,9 +48,9 @@ impl Committed {
         });
     }
 
-    /// Everybody has gone, and 0 to `count` were committed once each.
+    /// Asserts, after all threads have ended, that each of 0 to `count` was committed once.
     pub fn assert_complete(&self, count: u32) {
-        // SAFETY: everybody has gone.
+        // SAFETY: all other threads have ended.
         let mut log = self.log.with(|log| unsafe { (*log).clone() });
         log.sort_unstable();
         assert!(log.into_iter().eq(0..count));

@@ -1,7 +1,7 @@
 //! The crate's own sources, compiled against the atomics of a model checker.
 //!
-//! Whoever uses this has a module `checker`: the checker's cells, atomics and threads, and
-//! what there is to decide that the sources cannot see, such as whether time is up.
+//! A test that includes this has a module `checker`: the checker's cells, atomics and threads,
+//! and decisions that come from outside the sources, such as whether a deadline has passed.
 
 pub mod committed;
 pub mod futex;

@@ -1,8 +1,8 @@
-//! Patience for as many looks as the checker wants to try.
+//! Patience with as many yields as the checker wants to try.
 
 use crate::checker;
 
-/// Fewer than there are operations, so that leaderships are passed on.
+/// Fewer than the operations of a model, so that leaderships are passed on.
 pub const GROUPS_MAX: u32 = 2;
 pub const LEADS_MICROS_MAX: u32 = 1;
 

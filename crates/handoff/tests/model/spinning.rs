@@ -1,4 +1,4 @@
-//! Spinning for as many looks as the checker wants to try.
+//! Spinning with as many polls as the checker wants to try.
 
 use crate::checker;
 use crate::sync::spin_loop;
@@ -30,10 +30,10 @@ impl Spin {
     }
 }
 
-pub fn give_way() {
+pub fn yield_now_and_then() {
     checker::pause();
 }
 
-pub fn somebody_takes_this_core() -> bool {
+pub fn yielded_to_another() -> bool {
     !checker::a_core_is_free()
 }

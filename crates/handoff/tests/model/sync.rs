@@ -1,4 +1,4 @@
-//! In the place of the crate's `sync`.
+//! Replaces the crate's `sync` by the checker's atomics and cells.
 
 pub(crate) use crate::checker::cell::UnsafeCell;
 pub(crate) use crate::checker::hint::spin_loop;
