@@ -75,7 +75,7 @@ impl Client {
             return;
         }
         let mut present: Vec<&mut Member> = members.iter_mut().collect();
-        present.retain(|member| member.is_present());
+        present.retain(|member| member.is_sound());
         let at = random.below(present.len() as u64) as usize;
         let member = &mut *present[at];
         let key = format!("k{}", random.below(KEYS));

@@ -65,8 +65,13 @@ pub struct Faults {
     pub strand_permille: u64,
     /// Steps in which a peer that is no honest member sends something to a member.
     pub hostile_permille: u64,
-    /// Frames in which bits are flipped on the way.
+    /// Frames in which a bit is flipped on the way: their checksums show it.
     pub flip_permille: u64,
+    /// Messages of the member with bad memory in which a bit is flipped before their
+    /// checksums are made. 0: there is no such member.
+    pub bad_memory_permille: u64,
+    /// That member is a voter rather than a learner: what Raft does not bear.
+    pub bad_memory_votes: bool,
     /// Steps in which a member, or all of them, run out of room, of their quota or of
     /// descriptors for a while.
     pub shortage_permille: u64,
@@ -105,6 +110,8 @@ impl Faults {
         strand_permille: 0,
         hostile_permille: 0,
         flip_permille: 0,
+        bad_memory_permille: 0,
+        bad_memory_votes: false,
         shortage_permille: 0,
         restart_milliseconds_max: 500,
         drift_permille: 0,

@@ -6,8 +6,9 @@
 //! within the bounds of what an honest member could say: no member can tell that from the
 //! truth.
 //!
-//! Bits of honest members' frames are flipped on the way, too. The frame's checksum shows
-//! that; the connection ends, and what was behind it on the way is lost with it.
+//! Bits of honest members' frames are flipped on the way, too. One flipped bit never passes
+//! the frame's CRC-32C: the connection ends, and what was behind it on the way is lost with it.
+//! Bits that flip before the checksum is made are the subject of `bad_memory.rs`.
 
 use std::collections::VecDeque;
 
@@ -21,7 +22,7 @@ const ID: u64 = 0xbad;
 const SEEN_MAX: usize = 200;
 /// Kinds that an honest member of any id may send, and that are carried out: commands,
 /// and a leader's word to a member that returns.
-const BELIEVED: [u8; 2] = [4, 15];
+pub(crate) const BELIEVED: [u8; 2] = [4, 15];
 /// The kind of Raft's own messages.
 const RAFT: u8 = 1;
 

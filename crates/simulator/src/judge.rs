@@ -125,6 +125,10 @@ pub struct Verdict {
     pub hostile_frames: u64,
     /// Of these, those that were understood and given to a replica.
     pub hostile_messages: u64,
+    /// Messages in which a member with bad memory flipped a bit.
+    pub flipped_frames: u64,
+    /// Of these, those that were understood and given to a replica.
+    pub flipped_messages: u64,
     /// Everything that happened, in a number: equal runs have equal ones.
     pub fingerprint: u64,
 }

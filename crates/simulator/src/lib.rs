@@ -19,6 +19,7 @@
 //! its seed and its [`Faults`]; a failure is told with the seed that shows it
 //! again.
 
+mod bad_memory;
 mod clients;
 mod faults;
 mod hostile;

@@ -77,6 +77,8 @@ pub(crate) struct Member {
     pub flushed_revision: i64,
     /// Lives that began with less than was acknowledged, for all anyone knew.
     pub returns: u64,
+    /// Bits of what it says are flipped: clients do not ask it, and it may end.
+    pub has_bad_memory: bool,
 }
 
 impl Member {
@@ -103,6 +105,7 @@ impl Member {
             lacks: false,
             flushed_revision: 0,
             returns: 0,
+            has_bad_memory: false,
         }
     }
 
@@ -167,7 +170,7 @@ impl Member {
                 self.starts_at = self.short_until;
             }
             Err(error) => assert!(
-                self.disk.has_crashed(),
+                self.disk.has_crashed() || self.has_bad_memory,
                 "member {} does not start: {error}\n{}",
                 self.id,
                 self.disk.trace()
@@ -282,6 +285,11 @@ impl Member {
     /// Nobody has removed it, as far as it knows.
     pub fn is_present(&self) -> bool {
         !self.has_gone
+    }
+
+    /// Belongs to the cluster, and comes to the same end as the others.
+    pub fn is_sound(&self) -> bool {
+        self.is_present() && !self.has_bad_memory
     }
 
     /// Of a member that has power.
@@ -417,6 +425,7 @@ impl Member {
                 self.has_gone = true;
                 self.life = None;
             }
+            Some(_) if self.has_bad_memory => self.life = None,
             Some(failure) => assert!(
                 self.disk.has_crashed() || matches!(failure, cluster::Error::Stopped),
                 "member {:x} has failed: {failure}",

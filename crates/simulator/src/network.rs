@@ -8,6 +8,7 @@ use cluster::PeerMessage;
 use environment::randomness::Random;
 
 use crate::Faults;
+use crate::bad_memory::BadMemory;
 use crate::hostile::Hostile;
 
 /// A message as it travels: encoded.
@@ -29,9 +30,23 @@ pub(crate) struct Network {
     cut: BTreeSet<(u64, u64)>,
     /// Sees everything, and sends what it likes.
     pub hostile: Hostile,
+    /// Flips bits of what one member says.
+    pub bad_memory: BadMemory,
 }
 
 impl Network {
+    /// Roads that all carry; the memory of one member is bad, perhaps.
+    pub fn flipping(member: Option<u64>) -> Network {
+        let bad_memory = BadMemory {
+            member,
+            ..BadMemory::default()
+        };
+        Network {
+            bad_memory,
+            ..Network::default()
+        }
+    }
+
     /// Sends a message; what becomes of it, chance decides.
     pub fn send(
         &mut self,
@@ -42,7 +57,7 @@ impl Network {
         random: &mut Random,
     ) {
         let (kind, parts) = message.encode();
-        let packet = Packet {
+        let mut packet = Packet {
             from,
             to,
             kind,
@@ -53,6 +68,13 @@ impl Network {
         }
         if self.cut.contains(&(from, to)) || random.chance(faults.drop_permille, 1000) {
             return;
+        }
+        if self.bad_memory.member == Some(from) && random.chance(faults.bad_memory_permille, 1000) {
+            let sealed = (packet.kind, &packet.bytes);
+            let Some(flipped) = self.bad_memory.flip((from, to), sealed, random) else {
+                return;
+            };
+            (packet.kind, packet.bytes) = flipped;
         }
         if faults.flip_permille > 0 && random.chance(faults.flip_permille, 1000) {
             // The checksum shows it, and the connection ends with what is on it.
@@ -80,7 +102,7 @@ impl Network {
             .filter(|packet| !self.cut.contains(&(packet.from, packet.to)))
             .map(|packet| {
                 let message = PeerMessage::decode(packet.kind, packet.bytes);
-                let message = message.expect("what a member encodes, a member decodes");
+                let message = message.expect("what does not decode was not sent");
                 (packet.from, packet.to, message)
             })
             .collect()

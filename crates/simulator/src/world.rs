@@ -59,23 +59,27 @@ impl World {
     /// Members that have never run.
     pub fn new(seed: u64, members: u64, faults: Faults) -> World {
         let mut random = Random::from_seed(seed);
-        let all: Vec<revisions::Member> = (1..=members)
+        let bad_memory = (faults.bad_memory_permille > 0).then_some(members + 1);
+        let all: Vec<revisions::Member> = (1..=bad_memory.unwrap_or(members))
             .map(|id| revisions::Member {
                 id,
                 peer_urls: vec![format!("http://member{id}:2380")],
+                is_learner: bad_memory == Some(id) && !faults.bad_memory_votes,
                 ..revisions::Member::default()
             })
             .collect();
-        let members = all
-            .iter()
-            .map(|it| Member::new(it.id, &all, &mut random, faults));
+        let members = all.iter().map(|it| {
+            let mut member = Member::new(it.id, &all, &mut random, faults);
+            member.has_bad_memory = bad_memory == Some(it.id);
+            member
+        });
         World {
             now: Duration::ZERO,
             members: members.collect(),
             random,
             faults,
             stranded: None,
-            network: Network::default(),
+            network: Network::flipping(bad_memory),
             clients: (0..CLIENTS).map(Client::new).collect(),
             operator: Operator::new(faults.keeping != Keeping::CachedByAny),
             joins: 0,
@@ -341,14 +345,14 @@ impl World {
         // Nobody renews them any more.
         let leased = |member: &Member| {
             let reader = member.reader();
-            member.is_present()
+            member.is_sound()
                 && reader.is_none_or(|reader| !reader.lease_leases().leases.is_empty())
         };
         if self.leases_end && self.members.iter().any(leased) {
             return false;
         }
         // Whoever was removed knows it by then.
-        let present = self.members.iter().filter(|member| member.is_present());
+        let present = self.members.iter().filter(|member| member.is_sound());
         let ends = present.map(|member| {
             let replica = member.replica()?;
             replica.reader().members().get(member.id)?;
@@ -386,7 +390,8 @@ impl World {
     /// one after it; whoever knows the same knows the same number.
     fn check_compacted_hashes(&self) {
         let mut known = BTreeMap::new();
-        for reader in self.members.iter().filter_map(Member::reader) {
+        let sound = self.members.iter().filter(|member| member.is_sound());
+        for reader in sound.filter_map(Member::reader) {
             let compacted = reader.engine().snapshot().compacted();
             let hash = reader.hash_kv(compacted.max(1));
             let hash = hash.expect("what is compacted to can be hashed");
@@ -400,9 +405,10 @@ impl World {
         let hashes: Vec<_> = self
             .members
             .iter()
+            .filter(|member| member.is_sound())
             .filter_map(|member| member.reader()?.hash_kv(0).ok())
             .collect();
-        let present = self.members.iter().filter(|member| member.is_present());
+        let present = self.members.iter().filter(|member| member.is_sound());
         assert_eq!(hashes.len(), present.count(), "everybody answers");
         assert!(
             hashes.windows(2).all(|pair| pair[0] == pair[1]),
@@ -432,6 +438,8 @@ impl World {
             lease_reads: self.members.iter().map(|member| member.lease_reads).sum(),
             hostile_frames: self.network.hostile.sent,
             hostile_messages: self.network.hostile.delivered,
+            flipped_frames: self.network.bad_memory.flips,
+            flipped_messages: self.network.bad_memory.delivered,
             fingerprint: self.fingerprint,
         }
     }

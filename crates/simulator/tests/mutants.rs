@@ -158,6 +158,20 @@ fn who_shows_less_than_a_follower_has_shown_is_caught() {
     is_caught_in(Mutant::LeaseBehindFollowers, LEASES_AND_SLOW_DISKS);
 }
 
+/// Raft trusts its voters: what a learner says wrongly without harm parts histories when a
+/// voter says it.
+#[test]
+fn a_voter_with_bad_memory_is_caught() {
+    let faults = Faults {
+        bad_memory_permille: 100,
+        bad_memory_votes: true,
+        ..CUTS
+    };
+    let caught = (0..SEEDS).find(|&seed| catch_unwind(|| run(seed, 2, 4000, faults)).is_err());
+    let seed = caught.unwrap_or_else(|| panic!("the judge notices nothing in {SEEDS} runs"));
+    eprintln!("a voter with bad memory is noticed with seed {seed}");
+}
+
 #[test]
 fn members_that_keep_the_rules_pass_in_the_same_scenes() {
     let scenes = [

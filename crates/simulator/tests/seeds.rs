@@ -38,6 +38,27 @@ fn a_seed_tells_the_same_story_twice() {
 }
 
 #[test]
+fn a_learner_with_bad_memory_stops_no_progress_but_its_own() {
+    let mut sum = Verdict::default();
+    for seed in seeds(60) {
+        let faults = Faults {
+            bad_memory_permille: 100,
+            // It would be promoted.
+            membership_permille: 0,
+            ..Faults::MANY
+        };
+        eprintln!("INKSTONE_SIMULATION_SEED={seed} INKSTONE_SIMULATION_SEEDS=1");
+        let verdict = run(seed, 3, 3000, faults);
+        assert!(verdict.answers > 0, "{verdict:?}");
+        sum.flipped_frames += verdict.flipped_frames;
+        sum.flipped_messages += verdict.flipped_messages;
+    }
+    eprintln!("{sum:?}");
+    assert!(sum.flipped_messages > 0, "{sum:?}");
+    assert!(sum.flipped_frames > sum.flipped_messages, "{sum:?}");
+}
+
+#[test]
 fn a_hostile_peer_and_flipped_bits_change_nothing() {
     let mut sum = Verdict::default();
     for seed in seeds(60) {
