@@ -1,22 +1,23 @@
 //! Threads that are cancelled while they wait for a condition variable.
 //!
 //! ```text
-//!   pthread_cancel(t)                    t, in pthread_cond_wait
-//!     says so in t's own memory            says on which word it sleeps
-//!     wakes t as long as it says           looks whether it is cancelled
-//!       that it sleeps                     sleeps
+//!   pthread_cancel(t)                      t, in pthread_cond_wait
+//!     sets t's flag `is_requested`           stores the word on which it will sleep
+//!     wakes t while t's `sleeps_on`          reads its flag `is_requested`
+//!       names a word                         sleeps
 //!     the C library's pthread_cancel
 //! ```
 //!
-//! Our sleep is no cancellation point of the C library, so the canceller wakes the
-//! sleeper. Saying comes before looking on both sides: either the sleeper sees that it
-//! is cancelled, or the canceller sees that it sleeps. Between looking and sleeping a
-//! wake-up is lost; the canceller goes on until the sleeper has answered.
+//! A sleep of this library is no cancellation point of the C library, so the canceller wakes
+//! the sleeper. Each side stores before it reads: either the sleeper sees that it is
+//! cancelled, or the canceller sees that it sleeps. A wake-up between the sleeper's read and
+//! its sleep is lost; therefore the canceller repeats it until the sleeper has cleared
+//! `sleeps_on`.
 //!
-//! Another thread's memory is found by its distance from its `pthread_t`: that of
-//! libraries that a program starts with is laid out alike in all threads. Nothing is
-//! touched after the C library knows of the cancellation, because the thread and its
-//! memory may be gone by then.
+//! Another thread's memory is found by its distance from its `pthread_t`: the thread-local
+//! variables of libraries that a program starts with are laid out alike in all threads. That
+//! memory is not accessed after the call of the C library's `pthread_cancel`, because the
+//! thread may be gone by then.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
@@ -46,19 +47,19 @@ unsafe extern "C-unwind" {
     fn pthread_testcancel();
 }
 
-/// Whether somebody has cancelled this thread.
+/// Whether this thread has been cancelled, by [`pthread_cancel`].
 pub(crate) fn is_requested() -> bool {
     MINE.with(|mine| mine.is_requested.load(Ordering::Relaxed))
 }
 
-/// Ends the thread if it is cancelled and allows it. To be called with nothing on the
-/// stack that wants to be dropped.
+/// Ends the thread if it is cancelled and allows that. No frame of the caller may own a value
+/// that has to be dropped.
 pub(crate) fn act() {
     // SAFETY: it returns, or unwinds frames that own nothing.
     unsafe { pthread_testcancel() };
 }
 
-/// Whether the thread lets itself be cancelled now.
+/// Whether cancellation is enabled in this thread.
 fn is_allowed() -> bool {
     let mut state = PTHREAD_CANCEL_DISABLE;
     // SAFETY: sets the state of this thread, and puts back what it was.
@@ -69,7 +70,7 @@ fn is_allowed() -> bool {
     state == PTHREAD_CANCEL_ENABLE
 }
 
-/// A wait for a condition variable.
+/// A wait for a condition variable; clears `sleeps_on` when it ends.
 pub(crate) struct Sleep;
 
 impl Sleep {
@@ -77,14 +78,15 @@ impl Sleep {
         Sleep
     }
 
-    /// Says that the thread is about to sleep on `word`; whether it must not.
+    /// Stores that the thread is about to sleep on `word`. True if it must not sleep, because it
+    /// is cancelled and allows that.
     pub(crate) fn is_over(&self, word: *const AtomicU32) -> bool {
         MINE.with(|mine| {
             mine.sleeps_on.store(word.cast_mut(), Ordering::SeqCst);
             if !mine.is_requested.load(Ordering::SeqCst) {
                 return false;
             }
-            // The canceller has its answer, whatever it is.
+            // The canceller may stop waking this thread in either case.
             mine.sleeps_on
                 .store(std::ptr::null_mut(), Ordering::Release);
             is_allowed()
@@ -101,10 +103,10 @@ impl Drop for Sleep {
     }
 }
 
-/// Where another thread keeps its [`MINE`].
+/// Address of [`MINE`] of another thread.
 fn of(thread: pthread_t) -> *const Cancellation {
     let mine = MINE.with(|mine| std::ptr::from_ref(mine).addr());
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number.
     let distance = mine.wrapping_sub(unsafe { libc::pthread_self() } as usize);
     std::ptr::with_exposed_provenance((thread as usize).wrapping_add(distance))
 }
@@ -118,12 +120,12 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     other.is_requested.store(true, Ordering::SeqCst);
     loop {
         let word = other.sleeps_on.load(Ordering::SeqCst);
-        // SAFETY: asks for a number.
+        // SAFETY: returns a number.
         if word.is_null() || thread == unsafe { libc::pthread_self() } {
             break;
         }
         wake(word);
-        // SAFETY: gives the core away.
+        // SAFETY: yields the core.
         unsafe { libc::sched_yield() };
     }
     // SAFETY: the caller's promise.
@@ -131,7 +133,7 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
 }
 
 fn wake(word: *const AtomicU32) {
-    // SAFETY: the kernel takes the address for a name.
+    // SAFETY: the kernel uses the address as a name only.
     unsafe {
         libc::syscall(
             libc::SYS_futex,

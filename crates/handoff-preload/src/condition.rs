@@ -1,9 +1,9 @@
 //! `pthread_cond_*`.
 //!
-//! Waiting is a cancellation point. A cancelled thread gives its place back, takes
-//! the mutex again, and only then does the C library unwind it; by then nothing of
-//! ours is left on its stack, which is why the functions that may be unwound only
-//! call others and look at numbers.
+//! Waiting is a cancellation point. A cancelled thread leaves the list of waiters and locks
+//! the mutex again before the C library unwinds it. By then its stack must hold no value of
+//! this library that has to be dropped, which is why the functions that may be unwound only
+//! call others and compare numbers.
 
 use handoff::raw::{Condition, Deadline, Ticket, Wake};
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
@@ -35,8 +35,8 @@ pub unsafe extern "C" fn pthread_cond_init(
     }
 }
 
-/// Waits for threads that are just leaving. Those that nobody has notified keep the
-/// condition variable busy; POSIX leaves open what happens then.
+/// Waits for threads that are just leaving. If a thread still waits for a notification, returns
+/// `EBUSY`; POSIX leaves this case open.
 ///
 /// # Safety
 /// As POSIX says.
@@ -160,7 +160,7 @@ unsafe fn wait_until(
     }
 }
 
-/// Waits, and lets the C library end the thread if it was cancelled meanwhile.
+/// Waits, and lets the C library end the thread if it is cancelled during the wait.
 ///
 /// # Safety
 /// As for the functions above.
@@ -170,7 +170,7 @@ unsafe fn wait(
     deadline: Option<&Deadline>,
 ) -> c_int {
     if cancel::is_requested() {
-        // The mutex is held, as it must be when the thread's handlers run.
+        // The mutex is held, as POSIX requires when the thread's handlers run.
         cancel::act();
     }
     // SAFETY: the caller's promise.
@@ -179,15 +179,15 @@ unsafe fn wait(
         return outcome;
     }
     cancel::act();
-    // It may be cancelled but is not yet: as if it had woken for no reason.
+    // Cancellation has not taken effect yet: this is a spurious wake-up.
     0
 }
 
-/// An outcome that no error number has.
+/// An outcome that is no error number.
 const INTERRUPTED: c_int = -1;
 
-/// Sleeps with the mutex unlocked; says what the caller is to be told.
-/// Nothing unwinds from here: a broken invariant ends the process.
+/// Sleeps with the mutex unlocked. Returns 0, [`INTERRUPTED`] or an error number. It does not
+/// unwind: a panic ends the process.
 ///
 /// # Safety
 /// As for the functions above.
@@ -200,12 +200,12 @@ unsafe extern "C" fn sleep(
     // SAFETY: the caller's promise.
     let Some(lock) = (unsafe { lock_in(mutex) }) else {
         // SAFETY: as above.
-        return unsafe { sleep_beside(condition, mutex, deadline, &sleep) };
+        return unsafe { sleep_with_foreign_mutex(condition, mutex, deadline, &sleep) };
     };
     if !lock.is_locked() {
         return libc::EPERM;
     }
-    // SAFETY: the caller is inside.
+    // SAFETY: the caller holds the mutex.
     let wake = unsafe { condition.wait_unless(lock, deadline, |word| sleep.is_over(word)) };
     outcome_of(wake)
 }
@@ -222,7 +222,7 @@ fn outcome_of(wake: Wake) -> c_int {
 ///
 /// # Safety
 /// As for the functions above.
-unsafe fn sleep_beside(
+unsafe fn sleep_with_foreign_mutex(
     condition: &Condition,
     mutex: *mut pthread_mutex_t,
     deadline: Option<&Deadline>,
@@ -233,7 +233,8 @@ unsafe fn sleep_beside(
     // SAFETY: the caller's promise.
     let failed = unsafe { real::mutex_unlock(mutex) };
     if failed != 0 {
-        // Not its owner. A notification that came meanwhile goes on to another.
+        // The caller does not own the mutex. Another waiter gets a notification that this one
+        // has received since it enlisted.
         if !ticket.withdraw() {
             ticket.sleep(None);
             condition.notify_one();
@@ -243,7 +244,7 @@ unsafe fn sleep_beside(
     let wake = ticket.sleep_unless(deadline, |word| sleep.is_over(word));
     // SAFETY: the caller's promise.
     let failed = unsafe { real::mutex_lock(mutex) };
-    // The owner of a robust mutex may have died: its next one must hear of it.
+    // The owner of a robust mutex may have died: the caller has to know (`EOWNERDEAD`).
     if failed == 0 {
         outcome_of(wake)
     } else {

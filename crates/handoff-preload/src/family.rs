@@ -1,4 +1,5 @@
-//! Which mutexes and conditions are ours, and our view of their bytes.
+//! Which mutexes and condition variables this library has replaced ("ours"), and how their
+//! bytes are used.
 //!
 //! ```text
 //!   byte            0      4      8      12     16     20     24        40
@@ -10,10 +11,10 @@
 //!   our Condition   guard  waiters      length 0       clock   0       0
 //! ```
 //!
-//! \* The lowest bit of the flags says "process-shared"; glibc keeps them at byte 36,
-//! and at byte 28 since it needs fewer counters. Ours are 0 in both places. Where the
-//! C library in use has them is found out by asking it for a shared condition variable
-//! and looking.
+//! \* The lowest bit of the flags means "process-shared". glibc keeps the flags at byte 36,
+//! and at byte 28 since it needs fewer counters. Ours are 0 in both places. To find the place
+//! that the C library in use has, it is asked for a shared condition variable, and the one
+//! word in it that is not 0 is the flags.
 
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -32,17 +33,18 @@ const _: () = assert!(
 );
 
 const KIND_WORD: usize = 4;
-/// Where the C library may keep the flags of a condition variable.
+/// Words of a condition variable in which the C library may keep the flags.
 const FLAG_WORDS: [usize; 2] = [7, 9];
-/// In the flags: shared between processes.
+/// Flag of a condition variable that is shared between processes.
 const SHARED: u32 = 1;
-/// Ours keep the clock of their timed waits here.
+/// Index of the attribute in which ours keep the clock of their timed waits.
 const CLOCK_ATTRIBUTE: usize = 0;
 
 const UNDECIDED: u32 = 0;
+/// The C library's layout is unknown: all calls go to the C library.
 const ASIDE: u32 = 1;
 
-/// `UNDECIDED`, `ASIDE`, or the word with the flags.
+/// `UNDECIDED`, `ASIDE`, or the index of the word with the flags.
 static FLAG_WORD: AtomicU32 = AtomicU32::new(UNDECIDED);
 
 fn flag_word() -> u32 {
@@ -52,7 +54,7 @@ fn flag_word() -> u32 {
     }
 }
 
-/// Whether this process' mutexes of kind 0 are ours. The answer never changes.
+/// Whether mutexes of kind 0 are ours in this process. The answer never changes.
 #[inline(always)]
 pub(crate) fn is_in_use() -> bool {
     flag_word() != ASIDE
@@ -60,20 +62,20 @@ pub(crate) fn is_in_use() -> bool {
 
 #[cold]
 fn decide() -> u32 {
-    // Threads that come here at once find the same.
-    let decided = match where_the_flags_are() {
-        Some(word) if kinds_are_where_ours_are() => word as u32,
+    // Threads that decide at the same time come to the same result.
+    let decided = match find_flag_word() {
+        Some(word) if kind_is_at_the_known_place() => word as u32,
         _ => ASIDE,
     };
     FLAG_WORD.store(decided, Ordering::Relaxed);
     decided
 }
 
-/// What the C library makes of a recursive mutex.
-fn kinds_are_where_ours_are() -> bool {
+/// Whether the C library stores the kind of a mutex at [`KIND_WORD`], and zeros elsewhere.
+fn kind_is_at_the_known_place() -> bool {
     let mut attributes = MaybeUninit::<libc::pthread_mutexattr_t>::zeroed();
     let mut mutex = MaybeUninit::<[u32; size_of::<libc::pthread_mutex_t>() / 4]>::zeroed();
-    // SAFETY: room for attributes and a mutex, which nobody else sees.
+    // SAFETY: room for attributes and a mutex, which no other thread uses.
     let words = unsafe {
         let attributes = attributes.as_mut_ptr();
         libc::pthread_mutexattr_init(attributes);
@@ -89,11 +91,12 @@ fn kinds_are_where_ours_are() -> bool {
         .all(|(place, &word)| word == if place == KIND_WORD { expected } else { 0 })
 }
 
-/// Where the C library notes that a condition variable is shared.
-fn where_the_flags_are() -> Option<usize> {
+/// Index of the word in which the C library stores that a condition variable is shared; none if
+/// it is not one of [`FLAG_WORDS`].
+fn find_flag_word() -> Option<usize> {
     let mut attributes = MaybeUninit::<libc::pthread_condattr_t>::zeroed();
     let mut condition = MaybeUninit::<[u32; size_of::<libc::pthread_cond_t>() / 4]>::zeroed();
-    // SAFETY: room for attributes and a condition variable, which nobody else sees.
+    // SAFETY: room for attributes and a condition variable, which no other thread uses.
     let words = unsafe {
         let attributes = attributes.as_mut_ptr();
         libc::pthread_condattr_init(attributes);
@@ -107,31 +110,31 @@ fn where_the_flags_are() -> Option<usize> {
     (alone && words[found] == SHARED && FLAG_WORDS.contains(&found)).then_some(found)
 }
 
-/// The lock in a mutex of ours; none if it is the C library's.
+/// The lock in a mutex of ours; none if the mutex is the C library's.
 ///
 /// # Safety
-/// An initialised mutex.
+/// The mutex is initialised.
 #[inline(always)]
 pub(crate) unsafe fn lock_in<'a>(mutex: *mut libc::pthread_mutex_t) -> Option<&'a Lock> {
     let lock: *mut Lock = mutex.cast();
-    // SAFETY: initialised. The kind never changes in between, and the bytes of
-    // a mutex of kind 0 are a lock: nobody but us has written them.
+    // SAFETY: the mutex is initialised. Its kind does not change while it is in use, and the
+    // bytes of a mutex of kind 0 are a lock, because only this library has written them.
     unsafe { ((*lock).kind == 0 && is_in_use()).then(|| &*lock) }
 }
 
-/// Makes a mutex of ours.
+/// Initialises a mutex of ours.
 ///
 /// # Safety
-/// Room for one, that nobody uses.
+/// `mutex` is room for a mutex, which no other thread uses.
 pub(crate) unsafe fn make_lock(mutex: *mut libc::pthread_mutex_t) {
     // SAFETY: the caller's promise; zeros are a free lock of kind 0.
     unsafe { mutex.write_bytes(0, 1) };
 }
 
-/// Makes a mutex one that the C library refuses, as its own `destroy` does.
+/// Marks a mutex as destroyed, so that the C library refuses it, as its own `destroy` does.
 ///
 /// # Safety
-/// A lock of ours that nobody uses.
+/// The mutex is one of ours, and no other thread uses it.
 pub(crate) unsafe fn spoil(mutex: *mut libc::pthread_mutex_t) {
     // SAFETY: the caller's promise.
     unsafe { (*mutex.cast::<Lock>()).kind = u32::MAX };
@@ -140,7 +143,7 @@ pub(crate) unsafe fn spoil(mutex: *mut libc::pthread_mutex_t) {
 /// The condition in a condition variable of ours; none if it is the C library's.
 ///
 /// # Safety
-/// An initialised condition variable.
+/// The condition variable is initialised.
 #[inline(always)]
 pub(crate) unsafe fn condition_in<'a>(
     condition: *mut libc::pthread_cond_t,
@@ -153,16 +156,16 @@ pub(crate) unsafe fn condition_in<'a>(
     // SAFETY: within the condition variable. The C library counts in the same
     // word, atomically.
     let flags = unsafe { AtomicU32::from_ptr(flags) }.load(Ordering::Relaxed);
-    // SAFETY: nobody but us writes into those that are not shared.
+    // SAFETY: only this library writes into those that are not shared.
     (flags & SHARED == 0).then(|| unsafe { &*condition.cast::<Condition>() })
 }
 
-/// Makes a condition variable of ours, whose timed waits go by this clock.
+/// Initialises a condition variable of ours with the clock of its timed waits.
 ///
 /// # Safety
-/// Room for one, that nobody uses.
+/// `condition` is room for a condition variable, which no other thread uses.
 pub(crate) unsafe fn make_condition(condition: *mut libc::pthread_cond_t, clock: libc::clockid_t) {
-    // SAFETY: the caller's promise; zeros are a condition nobody waits for.
+    // SAFETY: the caller's promise; zeros are a condition without waiters.
     unsafe {
         condition.write_bytes(0, 1);
         (*condition.cast::<Condition>()).attributes[CLOCK_ATTRIBUTE] = clock as u32;

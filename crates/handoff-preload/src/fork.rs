@@ -1,8 +1,8 @@
-//! Forked children forget the threads that they do not have.
+//! The handler that removes the parent's threads from the locks of a forked child.
 //!
-//! Our handler must be the first that runs in the child: others unlock mutexes there.
-//! Handlers run in the order in which they were registered, so we watch the
-//! registering, and register ours before anybody's.
+//! It must be the first handler that runs in the child, because others unlock mutexes there.
+//! Handlers run in the order in which they were registered, so this library stands before
+//! the function that registers them, and registers its own before any other.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ unsafe extern "C" fn forked() {
     shared::forked();
 }
 
-/// Registers our handler, once.
+/// Registers the handler, once.
 pub(crate) fn watch() {
     static WATCHED: AtomicBool = AtomicBool::new(false);
     if !WATCHED.swap(true, Ordering::Relaxed) {
@@ -26,7 +26,7 @@ pub(crate) fn watch() {
     }
 }
 
-/// What `pthread_atfork` of every library calls.
+/// Registers handlers: `pthread_atfork` in every library calls this function.
 ///
 /// # Safety
 /// As the C library says.

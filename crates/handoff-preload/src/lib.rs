@@ -11,36 +11,40 @@
 //!   handoff's Lock, in m's own bytes    handoff's Condition, in c's own bytes
 //! ```
 //!
-//! # Who is ours
+//! # Which objects it replaces
 //!
-//! * A mutex is ours if its kind is 0: `PTHREAD_MUTEX_INITIALIZER`, no attributes, or
-//!   attributes that say nothing but "normal". Recursive, error-checking, adaptive,
-//!   robust, priority-inheriting and process-shared ones stay the C library's.
-//! * A condition variable is ours unless it is process-shared, and that is settled when
-//!   it is made: zeros, as a static one has, mean ours. It may be used with a mutex of
-//!   either family: a waiter with a foreign mutex is woken instead of moved.
-//! * A process-shared one stays the C library's, also with a mutex of ours; see
+//! * A mutex is replaced ("ours") if its kind is 0: `PTHREAD_MUTEX_INITIALIZER`, no
+//!   attributes, or attributes that ask for nothing but "normal". Recursive, error-checking,
+//!   adaptive, robust, priority-inheriting and process-shared mutexes stay the C library's.
+//! * A condition variable is ours unless it is process-shared, which is decided when it is
+//!   initialised; all zeros, as a static one has, are ours. It may be used with a mutex of
+//!   either family: a waiter with a mutex of the C library is woken instead of moved.
+//! * A process-shared condition variable stays the C library's, also with a mutex of ours; see
 //!   [`shared`].
 //!
-//! So nothing ever changes hands. What is not interposed cannot meet what is: C11's
-//! `mtx_*` and `cnd_*` call the C library's own functions for lock and unlock alike.
+//! So an object belongs to one family for all its life. C11's `mtx_*` and `cnd_*`, which this
+//! library does not replace, call the C library's own functions for all operations, so that
+//! the families do not mix there either.
 //!
-//! # What it must not do
+//! # Restrictions
 //!
-//! Allocate, panic, change `errno`, need a destructor of a thread, or need to have been
-//! initialised: other libraries' constructors lock mutexes before ours has run.
+//! The library must not allocate, panic, change `errno`, need a destructor of a thread, or
+//! depend on its own constructor: other libraries' constructors lock mutexes before that
+//! has run.
 //!
-//! # When it stands aside
+//! # Unknown C libraries
 //!
-//! It asks the C library at the first call where a mutex keeps its kind and a
-//! condition variable its attributes ([`family`]). If the answer is not what our
-//! layouts leave free, every call goes to the C library, for the life of the process.
+//! At the first call the library finds out where the C library keeps the kind of a mutex and
+//! the attributes of a condition variable ([`family`]). If these are not places that
+//! handoff's layouts leave free, it stands aside: every call goes to the C library, for the
+//! life of the process.
 //!
 //! # Environment
 //!
-//! * `HANDOFF_STAT=1`: a line of counts on standard error when the process ends.
-//! * `HANDOFF_PAGE=path`: a page of `handoff::hints` to greet, and to write hints into
-//!   if it has slots.
+//! * `HANDOFF_STAT=1`: the library prints a line of counts on standard error when the process
+//!   ends.
+//! * `HANDOFF_PAGE=path`: the library counts itself in this page of `handoff::hints`, and
+//!   writes hints into it if it has slots.
 
 #![cfg(all(
     target_os = "linux",

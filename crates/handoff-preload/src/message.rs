@@ -1,9 +1,9 @@
-//! Words for people, without allocating.
+//! Lines for standard error, without allocating.
 
-/// Room for a line.
+/// Longest line, with its end; the rest is cut off.
 const LINE_BYTES: usize = 512;
 
-/// A line that is written at once.
+/// A line, which is written by one system call.
 pub(crate) struct Line {
     bytes: [u8; LINE_BYTES],
     length: usize,
@@ -19,9 +19,9 @@ impl Line {
         line
     }
 
-    /// Adds bytes; what has no room is left out.
+    /// Adds bytes; those that have no room are left out.
     pub(crate) fn text(&mut self, text: &[u8]) -> &mut Line {
-        // One byte stays for the end of the line.
+        // One byte stays free for the end of the line.
         let room = LINE_BYTES - 1 - self.length;
         let taken = text.len().min(room);
         self.bytes[self.length..self.length + taken].copy_from_slice(&text[..taken]);
@@ -46,7 +46,7 @@ impl Line {
     /// Writes the line to standard error.
     pub(crate) fn print(&mut self) {
         self.bytes[self.length] = b'\n';
-        // SAFETY: so many bytes are there. Nobody could be told of a failure.
+        // SAFETY: the buffer has that many bytes. A failure cannot be reported anywhere.
         unsafe {
             libc::write(
                 libc::STDERR_FILENO,
@@ -64,10 +64,10 @@ impl std::fmt::Write for Line {
     }
 }
 
-/// Says why and ends the process: there is no way to go on.
-pub(crate) fn stop(why: &[&[u8]]) -> ! {
+/// Prints the reason and aborts the process.
+pub(crate) fn stop(reason: &[&[u8]]) -> ! {
     let mut line = Line::new();
-    for part in why {
+    for part in reason {
         line.text(part);
     }
     line.print();

@@ -6,16 +6,16 @@ use libc::{c_int, clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 use crate::family::{is_in_use, lock_in, make_lock, spoil};
 use crate::real;
 
-/// Whether attributes ask for nothing that we do not do.
+/// Whether attributes ask for nothing but a normal, private mutex.
 ///
 /// # Safety
-/// Null or initialised attributes.
+/// `attributes` is null or initialised.
 unsafe fn are_plain(attributes: *const pthread_mutexattr_t) -> bool {
     if attributes.is_null() {
         return true;
     }
     let (mut kind, mut shared, mut robust, mut protocol) = (-1, -1, -1, -1);
-    // SAFETY: the caller's promise, and places for the answers.
+    // SAFETY: the caller's promise, and room for the answers.
     unsafe {
         real::pthread_mutexattr_gettype(attributes, &raw mut kind);
         libc::pthread_mutexattr_getpshared(attributes, &raw mut shared);
@@ -124,12 +124,12 @@ pub unsafe extern "C" fn pthread_mutex_clocklock(
     }
 }
 
-/// Whether timed waits can go by this clock.
+/// Whether timed waits can use this clock.
 pub(crate) fn is_known(clock: clockid_t) -> bool {
     clock == libc::CLOCK_REALTIME || clock == libc::CLOCK_MONOTONIC
 }
 
-/// A bad moment is an error only for those who would have to wait.
+/// Locks before `moment`. An invalid moment is an error only if the lock is not free.
 ///
 /// # Safety
 /// The moment can be read.
@@ -149,7 +149,7 @@ unsafe fn lock_until(
     }
 }
 
-/// Unlocking what is not locked does nothing, as with the C library.
+/// Unlocks the mutex. If it is not locked, the call has no effect, as with the C library.
 ///
 /// # Safety
 /// As POSIX says.

@@ -1,11 +1,11 @@
-//! The functions we stand before.
+//! The C library's functions that this library replaces.
 //!
-//! Looked up by the loader when first needed, all of them when the library starts, so
-//! that nothing is looked up in a signal handler or a forked child later.
+//! Each is looked up when it is first needed, and all of them when the library starts, so
+//! that none is looked up in a signal handler or a forked child later.
 //!
-//! glibc has two sets of condition variables; a plain `dlsym` may find the set of
-//! 2003. So `GLIBC_2.3.2` is asked for first, and the plain name where that version
-//! does not exist, because the port is younger than it.
+//! glibc has two sets of functions for condition variables; a plain `dlsym` may find the
+//! older one. So the version `GLIBC_2.3.2` is asked for first, and the plain name if that
+//! version does not exist, as on architectures that glibc began to support later.
 
 use std::ffi::CStr;
 use std::ffi::c_void;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::message;
 
-/// The next definition of a name after ours.
+/// The next definition of a symbol after the one in this library.
 pub(crate) struct Next {
     name: &'static CStr,
     address: AtomicPtr<c_void>,
@@ -27,14 +27,14 @@ impl Next {
         }
     }
 
-    /// Null if there is none.
+    /// Address of the function; null if there is none.
     pub(crate) fn look_up(&self) -> *mut c_void {
         let known = self.address.load(Ordering::Relaxed);
         if !known.is_null() {
             return known;
         }
         let name = self.name.as_ptr();
-        // SAFETY: both are strings with their zeros.
+        // SAFETY: both are strings that end with a zero.
         let mut found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name, c"GLIBC_2.3.2".as_ptr()) };
         if found.is_null() {
             // SAFETY: as above.
@@ -44,6 +44,7 @@ impl Next {
         found
     }
 
+    /// Address of the function; aborts the process if there is none.
     pub(crate) fn address(&self) -> *mut c_void {
         let found = self.look_up();
         if found.is_null() {
@@ -75,8 +76,8 @@ macro_rules! next {
             $(pub(super) static $name: Next = Next::new($symbol);)*
         }
 
-        /// Looks up everything now. What the C library does not have, as an old one
-        /// has no `clocklock`, no program that runs with it can call.
+        /// Looks up all functions now. A function that the C library does not have, as an old
+        /// one has no `clocklock`, cannot be called by a program that runs with it.
         pub(crate) fn look_up_all() {
             $(next::$name.look_up();)*
         }

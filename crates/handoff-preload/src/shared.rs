@@ -1,16 +1,16 @@
 //! Process-shared condition variables with a mutex of ours.
 //!
-//! Such a pair works within one process only, but it is allowed. The C library knows
-//! nothing of our mutex, so its wait gets a mutex of its own kind:
+//! Such a pair works within one process only, but it is allowed. The C library does not know
+//! the mutex, so its wait gets a mutex of its own:
 //!
 //! ```text
 //!   wait:   lock BETWEEN, unlock the mutex, wait with BETWEEN, unlock it, lock the mutex
 //!   notify: lock BETWEEN, notify, unlock it
 //! ```
 //!
-//! Whoever changes what is waited for does so inside the mutex, after the waiter has
-//! left it, and then finds `BETWEEN` held until the waiter can be notified. Nobody
-//! waits for a mutex of ours while holding `BETWEEN`.
+//! A notifier changes the awaited state inside the mutex, after the waiter has unlocked it.
+//! Then it finds `BETWEEN` locked until the waiter can be notified. No thread waits for a
+//! mutex of ours while it holds `BETWEEN`.
 //!
 //! These waits are no cancellation points.
 
@@ -28,16 +28,16 @@ struct Between(UnsafeCell<pthread_mutex_t>);
 unsafe impl Sync for Between {}
 
 static BETWEEN: Between = Between(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
-/// Whether there has been such a pair. Whoever notifies after a waiter has left the
-/// mutex sees it, by having entered the same mutex.
+/// Whether such a pair has been used. A thread that notifies after a waiter has unlocked the
+/// mutex sees it, because it has locked the same mutex.
 static EXISTS: AtomicBool = AtomicBool::new(false);
 
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
-/// Waits by `wait`, which is given the mutex to wait with.
+/// Waits by calling `wait` with the mutex that the C library has to use.
 ///
 /// # Safety
-/// The caller is inside `mutex`, which is ours.
+/// The caller holds `mutex`, which is ours.
 pub(crate) unsafe fn wait(
     mutex: *mut pthread_mutex_t,
     wait: impl FnOnce(*mut pthread_mutex_t) -> c_int,
@@ -45,7 +45,7 @@ pub(crate) unsafe fn wait(
     EXISTS.store(true, Ordering::SeqCst);
     let between = BETWEEN.0.get();
     let mut state = 0;
-    // SAFETY: the caller's promise; `BETWEEN` is used by the C library alone.
+    // SAFETY: the caller's promise; only the C library's functions use `BETWEEN`.
     unsafe {
         let Some(lock) = lock_in(mutex) else {
             return libc::EINVAL;
@@ -64,13 +64,13 @@ pub(crate) unsafe fn wait(
     }
 }
 
-/// Notifies a process-shared condition variable by `notify`.
+/// Notifies a process-shared condition variable by calling `notify`.
 pub(crate) fn notify(notify: impl FnOnce() -> c_int) -> c_int {
     if !EXISTS.load(Ordering::SeqCst) {
         return notify();
     }
     let between = BETWEEN.0.get();
-    // SAFETY: `BETWEEN` is used by the C library alone.
+    // SAFETY: only the C library's functions use `BETWEEN`.
     unsafe {
         real::mutex_lock(between);
         let outcome = notify();
@@ -79,8 +79,8 @@ pub(crate) fn notify(notify: impl FnOnce() -> c_int) -> c_int {
     }
 }
 
-/// In a forked child: whoever was inside does not exist here.
+/// Resets `BETWEEN`, in a forked child: a thread of the parent may have held it.
 pub(crate) fn forked() {
-    // SAFETY: the child has one thread, and it is here.
+    // SAFETY: this is the child's only thread.
     unsafe { BETWEEN.0.get().write(libc::PTHREAD_MUTEX_INITIALIZER) };
 }

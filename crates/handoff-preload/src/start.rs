@@ -1,8 +1,8 @@
-//! When the library is loaded, and when the process ends.
+//! Work of the library when it is loaded, and when the process ends.
 //!
-//! The greeting proves to whoever started the program that the library is at work in
-//! it: a loader that cannot load a library says so and goes on without it. Nothing
-//! here is needed for locking.
+//! The greeting in the page proves to the process that started the program that the library
+//! is in use: a loader that cannot load a library prints a warning and goes on without it.
+//! Locking does not depend on this module.
 
 use std::ffi::CStr;
 use std::fmt::Write;
@@ -35,22 +35,23 @@ extern "C" fn start() {
 }
 
 fn variable(name: &CStr) -> Option<&'static CStr> {
-    // SAFETY: a string with its zero; the environment is not changed before the
+    // SAFETY: a string that ends with a zero; the environment is not changed before the
     // program runs.
     let value = unsafe { libc::getenv(name.as_ptr()) };
-    // SAFETY: what the environment has are strings with their zeros.
+    // SAFETY: values in the environment are strings that end with a zero.
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) })
 }
 
-/// A page that is gone is none of ours: whoever made it may have ended long before
-/// this process, which inherited the variable.
+/// Counts this process in the page, and installs the page if it has slots. A page that cannot be
+/// opened is ignored: its maker may have ended long before this process, which has inherited
+/// the variable.
 fn greet(path: &CStr, is_in_use: bool) {
     let Ok(file) = open_file(path) else { return };
     match Page::open(file.as_fd()) {
         Ok(page) => {
             page.greet(is_in_use);
             if is_in_use && page.wants_hints() {
-                // The only page of this process.
+                // It cannot fail: this is the only page of the process.
                 let _ = page.install();
             }
         }
@@ -63,14 +64,14 @@ fn greet(path: &CStr, is_in_use: bool) {
     }
 }
 
-/// Prints the counts for those who asked for them.
+/// Prints the counts if `HANDOFF_STAT=1` is set.
 extern "C" fn end() {
     if variable(c"HANDOFF_STAT") != Some(c"1") {
         return;
     }
     let counts = counts();
     let mut line = Line::new();
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number.
     let process = unsafe { libc::getpid() };
     line.text(b"process ")
         .number(u64::from(process.cast_unsigned()));

@@ -1,8 +1,7 @@
-//! What POSIX promises of mutexes and condition variables, and how the library shows
-//! itself.
+//! The contracts of POSIX for mutexes and condition variables, and the output of the library.
 //!
-//! Each case of POSIX runs twice, in a process of its own: with the C library's locks,
-//! which proves that the case asks for what POSIX promises, and with ours preloaded.
+//! Each case of POSIX runs twice, each time in a process of its own: with the C library's locks,
+//! which shows that the case expects only what POSIX promises, and with the library preloaded.
 
 #![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 #![expect(clippy::unwrap_used, reason = "a test")]

@@ -1,4 +1,4 @@
-//! Threads that are cancelled while they wait.
+//! Threads that are cancelled while they wait for a condition variable.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ unsafe extern "C" {
 
 const CANCEL_ENABLE: c_int = 0;
 const CANCEL_DISABLE: c_int = 1;
-/// What `pthread_join` gives for a cancelled thread.
+/// Result of `pthread_join` for a cancelled thread.
 const CANCELED: usize = usize::MAX;
 
 static MUTEX: Mutex = Mutex::new();
@@ -39,7 +39,7 @@ fn start(body: extern "C" fn(*mut c_void) -> *mut c_void) -> pthread_t {
 
 fn join(thread: pthread_t) -> usize {
     let mut result = std::ptr::null_mut();
-    // SAFETY: a thread nobody else joins.
+    // SAFETY: a thread that no other thread joins.
     assert_eq!(unsafe { libc::pthread_join(thread, &raw mut result) }, 0);
     result.addr()
 }
@@ -50,7 +50,7 @@ fn cancel(thread: pthread_t) {
 }
 
 unsafe extern "C-unwind" {
-    /// What C's `pthread_cond_wait` is when the thread may end inside.
+    /// `pthread_cond_wait`, declared so that the thread may be unwound inside it.
     #[link_name = "pthread_cond_wait"]
     fn wait_or_end(condition: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int;
 }
@@ -89,10 +89,10 @@ fn a_cancelled_waiter_ends_inside_the_mutex() {
                 poll(|| WAITING.load(Ordering::Acquire) == round + 1);
                 cancel(thread);
                 assert_eq!(join(thread), CANCELED);
-                // It ended without a handler that unlocks: POSIX says it holds the mutex.
+                // It ended without a handler that unlocks: by POSIX it still holds the mutex.
                 assert_eq!(MUTEX.trylock(), libc::EBUSY);
                 assert_eq!(MUTEX.unlock(), 0);
-                assert_eq!(CONDITION.signal(), 0, "nobody is left in it");
+                assert_eq!(CONDITION.signal(), 0, "no waiter is left in it");
             }
             assert_eq!(CONDITION.destroy(), 0);
         },
@@ -100,16 +100,19 @@ fn a_cancelled_waiter_ends_inside_the_mutex() {
 }
 
 #[test]
-fn the_others_go_on_waiting() {
-    both("cancellation::the_others_go_on_waiting", || {
-        let threads: Vec<pthread_t> = (0..8).map(|_| start(waiting_body())).collect();
-        poll(|| WAITING.load(Ordering::Acquire) == 8);
-        for thread in threads {
-            cancel(thread);
-            assert_eq!(join(thread), CANCELED);
-            assert_eq!(MUTEX.unlock(), 0);
-        }
-    });
+fn other_waiters_wait_on_when_one_is_cancelled() {
+    both(
+        "cancellation::other_waiters_wait_on_when_one_is_cancelled",
+        || {
+            let threads: Vec<pthread_t> = (0..8).map(|_| start(waiting_body())).collect();
+            poll(|| WAITING.load(Ordering::Acquire) == 8);
+            for thread in threads {
+                cancel(thread);
+                assert_eq!(join(thread), CANCELED);
+                assert_eq!(MUTEX.unlock(), 0);
+            }
+        },
+    );
 }
 
 extern "C" fn waits_undisturbed(_: *mut c_void) -> *mut c_void {
@@ -127,16 +130,16 @@ extern "C" fn waits_undisturbed(_: *mut c_void) -> *mut c_void {
 }
 
 #[test]
-fn whoever_does_not_allow_it_is_not_cancelled() {
+fn a_thread_that_disables_cancellation_is_not_cancelled() {
     both(
-        "cancellation::whoever_does_not_allow_it_is_not_cancelled",
+        "cancellation::a_thread_that_disables_cancellation_is_not_cancelled",
         || {
             let thread = start(waits_undisturbed);
             poll(|| WAITING.load(Ordering::Acquire) == 1);
             cancel(thread);
             MUTEX.with(|| RELEASED.store(1, Ordering::Release));
             assert_eq!(CONDITION.broadcast(), 0);
-            assert_eq!(join(thread), 0, "it came to its own end");
+            assert_eq!(join(thread), 0, "its function has returned");
         },
     );
 }
@@ -147,7 +150,7 @@ fn a_thread_may_cancel_itself_and_ends_at_the_wait() {
         "cancellation::a_thread_may_cancel_itself_and_ends_at_the_wait",
         || {
             extern "C-unwind" fn body(argument: *mut c_void) -> *mut c_void {
-                // SAFETY: asks for a number, and cancels itself, which is deferred.
+                // SAFETY: the thread exists; its cancellation is deferred.
                 unsafe { pthread_cancel(libc::pthread_self()) };
                 waits(argument)
             }

@@ -12,7 +12,7 @@ static CONDITION: Condition = Condition::new();
 fn a_signal_wakes_one_and_a_broadcast_all() {
     both("conditions::a_signal_wakes_one_and_a_broadcast_all", || {
         let (waiting, tokens) = (Inside::new(0), Inside::new(0));
-        assert_eq!(CONDITION.signal(), 0, "nobody hears it");
+        assert_eq!(CONDITION.signal(), 0, "no thread waits");
         assert_eq!(CONDITION.broadcast(), 0);
         thread::scope(|scope| {
             for _ in 0..64 {
@@ -120,26 +120,29 @@ fn a_condition_may_be_destroyed_right_after_the_broadcast() {
 }
 
 #[test]
-fn destroying_and_making_anew() {
-    both("conditions::destroying_and_making_anew", || {
-        let (mutex, condition) = (Mutex::new(), Condition::new());
-        for round in 0..3 {
-            let done = Inside::new(-1);
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    mutex.with(|| done.set(round));
-                    condition.signal();
+fn a_destroyed_condition_can_be_initialised_again() {
+    both(
+        "conditions::a_destroyed_condition_can_be_initialised_again",
+        || {
+            let (mutex, condition) = (Mutex::new(), Condition::new());
+            for round in 0..3 {
+                let done = Inside::new(-1);
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        mutex.with(|| done.set(round));
+                        condition.signal();
+                    });
+                    mutex.with(|| {
+                        while done.get() != round {
+                            assert_eq!(condition.wait(&mutex), 0);
+                        }
+                    });
                 });
-                mutex.with(|| {
-                    while done.get() != round {
-                        assert_eq!(condition.wait(&mutex), 0);
-                    }
-                });
-            });
-            assert_eq!(condition.destroy(), 0);
-            assert_eq!(condition.init(std::ptr::null()), 0);
-        }
-    });
+                assert_eq!(condition.destroy(), 0);
+                assert_eq!(condition.init(std::ptr::null()), 0);
+            }
+        },
+    );
 }
 
 #[test]

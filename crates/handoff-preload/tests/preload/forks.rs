@@ -5,18 +5,18 @@ use std::thread;
 
 use crate::under::{Condition, Inside, Mutex, both, from_now, is_preloaded, poll};
 
-/// How a child ended.
+/// Waits for a child; its exit code.
 pub fn ended(child: libc::pid_t) -> libc::c_int {
     let mut status = 0;
-    // SAFETY: a child of ours, and a place for its status.
+    // SAFETY: a child of this process, and room for its status.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert!(libc::WIFEXITED(status), "child ended with {status:#x}");
     libc::WEXITSTATUS(status)
 }
 
-/// Runs `work` in a child; it is cut off should it hang.
+/// Runs `work` in a child, which is killed if it hangs, and asserts that it returns true.
 fn in_a_child(work: impl FnOnce() -> bool) {
-    // SAFETY: the child works with this thread's things alone, and leaves.
+    // SAFETY: the child uses only what belongs to this thread, and exits.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -26,7 +26,7 @@ fn in_a_child(work: impl FnOnce() -> bool) {
             libc::_exit(i32::from(!work()));
         }
     }
-    assert_eq!(ended(child), 0, "the child found something wrong");
+    assert_eq!(ended(child), 0, "the work in the child returned false");
 }
 
 #[test]
@@ -74,11 +74,11 @@ fn a_lock_that_was_held_and_waited_for_works_in_the_child() {
     );
 }
 
-/// Others take and leave the lock all the time, so that the fork meets every state.
-/// The forking thread holds it, as a `prepare` handler would make it.
+/// Other threads lock and unlock all the time, so that forks meet every state of the list. The
+/// forking thread holds the mutex, as it does after a `prepare` handler.
 #[test]
-fn forks_in_the_thick_of_it() {
-    both("forks::forks_in_the_thick_of_it", || {
+fn a_mutex_under_contention_works_in_the_child() {
+    both("forks::a_mutex_under_contention_works_in_the_child", || {
         let (mutex, condition) = (Mutex::new(), Condition::new());
         let (stop, tokens) = (AtomicBool::new(false), Inside::new(0_u64));
         thread::scope(|scope| {
@@ -100,10 +100,10 @@ fn forks_in_the_thick_of_it() {
                 assert_eq!(mutex.lock(), 0);
                 in_a_child(|| {
                     let works = mutex.unlock() == 0 && mutex.lock() == 0;
-                    // The C library's own may be held by a thread that is not there.
-                    let told =
+                    // The C library's own may be held by a thread that the child does not have.
+                    let notified =
                         !is_preloaded() || condition.signal() == 0 && condition.broadcast() == 0;
-                    works && told && mutex.unlock() == 0
+                    works && notified && mutex.unlock() == 0
                 });
                 assert_eq!(mutex.unlock(), 0);
             }

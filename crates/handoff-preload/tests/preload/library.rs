@@ -1,4 +1,4 @@
-//! How the library shows itself: counts, greetings, and what it says to bad pages.
+//! The output of the library: counts, greetings in a page, and messages about bad pages.
 
 use std::os::fd::AsRawFd;
 use std::process::Command;
@@ -8,7 +8,7 @@ use handoff::hints::Page;
 
 const WORK: &str = "library::work_for_a_child";
 
-/// Contends a little; other tests run it in processes of their own.
+/// Some contention, which other tests run in a process of its own.
 #[test]
 fn work_for_a_child() {
     let (mutex, condition) = (Mutex::new(), Condition::new());
@@ -25,12 +25,12 @@ fn path_of(page: &impl AsRawFd) -> String {
 }
 
 #[test]
-fn counts_are_printed_for_those_who_ask() {
-    let said = errors(true, &[("HANDOFF_STAT", "1")]);
-    let line = said
+fn counts_are_printed_if_the_variable_is_set() {
+    let text = errors(true, &[("HANDOFF_STAT", "1")]);
+    let line = text
         .lines()
         .find(|line| line.starts_with("handoff: process"));
-    let line = line.unwrap_or_else(|| panic!("no counts in `{said}`"));
+    let line = line.unwrap_or_else(|| panic!("no counts in `{text}`"));
     for name in ["parks", "wakes", "turns", "hand-offs 0", "moves"] {
         assert!(line.contains(name), "{line}");
     }
@@ -43,7 +43,7 @@ fn counts_are_printed_for_those_who_ask() {
 }
 
 #[test]
-fn a_page_is_greeted_by_those_who_have_loaded_the_library() {
+fn a_page_is_greeted_only_by_a_process_that_has_loaded_the_library() {
     let (page, file) = Page::create(0).unwrap();
     let path = path_of(&file);
     let variables = [("HANDOFF_PAGE", path.as_str())];
@@ -53,9 +53,9 @@ fn a_page_is_greeted_by_those_who_have_loaded_the_library() {
     assert_eq!(page.greetings(), (1, 0));
 }
 
-/// The variables outlive `exec`, so the next program is greeted from, too.
+/// The variables outlive `exec`, so the next program greets as well.
 #[test]
-fn a_program_that_becomes_another_stays_preloaded() {
+fn the_library_is_loaded_again_after_exec() {
     let (page, file) = Page::create(0).unwrap();
     let mut command = Command::new("sh");
     command
@@ -76,14 +76,17 @@ fn a_page_with_slots_is_written_to() {
 }
 
 #[test]
-fn a_page_that_is_none_is_named() {
-    let said = errors(true, &[("HANDOFF_PAGE", "/proc/self/exe")]);
-    assert!(!said.contains("HANDOFF_PAGE"), "not ours to write: {said}");
+fn a_file_that_is_not_a_page_is_named() {
+    let text = errors(true, &[("HANDOFF_PAGE", "/proc/self/exe")]);
+    assert!(
+        !text.contains("HANDOFF_PAGE"),
+        "it cannot be written: {text}"
+    );
     let (_, file) = Page::create(0).unwrap();
-    // SAFETY: a file of ours.
+    // SAFETY: an open file.
     assert_eq!(unsafe { libc::ftruncate(file.as_raw_fd(), 0) }, 0);
-    let said = errors(true, &[("HANDOFF_PAGE", &path_of(&file))]);
-    assert!(said.contains("HANDOFF_PAGE=/proc/"), "{said}");
+    let text = errors(true, &[("HANDOFF_PAGE", &path_of(&file))]);
+    assert!(text.contains("HANDOFF_PAGE=/proc/"), "{text}");
     let gone = errors(true, &[("HANDOFF_PAGE", "/nowhere/page")]);
     assert!(!gone.contains("HANDOFF_PAGE"), "{gone}");
 }

@@ -29,9 +29,9 @@ fn a_static_mutex_keeps_a_count_of_many_threads_exact() {
 }
 
 #[test]
-fn trylock_says_busy_while_somebody_is_inside() {
+fn trylock_returns_busy_while_the_mutex_is_held() {
     both(
-        "mutexes::trylock_says_busy_while_somebody_is_inside",
+        "mutexes::trylock_returns_busy_while_the_mutex_is_held",
         || {
             let mutex = Mutex::new();
             assert_eq!(mutex.trylock(), 0);
@@ -47,79 +47,77 @@ fn trylock_says_busy_while_somebody_is_inside() {
 }
 
 #[test]
-fn a_waiter_comes_in_after_the_unlock() {
-    both("mutexes::a_waiter_comes_in_after_the_unlock", || {
+fn a_waiter_gets_the_mutex_after_the_unlock() {
+    both("mutexes::a_waiter_gets_the_mutex_after_the_unlock", || {
         let mutex = Mutex::new();
-        let came = AtomicBool::new(false);
+        let has_entered = AtomicBool::new(false);
         thread::scope(|scope| {
             assert_eq!(mutex.lock(), 0);
-            scope.spawn(|| mutex.with(|| came.store(true, Ordering::Release)));
-            assert!(!came.load(Ordering::Acquire));
+            scope.spawn(|| mutex.with(|| has_entered.store(true, Ordering::Release)));
+            assert!(!has_entered.load(Ordering::Acquire));
             assert_eq!(mutex.unlock(), 0);
-            poll(|| came.load(Ordering::Acquire));
+            poll(|| has_entered.load(Ordering::Acquire));
         });
     });
 }
 
 #[test]
-fn destroying_and_making_anew() {
-    both("mutexes::destroying_and_making_anew", || {
-        let mutex = Mutex::new();
-        for _ in 0..3 {
-            assert_eq!(mutex.lock(), 0);
-            assert_eq!(mutex.destroy(), libc::EBUSY);
-            assert_eq!(mutex.unlock(), 0);
-            assert_eq!(mutex.destroy(), 0);
-            assert_eq!(mutex.trylock(), libc::EINVAL, "it is none any more");
-            assert_eq!(mutex.init(std::ptr::null()), 0);
-        }
-        let normal = Mutex::of_kind(libc::PTHREAD_MUTEX_NORMAL, |_| ());
-        normal.with(|| assert_eq!(normal.trylock(), libc::EBUSY));
-    });
-}
-
-/// The last one out frees the memory, as POSIX' own example does.
-#[test]
-fn a_mutex_may_be_freed_by_whoever_comes_next() {
+fn a_destroyed_mutex_can_be_initialised_again() {
     both(
-        "mutexes::a_mutex_may_be_freed_by_whoever_comes_next",
+        "mutexes::a_destroyed_mutex_can_be_initialised_again",
         || {
-            for _ in 0..300 {
-                let shared = Box::into_raw(Box::new((Mutex::new(), Inside::new(4))));
-                let address = shared.addr();
-                let threads: Vec<_> = (0..4)
-                    .map(|_| {
-                        thread::Builder::new().spawn(move || {
-                            let shared = std::ptr::with_exposed_provenance_mut::<(
-                                Mutex,
-                                Inside<i32>,
-                            )>(address);
-                            // SAFETY: freed by the last one only.
-                            let (mutex, users) = unsafe { &*shared };
-                            let left = mutex.with(|| {
-                                users.set(users.get() - 1);
-                                users.get()
-                            });
-                            if left == 0 {
-                                assert_eq!(mutex.destroy(), 0);
-                                // SAFETY: nobody else uses it any more.
-                                drop(unsafe { Box::from_raw(shared) });
-                            }
-                        })
-                    })
-                    .collect();
-                for thread in threads {
-                    thread.unwrap().join().unwrap();
-                }
-                let _ = shared.expose_provenance();
+            let mutex = Mutex::new();
+            for _ in 0..3 {
+                assert_eq!(mutex.lock(), 0);
+                assert_eq!(mutex.destroy(), libc::EBUSY);
+                assert_eq!(mutex.unlock(), 0);
+                assert_eq!(mutex.destroy(), 0);
+                assert_eq!(mutex.trylock(), libc::EINVAL, "it is destroyed");
+                assert_eq!(mutex.init(std::ptr::null()), 0);
             }
+            let normal = Mutex::of_kind(libc::PTHREAD_MUTEX_NORMAL, |_| ());
+            normal.with(|| assert_eq!(normal.trylock(), libc::EBUSY));
         },
     );
 }
 
+/// The last user frees the memory, as in the example of POSIX.
 #[test]
-fn unlocking_what_is_free_does_no_harm() {
-    both("mutexes::unlocking_what_is_free_does_no_harm", || {
+fn a_mutex_may_be_freed_by_its_next_holder() {
+    both("mutexes::a_mutex_may_be_freed_by_its_next_holder", || {
+        for _ in 0..300 {
+            let shared = Box::into_raw(Box::new((Mutex::new(), Inside::new(4))));
+            let address = shared.addr();
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    thread::Builder::new().spawn(move || {
+                        let shared =
+                            std::ptr::with_exposed_provenance_mut::<(Mutex, Inside<i32>)>(address);
+                        // SAFETY: only the last user frees it.
+                        let (mutex, users) = unsafe { &*shared };
+                        let left = mutex.with(|| {
+                            users.set(users.get() - 1);
+                            users.get()
+                        });
+                        if left == 0 {
+                            assert_eq!(mutex.destroy(), 0);
+                            // SAFETY: no other thread uses it any more.
+                            drop(unsafe { Box::from_raw(shared) });
+                        }
+                    })
+                })
+                .collect();
+            for thread in threads {
+                thread.unwrap().join().unwrap();
+            }
+            let _ = shared.expose_provenance();
+        }
+    });
+}
+
+#[test]
+fn unlocking_a_free_mutex_has_no_effect() {
+    both("mutexes::unlocking_a_free_mutex_has_no_effect", || {
         let mutex = Mutex::new();
         assert_eq!(mutex.unlock(), 0);
         mutex.with(|| ());
@@ -127,21 +125,21 @@ fn unlocking_what_is_free_does_no_harm() {
 }
 
 #[test]
-fn the_error_number_stays_as_it_was() {
-    both("mutexes::the_error_number_stays_as_it_was", || {
+fn waiting_does_not_change_errno() {
+    both("mutexes::waiting_does_not_change_errno", || {
         let mutex = Mutex::new();
         let has_waited = AtomicBool::new(false);
         thread::scope(|scope| {
             assert_eq!(mutex.lock(), 0);
             scope.spawn(|| {
-                // SAFETY: the thread's own number.
+                // SAFETY: the thread's own `errno`.
                 unsafe { *libc::__errno_location() = 77 };
                 mutex.with(|| ());
                 // SAFETY: as above.
                 assert_eq!(unsafe { *libc::__errno_location() }, 77);
                 has_waited.store(true, Ordering::Release);
             });
-            // Give it time to go to sleep; nothing hangs on it.
+            // Time for the thread to go to sleep; the test passes without it, too.
             (0..20).for_each(|_| crate::under::pause());
             assert_eq!(mutex.unlock(), 0);
             poll(|| has_waited.load(Ordering::Acquire));

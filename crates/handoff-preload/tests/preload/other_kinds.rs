@@ -1,4 +1,4 @@
-//! What stays the C library's, alone and together with what is ours.
+//! Objects that stay the C library's, alone and together with replaced ones.
 
 use std::thread;
 
@@ -39,27 +39,24 @@ fn an_error_checking_mutex_checks() {
 }
 
 #[test]
-fn a_robust_mutex_tells_of_its_dead_owner() {
-    both(
-        "other_kinds::a_robust_mutex_tells_of_its_dead_owner",
-        || {
-            // SAFETY: attributes that are being made.
-            let mutex = Mutex::of_kind(PTHREAD_MUTEX_NORMAL, |attributes| unsafe {
-                libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST);
-            });
-            thread::scope(|scope| {
-                scope.spawn(|| assert_eq!(mutex.lock(), 0));
-            });
-            assert_eq!(mutex.lock(), libc::EOWNERDEAD);
-            // SAFETY: locked by us.
-            assert_eq!(unsafe { libc::pthread_mutex_consistent(mutex.get()) }, 0);
-            assert_eq!(mutex.unlock(), 0);
-        },
-    );
+fn a_robust_mutex_reports_its_dead_owner() {
+    both("other_kinds::a_robust_mutex_reports_its_dead_owner", || {
+        // SAFETY: attributes that are being made.
+        let mutex = Mutex::of_kind(PTHREAD_MUTEX_NORMAL, |attributes| unsafe {
+            libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST);
+        });
+        thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(mutex.lock(), 0));
+        });
+        assert_eq!(mutex.lock(), libc::EOWNERDEAD);
+        // SAFETY: this thread holds it.
+        assert_eq!(unsafe { libc::pthread_mutex_consistent(mutex.get()) }, 0);
+        assert_eq!(mutex.unlock(), 0);
+    });
 }
 
-/// A conversation of many threads over a pair of mutex and condition variable.
-fn converse(mutex: &Mutex, condition: &Condition) {
+/// Many threads wait for, and notify, a condition variable with a mutex.
+fn exercise(mutex: &Mutex, condition: &Condition) {
     let (waiting, tokens) = (Inside::new(0), Inside::new(0));
     thread::scope(|scope| {
         for _ in 0..16 {
@@ -102,7 +99,7 @@ fn each_kind_of_mutex_goes_with_each_kind_of_condition() {
                         libc::PTHREAD_MUTEX_ADAPTIVE_NP,
                     ] {
                         let condition = Condition::with_attributes(clock, shared);
-                        converse(&Mutex::of_kind(kind, |_| ()), &condition);
+                        exercise(&Mutex::of_kind(kind, |_| ()), &condition);
                         assert_eq!(condition.destroy(), 0);
                     }
                 }
@@ -111,7 +108,7 @@ fn each_kind_of_mutex_goes_with_each_kind_of_condition() {
     );
 }
 
-/// Both in memory that a forked child shares.
+/// Both objects are in memory that a forked child shares.
 #[test]
 fn two_processes_meet_at_a_shared_pair() {
     both("other_kinds::two_processes_meet_at_a_shared_pair", || {
@@ -136,7 +133,7 @@ fn two_processes_meet_at_a_shared_pair() {
         let mutex = Mutex::of_kind(PTHREAD_MUTEX_NORMAL, |attributes| unsafe {
             libc::pthread_mutexattr_setpshared(attributes, PTHREAD_PROCESS_SHARED);
         });
-        // SAFETY: room for it; nobody uses it yet.
+        // SAFETY: room for it, which no other thread uses yet.
         let shared = unsafe {
             memory.cast::<Shared>().write(Shared {
                 mutex,
@@ -156,7 +153,7 @@ fn two_processes_meet_at_a_shared_pair() {
                 assert_eq!(shared.condition.broadcast(), 0);
             }
         };
-        // SAFETY: the child calls nothing but these functions and leaves.
+        // SAFETY: the child calls only these functions, and exits.
         let child = unsafe { libc::fork() };
         if child == 0 {
             play(1);

@@ -1,4 +1,4 @@
-//! Waits that end with their time.
+//! Waits with a deadline.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -7,7 +7,7 @@ use libc::{CLOCK_MONOTONIC, CLOCK_REALTIME, timespec};
 
 use crate::under::{Condition, Inside, Mutex, both, from_now, has_passed, poll};
 
-/// No part of a second.
+/// A moment with too many nanoseconds.
 fn invalid() -> timespec {
     let mut moment = from_now(CLOCK_REALTIME, 1000);
     moment.tv_nsec = 1_000_000_000;
@@ -15,11 +15,15 @@ fn invalid() -> timespec {
 }
 
 #[test]
-fn timed_locks_end_with_their_time() {
-    both("timed::timed_locks_end_with_their_time", || {
+fn timed_locks_end_at_their_deadline() {
+    both("timed::timed_locks_end_at_their_deadline", || {
         let mutex = Mutex::new();
         let past = from_now(CLOCK_REALTIME, -1000);
-        assert_eq!(mutex.timedlock(&raw const past), 0, "free: no matter when");
+        assert_eq!(
+            mutex.timedlock(&raw const past),
+            0,
+            "a free mutex is taken after the deadline, too"
+        );
         for milliseconds in [-1000, 0, 20] {
             let moment = from_now(CLOCK_REALTIME, milliseconds);
             assert_eq!(mutex.timedlock(&raw const moment), libc::ETIMEDOUT);
@@ -41,27 +45,30 @@ fn timed_locks_end_with_their_time() {
 }
 
 #[test]
-fn a_timed_lock_comes_in_in_time() {
-    both("timed::a_timed_lock_comes_in_in_time", || {
-        let mutex = Mutex::new();
-        let tries = AtomicBool::new(false);
-        thread::scope(|scope| {
-            assert_eq!(mutex.lock(), 0);
-            scope.spawn(|| {
-                tries.store(true, Ordering::Release);
-                let moment = from_now(CLOCK_MONOTONIC, 120_000);
-                assert_eq!(mutex.clocklock(CLOCK_MONOTONIC, &raw const moment), 0);
+fn a_timed_lock_gets_the_mutex_before_its_deadline() {
+    both(
+        "timed::a_timed_lock_gets_the_mutex_before_its_deadline",
+        || {
+            let mutex = Mutex::new();
+            let tries = AtomicBool::new(false);
+            thread::scope(|scope| {
+                assert_eq!(mutex.lock(), 0);
+                scope.spawn(|| {
+                    tries.store(true, Ordering::Release);
+                    let moment = from_now(CLOCK_MONOTONIC, 120_000);
+                    assert_eq!(mutex.clocklock(CLOCK_MONOTONIC, &raw const moment), 0);
+                    assert_eq!(mutex.unlock(), 0);
+                });
+                poll(|| tries.load(Ordering::Acquire));
                 assert_eq!(mutex.unlock(), 0);
             });
-            poll(|| tries.load(Ordering::Acquire));
-            assert_eq!(mutex.unlock(), 0);
-        });
-    });
+        },
+    );
 }
 
 #[test]
-fn waits_end_with_their_time_on_each_clock() {
-    both("timed::waits_end_with_their_time_on_each_clock", || {
+fn waits_end_at_their_deadline_on_each_clock() {
+    both("timed::waits_end_at_their_deadline_on_each_clock", || {
         let mutex = Mutex::new();
         for clock in [CLOCK_REALTIME, CLOCK_MONOTONIC] {
             let condition = Condition::with_attributes(clock, libc::PTHREAD_PROCESS_PRIVATE);
@@ -70,7 +77,7 @@ fn waits_end_with_their_time_on_each_clock() {
                 assert_eq!(mutex.lock(), 0);
                 while condition.timedwait(&mutex, &moment) != libc::ETIMEDOUT {}
                 assert!(has_passed(clock, moment));
-                assert_eq!(mutex.trylock(), libc::EBUSY, "inside again");
+                assert_eq!(mutex.trylock(), libc::EBUSY, "the mutex is held again");
                 for other in [CLOCK_REALTIME, CLOCK_MONOTONIC] {
                     let moment = from_now(other, milliseconds);
                     while condition.clockwait(&mutex, other, &moment) != libc::ETIMEDOUT {}
@@ -84,19 +91,16 @@ fn waits_end_with_their_time_on_each_clock() {
 }
 
 #[test]
-fn a_static_condition_goes_by_the_clock_on_the_wall() {
-    both(
-        "timed::a_static_condition_goes_by_the_clock_on_the_wall",
-        || {
-            static CONDITION: Condition = Condition::new();
-            let mutex = Mutex::new();
-            let moment = from_now(CLOCK_REALTIME, 20);
-            assert_eq!(mutex.lock(), 0);
-            while CONDITION.timedwait(&mutex, &moment) != libc::ETIMEDOUT {}
-            assert!(has_passed(CLOCK_REALTIME, moment));
-            assert_eq!(mutex.unlock(), 0);
-        },
-    );
+fn a_static_condition_uses_the_real_time_clock() {
+    both("timed::a_static_condition_uses_the_real_time_clock", || {
+        static CONDITION: Condition = Condition::new();
+        let mutex = Mutex::new();
+        let moment = from_now(CLOCK_REALTIME, 20);
+        assert_eq!(mutex.lock(), 0);
+        while CONDITION.timedwait(&mutex, &moment) != libc::ETIMEDOUT {}
+        assert!(has_passed(CLOCK_REALTIME, moment));
+        assert_eq!(mutex.unlock(), 0);
+    });
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn bad_moments_and_clocks_are_refused_before_the_wait() {
             let moment = from_now(CLOCK_REALTIME, 1000);
             let no_clock = condition.clockwait(&mutex, libc::CLOCK_PROCESS_CPUTIME_ID, &moment);
             assert_eq!(no_clock, libc::EINVAL);
-            assert_eq!(mutex.trylock(), libc::EBUSY, "it was never left");
+            assert_eq!(mutex.trylock(), libc::EBUSY, "it is still held");
             assert_eq!(mutex.unlock(), 0);
         },
     );

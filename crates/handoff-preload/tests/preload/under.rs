@@ -1,4 +1,4 @@
-//! Running a case natively and preloaded, and shorter names for what cases use.
+//! Running a case natively and preloaded, and wrappers of the functions that cases call.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use libc::{c_int, clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
 
-/// Set in the process that runs the case.
+/// Variable that is set in the process that runs the case.
 const INSIDE: &str = "HANDOFF_TEST_CASE";
-/// Ends a process that hangs.
+/// Time after which a process is taken to hang.
 const GENEROUS: Duration = Duration::from_secs(300);
 
 /// The library that cargo has built for this test.
@@ -22,9 +22,9 @@ pub fn library() -> PathBuf {
     library
 }
 
-/// Whether this process calls our functions.
+/// Whether this process calls the library's functions.
 pub fn is_preloaded() -> bool {
-    // SAFETY: a string with its zero; the answer is read at once.
+    // SAFETY: a string that ends with a zero; the answer is read at once.
     let file = unsafe {
         let address = libc::dlsym(libc::RTLD_DEFAULT, c"pthread_cond_wait".as_ptr());
         let mut about: libc::Dl_info = std::mem::zeroed();
@@ -97,7 +97,7 @@ pub fn pause() {
     std::thread::sleep(Duration::from_millis(1));
 }
 
-/// Looks until it is so.
+/// Waits until the function returns true.
 pub fn poll(until: impl Fn() -> bool) {
     let give_up = now() + GENEROUS;
     while !until() {
@@ -106,7 +106,7 @@ pub fn poll(until: impl Fn() -> bool) {
     }
 }
 
-/// `so` from now on a clock; negative for the past.
+/// The moment that many milliseconds from now on a clock; before now if negative.
 pub fn from_now(clock: clockid_t, milliseconds: i64) -> timespec {
     // SAFETY: all zeros are a moment, and the clock exists.
     let mut moment = unsafe {
@@ -148,12 +148,12 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Makes a method of a function that wants the object and more.
+/// Makes a method of each function that takes the object and further arguments.
 macro_rules! calls {
     ($($method:ident = $function:path, ($($argument:ident: $kind:ty),*);)*) => {
         $(
             pub fn $method(&self, $($argument: $kind),*) -> c_int {
-                // SAFETY: an initialised object; C would not ask for more.
+                // SAFETY: the object is initialised.
                 unsafe { $function(self.0.get(), $($argument),*) }
             }
         )*
@@ -165,10 +165,10 @@ impl Mutex {
         Mutex(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER))
     }
 
-    /// With attributes of this kind, given further ones by `more`.
+    /// A mutex of this kind, with further attributes that `more` sets.
     pub fn of_kind(kind: c_int, more: impl Fn(*mut libc::pthread_mutexattr_t)) -> Mutex {
         let mutex = Mutex::new();
-        // SAFETY: fresh attributes, and a mutex nobody uses.
+        // SAFETY: new attributes, and a mutex that no other thread uses.
         unsafe {
             let mut attributes = std::mem::zeroed();
             libc::pthread_mutexattr_init(&raw mut attributes);
@@ -221,10 +221,10 @@ impl Condition {
         Condition(UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER))
     }
 
-    /// With this clock, shared between processes or not.
+    /// A condition variable with this clock, shared between processes or not.
     pub fn with_attributes(clock: clockid_t, shared: c_int) -> Condition {
         let condition = Condition::new();
-        // SAFETY: fresh attributes, and a condition variable nobody uses.
+        // SAFETY: new attributes, and a condition variable that no other thread uses.
         unsafe {
             let mut attributes = std::mem::zeroed();
             libc::pthread_condattr_init(&raw mut attributes);
@@ -286,7 +286,7 @@ impl<T: Copy> Inside<T> {
     }
 }
 
-/// Eight threads wait until a ninth lets all of them go.
+/// Eight threads wait until a ninth notifies all of them.
 pub fn eight_wait_for_one(mutex: &Mutex, condition: &Condition) {
     let (waiting, done) = (Inside::new(0), Inside::new(false));
     thread::scope(|scope| {
