@@ -1,11 +1,10 @@
-//! The words that can follow `handoff`.
+//! The arguments of `handoff`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Everything that can follow `handoff`.
 #[derive(Debug, Parser)]
 #[command(
     name = "handoff",
@@ -19,7 +18,6 @@ pub(crate) struct CommandLine {
     pub(crate) verb: Verb,
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(Arguments),
@@ -33,20 +31,20 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value_t = Sched::None)]
     pub(crate) sched: Sched,
 
-    /// Watch the kernel switch threads: who waits for a thread without a core, parks at
-    /// once (needs root)
+    /// Watch the kernel switch threads: a thread that waits for a holder without a core parks
+    /// at once (needs root)
     #[arg(long, conflicts_with = "no_preload")]
     pub(crate) monitor: bool,
 
-    /// Leave the program its own locks: the other half of a comparison
+    /// Leave the program its own locks, to compare
     #[arg(long)]
     pub(crate) no_preload: bool,
 
-    /// The library [default: libhandoff_preload.so beside this program]
+    /// Path of the library [default: libhandoff_preload.so beside this program]
     #[arg(long, value_name = "PATH", conflicts_with = "no_preload")]
     pub(crate) library: Option<PathBuf>,
 
-    /// Have each process print its counts when it ends, and say how many had the locks
+    /// Have each process print its counts when it ends, and print how many had the locks
     #[arg(long, conflicts_with = "no_preload")]
     pub(crate) stat: bool,
 
@@ -56,22 +54,23 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Whether somebody reads what the threads say about themselves.
+    /// Whether the kernel reads the hints of the threads.
     pub(crate) fn wants_hints(&self) -> bool {
         self.monitor || self.sched == Sched::Hint
     }
 }
 
-/// Rules for sharing the cores.
+/// Rules by which the kernel shares the cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sched {
-    /// As they are
+    /// The kernel's own rules
     None,
     /// SCHED_BATCH with slices of 20 ms; needs no rights, but Linux 6.12
     Batch,
-    /// One queue, and nobody preempts; for the whole machine. Needs root and sched_ext
+    /// One queue, without preemption by threads that wake, for the whole machine; needs root
+    /// and sched_ext
     Fifo,
-    /// The same, but whoever holds a lock goes first
+    /// The same, but threads that hold a lock go first
     Hint,
 }
 
@@ -84,8 +83,8 @@ Examples:
   handoff run --no-preload -- db_bench            without, to compare
 
 The exit code is the program's, 128 and the signal's number if one killed it, or:
-  124  the program has run, but nobody proved to have the locks, or the kernel has
-       thrown the scheduler out
+  124  the program has run, but the library was not loaded or not in use, or the
+       kernel has removed the scheduler
   125  nothing was started: wrong use, no library or one that does not work, or a
        program that loads none (static, setuid, of another architecture)
   126  the program cannot be executed

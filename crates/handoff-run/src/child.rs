@@ -1,7 +1,7 @@
-//! The program as a child: started, sent our signals, waited for.
+//! The program as a child process: starting it, passing signals on, waiting for its end.
 //!
-//! Signals are blocked and taken one by one, so that none is lost between the start
-//! and the end. The child begins with the mask that we were started with.
+//! Signals are blocked in this process and taken one by one, so that none is lost between the
+//! start and the end. The child begins with the signal mask that this process was started with.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use libc::{c_int, pid_t, siginfo_t, sigset_t};
 
-/// What is passed on.
+/// Signals that are passed on.
 const FORWARDED: [c_int; 6] = [
     libc::SIGHUP,
     libc::SIGINT,
@@ -22,8 +22,8 @@ const FORWARDED: [c_int; 6] = [
 
 /// Starts the command and waits until it ends.
 pub(crate) fn run(command: &mut Command) -> io::Result<ExitStatus> {
-    // Whoever started us may have it ignored; then nobody would tell us of the end.
-    // SAFETY: the default does nothing.
+    // The parent process may have set SIGCHLD to be ignored; then none would arrive.
+    // SAFETY: the default action has no effect.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
     let taken = taken();
     let before = block(&taken)?;
@@ -40,38 +40,38 @@ pub(crate) fn run(command: &mut Command) -> io::Result<ExitStatus> {
     }
 }
 
-/// The program's own code, or as shells say it when a signal has killed it.
+/// The program's exit code; 128 plus the signal's number, as in shells, if a signal killed it.
 pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().unwrap_or_else(|| {
         let signal = status.signal();
-        128 + signal.expect("what has ended without a code was killed")
+        128 + signal.expect("a program without an exit code was killed by a signal")
     });
-    u8::try_from(code).expect("codes and signals fit into a byte")
+    u8::try_from(code).expect("exit codes and 128 plus a signal fit into a byte")
 }
 
-/// Sends the child what was sent to us.
+/// Sends the child a signal that another process has sent to this one.
 fn forward(about: &siginfo_t, child: &Child) {
-    // From the kernel: a key or the end of a terminal, whose programs all get it.
+    // The kernel sends the signals of a terminal's keys and of its end to the child as well.
     let is_from_kernel = about.si_code > 0;
     let process = child.id().cast_signed();
     if about.si_signo == libc::SIGCHLD || is_from_kernel || sender(about) == process {
         return;
     }
-    // It has not been waited for, so the number is still its own. If it has ended,
-    // there is nobody to be told.
+    // The child has not been waited for, so the number is still its own. If it has ended, the
+    // signal has no effect.
     // SAFETY: sends a signal.
     unsafe { libc::kill(process, about.si_signo) };
 }
 
 fn sender(about: &siginfo_t) -> pid_t {
-    // SAFETY: signals that processes send say who did.
+    // SAFETY: a signal that a process has sent carries the process's number.
     unsafe { about.si_pid() }
 }
 
-/// The next signal; none if there was only an interruption.
+/// The next signal; none if the wait was interrupted.
 fn next(taken: &sigset_t) -> io::Result<Option<siginfo_t>> {
     let mut about = MaybeUninit::<siginfo_t>::zeroed();
-    // SAFETY: a set, and a place for the answer.
+    // SAFETY: a set, and room for the answer.
     if unsafe { libc::sigwaitinfo(taken, about.as_mut_ptr()) } < 0 {
         let error = io::Error::last_os_error();
         let is_interruption = error.kind() == io::ErrorKind::Interrupted;
@@ -87,7 +87,7 @@ fn next(taken: &sigset_t) -> io::Result<Option<siginfo_t>> {
 
 fn taken() -> sigset_t {
     let mut set = MaybeUninit::zeroed();
-    // SAFETY: a place for a set, and signals that exist.
+    // SAFETY: room for a set, and signals that exist.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in FORWARDED {
@@ -98,10 +98,10 @@ fn taken() -> sigset_t {
     }
 }
 
-/// Blocks these signals; the mask there was.
+/// Blocks these signals; returns the mask before.
 fn block(set: &sigset_t) -> io::Result<sigset_t> {
     let mut before = MaybeUninit::zeroed();
-    // SAFETY: a set, and a place for another.
+    // SAFETY: a set, and room for another.
     checked(unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, set, before.as_mut_ptr()) })?;
     // SAFETY: zeros are valid, and the mask was written over them.
     Ok(unsafe { before.assume_init() })

@@ -1,13 +1,13 @@
-//! What the head of an ELF file says about its loading.
+//! The header of an ELF file: whether the program is dynamically linked, and for which machine.
 
-/// How a program comes into memory.
+/// How a program is loaded into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A loader brings its libraries.
+    /// By a loader, which also loads its libraries.
     Dynamic,
-    /// The kernel alone.
+    /// By the kernel alone.
     Static,
-    /// Not for the machine that we are built for.
+    /// For another machine than the one that this program is built for.
     Foreign,
 }
 
@@ -23,7 +23,8 @@ const PROGRAM_HEADER_COUNT_AT: usize = 56;
 /// The program header that names a loader.
 const PT_INTERP: u32 = 3;
 
-/// What kind of program begins so; none if it is no ELF file, or says where nothing is.
+/// Kind of the program with this beginning; none if it is no ELF file, or its program headers
+/// lie beyond `head`.
 pub(crate) fn kind(head: &[u8]) -> Option<Kind> {
     if !head.starts_with(MAGIC) {
         return None;
@@ -47,7 +48,7 @@ pub(crate) fn kind(head: &[u8]) -> Option<Kind> {
     Some(Kind::Static)
 }
 
-/// ELF's number of the architecture; none where we do not know it.
+/// ELF's number of this architecture; none if it is unknown.
 fn own_machine() -> Option<u16> {
     match std::env::consts::ARCH {
         "x86_64" => Some(62),
@@ -69,7 +70,7 @@ fn at<const N: usize>(head: &[u8], place: usize) -> Option<[u8; N]> {
 mod tests {
     use super::*;
 
-    /// A head with one program header of this kind.
+    /// The beginning of a file with one program header of this type.
     fn head(header: u32) -> Vec<u8> {
         let mut head = vec![0; 64 + 56];
         head[..6].copy_from_slice(b"\x7fELF\x02\x01");
@@ -102,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_of_no_kind() {
+    fn a_truncated_file_has_no_kind() {
         let whole = head(PT_INTERP);
         for length in 0..68 {
             let kind = kind(&whole[..length]);

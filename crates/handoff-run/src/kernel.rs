@@ -1,7 +1,8 @@
-//! What is loaded into the kernel while the program runs: `handoff-scheduler` does it.
+//! The process `handoff-scheduler`, which keeps the monitor and the scheduler loaded in the
+//! kernel while the program runs.
 //!
-//! It tells us on its standard output when it is ready, and ends when its standard
-//! input does. So it goes when we go, however we go.
+//! It writes to its standard output when it is ready, and ends when its standard input does.
+//! So it ends with this process, whatever way this one ends.
 
 use std::ffi::CString;
 use std::io::{BufRead, BufReader, Read};
@@ -19,20 +20,20 @@ use crate::run::Greeted;
 
 const NAME: &str = "handoff-scheduler";
 
-/// What to do when it is not there.
+/// Remedy if it cannot be started.
 const MISSING: &str = "\
 `cargo xtask scheduler` builds it and puts it there. It takes clang and libelf,
 which that fetches if the machine has apt.";
 
-/// The process that keeps things loaded, until this is dropped.
+/// The running `handoff-scheduler`, which ends when this is dropped.
 pub(crate) struct InKernel {
     child: Child,
-    said: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
     page: String,
 }
 
 impl InKernel {
-    /// Loads what was asked for; none if nothing was.
+    /// Loads what the arguments ask for; none if they ask for nothing.
     pub(crate) fn load(arguments: &Arguments) -> Result<Option<InKernel>, Failure> {
         let words = words(arguments);
         if words.is_empty() {
@@ -40,10 +41,10 @@ impl InKernel {
         }
         let path = own_executable()?.with_file_name(NAME);
         let mut child = start(&path, &words)?;
-        let said = BufReader::new(child.stdout.take().expect("it was asked for"));
+        let output = BufReader::new(child.stdout.take().expect("its output is piped"));
         let mut loaded = InKernel {
             child,
-            said,
+            output,
             page: String::new(),
         };
         let line = loaded.line();
@@ -54,7 +55,7 @@ impl InKernel {
         Ok(Some(loaded))
     }
 
-    /// The hint page that it has made, and where others find it.
+    /// The hint page that it has made.
     pub(crate) fn page(&self) -> Result<Greeted, Failure> {
         let unusable = |why: &dyn std::fmt::Display| {
             Failure::not_started(
@@ -73,8 +74,8 @@ impl InKernel {
         })
     }
 
-    /// Unloads everything; what holders of locks met. Fails if it was not loaded all
-    /// the time.
+    /// Unloads everything; returns the counts of preempted holders. Fails if anything was
+    /// unloaded before.
     pub(crate) fn unload(mut self) -> Result<String, Failure> {
         drop(self.child.stdin.take());
         let line = self.line();
@@ -86,8 +87,8 @@ impl InKernel {
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        // It has ended if nothing can be read.
-        let _ = self.said.read_line(&mut line);
+        // If nothing can be read, it has ended.
+        let _ = self.output.read_line(&mut line);
         line.trim_end().to_owned()
     }
 
@@ -99,8 +100,8 @@ impl InKernel {
             );
         };
         let mut remedy = String::new();
-        // What is missing of a remedy can be done without.
-        let _ = self.said.read_to_string(&mut remedy);
+        // A part of the remedy is better than none.
+        let _ = self.output.read_to_string(&mut remedy);
         Failure::not_started(what, remedy.trim_end())
     }
 }
@@ -108,7 +109,7 @@ impl InKernel {
 impl Drop for InKernel {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // Whatever it was, it is over.
+        // A failure to wait changes nothing.
         let _ = self.child.wait();
     }
 }
@@ -132,7 +133,7 @@ fn start(path: &Path, words: &[&str]) -> Result<Child, Failure> {
         .args(words)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        // The keys of a terminal are for the program.
+        // So that the signals of a terminal's keys go to the program only.
         .process_group(0);
     command.spawn().map_err(|error| {
         Failure::not_started(

@@ -1,4 +1,4 @@
-//! The preload library: where it is, whether it works, how a program gets it.
+//! The preload library: finding it, trying it out, and giving it to a program.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -11,24 +11,24 @@ use crate::failure::Failure;
 
 const NAME: &str = "libhandoff_preload.so";
 
-/// What to do when it is not there.
+/// Remedy if the library is not found.
 const MISSING: &str = "\
 Build it with `cargo build --release -p handoff-preload -p handoff-run`,
 or say where it is: handoff run --library PATH -- PROGRAM";
 
-/// What to do when it was loaded in vain.
+/// Remedy if the library was loaded but does not replace the locks.
 pub(crate) const ASIDE: &str = "\
 The library does not know how this C library keeps its mutexes and stands aside;
 docs/use/handoff.md says what it works with.";
 
 /// A library that can be opened.
 pub(crate) struct Library {
-    /// Absolute, so that the program may change its directory.
+    /// Absolute, because the program may change its working directory.
     path: PathBuf,
 }
 
 impl Library {
-    /// The one that was named, or else the one beside this program.
+    /// Finds the library at the given path, or else beside this program.
     pub(crate) fn find(named: Option<&Path>) -> Result<Library, Failure> {
         let path = match named {
             Some(path) => path.to_owned(),
@@ -45,7 +45,7 @@ impl Library {
         };
         let absolute = path.canonicalize().map_err(refused)?;
         open(&absolute).map_err(refused)?;
-        // The loader takes both for the end of a name, and knows no quotes.
+        // The loader gives these characters a meaning, and has no quotes.
         let is_listable = !absolute
             .as_os_str()
             .as_bytes()
@@ -63,8 +63,8 @@ impl Library {
         Ok(Library { path: absolute })
     }
 
-    /// Loads the library into a copy of this program that only prints its help: if it
-    /// does not greet from there, it is not the fault of the program to be run.
+    /// Loads the library into a copy of this program that only prints its help. If it does not
+    /// greet from there, the cause is not the program to be run.
     pub(crate) fn try_out(&self, page: &Page, place: &str) -> Result<(), Failure> {
         self.try_out_with(&own_executable()?, page, place)
     }
@@ -72,7 +72,7 @@ impl Library {
     fn try_out_with(&self, program: &Path, page: &Page, place: &str) -> Result<(), Failure> {
         let mut command = Command::new(program);
         command.arg("--help").env_clear().stdin(Stdio::null());
-        self.put_under(&mut command, place, None);
+        self.preload_into(&mut command, place, None);
         let output = command.output().map_err(|error| {
             Failure::not_started(
                 format_args!("{} cannot be started: {error}", program.display()),
@@ -87,14 +87,14 @@ impl Library {
                 ASIDE,
             )),
             (0, 0) => Err(Failure::not_started(
-                format_args!("library {path} was loaded in vain, or not at all"),
-                why(&output.stderr),
+                format_args!("library {path} was not loaded, or did not greet"),
+                remedy(&output.stderr),
             )),
         }
     }
 
-    /// Gives a command the library, before those it preloads already, and the page.
-    pub(crate) fn put_under(&self, command: &mut Command, page: &str, others: Option<OsString>) {
+    /// Gives a command the page, and the library before `others`, which it preloads already.
+    pub(crate) fn preload_into(&self, command: &mut Command, page: &str, others: Option<OsString>) {
         let mut list = self.path.clone().into_os_string();
         if let Some(others) = others.filter(|others| !others.is_empty()) {
             list.push(":");
@@ -104,10 +104,10 @@ impl Library {
     }
 }
 
-/// What the loader or the library has said, or else what may be wrong.
-fn why(said: &[u8]) -> String {
-    let said = String::from_utf8_lossy(said);
-    let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
+/// The messages of the loader or the library, or else possible causes.
+fn remedy(errors: &[u8]) -> String {
+    let errors = String::from_utf8_lossy(errors);
+    let lines: Vec<&str> = errors.lines().filter(|line| !line.is_empty()).collect();
     if lines.is_empty() {
         return "Either it is another library, or it cannot open /proc/PROCESS/fd/NUMBER:\n\
                 look whether /proc is mounted, and for --monitor and --sched hint whether a\n\
@@ -144,7 +144,7 @@ mod tests {
     use std::os::fd::{AsRawFd, OwnedFd};
     use std::os::unix::fs::FileExt;
 
-    /// Byte of the page at which its version stands.
+    /// Offset of the version in a page.
     const VERSION_AT: u64 = 8;
 
     fn built() -> Library {

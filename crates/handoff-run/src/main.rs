@@ -1,15 +1,15 @@
-//! The `handoff` binary: starts a program under handoff's locks, and proves it.
+//! The `handoff` binary: starts a program with handoff's locks, and proves that it has them.
 //!
 //! ```text
-//!   find the library ─► try it ─► look at PROGRAM ─► start it ─► forward signals ─► wait
-//!                        │          static? setuid?    │ LD_PRELOAD, HANDOFF_PAGE     │
-//!                        ▼                             ▼                             ▼
-//!                    greeted by                  the library greets           nobody greeted:
-//!                    ourselves?                  in the page                  no success
+//!   find the library ─► look at PROGRAM ─► try it ─► start PROGRAM ─► pass signals on ─► wait
+//!                        static? setuid?     │         │ LD_PRELOAD, HANDOFF_PAGE         │
+//!                                            ▼         ▼                                  ▼
+//!                                  a copy of this   the library greets         without a greeting:
+//!                                  process greets?  in the page                failure
 //! ```
 //!
-//! A loader that cannot preload a library goes on without it. So nothing counts as a
-//! run under these locks but a greeting in the page that this process has made.
+//! A loader that cannot preload a library goes on without it. So a run counts only if the
+//! library has *greeted*: counted its process in the page that this process has made.
 
 #[cfg(target_os = "linux")]
 mod arguments;
@@ -38,7 +38,7 @@ fn main() -> std::process::ExitCode {
     match CommandLine::try_parse() {
         Ok(line) => {
             let Verb::Run(arguments) = line.verb;
-            std::process::ExitCode::from(run::run(&arguments).unwrap_or_else(|f| f.tell()))
+            std::process::ExitCode::from(run::run(&arguments).unwrap_or_else(|f| f.report()))
         }
         Err(error) => {
             // The reader may have left.

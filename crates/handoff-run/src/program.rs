@@ -1,7 +1,7 @@
-//! The program: where it is, and whether a loader will preload anything into it.
+//! The program: finding it, and whether a loader will preload a library into it.
 //!
-//! What is found here is refused before anything has run. What is not, such as a
-//! program that may be executed but not read, is left to the handshake.
+//! A program that this check refuses is not started. Of a program that may be executed but not
+//! read, for instance, only the missing greeting shows that the library was not loaded.
 
 use std::ffi::{CString, OsStr};
 use std::io::{self, Read};
@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use crate::elf::{self, Kind};
 use crate::failure::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 
-/// Interpreters of interpreters that the kernel follows.
+/// Depth to which the kernel follows interpreters of interpreters.
 const SCRIPTS_MAX: usize = 5;
-/// Enough for the headers of a program, and for the first line of a script.
+/// Bytes read of a program: enough for its headers, or for the first line of a script.
 const HEAD_BYTES: u64 = 64 * 1024;
 
 /// Finds the program as a shell does.
@@ -35,7 +35,7 @@ pub(crate) fn find(name: &OsStr) -> Result<PathBuf, Failure> {
     let folders = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     let mut refused = None;
     for folder in std::env::split_paths(&folders) {
-        // An empty name stands for the directory we are in.
+        // An empty name stands for the working directory.
         let path = Path::new(".").join(folder).join(name);
         if path.is_file() {
             if is_executable(&path) {
@@ -64,12 +64,12 @@ fn not_executable(path: &Path) -> Failure {
 }
 
 fn is_executable(path: &Path) -> bool {
-    // SAFETY: a string with its zero.
+    // SAFETY: a string that ends with a zero.
     CString::new(path.as_os_str().as_bytes())
         .is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::X_OK) } == 0)
 }
 
-/// Refuses a program into which no loader will preload our library.
+/// Refuses a program into which no loader will preload the library.
 pub(crate) fn check(path: &Path) -> Result<(), Failure> {
     let mut path = path.to_owned();
     for _ in 0..SCRIPTS_MAX {
@@ -111,7 +111,7 @@ fn head(path: &Path) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// What a script names in its first line.
+/// The interpreter that a script names in its first line.
 fn interpreter(head: &[u8]) -> Option<PathBuf> {
     let line = head
         .strip_prefix(b"#!")?
@@ -122,10 +122,11 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(first)))
 }
 
-/// Why the kernel will tell the loader to trust no variable.
+/// Reason for which the program's loader will ignore `LD_PRELOAD`: the program has rights of its
+/// own.
 fn rights(path: &Path) -> Option<&'static str> {
     let about = path.metadata().ok()?;
-    // SAFETY: ask for numbers.
+    // SAFETY: return numbers.
     let (user, group) = unsafe { (libc::getuid(), libc::getgid()) };
     if about.mode() & libc::S_ISUID != 0 && about.uid() != user {
         return Some("is setuid: its loader ignores LD_PRELOAD");
@@ -142,7 +143,8 @@ fn rights(path: &Path) -> Option<&'static str> {
 fn has_capabilities(path: &Path) -> bool {
     let name = c"security.capability";
     CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| {
-        // SAFETY: strings with their zeros, and no place for an answer: asks for its length.
+        // SAFETY: strings that end with a zero; without room for the value, the call returns its
+        // length.
         unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
     })
 }

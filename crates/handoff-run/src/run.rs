@@ -1,4 +1,4 @@
-//! `handoff run`: from the words typed to an exit code.
+//! `handoff run`: from the arguments to an exit code.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::kernel::InKernel;
 use crate::library::{self, Library};
 use crate::{child, program, scheduling};
 
-/// Runs the program; its exit code.
+/// Runs the program; returns the exit code.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let (name, rest) = arguments
         .command
@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     let library = Library::find(arguments.library.as_deref())?;
     program::check(&found)?;
     let in_kernel = InKernel::load(arguments)?;
-    // Nobody else reads hints, so nobody shall write them.
+    // Threads write hints only if a monitor or a scheduler reads them.
     let hinted = in_kernel.as_ref().filter(|_| arguments.wants_hints());
     let greeted = match hinted {
         Some(in_kernel) => in_kernel.page()?,
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     };
     let (page, place) = (&greeted.page, &greeted.place);
     library.try_out(page, place)?;
-    library.put_under(&mut command, place, std::env::var_os("LD_PRELOAD"));
+    library.preload_into(&mut command, place, std::env::var_os("LD_PRELOAD"));
     if arguments.stat {
         command.env("HANDOFF_STAT", "1");
     }
@@ -55,8 +55,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8, Failure> {
     )
 }
 
-/// Without the library there are no hints, and nothing to prove but that the scheduler
-/// stayed.
+/// Runs the program without the library: there are no hints, and the run fails only if the
+/// scheduler was removed.
 fn run_natively(arguments: &Arguments, command: &mut Command, found: &Path) -> Result<u8, Failure> {
     let in_kernel = InKernel::load(arguments)?;
     start_by(arguments.sched)?;
@@ -65,14 +65,14 @@ fn run_natively(arguments: &Arguments, command: &mut Command, found: &Path) -> R
     Ok(child::exit_code(status))
 }
 
-/// Unloads what is in the kernel, and says what it has seen if that was asked for.
+/// Unloads what was loaded into the kernel, and prints its counts if `stat`.
 fn unload(in_kernel: Option<InKernel>, stat: bool) -> Result<(), Failure> {
     let Some(in_kernel) = in_kernel else {
         return Ok(());
     };
     let counts = in_kernel.unload()?;
     if stat {
-        // Nobody may be there to read it.
+        // Standard error may be closed.
         let _ = writeln!(std::io::stderr(), "handoff: {counts}");
     }
     Ok(())
@@ -83,7 +83,7 @@ pub(crate) struct Greeted {
     pub(crate) page: Page,
     /// Its path for other processes.
     pub(crate) place: String,
-    /// Keeps the place, if it is ours.
+    /// Keeps the path valid, if this process has made the page.
     pub(crate) _file: Option<OwnedFd>,
 }
 
@@ -119,7 +119,7 @@ fn start(command: &mut Command, found: &Path) -> Result<ExitStatus, Failure> {
     })
 }
 
-/// The program's exit code, if the library has proved to be loaded.
+/// The program's exit code, if the library has greeted with its locks in use.
 fn judge(
     name: &OsString,
     status: ExitStatus,
@@ -129,7 +129,7 @@ fn judge(
     let name = name.display();
     if attached > 0 {
         if stat {
-            // Nobody may be there to read it.
+            // Standard error may be closed.
             let _ = writeln!(
                 std::io::stderr(),
                 "handoff: programs with the locks {attached}, standing aside {aside}"
@@ -147,8 +147,8 @@ fn judge(
     Err(Failure::new(
         UNPROVEN,
         format_args!("{name} ended ({status}), but never loaded the library"),
-        "The library works, so it is the program: it may have ended before it was\n\
-         loaded, have rights of its own, or use another C library than glibc.\n\
+        "The library works, so the cause is the program: it may have ended before the\n\
+         library was loaded, have rights of its own, or use another C library than glibc.\n\
          `handoff run --no-preload` runs it with its own locks.",
     ))
 }

@@ -1,7 +1,7 @@
-//! Which slices the kernel gives the program.
+//! `--sched batch`: the policy and the slices that the kernel gives the program.
 //!
-//! Set for this process before it starts the program, which inherits it with all its
-//! threads. Nothing has to be restored: it ends with us.
+//! They are set for this process before it starts the program, which inherits them with all
+//! its threads. Nothing has to be restored, because this process ends with the program.
 
 use std::io;
 
@@ -18,7 +18,7 @@ struct Attributes {
     flags: u64,
     nice: i32,
     priority: u32,
-    /// The slice, for the policies that share fairly; from Linux 6.12.
+    /// The slice in nanoseconds, for the fair policies; from Linux 6.12.
     runtime: u64,
     deadline: u64,
     period: u64,
@@ -27,7 +27,7 @@ struct Attributes {
 const ATTRIBUTES_BYTES: u32 = size_of::<Attributes>() as u32;
 const _: () = assert!(ATTRIBUTES_BYTES == 48);
 
-/// SCHED_BATCH, which never preempts others when it wakes, and long slices.
+/// Sets SCHED_BATCH, with which threads do not preempt others when they wake, and long slices.
 pub(crate) fn batch() -> Result<(), Failure> {
     let refused = |error: io::Error| {
         Failure::not_started(
@@ -55,7 +55,7 @@ pub(crate) fn batch() -> Result<(), Failure> {
 
 fn current() -> io::Result<Attributes> {
     let mut attributes = Attributes::default();
-    // SAFETY: of this thread; the kernel writes at most so many bytes.
+    // SAFETY: of this thread; the kernel writes at most `ATTRIBUTES_BYTES`.
     let outcome = unsafe {
         libc::syscall(
             libc::SYS_sched_getattr,

@@ -1,4 +1,4 @@
-//! `handoff run` as people call it: what it passes on, what it refuses.
+//! The binary `handoff run`: what it passes on to the program, and what it refuses.
 
 #![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
 #![expect(clippy::unwrap_used, reason = "a test")]

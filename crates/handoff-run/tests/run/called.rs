@@ -1,4 +1,4 @@
-//! Calling the binary, and what it said.
+//! Calling the binary, and its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

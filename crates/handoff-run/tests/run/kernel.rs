@@ -1,12 +1,12 @@
-//! `--monitor` and `--sched fifo|hint`, for which another program loads things into the
-//! kernel. Where that is not built, or not allowed, the tests say so.
+//! `--monitor` and `--sched fifo|hint`, for which `handoff-scheduler` loads programs into the
+//! kernel. Where it is not built, or the kernel forbids it, the tests print SKIPPED.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::called::{Ended, binary, ended, handoff, library};
 
-/// The program as built for this profile or the other.
+/// `handoff-scheduler` as built for this profile or for release.
 fn loader() -> Option<PathBuf> {
     let beside = binary().with_file_name("handoff-scheduler");
     let target = binary().ancestors().nth(2).unwrap();
@@ -50,7 +50,7 @@ impl Folder {
     }
 }
 
-/// What happened where the loader is; none, with a word, where it cannot work.
+/// Runs a line with the loader; none, after printing SKIPPED, where the loader cannot work.
 fn with_loader(options: &[&str], line: &str) -> Option<Ended> {
     let Some(loader) = loader() else {
         eprintln!("SKIPPED: handoff-scheduler is not built: cargo xtask scheduler");
@@ -66,7 +66,7 @@ fn with_loader(options: &[&str], line: &str) -> Option<Ended> {
 }
 
 #[test]
-fn without_the_loader_it_is_said_how_to_build_it() {
+fn without_the_loader_the_error_says_how_to_build_it() {
     for options in [
         ["--monitor", "--stat"],
         ["--sched", "fifo"],
@@ -124,13 +124,13 @@ fn a_program_runs_under_each_scheduler() {
 }
 
 #[test]
-fn the_monitor_takes_the_library() {
+fn the_monitor_is_refused_without_the_library() {
     let refused = ended(handoff().args(["--monitor", "--no-preload", "--", "true"]));
     assert_eq!(refused.code, Some(125), "{refused:?}");
 }
 
 #[test]
-fn a_scheduler_does_without_the_library() {
+fn a_scheduler_works_without_the_library() {
     for sched in ["fifo", "hint"] {
         if let Some(ended) = with_loader(&["--no-preload", "--sched", sched], "exit 3") {
             assert_eq!(ended.code, Some(3), "{ended:?}");

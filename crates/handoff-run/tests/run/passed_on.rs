@@ -1,4 +1,4 @@
-//! What goes through: arguments, environment, exit codes, counts.
+//! What is passed on: arguments, environment, exit codes, counts.
 
 use crate::called::{binary, ended, handoff, library, shell};
 
@@ -7,7 +7,7 @@ fn the_exit_code_is_the_programs() {
     for code in [0, 1, 7, 255] {
         let ended = shell(&format!("exit {code}"));
         assert_eq!(ended.code, Some(code), "{ended:?}");
-        assert_eq!(ended.error, "", "nothing to say");
+        assert_eq!(ended.error, "", "no message");
     }
 }
 
@@ -57,7 +57,7 @@ fn the_library_comes_before_those_that_are_preloaded_already() {
 }
 
 #[test]
-fn counts_are_printed_for_those_who_ask() {
+fn counts_are_printed_with_stat() {
     // Coreutils close standard error themselves, and a shell leaves by `_exit`.
     let ended = ended(handoff().args(["--stat", "--"]).arg(binary()).arg("-V"));
     assert_eq!(ended.code, Some(0));

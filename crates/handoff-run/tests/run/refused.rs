@@ -1,4 +1,4 @@
-//! What cannot have the locks, and is told so.
+//! Programs and libraries that are refused, with their messages and exit codes.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::called::{Ended, binary, ended, handoff, shell};
 
-/// Machine's number in the headers of programs.
+/// ELF's number of this machine.
 #[cfg(target_arch = "x86_64")]
 const MACHINE: u16 = 62;
 #[cfg(target_arch = "aarch64")]
@@ -70,7 +70,7 @@ fn static_programs_and_scripts_for_them_are_refused() {
     let first_line = format!("#! {}\n", program.display());
     let script = put(&folder, "script", first_line.as_bytes(), 0o755);
     assert_refused(&run(&script), 125, "static is statically linked");
-    assert!(run(&script).error.contains("--no-preload"), "the way out");
+    assert!(run(&script).error.contains("--no-preload"), "the remedy");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn programs_of_another_architecture_are_refused() {
     assert_refused(&run(&program), 125, "another architecture");
 }
 
-/// Root makes a program that would run as somebody else; others find one.
+/// Root makes a program that would run as another user; other users look for one.
 #[test]
 fn setuid_programs_are_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,13 +109,13 @@ fn setuid_programs_are_refused() {
 /// The check does not see that this one is static: its headers are too far away.
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn whoever_does_not_greet_has_no_success() {
+fn a_program_that_does_not_greet_is_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     // exit_group(0)
     let code = b"\xb8\xe7\x00\x00\x00\x31\xff\x0f\x05";
     let written = put(&folder, "written", &static_program(code, 0x2_0000), 0o755);
     let program = folder.path().join("program");
-    // By another process, so that no child of ours has it open for writing.
+    // By another process, so that no child of this one has it open for writing.
     let copied = Command::new("cp").arg(&written).arg(&program).status();
     assert!(copied.unwrap().success());
     assert_refused(&run(&program), 124, "never loaded the library");
@@ -128,7 +128,7 @@ fn whoever_does_not_greet_has_no_success() {
 }
 
 #[test]
-fn programs_that_are_none_are_refused() {
+fn missing_and_not_executable_programs_are_refused() {
     assert_refused(
         &run(Path::new("no-such-program")),
         127,
@@ -146,7 +146,7 @@ fn programs_that_are_none_are_refused() {
 }
 
 #[test]
-fn libraries_that_are_none_are_refused_before_anything_runs() {
+fn unusable_libraries_are_refused_before_the_program_runs() {
     let folder = tempfile::tempdir().unwrap();
     let with = |library: &Path| {
         ended(
@@ -158,7 +158,7 @@ fn libraries_that_are_none_are_refused_before_anything_runs() {
     };
     let text = put(&folder, "text.so", b"text", 0o644);
     let spaced = put(&folder, "a b.so", b"text", 0o644);
-    // A good library, which greets nobody.
+    // A valid library, which does not greet.
     let maps = shell("cat /proc/self/maps").out;
     let c_library = maps.lines().find_map(|line| {
         line.ends_with("/libc.so.6")
@@ -179,7 +179,7 @@ fn libraries_that_are_none_are_refused_before_anything_runs() {
 }
 
 #[test]
-fn wrong_use_has_the_code_of_nothing_started() {
+fn wrong_arguments_end_with_exit_code_125() {
     for words in [
         &["run"][..],
         &["run", "true"],

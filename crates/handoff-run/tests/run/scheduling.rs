@@ -12,7 +12,7 @@ type Attributes = [u8; 48];
 
 fn policy_and_slice(process: i32) -> (i32, u64) {
     let mut attributes: Attributes = [0; 48];
-    // SAFETY: a place of that size for the answer.
+    // SAFETY: room of that size for the answer.
     let outcome = unsafe {
         libc::syscall(
             libc::SYS_sched_getattr,
@@ -38,7 +38,7 @@ fn start(sched: &str) -> Child {
         .unwrap()
 }
 
-/// What a program has that waits for a word; none if it was refused.
+/// Policy and slice of a program that waits for input; none if the run was refused.
 fn of_a_program(sched: &str) -> Option<(i32, u64)> {
     let mut child = start(sched);
     let mut line = String::new();
@@ -58,7 +58,7 @@ fn of_a_program(sched: &str) -> Option<(i32, u64)> {
 #[test]
 fn batch_has_long_slices() {
     let Some(seen) = of_a_program("batch") else {
-        eprintln!("SKIPPED: this kernel has no slices of one's own");
+        eprintln!("SKIPPED: this kernel has no slices per thread");
         return;
     };
     assert_eq!(seen, (libc::SCHED_BATCH, SLICE_NANOS));

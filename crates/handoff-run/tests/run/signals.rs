@@ -15,8 +15,8 @@ const ALL: [(&str, i32); 6] = [
     ("USR2", libc::SIGUSR2),
 ];
 
-/// Gives the command every signal's default, which whoever runs the tests may have
-/// changed.
+/// Gives the command the default action of every signal, which the process that runs the tests
+/// may have changed.
 fn with_defaults(command: &mut Command) -> &mut Command {
     // SAFETY: it calls nothing but `signal`.
     unsafe {
@@ -55,13 +55,13 @@ fn signals_are_passed_on() {
 }
 
 #[test]
-fn what_the_program_sends_us_does_not_come_back() {
+fn a_signal_from_the_program_is_not_sent_back_to_it() {
     let ended = shell("trap 'exit 5' TERM; kill -TERM $PPID; cat /dev/null; exit 3");
     assert_eq!(ended.code, Some(3), "{ended:?}");
 }
 
 #[test]
-fn the_program_begins_with_our_mask() {
+fn the_program_begins_with_the_signal_mask_of_handoff() {
     let show = ["grep", "SigBlk", "/proc/self/status"];
     let native = ended(Command::new(show[0]).args(&show[1..]));
     let under = ended(handoff().arg("--").args(show));
