@@ -6,7 +6,7 @@ use std::process::Command;
 
 const PROGRAMS: [&str; 2] = ["monitor", "scheduler"];
 
-/// Older ones do not know all that the programs use.
+/// Older compilers lack features that the programs use.
 const COMPILERS: [&str; 7] = [
     "clang", "clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16",
 ];
@@ -34,7 +34,7 @@ fn compiler() -> String {
     match COMPILERS.iter().find(is_there) {
         Some(name) => (*name).to_owned(),
         None => panic!(
-            "the programs for the kernel take clang 16 or newer: install it, name it in \
+            "the programs for the kernel need clang 16 or newer: install it, name it in \
              BPF_CLANG, or let `cargo xtask scheduler` fetch it for this build alone"
         ),
     }

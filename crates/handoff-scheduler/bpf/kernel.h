@@ -1,7 +1,7 @@
 /*
- * What the programs need of the kernel's types.
+ * The kernel's types that the programs use.
  *
- * Every structure has only the members that are used: their places are looked up in the
+ * Every structure has only the members that are used: their offsets are looked up in the
  * running kernel's type information when the program is loaded.
  */
 #pragma once
@@ -27,7 +27,7 @@ typedef _Bool bool;
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-/* Parts of stable interfaces, so their numbers may stand here. */
+/* These belong to stable interfaces: their values do not change. */
 enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,

@@ -1,6 +1,6 @@
 /*
- * Tells waiters when the holder of their lock has lost its core, so that they park
- * instead of spinning. Works on every kernel from 6.1.
+ * Marks holders of locks that have lost their core, so that their waiters park instead of
+ * spinning. Works on every kernel from 6.1.
  */
 #include "page.h"
 
@@ -15,7 +15,7 @@ int BPF_PROG(switched, bool is_preemption, struct task_struct *before, struct ta
 
 	if (leaves && leaves->depth) {
 		leaves->preempted = 1;
-		/* Spinning is as vain while the holder sleeps, but it is another thing. */
+		/* Spinning is useless while the holder sleeps, too, but that is counted apart. */
 		if (is_preemption || !state)
 			COUNT(preempted);
 		else

@@ -6,9 +6,9 @@
 
 #include "kernel.h"
 
-/* With the header 1 MiB. */
+/* 1 MiB with the header. */
 #define SLOTS 16383
-/* Places at which a thread may have its slot. */
+/* Number of slots that a thread may take. */
 #define PLACES 8
 
 struct slot {
@@ -28,7 +28,7 @@ struct {
 	__type(value, struct slot);
 } page SEC(".maps");
 
-/* What holders met; the loader prints it. */
+/* Counts of holders that lost their core; the loader prints them. */
 struct counts {
 	__u64 preempted;
 	__u64 blocked;
@@ -50,7 +50,7 @@ struct {
 			__sync_fetch_and_add(&counts->what, 1);          \
 	} while (0)
 
-/* The number by which the thread knows itself, in its own namespace. */
+/* The thread's number in its own PID namespace, as gettid returns it. */
 static __always_inline __u32 own_number(struct task_struct *task)
 {
 	struct pid *pid = BPF_CORE_READ(task, thread_pid);
@@ -65,7 +65,7 @@ static __always_inline __u32 own_number(struct task_struct *task)
 	return number;
 }
 
-/* The thread's slot, if it has one. Kernel threads and idle ones have none. */
+/* The thread's slot; NULL if it has none, as kernel threads and idle threads. */
 static __always_inline struct slot *slot_of(struct task_struct *task)
 {
 	__u32 thread = own_number(task);

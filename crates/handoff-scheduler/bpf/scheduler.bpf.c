@@ -1,9 +1,9 @@
 /*
  * Two schedulers for sched_ext.
  *
- *   fifo   one queue for all cores, long slices, and nobody preempts when it wakes
- *   hint   the same, but whoever holds a lock goes first and gets, once each time it
- *          is on a core, a little longer; then it waits like everybody
+ *   fifo   one queue for all cores, long slices, and no preemption by threads that wake
+ *   hint   the same, but a thread that holds a lock goes first, and its slice is extended
+ *          once each time it is on a core; after that it waits like all others
  *
  *   wakes ──► idle core? ──yes──► that core's own queue
  *               │ no
@@ -21,13 +21,13 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define SLICE_NANOS 5000000ULL
 /* More than any critical section that is worth waiting for. */
 #define EXTENSION_NANOS 1000000ULL
-/* One thread in so many comes from the queue of all, however many holders wait. */
+/* Every eighth thread comes from the queue of all, however many holders wait. */
 #define TURN_OF_ALL 8
-/* The kernel throws us out if a thread that could run has not for so long. */
+/* The kernel removes the scheduler if a runnable thread has not run for that long. */
 #define STALLED_MILLIS 20000
 #define ANY_NODE -1
 
-/* The kernel's; the values are looked up when the program is loaded. */
+/* Enumerations of the kernel: their values are looked up when the program is loaded. */
 enum scx_dsq_id_flags { SCX_DSQ_LOCAL = 1ULL << 63 };
 enum scx_kick_flags { SCX_KICK_IDLE = 1 };
 enum scx_ent_flags { SCX_TASK_QUEUED = 1 };
@@ -43,7 +43,7 @@ extern bool scx_bpf_dsq_move_to_local(__u64 queue) __ksym;
 extern __s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, __u64 flags) __ksym;
 extern void scx_bpf_kick_cpu(__s32 core, __u64 flags) __ksym;
 
-/* The members that are set; the kernel's structure has more. */
+/* Only the members that are set; the kernel's structure has more. */
 struct sched_ext_ops {
 	__s32 (*select_cpu)(struct task_struct *task, __s32 before, __u64 flags);
 	void (*enqueue)(struct task_struct *task, __u64 flags);
@@ -54,7 +54,7 @@ struct sched_ext_ops {
 	char name[128];
 };
 
-/* A thread that was given its extension and is still on its core. */
+/* 1 for a thread that has got its extension and is still on its core. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -62,7 +62,7 @@ struct {
 	__type(value, __u32);
 } extended SEC(".maps");
 
-/* Cores that have asked for work; some may be lost. */
+/* Number of requests of cores for work; concurrent increments may be lost. */
 static volatile __u32 asked;
 
 static __always_inline bool holds(struct task_struct *task)
@@ -72,7 +72,7 @@ static __always_inline bool holds(struct task_struct *task)
 	return slot && slot->depth;
 }
 
-/* A core may have run out of work since none was found for this thread. */
+/* Wakes an idle core for this thread: one may have become idle since none was found. */
 static __always_inline void wake_a_core(struct task_struct *task)
 {
 	__s32 core = scx_bpf_pick_idle_cpu(task->cpus_ptr, 0);
@@ -105,7 +105,7 @@ void BPF_PROG(fifo_dispatch, __s32 core, struct task_struct *before)
 	scx_bpf_dsq_move_to_local(ALL);
 }
 
-/* Whoever has used up its extension waits like everybody, lock or no lock. */
+/* A holder that has used its extension waits like all others. */
 static __always_inline bool goes_first(struct task_struct *task)
 {
 	__u32 *given = bpf_task_storage_get(&extended, task, 0, 0);
@@ -120,7 +120,7 @@ void BPF_PROG(hint_enqueue, struct task_struct *task, __u64 flags)
 	wake_a_core(task);
 }
 
-/* Whether a holder at the end of its slice may stay. */
+/* Extends the slice of a holder at its end, once; whether it was extended. */
 static __always_inline bool extend(struct task_struct *task)
 {
 	__u32 *given;

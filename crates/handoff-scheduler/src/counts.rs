@@ -1,4 +1,4 @@
-//! What holders of locks met.
+//! Counts of holders of locks that lost their core, which the programs in the kernel keep.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use crate::refusal::Refusal;
 
 const MAP: &str = "counted";
 
-/// How often it happened to threads that held locks.
+/// How often a thread that held a lock was preempted, went to sleep, or had its slice extended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     preempted: u64,
@@ -18,7 +18,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds what a program in the kernel has counted.
+    /// Adds the counts of a program in the kernel.
     pub fn add(&mut self, program: &Loaded) -> Result<(), Refusal> {
         let map = program.object.maps().find(|map| map.name() == MAP);
         let map = map.expect("every program counts");

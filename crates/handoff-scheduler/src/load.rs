@@ -1,4 +1,4 @@
-//! Programs that are loaded and attached.
+//! Opening the compiled programs, and keeping them loaded and attached.
 
 use std::path::Path;
 
@@ -14,18 +14,18 @@ const PAGE: &str = "page";
 
 /// A loaded object, attached until it is dropped.
 pub struct Loaded {
-    /// First, so that it is detached before the rest goes.
+    /// The first field, so that the program is detached before the object is dropped.
     _link: Link,
-    /// For its maps.
+    /// The loaded programs and maps.
     pub object: Object,
 }
 
-/// A compiled object, aligned as the reader of ELF files wants it.
+/// A compiled object, aligned as libbpf's reader of ELF files requires.
 #[repr(align(8))]
 pub struct Compiled<Bytes: ?Sized>(pub Bytes);
 
 impl Loaded {
-    /// Keeps what was attached.
+    /// Keeps the object loaded and attached.
     pub fn new(object: Object, link: Link) -> Loaded {
         Loaded {
             _link: link,
@@ -34,18 +34,18 @@ impl Loaded {
     }
 }
 
-/// Whether programs can be fitted to this kernel at all.
+/// Fails if the kernel has no type information, without which no program can be loaded.
 pub fn check_kernel() -> Result<(), Refusal> {
     if Path::new(TYPES).exists() {
         return Ok(());
     }
     Err(Refusal::new(
         format_args!("this kernel has no {TYPES}"),
-        "It takes Linux 6.1 with CONFIG_DEBUG_INFO_BTF, and /sys mounted.",
+        "This needs Linux 6.1 with CONFIG_DEBUG_INFO_BTF, and /sys mounted.",
     ))
 }
 
-/// Reads a compiled object and gives it the page.
+/// Reads a compiled object and replaces its map of the page by `page`.
 pub fn open(compiled: &Compiled<[u8]>, page: &KernelPage) -> Result<OpenObject, Refusal> {
     let refused = |error| Refusal::by_kernel("reading the program", &error);
     let mut object = ObjectBuilder::default()

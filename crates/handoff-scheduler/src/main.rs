@@ -1,17 +1,17 @@
-//! `handoff-scheduler`: what `handoff run --monitor` and `--sched fifo|hint` load into
-//! the kernel, for as long as the program runs.
+//! `handoff-scheduler`: loads the monitor (`handoff run --monitor`) and the scheduler
+//! (`--sched fifo|hint`) into the kernel, and keeps them there while the program runs.
 //!
 //! ```text
 //!   handoff run                               handoff-scheduler
 //!      │ starts ────────────────────────────────► loads, attaches
 //!      │ ◄──────────── ready /proc/PROCESS/fd/NUMBER ── the hint page
 //!      │ runs the program                         waits
-//!      │ closes our standard input ─────────────► detaches
-//!      │ ◄──────────── what holders met ───────────
+//!      │ closes its standard input ─────────────► detaches
+//!      │ ◄──────────── ended, with the counts ───────
 //! ```
 //!
-//! Whatever ends `handoff run` closes that input, and whatever ends this process
-//! makes the kernel detach all that was attached. So nothing stays behind.
+//! That input is closed whenever `handoff run` ends, also by a signal, and the kernel detaches
+//! everything when this process ends. So nothing stays loaded.
 
 mod counts;
 mod load;
@@ -33,15 +33,15 @@ fn main() -> ExitCode {
     match options::parse(std::env::args().skip(1)).and_then(|options| serve(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(refusal) => {
-            refusal.tell();
+            refusal.report();
             ExitCode::FAILURE
         }
     }
 }
 
-/// Loads what was asked for and keeps it loaded until standard input ends.
+/// Loads what the options ask for and keeps it loaded until standard input ends.
 fn serve(options: &Options) -> Result<(), Refusal> {
-    refusal::listen();
+    refusal::keep_warnings();
     load::check_kernel()?;
     if options.scheduler.is_some() {
         scheduler::check_kernel()?;
@@ -64,7 +64,7 @@ fn serve(options: &Options) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whoever has started us may have ended.
+/// Prints a line. A failure is ignored: the process that reads it may have ended.
 fn say(line: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
@@ -72,6 +72,6 @@ fn say(line: &str) {
 
 fn wait_for_the_end() {
     let mut bytes = [0; 64];
-    // An input that cannot be read has ended too.
+    // An input that cannot be read counts as ended.
     while matches!(std::io::stdin().read(&mut bytes), Ok(1..)) {}
 }

@@ -1,4 +1,4 @@
-//! The program that looks on when threads are switched.
+//! The program in the kernel that watches the switches of threads.
 
 use crate::load::{self, Compiled, Loaded};
 use crate::page::KernelPage;
@@ -9,7 +9,7 @@ static COMPILED: &Compiled<[u8]> =
 
 const DOING: &str = "loading the monitor";
 
-/// Loads and attaches it.
+/// Loads and attaches the monitor.
 pub fn load(page: &KernelPage) -> Result<Loaded, Refusal> {
     let refused = |error| Refusal::by_kernel(DOING, &error);
     let object = load::open(COMPILED, page)?.load().map_err(refused)?;

@@ -1,18 +1,18 @@
-//! The words that `handoff run` gives us.
+//! The arguments, which `handoff run` gives.
 
 use crate::refusal::Refusal;
 
-/// Whom to give the cores.
+/// Rule by which the scheduler gives threads the cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// One queue, nobody preempts.
+    /// One queue; threads that wake do not preempt others.
     Fifo,
-    /// The same, but holders of locks first.
+    /// The same, but threads that hold a lock go first.
     Hint,
 }
 
 impl Rule {
-    /// The scheduler's name in the program and, after `handoff_`, in the kernel.
+    /// Name of the scheduler's map in the object; in the kernel it follows `handoff_`.
     pub fn name(self) -> &'static str {
         match self {
             Rule::Fifo => "fifo",
@@ -24,9 +24,9 @@ impl Rule {
 /// What to load.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Tell waiters when a holder loses its core.
+    /// Whether to mark, for their waiters, holders that lose their core.
     pub monitor: bool,
-    /// Replace the kernel's scheduler.
+    /// Rule of the scheduler that replaces the kernel's.
     pub scheduler: Option<Rule>,
 }
 
@@ -50,7 +50,7 @@ fn rule(word: Option<&str>) -> Result<Rule, Refusal> {
     match word {
         Some("fifo") => Ok(Rule::Fifo),
         Some("hint") => Ok(Rule::Hint),
-        _ => Err(wrong("--sched wants fifo or hint")),
+        _ => Err(wrong("--sched must be fifo or hint")),
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn both_can_be_asked_for() {
+    fn monitor_and_scheduler_can_be_combined() {
         let both = parsed("--monitor --sched hint").map_err(|_| ()).unwrap();
         assert!(both.monitor);
         assert_eq!(both.scheduler, Some(Rule::Hint));

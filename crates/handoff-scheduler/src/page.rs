@@ -1,4 +1,4 @@
-//! The hint page as a map of the kernel's, which programs can map into their memory.
+//! The hint page as a BPF map, which processes can map into their memory.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
@@ -7,11 +7,11 @@ use libbpf_rs::{MapHandle, MapType, libbpf_sys};
 
 use crate::refusal::Refusal;
 
-/// As the programs in the kernel have it.
+/// Number of slots; `SLOTS` in `bpf/page.h`.
 const SLOTS: u32 = 16_383;
 const KEY_BYTES: u32 = 4;
 
-/// A page that the kernel's programs and the program's threads share.
+/// A page that the programs in the kernel and the program's threads share.
 pub struct KernelPage {
     map: MapHandle,
 }
@@ -33,13 +33,13 @@ impl KernelPage {
             &options,
         );
         let map = map.map_err(|error| Refusal::by_kernel("making the hint page", &error))?;
-        // Only its header matters here; the mapping may go again.
+        // This only writes the header; the mapping is not needed any more.
         Page::create_in(map.as_fd(), SLOTS)
             .map_err(|error| Refusal::by_system("mapping the hint page", &error))?;
         Ok(KernelPage { map })
     }
 
-    /// Where others find it while this process lives.
+    /// Path of the page for other processes, valid while this process lives.
     pub fn path(&self) -> String {
         format!(
             "/proc/{}/fd/{}",
@@ -48,7 +48,7 @@ impl KernelPage {
         )
     }
 
-    /// For the programs in the kernel.
+    /// Descriptor of the map, for the programs in the kernel.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
     }

@@ -1,11 +1,11 @@
-//! Why something cannot be loaded, and what to do.
+//! The error of this program: why something cannot be loaded, and what to do.
 
 use std::fmt::Display;
 use std::sync::Mutex;
 
 use libbpf_rs::{ErrorKind, PrintLevel, set_print};
 
-/// Lines of libbpf's that are kept: the last ones say what was wrong.
+/// Number of libbpf's lines that are kept: the last ones say what was wrong.
 const LINES_MAX: usize = 6;
 
 static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
@@ -18,7 +18,6 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal with both texts.
     pub fn new(what: impl Display, remedy: impl Display) -> Refusal {
         Refusal {
             what: what.to_string(),
@@ -26,7 +25,7 @@ impl Refusal {
         }
     }
 
-    /// The kernel has refused to do something.
+    /// A refusal for an error of libbpf; its warnings are the remedy.
     pub fn by_kernel(doing: &str, error: &libbpf_rs::Error) -> Refusal {
         if error.kind() == ErrorKind::PermissionDenied {
             return Refusal::no_rights(doing);
@@ -38,7 +37,7 @@ impl Refusal {
         )
     }
 
-    /// The system has refused to do something.
+    /// A refusal for a failed system call.
     pub fn by_system(doing: &str, error: &std::io::Error) -> Refusal {
         if error.kind() == std::io::ErrorKind::PermissionDenied {
             return Refusal::no_rights(doing);
@@ -49,21 +48,21 @@ impl Refusal {
     fn no_rights(doing: &str) -> Refusal {
         Refusal::new(
             format_args!("no permission for {doing}"),
-            "Programs in the kernel take root, or CAP_BPF and CAP_PERFMON; a container may\n\
+            "Programs in the kernel need root, or CAP_BPF and CAP_PERFMON; a container may\n\
              forbid them to root too. --sched batch needs no rights.",
         )
     }
 
-    /// Tells it to whoever has started us, on the lines they wait for.
-    pub fn tell(&self) {
+    /// Prints the refusal in the lines that `handoff run` reads.
+    pub fn report(&self) {
         crate::say(&format!("refused {}\n{}", self.what, self.remedy));
     }
 }
 
-/// Keeps what libbpf says instead of printing it.
-pub fn listen() {
+/// Makes libbpf's warnings be kept for a refusal instead of printed.
+pub fn keep_warnings() {
     fn keep(_: PrintLevel, line: String) {
-        // Also from a thread that has panicked.
+        // The lines are usable even if a thread has panicked with the lock held.
         let mut lines = WARNINGS.lock().unwrap_or_else(|broken| broken.into_inner());
         if lines.len() == LINES_MAX {
             lines.remove(0);

@@ -1,4 +1,4 @@
-//! The programs that take the place of the kernel's scheduler.
+//! The programs that replace the kernel's scheduler.
 
 use std::fs;
 use std::path::Path;
@@ -17,22 +17,22 @@ static COMPILED: &Compiled<[u8]> =
 
 const KERNEL: &str = "/sys/kernel/sched_ext";
 const DOING: &str = "loading the scheduler";
-/// The kernel takes milliseconds to give all threads back.
+/// Time limit for the kernel to take all threads back, which takes milliseconds.
 const LEAVING_MAX: Duration = Duration::from_secs(30);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 
-/// A scheduler that the kernel uses.
+/// A scheduler that is loaded and in use.
 pub struct Scheduler {
     loaded: Loaded,
     rule: Rule,
 }
 
-/// Whether this kernel takes schedulers, and has no other now.
+/// Fails if this kernel has no sched_ext, or another scheduler is loaded.
 pub fn check_kernel() -> Result<(), Refusal> {
     if !Path::new(KERNEL).exists() {
         return Err(Refusal::new(
-            "this kernel takes no schedulers: it has no sched_ext",
-            "It takes Linux 6.13 with CONFIG_SCHED_CLASS_EXT; `cargo xtask guest` boots one.\n\
+            "this kernel cannot load schedulers: it has no sched_ext",
+            "This needs Linux 6.13 with CONFIG_SCHED_CLASS_EXT; `cargo xtask guest` boots one.\n\
              --sched batch works with every Linux from 6.12, --monitor from 6.1.",
         ));
     }
@@ -45,7 +45,7 @@ pub fn check_kernel() -> Result<(), Refusal> {
     }
 }
 
-/// Loads it and gives it all threads of the machine.
+/// Loads the scheduler, which then schedules all threads of the machine.
 pub fn load(rule: Rule, page: &KernelPage) -> Result<Scheduler, Refusal> {
     let refused = |error| Refusal::by_kernel(DOING, &error);
     let mut object = load::open(COMPILED, page)?;
@@ -64,26 +64,27 @@ pub fn load(rule: Rule, page: &KernelPage) -> Result<Scheduler, Refusal> {
         loaded: Loaded::new(object, link),
         rule,
     };
-    scheduler.check_in_use("has thrown the scheduler out at once")?;
+    scheduler.check_in_use("has removed the scheduler at once")?;
     Ok(scheduler)
 }
 
 impl Scheduler {
-    /// What was loaded.
+    /// The loaded programs.
     pub fn loaded(&self) -> &Loaded {
         &self.loaded
     }
 
-    /// Gives the threads back to the kernel. Fails if the kernel had taken them before.
+    /// Unloads the scheduler and waits until the kernel's own has all threads. Fails if the
+    /// kernel had removed it before.
     #[expect(clippy::disallowed_methods, reason = "this crate stands alone")]
     pub fn unload(self) -> Result<(), Refusal> {
-        self.check_in_use("has thrown the scheduler out meanwhile")?;
+        self.check_in_use("has removed the scheduler while it was in use")?;
         drop(self.loaded);
         let begin = Instant::now();
         while word("state") != "disabled" {
             if begin.elapsed() > LEAVING_MAX {
                 return Err(Refusal::new(
-                    "the kernel does not let the scheduler go",
+                    "the kernel does not unload the scheduler",
                     "Its log may say why.",
                 ));
             }
@@ -92,6 +93,7 @@ impl Scheduler {
         Ok(())
     }
 
+    /// Fails with `otherwise` if the kernel does not use this scheduler.
     fn check_in_use(&self, otherwise: &str) -> Result<(), Refusal> {
         if word("root/ops") == format!("handoff_{}", self.rule.name()) {
             return Ok(());
@@ -103,7 +105,7 @@ impl Scheduler {
     }
 }
 
-/// What the kernel says about its scheduler; empty if it has none.
+/// A value that sysfs has about sched_ext; empty if there is none.
 fn word(name: &str) -> String {
     let text = fs::read_to_string(Path::new(KERNEL).join(name));
     text.unwrap_or_default().trim().to_owned()

@@ -1,4 +1,4 @@
-//! The programs in a real kernel. Where that is not allowed the tests say so.
+//! The programs in a real kernel. Where it forbids that, the tests print SKIPPED.
 
 #![expect(
     clippy::disallowed_methods,
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use handoff::Mutex;
 use handoff::hints::{Page, open_file};
 
-/// Whatever takes longer will not come.
+/// Time limit for each awaited event.
 const LIMIT: Duration = Duration::from_secs(60);
 const STATE: &str = "/sys/kernel/sched_ext/state";
 
@@ -45,7 +45,7 @@ impl Loader {
         line.trim_end().to_owned()
     }
 
-    /// The path of the page; none, with a word, where the kernel refuses.
+    /// The path of the page; none, after printing SKIPPED, where the kernel refuses.
     fn ready(&mut self) -> Option<String> {
         let line = self.line();
         if let Some(path) = line.strip_prefix("ready ") {
@@ -111,7 +111,7 @@ fn holders_without_a_core_are_marked() {
     assert!(preempted > 0, "{line}");
 }
 
-/// Threads write the numbers by which they know themselves.
+/// In a PID namespace, threads write their numbers of that namespace.
 #[test]
 fn threads_in_a_namespace_of_their_own_are_found() {
     let unshared = |program: &Path, words: &[&str]| {
@@ -121,7 +121,7 @@ fn threads_in_a_namespace_of_their_own_are_found() {
     };
     let can = unshared(Path::new("true"), &[]).is_ok_and(|output| output.status.success());
     if !can {
-        eprintln!("SKIPPED: no namespaces without rights, or no unshare");
+        eprintln!("SKIPPED: no rights for namespaces, or no program unshare");
         return;
     }
     let test = std::env::current_exe().unwrap();
@@ -146,8 +146,8 @@ fn a_killed_loader_leaves_nothing_loaded() {
 }
 
 #[test]
-fn wrong_words_are_refused() {
+fn wrong_arguments_are_refused() {
     let mut loader = Loader::start(&["--sched", "batch"]);
-    assert_eq!(loader.line(), "refused --sched wants fifo or hint");
+    assert_eq!(loader.line(), "refused --sched must be fifo or hint");
     assert!(!loader.child.wait().unwrap().success());
 }
