@@ -108,6 +108,8 @@ impl Transport {
         });
         let peers = Peers::start(options, Arc::clone(&incoming) as Arc<dyn Handler>)
             .map_err(|error| Error::Storage(error.to_string()))?;
+        let own = |member: &Member| member.id == member_id && member.is_learner;
+        let joins_as_learner = network.contacts.iter().any(own);
         let acquaintances = Acquaintances::new(
             peers.clone(),
             (network.cluster_id, member_id),
@@ -126,7 +128,7 @@ impl Transport {
             peers,
             member_id,
             acquaintances,
-            is_learner: AtomicBool::default(),
+            is_learner: AtomicBool::new(joins_as_learner),
         })
     }
 
@@ -201,9 +203,10 @@ impl Outbox for Transport {
     }
 
     fn set_members(&self, members: &Members) {
-        let own = members.get(self.member_id);
-        let is_learner = own.is_some_and(|member| member.is_learner);
-        self.is_learner.store(is_learner, Ordering::Relaxed);
+        // Until this member has applied its own place, the roster that it joined by counts.
+        if let Some(own) = members.get(self.member_id) {
+            self.is_learner.store(own.is_learner, Ordering::Relaxed);
+        }
         self.acquaintances.set_members(members);
     }
 

@@ -83,7 +83,7 @@ pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun
             membership: &introduced.membership,
             begins: found.is_none(),
         };
-        let (node, alone) = beginning.start(introduced.others, &mut door)?;
+        let (node, alone) = beginning.start(introduced.members, &mut door)?;
         let membership = introduced.membership;
         // Before the node had the directory's lock, another server may have
         // had it, begun the directory, and gone.

@@ -34,15 +34,15 @@ const JOIN_PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Introduced {
     pub(crate) membership: Membership,
-    /// The others, for a member that joins: it does not know them by itself.
-    pub(crate) others: Vec<Member>,
+    /// All members, this one too, for a member that joins: it does not know them by itself.
+    pub(crate) members: Vec<Member>,
 }
 
 impl From<Membership> for Introduced {
     fn from(membership: Membership) -> Introduced {
         Introduced {
             membership,
-            others: Vec::new(),
+            members: Vec::new(),
         }
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn contacts(config: &Config, membership: &Membership) -> Result<Vec<M
     refuse_if_known(member, &rosters, true)?;
     let introduced = joined(config, &rosters, &reasons)?;
     match introduced.membership == *membership {
-        true => Ok(introduced.others),
+        true => Ok(introduced.members),
         false => Err(Error::Unfilled { member }),
     }
 }
@@ -153,7 +153,6 @@ fn joined(config: &Config, rosters: &[Roster], reasons: &[String]) -> Result<Int
     for roster in rosters {
         match place(config, roster) {
             Ok(member) => {
-                let others = roster.members.iter().filter(|other| other.id != member.id);
                 let membership = Membership {
                     identity: Identity {
                         member: member.id,
@@ -163,7 +162,7 @@ fn joined(config: &Config, rosters: &[Roster], reasons: &[String]) -> Result<Int
                 };
                 return Ok(Introduced {
                     membership,
-                    others: others.cloned().collect(),
+                    members: roster.members.clone(),
                 });
             }
             // Of the newest.
@@ -276,7 +275,7 @@ mod tests {
         let new = roster(2, three(""));
         for rosters in [vec![new.clone(), old.clone()], vec![old, new]] {
             let introduced = joined(&config, &rosters, &[]).unwrap();
-            assert_eq!(introduced.others, three("")[..2]);
+            assert_eq!(introduced.members, three(""));
             let found = introduced.membership;
             assert_eq!(
                 found.identity,

@@ -52,6 +52,10 @@ pub(crate) fn check(backend: &Backend, command: &Command) -> Result<(), Refusal>
 
 impl View<'_> {
     fn check(&self, command: &Command) -> Result<(), Refusal> {
+        // A member that waits for its first snapshot knows of no member at all.
+        if self.members.get(self.own_id).is_none() {
+            return Err(Refusal::Unhealthy);
+        }
         match command {
             Command::MemberAdd(request) => self.check_add(request.is_learner),
             Command::MemberRemove(request) => self.check_remove(request.id),
@@ -75,8 +79,9 @@ impl View<'_> {
     }
 
     fn check_remove(&self, id: u64) -> Result<(), Refusal> {
-        let leaver = self.members.get(id).ok_or(Refusal::MemberNotFound)?;
-        if leaver.is_learner {
+        // This member may be behind: the leader knows whether there is no such member.
+        let is_voter = |member: &revisions::Member| !member.is_learner;
+        if !self.members.get(id).is_some_and(is_voter) {
             return Ok(());
         }
         if !self.members.may_remove(id) {
@@ -103,5 +108,29 @@ impl View<'_> {
             .voters()
             .filter(|voter| healthy(voter.id))
             .count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use etcd_api::etcdserverpb::{MemberAddRequest, MemberPromoteRequest, MemberRemoveRequest};
+
+    #[test]
+    fn a_member_that_waits_for_its_first_snapshot_asks_for_patience() {
+        let view = View {
+            members: &Members::default(),
+            own_id: 1,
+            connected: &|_| Some(HEALTH_INTERVAL * 2),
+        };
+        let commands = [
+            Command::MemberRemove(MemberRemoveRequest { id: 2 }),
+            Command::MemberAdd(MemberAddRequest::default()),
+            Command::MemberPromote(MemberPromoteRequest { id: 2 }),
+        ];
+        for command in commands {
+            let refusal = view.check(&command);
+            assert_eq!(refusal, Err(Refusal::Unhealthy), "{command:?}");
+        }
     }
 }

@@ -158,7 +158,7 @@ async fn members_with_a_secret_believe_nothing_that_has_not_got_it() {
     let ids = Ids::of(&three).await;
     for to in 0..3 {
         for sender in [STRANGERS_ID, ids.members[(to + 1) % 3]] {
-            for lane in 1..=5 {
+            for lane in [1, 2, 4, 5] {
                 let (mut socket, verdict) = enter(&three, &ids, sender, to, lane);
                 assert_eq!(verdict, SECRET);
                 write(&mut socket, &put("stolen", b"without the secret"));

@@ -85,7 +85,7 @@ fn join(options: &NodeOptions, joining: &Joining) -> Result<Beginning, Error> {
             peer_urls: own.peer_urls.clone(),
         },
         founders: Vec::new(),
-        contacts: others(roster, own.id),
+        contacts: roster.members.clone(),
     })
 }
 
@@ -120,7 +120,7 @@ pub(super) fn contacts(options: &NodeOptions, kept: &MemberFile) -> Result<Vec<M
     refuse_if_removed(*member, &rosters)?;
     let roster = rosters.iter().find(|it| it.member(*member).is_some());
     let roster = roster.ok_or_else(|| no_member(&joining.address, newest))?;
-    Ok(others(roster, *member))
+    Ok(roster.members.clone())
 }
 
 /// What members say at the addresses that they were named with: one at least,
@@ -220,11 +220,6 @@ fn no_member(address: &str, roster: &Roster) -> Error {
             &format!("; if this is one that was added and never up ({new}), join with its address");
     }
     Error::new(Remedy::CorrectTheCall, what)
-}
-
-fn others(roster: &Roster, own: u64) -> Vec<Member> {
-    let others = roster.members.iter().filter(|member| member.id != own);
-    others.cloned().collect()
 }
 
 impl Joining {
