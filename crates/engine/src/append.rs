@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batch_whose_room_the_device_does_not_tell_is_refused_as_one_to_be_tried_again() {
+    fn a_batch_is_refused_as_a_shortage_when_the_free_space_is_unknown() {
         const EIO: i32 = 5;
         const EACCES: i32 = 13;
         for number in [EIO, EACCES] {

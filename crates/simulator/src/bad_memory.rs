@@ -1,4 +1,4 @@
-//! A member whose memory flips bits of what it says.
+//! A member that flips bits of its own messages.
 //!
 //! ```text
 //!   message ──► encoded ──► one bit flips ──► sealed ──► another member: the checksum is right
@@ -19,8 +19,8 @@
 //!
 //! One more is left out: a term with a bit from the 2^23 on. Members believe a term that is less
 //! than 2^24 ahead of their own. A leap of that length that most of them have made, and an
-//! election after it, shut out a member that was away meanwhile: no message of theirs is near
-//! enough to its term (decision 0017).
+//! election after it, shut out a member that was away: no message of theirs is near enough
+//! to its term (decision 0017).
 //!
 //! The judge holds all other members to what it holds them to without such a member, and this
 //! one to the common history, up to wherever it gets. It may fall behind, or end: it need not
