@@ -112,7 +112,7 @@ fn of(thread: pthread_t) -> *const Cancellation {
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     // SAFETY: the thread exists, so its memory does.

@@ -14,7 +14,7 @@ use crate::mutex::is_known;
 use crate::{real, shared};
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_init(
     condition: *mut pthread_cond_t,
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn pthread_cond_init(
 /// `EBUSY`; POSIX leaves this case open.
 ///
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_destroy(condition: *mut pthread_cond_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn pthread_cond_destroy(condition: *mut pthread_cond_t) ->
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn pthread_cond_signal(condition: *mut pthread_cond_t) -> 
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_cond_broadcast(condition: *mut pthread_cond_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn pthread_cond_broadcast(condition: *mut pthread_cond_t) 
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_cond_wait(
     condition: *mut pthread_cond_t,
@@ -104,7 +104,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_wait(
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
     condition: *mut pthread_cond_t,
@@ -124,7 +124,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_timedwait(
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
     condition: *mut pthread_cond_t,

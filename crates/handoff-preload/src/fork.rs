@@ -29,7 +29,7 @@ pub(crate) fn watch() {
 /// Registers handlers: `pthread_atfork` in every library calls this function.
 ///
 /// # Safety
-/// As the C library says.
+/// As for the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __register_atfork(
     prepare: Option<unsafe extern "C" fn()>,

@@ -20,7 +20,7 @@
 //!   initialised; all zeros, as a static one has, are ours. It may be used with a mutex of
 //!   either family: a waiter with a mutex of the C library is woken instead of moved.
 //! * A process-shared condition variable stays the C library's, also with a mutex of ours; see
-//!   [`shared`].
+//!   the module `shared`.
 //!
 //! So an object belongs to one family for all its life. C11's `mtx_*` and `cnd_*`, which this
 //! library does not replace, call the C library's own functions for all operations, so that
@@ -35,7 +35,7 @@
 //! # Unknown C libraries
 //!
 //! At the first call the library finds out where the C library keeps the kind of a mutex and
-//! the attributes of a condition variable ([`family`]). If these are not places that
+//! the attributes of a condition variable (module `family`). If these are not places that
 //! handoff's layouts leave free, it stands aside: every call goes to the C library, for the
 //! life of the process.
 //!

@@ -29,7 +29,7 @@ unsafe fn are_plain(attributes: *const pthread_mutexattr_t) -> bool {
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_init(
     mutex: *mut pthread_mutex_t,
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn pthread_mutex_init(
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_in
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_timedlock(
     mutex: *mut pthread_mutex_t,
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn pthread_mutex_timedlock(
 }
 
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_clocklock(
     mutex: *mut pthread_mutex_t,
@@ -152,7 +152,7 @@ unsafe fn lock_until(
 /// Unlocks the mutex. If it is not locked, the call has no effect, as with the C library.
 ///
 /// # Safety
-/// As POSIX says.
+/// The caller meets the requirements of POSIX.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: the caller's promise.

@@ -109,8 +109,8 @@ impl Condition {
         unsafe { self.wait_unless(lock, deadline, |_| false) }
     }
 
-    /// The same, but calls `is_interrupted` before each sleep, and ends the wait if it returns
-    /// true. Its argument is the word on which the thread will sleep: a futex wake-up there by
+    /// Waits as [`Condition::wait`] does, but calls `is_interrupted` before each sleep, and ends
+    /// the wait if that returns true. Its argument is the word on which the thread will sleep: a futex wake-up there by
     /// another thread makes the waiter call `is_interrupted` again.
     ///
     /// # Safety
@@ -278,8 +278,8 @@ impl<'a> Ticket<'a> {
         self.sleep_unless(deadline, |_| false)
     }
 
-    /// The same, but calls `is_interrupted` before each sleep, as [`Condition::wait_unless`]
-    /// does.
+    /// Sleeps as [`Ticket::sleep`] does, but calls `is_interrupted` before each sleep, as
+    /// [`Condition::wait_unless`] does.
     pub fn sleep_unless(
         &self,
         deadline: Option<&Deadline>,

@@ -30,7 +30,7 @@ impl Lock {
         self.compete_and_park(role, deadline)
     }
 
-    /// The same for a thread that does not step back.
+    /// Acquires the lock as [`Lock::acquire`] does, without stepping back.
     fn compete_and_park(&self, mut role: Role, deadline: Option<&Deadline>) -> bool {
         loop {
             if role == Role::Owner || self.compete(&mut role) {
