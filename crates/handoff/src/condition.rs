@@ -110,8 +110,8 @@ impl Condition {
     }
 
     /// Waits as [`Condition::wait`] does, but calls `is_interrupted` before each sleep, and ends
-    /// the wait if that returns true. Its argument is the word on which the thread will sleep: a futex wake-up there by
-    /// another thread makes the waiter call `is_interrupted` again.
+    /// the wait if that returns true. Its argument is the word on which the thread will sleep:
+    /// a futex wake-up there by another thread makes the waiter call `is_interrupted` again.
     ///
     /// # Safety
     /// The caller holds `lock`.
