@@ -123,7 +123,10 @@ pub fn run(options: &Options) -> Outcome {
     println!("repeat with: {}", command(options));
     if summary.keeps_logs() {
         let kept = directory.keep();
-        println!("logs and data of these walks: {}", kept.display());
+        println!(
+            "logs of these walks, and data of failed ones: {}",
+            kept.display()
+        );
     }
     walked?;
     summary.verdict()
@@ -240,10 +243,29 @@ impl Trial {
         std::fs::write(directory.join("walk.log"), course.lines.join("\n"))?;
         if !course.is_worth_keeping() {
             std::fs::remove_dir_all(&directory)?;
+        } else if course.failures.is_empty() {
+            remove_data(&directory)?;
         }
         self.summary.borrow_mut().add(walk, course, began.elapsed());
         Ok(())
     }
+}
+
+/// Leaves the logs of each system: segments take hundreds of megabytes.
+fn remove_data(directory: &Path) -> Outcome {
+    for system in std::fs::read_dir(directory)? {
+        let system = system?.path();
+        if !system.is_dir() {
+            continue;
+        }
+        for entry in std::fs::read_dir(system)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                std::fs::remove_dir_all(path)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The line about the walk that is under way.
@@ -279,5 +301,23 @@ impl Progress {
             number + 1
         );
         live_line::show(&line, matters);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_stay_when_data_is_removed() {
+        let place = tempfile::tempdir().unwrap();
+        let system = place.path().join("inkstone");
+        std::fs::create_dir_all(system.join("a/wal")).unwrap();
+        for file in ["walk.log", "inkstone/a.log", "inkstone/a/wal/0"] {
+            std::fs::write(place.path().join(file), "").unwrap();
+        }
+        remove_data(place.path()).unwrap();
+        assert!(!system.join("a").exists());
+        assert!(system.join("a.log").exists() && place.path().join("walk.log").exists());
     }
 }
