@@ -1,4 +1,4 @@
-//! Commands that were certainly not carried out, and are tried again.
+//! Commands that were certainly not carried out, and that this member tries again.
 //!
 //! ```text
 //!   follower        forwarded ──► leader that loses the lead ──"leader changed"──► waits here
@@ -6,8 +6,9 @@
 //!   waits here ──► another leader, or another term, is known ──► forwarded, or evaluated here
 //! ```
 //!
-//! "leader changed" says that a command was not carried out and never will be. etcd's
-//! clients do not repeat writes that are answered so: the member that they asked does.
+//! The answer "leader changed" says that a command was not carried out and never will be.
+//! etcd's clients do not repeat writes after this answer, so the member that received the
+//! write from its client repeats it.
 
 use std::collections::VecDeque;
 
@@ -17,11 +18,11 @@ use revisions::Command;
 use super::{Answer, Asker, Lead, Replica};
 use crate::Error;
 
-/// Bytes of commands that are kept until their answer is there. What is beyond is not
-/// tried again.
+/// Limit on the bytes of commands that are kept until their answers arrive. A command
+/// above the limit is not kept, and not tried again.
 const KEPT_BYTES_MAX: usize = 16 << 20;
 
-/// A leader in its term.
+/// The leader that was asked to carry out a command, and its term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub leader: u64,
@@ -38,16 +39,17 @@ pub(super) struct Retry {
     pub asked: Asked,
 }
 
-/// What is tried again.
+/// The commands that are tried again.
 #[derive(Debug, Default)]
 pub(super) struct Again {
     waiting: VecDeque<Retry>,
-    /// Of the commands that wait and of those that are kept.
+    /// Size of the commands that wait here and of the copies that `keep` has returned.
     bytes: usize,
 }
 
 impl Again {
-    /// A copy of a command, for the case that its leader does not carry it out.
+    /// Returns a copy of the command, for the case that its leader does not carry it out;
+    /// none if the limit is reached.
     pub fn keep(&mut self, command: &Command) -> Option<Command> {
         let bytes = command.size_bytes();
         if self.bytes + bytes > KEPT_BYTES_MAX {
@@ -57,12 +59,12 @@ impl Again {
         Some(command.clone())
     }
 
-    /// The copy is needed no more.
+    /// Gives back the bytes of a copy that is not needed any more.
     pub fn forget(&mut self, kept: &Command) {
         self.bytes -= kept.size_bytes();
     }
 
-    /// One that was kept has to wait.
+    /// Lets a command that was kept wait for another leader or term.
     pub fn wait(&mut self, retry: Retry) {
         self.waiting.push_back(retry);
     }
@@ -77,7 +79,7 @@ impl Again {
         retry
     }
 
-    /// Those whose patience has ended.
+    /// Takes the commands that are past their deadline and returns their askers.
     pub fn take_late(&mut self, now: Instant) -> Vec<Asker> {
         let mut late = Vec::new();
         while let Some(at) = self.waiting.iter().position(|it| now >= it.deadline) {
@@ -103,13 +105,13 @@ impl Replica {
         }
     }
 
-    /// Tries commands again that another leader, or this member, may carry out.
+    /// Tries the commands again that the current leader, or this member, can carry out.
     pub(super) fn try_again(&mut self) {
         let mut at = 0;
         while at < self.again.waiting.len() {
             let retry = &self.again.waiting[at];
             if self.must_hand_over_before(&retry.command) {
-                // The other has not taken the lead so far.
+                // The other member has not become the leader yet.
                 self.hand_over();
                 at += 1;
             } else if retry.asked == self.asked() && self.lead == Lead::No
@@ -132,13 +134,14 @@ impl Replica {
         }
     }
 
-    /// This member leads and is asked to remove itself, where that is another's to do. Who
-    /// asked here waits; another member asks again by itself.
+    /// Handles a request that this leader remove itself when another member has to carry
+    /// that out: hands leadership over. A local request waits and is tried again; a request
+    /// of another member is refused, and that member tries again.
     pub(super) fn hand_over_before_removal(&mut self, command: &Command, to: Asker) {
         self.hand_over();
         let kept = match to {
             Asker::Member { .. } => None,
-            Asker::Local(_) | Asker::Nobody => self.again.keep(command),
+            Asker::Local(_) | Asker::Internal => self.again.keep(command),
         };
         match kept {
             Some(command) => self.again.wait(Retry {
@@ -151,7 +154,7 @@ impl Replica {
         }
     }
 
-    /// Nobody waits for ever.
+    /// Answers commands that have waited too long with a timeout.
     pub(super) fn give_up_trying(&mut self, now: Instant) {
         let timeout = Error::Refused(etcd_api::Error::Timeout.into());
         for to in self.again.take_late(now) {

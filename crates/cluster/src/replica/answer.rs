@@ -1,45 +1,42 @@
-//! Who asked, and what they are told.
+//! Requesters of commands, and their answers.
 
 use revisions::{Command, Response};
 use tokio::sync::oneshot;
 
 use crate::Error;
 
-/// A local asker, and what it is told.
+/// The channel to a local requester, and the outcome to send on it.
 pub type Told<T> = (oneshot::Sender<Result<T, Error>>, Result<T, Error>);
 
-/// Who waits for a command's answer.
+/// The receiver of a command's answer.
 #[derive(Debug)]
 pub enum Asker {
     /// A request task of this node.
     Local(oneshot::Sender<Result<Response, Error>>),
-    /// A follower that was asked.
+    /// A follower that forwarded the command.
     Member {
-        /// Which.
         member: u64,
-        /// Its number for the command.
+        /// The follower's number for the command.
         number: u64,
     },
-    /// Nobody: the replica's own command.
-    Nobody,
+    /// The replica itself; the answer is dropped.
+    Internal,
 }
 
 /// An evaluated command's answer, held back until it may be given.
 #[derive(Debug)]
 pub struct Answer {
-    /// Who asked.
     pub to: Asker,
-    /// What they are told.
     pub outcome: Result<Response, Error>,
-    /// Entry that it is part of, or was decided after; what a follower waits
-    /// for.
+    /// Index of the entry that contains the command's effect, or after which it was
+    /// evaluated. A follower gives the answer to its client when it has applied this entry.
     pub index: u64,
-    /// A physical compaction: to be given when what it lets go has gone.
+    /// Revision of a physical compaction: the answer waits until the sweep has reached it.
     pub(super) swept: Option<i64>,
-    /// The command, if it needs no room: others in its batch may, and then it
-    /// is evaluated again without them.
+    /// A copy of the command, if it needs no room. If its batch is refused for lack of
+    /// room, it is evaluated again without the commands that need room.
     pub(super) roomless: Option<Box<Command>>,
-    /// The end of a lease that nobody renewed.
+    /// The command revokes a lease that has expired.
     pub(super) ends_lease: bool,
 }
 
@@ -55,14 +52,14 @@ impl Answer {
         }
     }
 
-    /// Gives a local answer; nobody listening any more is fine.
+    /// Sends a local answer; does nothing if the caller has given up.
     pub fn give(self) {
         if let Asker::Local(to) = self.to {
             let _ = to.send(self.outcome);
         }
     }
 
-    /// With `error` instead: the outcome did not come true.
+    /// The same answer with `error` for its outcome, which did not come true.
     pub(super) fn failed(mut self, error: &Error) -> Answer {
         self.outcome = Err(error.clone());
         self

@@ -1,13 +1,13 @@
-//! Reads that an append confirms: under a load of writes they cost no messages of
-//! their own.
+//! Reads that an append confirms. Under a load of writes such reads cost no messages
+//! of their own.
 //!
-//! A read that came before an entry was proposed is confirmed when that entry of
-//! this member's own term is committed. Nobody else can have had anything
-//! acknowledged before the read came that is not in front of the entry: another
-//! leader of a later term would have an entry of its own in that place.
+//! A read that arrived before this leader proposed an entry is confirmed when that
+//! entry is committed in this leader's own term. Everything that any member
+//! acknowledged before the read arrived then lies in front of the entry: a leader of
+//! a later term would have an entry of its own at that index.
 //!
-//! An append waits for the followers' disks and a heartbeat does not. So reads wait
-//! for one only where the last batch was quick.
+//! An append waits for the followers' disks, a heartbeat does not. So reads wait
+//! for an append only if the last batch was quick.
 
 use std::time::Duration;
 
@@ -15,43 +15,43 @@ use environment::Instant;
 
 use super::Replica;
 
-/// With batches that take longer, reads ask by heartbeats.
+/// If the last batch took longer than this, reads are confirmed by heartbeats.
 const QUICK_BATCH: Duration = Duration::from_millis(5);
 
 /// Term and index of an entry.
 type Place = (u64, u64);
 
-/// The round of reads that waits for an entry, and what is known of batches.
+/// The round of reads that waits for an entry, and how long the last batch took.
 #[derive(Debug, Default)]
 pub(super) struct AppendRound {
-    /// Proposed since reads were started last.
+    /// The last entry that was proposed since a round of reads was started.
     fresh: Option<Place>,
     waiting: Option<(u64, Place)>,
-    /// How long the last batch took from its proposal until it was applied.
+    /// Time from the proposal of the last own batch until it was applied.
     batch_took: Option<Duration>,
 }
 
 impl AppendRound {
-    /// Entry of this member's own.
+    /// Notes an entry that this member has proposed.
     pub fn proposed(&mut self, place: Place) {
         self.fresh = Some(place);
     }
 
-    /// An entry that is worth waiting for, if one was proposed after all reads
-    /// that wait had come.
+    /// Takes the entry for which the waiting reads should wait: one that was proposed
+    /// after all of them arrived, if batches are quick.
     pub fn take_fresh(&mut self) -> Option<Place> {
         let quick = self.batch_took.is_some_and(|took| took <= QUICK_BATCH);
         self.fresh.take().filter(|_| quick)
     }
 
-    /// The round is confirmed with this entry.
+    /// Makes the round wait for this entry.
     pub fn start(&mut self, round: u64, place: Place) {
         self.waiting = Some((round, place));
     }
 }
 
 impl Replica {
-    /// An entry that this member proposed at `proposed` is applied.
+    /// Notes that an entry is applied which this member proposed at `proposed`.
     pub(super) fn own_entry_applied(&mut self, place: Place, proposed: Instant) {
         let took = self.clock.now().saturating_since(proposed);
         self.append_round.batch_took = Some(took);
@@ -74,14 +74,14 @@ mod tests {
         assert_eq!(round.take_fresh(), None, "nothing was proposed");
         round.proposed((3, 40));
         assert_eq!(round.take_fresh(), Some((3, 40)));
-        assert_eq!(round.take_fresh(), None, "reads that came later");
+        assert_eq!(round.take_fresh(), None, "the reads arrived later");
     }
 
     #[test]
-    fn nobody_waits_for_slow_disks() {
+    fn reads_do_not_wait_for_an_append_when_batches_are_slow() {
         let mut round = AppendRound::default();
         round.proposed((3, 40));
-        assert_eq!(round.take_fresh(), None, "nothing is known of batches");
+        assert_eq!(round.take_fresh(), None, "no batch was measured");
         round.batch_took = Some(QUICK_BATCH + Duration::from_millis(1));
         round.proposed((3, 41));
         assert_eq!(round.take_fresh(), None);

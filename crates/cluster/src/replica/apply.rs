@@ -1,4 +1,4 @@
-//! Committed entries become visible, and answers go out.
+//! Applies committed entries and releases the answers that waited for them.
 
 use super::{Answer, Asker, Replica};
 use crate::peer_message::{PeerMessage, for_others};
@@ -41,7 +41,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Answers that may go out, but for compactions whose sweep is waited for.
+    /// Sends the answers of commands that are applied with entry `index`. Answers of
+    /// physical compactions wait until their sweep is done.
     pub(super) fn give(&mut self, answers: Vec<Answer>, index: u64) {
         let swept = self.machine.swept();
         for mut answer in answers {
@@ -56,7 +57,7 @@ impl Replica {
         }
     }
 
-    /// The answers of physical compactions that may go out by now.
+    /// Sends the answers of physical compactions that are swept.
     pub(super) fn release_swept(&mut self) {
         let swept = self.machine.swept();
         let due = |answer: &mut Answer| answer.swept.is_none_or(|at| at <= swept);
@@ -64,8 +65,8 @@ impl Replica {
         due.into_iter().for_each(|answer| self.send_answer(answer));
     }
 
-    /// The answers of all other physical compactions, which the end overtakes:
-    /// what they let go, goes after the next start.
+    /// Sends the answers of all other physical compactions when the member stops. The next
+    /// start finishes their sweeps.
     pub fn release_never_swept(&mut self) {
         let unswept = std::mem::take(&mut self.unswept);
         unswept
@@ -91,12 +92,12 @@ impl Replica {
                 self.output.messages.push((member, message));
                 self.await_commit(answer.index);
             }
-            Asker::Nobody => {}
+            Asker::Internal => {}
             Asker::Local(_) => self.output.answers.push(answer),
         }
     }
 
-    /// Reads whose index is applied.
+    /// Releases the reads that wait for an applied index.
     pub(super) fn release_reads(&mut self) {
         for (index, asker) in self.reads.take_ready(self.engine.applied_index()) {
             match asker {
@@ -113,13 +114,13 @@ impl Replica {
     }
 }
 
-/// What those are told whose command was certainly not carried out: its leader is
-/// no more.
+/// Error for a command that was certainly not carried out, because its leader lost its
+/// leadership.
 pub(super) fn changed() -> Error {
     Error::Refused(etcd_api::Error::LeaderChanged.into())
 }
 
-/// What those are told of whose command nobody knows what has become.
+/// Error for a command with an unknown outcome, after a change of leader.
 pub(super) fn lost() -> Error {
     Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into())
 }

@@ -1,8 +1,8 @@
-//! From commands to the next entry.
+//! Evaluates commands into batches and proposes each batch as an entry.
 //!
-//! One batch is under way at a time, and the next one is evaluated behind it:
-//! a burst of `n` commands costs about two flushes, whatever `n` is, and a lone
-//! command costs one.
+//! One batch is under way at a time, and commands that arrive are evaluated into the
+//! next one. So a burst of `n` commands costs about two flushes, whatever `n` is, and
+//! a lone command costs one.
 
 use environment::Instant;
 use revisions::Command;
@@ -10,7 +10,7 @@ use revisions::Command;
 use super::{Answer, Asker, Lead, Replica};
 use crate::{Error, Mutant};
 
-/// A proposed batch and who waits for it.
+/// A proposed batch and the answers that wait for it.
 #[derive(Debug)]
 pub(super) struct Sealed {
     pub index: u64,
@@ -20,17 +20,18 @@ pub(super) struct Sealed {
     pub deadline: Instant,
 }
 
-/// The answers of a batch that was refused for want of room, and why.
+/// The answers of a batch that was refused for lack of room, and the reason.
 struct Roomless {
     error: Error,
     answers: Vec<Answer>,
-    /// It ends without an operator.
+    /// The lack of room is a shortage of the system, which can end without an operator.
     is_shortage: bool,
 }
 
 impl Replica {
-    /// Whether [`Replica::propose`] would do something with the command: there
-    /// is a leader, and room in the batch where that is this member.
+    /// Whether [`Replica::propose`] can take the command now: a leader is known, and if
+    /// this member leads, its open batch has room. True also after a failure, when
+    /// [`Replica::propose`] answers with the error.
     pub fn takes(&self, command: &Command) -> bool {
         if self.failed.is_some() {
             return true;
@@ -46,15 +47,19 @@ impl Replica {
         }
     }
 
-    /// One at a time, each in a batch of its own.
+    /// Changes of the configuration are made one at a time, each in a batch of its own.
     fn takes_configuration_change(&self) -> bool {
         self.open.is_empty()
             && !self.machine.configuration_is_pending()
             && !self.consensus.raft().has_pending_conf()
     }
 
-    /// Evaluates a command into the open batch, or hands it to the leader.
-    /// False when it was refused at once. Only when [`Replica::takes`] says so.
+    /// Evaluates a command into the open batch, or forwards it to the leader. Returns false
+    /// if it was refused at once.
+    ///
+    /// # Panics
+    ///
+    /// If [`Replica::takes`] returns false.
     pub fn propose(&mut self, command: &Command, to: Asker) -> bool {
         if let Some(error) = &self.failed {
             let answer = Answer::new(to, Err(error.clone()));
@@ -63,7 +68,7 @@ impl Replica {
         }
         assert!(
             self.takes(command),
-            "nobody here can do that now: {command:?}"
+            "the caller has asked `takes`, and this command cannot be taken now: {command:?}"
         );
         if self.lead == Lead::Ready {
             self.evaluate(command, to, false)
@@ -100,29 +105,30 @@ impl Replica {
         done
     }
 
-    /// Takes up what time has brought: leases that have expired.
+    /// Queues the revocations of leases that have expired.
     pub(super) fn expire_leases(&mut self, now: Instant) {
         if self.lead == Lead::Ready && self.due.is_empty() {
             self.due.extend(self.machine.expired(now));
         }
     }
 
-    /// Evaluates the replica's own commands, as many as the open batch has
-    /// room for: together they may be more than any batch holds.
+    /// Evaluates as many of the replica's own commands as the open batch has room for.
+    /// Together they may exceed the size of a batch.
     pub(super) fn propose_due(&mut self) {
         while self.lead == Lead::Ready
             && !self.is_transferring()
             && !self.machine.batch_is_full()
             && let Some(command) = self.due.pop_front()
         {
-            self.evaluate(&command, Asker::Nobody, true);
+            self.evaluate(&command, Asker::Internal, true);
         }
     }
 
-    /// Seals what is open and proposes it, if nothing is under way. A shortage of the
-    /// system's ends by itself, and so do the refusals. Where the index has reached its
-    /// limit, all members shall see it: the alarm NOSPACE is raised, as when the quota
-    /// is used up, until an operator disarms it.
+    /// Seals the open batch and proposes it, if no batch is under way. If the log lacks
+    /// room because of a shortage of the system, writes are refused until the shortage ends.
+    /// If the index has reached its memory limit, this leader raises the alarm NOSPACE, as
+    /// when the quota is used up, so that all members refuse writes until an operator
+    /// disarms it.
     pub(super) fn append(&mut self) -> Result<(), Error> {
         self.propose_spared();
         self.propose_due();
@@ -139,31 +145,31 @@ impl Replica {
             self.note_shortage(&error);
         } else {
             tracing::warn!(reason = %error, "writes are refused: raising the alarm NOSPACE");
-            self.evaluate(&self.no_space_alarm(), Asker::Nobody, false);
+            self.evaluate(&self.no_space_alarm(), Asker::Internal, false);
         }
         self.propose_spared();
-        // Without room for these either, the next refusal tries again.
+        // If there is no room for these either, the next refused batch raises the alarm again.
         if let Some(Roomless { error, answers, .. }) = self.append_open()? {
             self.fail_answers(answers, &error);
         }
         Ok(())
     }
 
-    /// There is no room for what a batch would add. Who adds nothing shall not
-    /// suffer for it, and is evaluated again.
+    /// Refuses the commands of a batch for which the log has no room. Commands that need
+    /// no room are set aside and evaluated again.
     pub(super) fn refuse(&mut self, answers: Vec<Answer>, error: &Error) {
         let (spared, refused): (Vec<_>, Vec<_>) = answers
             .into_iter()
             .partition(|answer| answer.roomless.is_some());
-        // They came before what is left of those spared earlier.
+        // They were evaluated before the commands that are still left from earlier refusals.
         for answer in spared.into_iter().rev() {
             self.spared.push_front(answer);
         }
         self.fail_answers(refused, error);
     }
 
-    /// As much of that as the open batch has room for: without the others it
-    /// may do more than it did before.
+    /// Evaluates as many of the commands that need no room as the open batch can take.
+    /// Without the refused commands they may make more changes than in their first batch.
     pub fn propose_spared(&mut self) {
         while self.lead == Lead::Ready
             && !self.machine.batch_is_full()
@@ -174,7 +180,8 @@ impl Replica {
         }
     }
 
-    /// A batch that there is no room for.
+    /// Seals and proposes the open batch, if no batch is under way; returns it if the log
+    /// or the index has no room for it.
     fn append_open(&mut self) -> Result<Option<Roomless>, Error> {
         if self.lead != Lead::Ready || self.open.is_empty() || self.has_unapplied() {
             return Ok(None);
@@ -187,7 +194,7 @@ impl Replica {
         let batch = match self.machine.seal(term, index) {
             Some(batch) => batch,
             None if self.leads_alone() || self.breaks(Mutant::AnswersWithoutAnEntry) => {
-                // Nothing was written and nothing unapplied was seen.
+                // The commands wrote nothing and saw nothing that is not applied.
                 self.give(answers, index - 1);
                 return Ok(None);
             }
@@ -227,21 +234,21 @@ impl Replica {
         Ok(None)
     }
 
-    /// Something this member proposed is not applied yet.
+    /// Whether the log has entries that are not applied yet.
     fn has_unapplied(&self) -> bool {
         let (_, next) = self.consensus.next();
         self.engine.applied_index() + 1 < next
     }
 
-    /// Nothing is evaluated, to be evaluated again, sealed or under way, here or
-    /// at the leader.
+    /// Whether no command waits here or at the leader: none is in the open batch, sealed,
+    /// to be evaluated again, waiting for confirmation, forwarded or to be tried again.
     pub fn is_idle(&self) -> bool {
         let here = self.open.is_empty() && self.sealed.is_empty() && self.spared.is_empty();
         here && self.unchanged.is_empty() && self.forwarded.is_empty() && self.again.is_empty()
     }
 
-    /// Something waits to be evaluated, again, for another member or of the replica's
-    /// own, and there is room for it.
+    /// Whether a command waits to be evaluated for which the open batch has room: one of
+    /// the replica's own, one that is evaluated again, or one that another member forwarded.
     pub fn has_spared(&self) -> bool {
         let due = !self.due.is_empty() && !self.is_transferring();
         let waits = due || !self.spared.is_empty();
@@ -249,7 +256,7 @@ impl Replica {
         self.lead == Lead::Ready && (fits || self.takes_held())
     }
 
-    /// Nothing is in the open batch.
+    /// Whether no command was evaluated since the last batch was sealed.
     pub fn open_is_empty(&self) -> bool {
         self.open.is_empty()
     }

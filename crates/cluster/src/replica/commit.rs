@@ -1,9 +1,10 @@
-//! When the others learn how far the log is committed.
+//! When a leader sends its commit index to the followers.
 //!
-//! The next entry says so, and under load one follows soon. A message of its own
-//! for every entry would cost each follower as much as the entry itself: it is
-//! sent when nothing followed for a moment, when somebody at another member
-//! waits for what is committed, or at once where the last entry was long in coming too.
+//! Every entry carries the commit index, and under load one follows soon. A separate
+//! message after each entry would cost each follower as much as the entry itself. So the
+//! leader sends one only if no entry followed within a delay, if a request at another
+//! member waits for the commit index, or at once if the last entry did not follow soon
+//! after the one before it.
 
 use std::time::Duration;
 
@@ -12,37 +13,37 @@ use environment::Instant;
 use super::{Lead, Replica};
 use crate::awaited::Awaited;
 
-/// So long an entry is waited for that may follow.
+/// Delay before a commit index is sent for which no follower waits.
 const DELAY: Duration = Duration::from_millis(1);
 
-/// What the leader has yet to tell.
+/// When the leader sends its commit index next.
 #[derive(Debug, Default)]
 pub(super) struct Commit {
-    /// Somebody at another member waits until this index is applied there.
+    /// A request at another member waits until this index is applied there.
     awaited: u64,
-    /// Then it is told even if nobody waits.
+    /// When the commit index is sent even if no request waits for it.
     due: Option<Instant>,
-    /// The index that was told or waited with last, and since when it is committed.
+    /// The newest commit index that `pass_on_commit` has seen, and when it saw it first.
     seen: (u64, Instant),
-    /// The last entry came within [`DELAY`] after the one before was committed.
+    /// The last entry was proposed within [`DELAY`] after the one before was committed.
     followed_soon: bool,
 }
 
 impl Commit {
-    /// The leader proposes an entry, which says that the log is committed up to `told`.
-    pub fn proposed(&mut self, told: u64, now: Instant) {
+    /// Notes that the leader proposes an entry, which carries the commit index `committed`.
+    pub fn proposed(&mut self, committed: u64, now: Instant) {
         let (index, since) = self.seen;
-        self.followed_soon = index != told || now.saturating_since(since) < DELAY;
+        self.followed_soon = index != committed || now.saturating_since(since) < DELAY;
     }
 }
 
 impl Replica {
-    /// An answer that another member gives out when it has applied `index`.
+    /// Notes that another member waits to apply `index` before it can give an answer.
     pub(super) fn await_commit(&mut self, index: u64) {
         self.commit.awaited = self.commit.awaited.max(index);
     }
 
-    /// Tells the others, if it is time; true when it did.
+    /// Sends the commit index to the followers, if that is due; returns whether it did.
     pub(super) fn pass_on_commit(&mut self) -> bool {
         if !self.consensus.owes_commit() {
             self.commit.due = None;
@@ -66,7 +67,8 @@ impl Replica {
         is_time
     }
 
-    /// What a leader need not be woken for.
+    /// The acknowledgements that do not complete anything, so that a leader need not be
+    /// woken for them; none if this member must see every message.
     pub(crate) fn awaited(&self) -> Option<Awaited> {
         let calm = self.failed.is_none() && self.lead == Lead::Ready && self.leaving.is_none();
         if !calm || self.is_transferring() {
@@ -75,7 +77,7 @@ impl Replica {
         self.consensus.awaited()
     }
 
-    /// When [`Replica::run`] has something to do even if nothing comes.
+    /// When [`Replica::run`] must be called even if no input arrives.
     pub fn due(&self) -> Option<Instant> {
         self.commit.due
     }

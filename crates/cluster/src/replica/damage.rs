@@ -1,4 +1,4 @@
-//! Values that are damaged on this member and whole on others.
+//! Repairs values that are damaged on this member with copies from other members.
 //!
 //! ```text
 //!   a read, an evaluation or an export meets one ──► noted by the engine
@@ -6,17 +6,19 @@
 //!                ◄─given─── its record ──► written again where it was, durably
 //! ```
 //!
-//! Members have the same bytes for a key and a revision, because the log's entries hold
-//! effects. What is not known to be damaged here is never taken.
+//! All members have the same bytes for a key and a revision, because the log's entries hold
+//! effects. A member never takes a record for a value that it does not know to be damaged.
 
 use super::Replica;
 use crate::peer_message::{PeerMessage, RecordMessage};
 
-/// Asked for at one tick: what comes is written by the replica thread.
+/// Limit on the values that are requested at one tick. The replica thread writes the
+/// records that arrive, so the limit bounds how long it is busy with them.
 const ASKED_AT_ONCE: usize = 8;
 
 impl Replica {
-    /// Asks the next of the other members for values that were found damaged here.
+    /// Asks another member for the values that were found damaged here; at each call the next
+    /// member in order.
     pub(super) fn ask_for_damaged(&mut self) {
         let damaged = self.engine.damaged_versions();
         if damaged.is_empty() {
@@ -35,8 +37,8 @@ impl Replica {
         }
     }
 
-    /// Of a value that is damaged, here or at the sender.
-    pub(super) fn record_heard(&mut self, from: u64, message: RecordMessage) {
+    /// Handles a request for a record, or a record that was requested here.
+    pub(super) fn record_received(&mut self, from: u64, message: RecordMessage) {
         match message {
             RecordMessage::Wanted(version) => match self.engine.record_of(&version) {
                 Ok(Some(record)) => {

@@ -1,10 +1,9 @@
-//! Commands that a follower was asked for: the leader does them.
+//! Commands that a follower forwards to the leader.
 //!
-//! They are sent once. When the leader's answer comes, it waits until this
-//! member has applied what it tells of, so that who asked can read it here. Where
-//! none comes, nobody knows whether the command was carried out: the leader, or the
-//! next one, may commit it yet. Where the answer is that it was not, it is tried again
-//! (`again.rs`).
+//! A command is sent once. The leader's answer waits until this member has applied the
+//! entry it names, so that the client can read its own write here. If no answer comes, the
+//! outcome is unknown: the leader, or the next one, may still commit the command. If the
+//! answer is that the command was not carried out, it is tried again (`again.rs`).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,38 +15,38 @@ use super::{Answer, Asker, Lead, Replica, apply};
 use crate::Error;
 use crate::peer_message::PeerMessage;
 
-/// Bytes of other members' commands that wait at the leader; one more than
-/// that is always let in.
+/// Bytes of other members' commands that may wait at the leader. A command is accepted
+/// as long as fewer bytes wait, so the last one may exceed the limit.
 const HELD_BYTES_MAX: usize = 64 << 20;
 
-/// So many heartbeats' time a leader of before is waited for.
+/// How long the answers of a former leader are waited for, in heartbeat intervals.
 const DOUBT_HEARTBEATS: u32 = 2;
 
 #[derive(Debug)]
 struct Sent {
     to: Asker,
     asked: Asked,
-    /// A copy, as long as there is room for it.
+    /// A copy of the command, if there was room for one.
     command: Option<Command>,
-    /// The member that it is to remove.
+    /// The member that the command removes, if it is such a command.
     removes: Option<u64>,
-    /// Its leader is no more.
+    /// The leader has changed since the command was sent.
     is_in_doubt: bool,
     deadline: Instant,
 }
 
-/// What is under way to the leader and back.
+/// Commands that were sent to the leader, and answers that wait to be applied.
 #[derive(Debug, Default)]
 pub(super) struct Forwarded {
     last_number: u64,
     sent: BTreeMap<u64, Sent>,
-    /// Answers that wait until their entry is applied here, and how long.
+    /// Answers that wait until their entry is applied here, with their deadlines.
     waiting: Vec<(Answer, Instant)>,
 }
 
 impl Forwarded {
-    /// For a new life: its commands have numbers that no earlier one had, so
-    /// that late answers to those are answers to nothing.
+    /// Numbers the commands of this life above `first_number`. No earlier life used these
+    /// numbers, so late answers to its commands are ignored.
     pub fn new(first_number: u64) -> Forwarded {
         Forwarded {
             last_number: first_number,
@@ -61,24 +60,23 @@ impl Forwarded {
         self.last_number
     }
 
-    /// The command of that number, if `is_wanted`.
+    /// Takes the command with this number, if `is_wanted` returns true for it.
     fn take_if(&mut self, number: u64, is_wanted: impl FnOnce(&mut Sent) -> bool) -> Option<Sent> {
         let sent = self.sent.get_mut(&number)?;
         is_wanted(sent).then(|| self.sent.remove(&number))?
     }
 
-    /// The leader has none of this member's commands, nor is an answer of its
-    /// waited with.
+    /// Whether no command is at the leader and no answer waits for its entry.
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty() && self.waiting.is_empty()
     }
 
-    /// All that nobody has answered.
+    /// Takes all commands that have no answer.
     fn take_all(&mut self) -> Vec<Sent> {
         std::mem::take(&mut self.sent).into_values().collect()
     }
 
-    /// Those whose patience has ended.
+    /// Takes the commands and the waiting answers that are past their deadline.
     fn take_late(&mut self, now: Instant) -> (Vec<Sent>, Vec<Answer>) {
         let late = self.sent.extract_if(.., |_, sent| now >= sent.deadline);
         let late = late.map(|(_, sent)| sent).collect();
@@ -88,15 +86,15 @@ impl Forwarded {
         (late, unseen.map(|(answer, _)| answer).collect())
     }
 
-    /// Answers whose entry is not applied here, for the end of this member.
+    /// Takes the answers that wait for an entry, when this member ends.
     pub fn take_waiting(&mut self) -> Vec<Answer> {
         let waiting = self.waiting.drain(..);
         waiting.map(|(answer, _)| answer).collect()
     }
 }
 
-/// Other members' commands that wait at the leader: until it may evaluate, for
-/// room in the batch, or until the lead is handed over or kept.
+/// Other members' commands that wait at the leader: until it may evaluate commands, until
+/// the open batch has room, or until a transfer of leadership has ended.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     commands: VecDeque<(Asker, Command)>,
@@ -115,7 +113,7 @@ impl Held {
         Some((to, command))
     }
 
-    /// All of them, for the end of the lead: none was carried out.
+    /// Takes all of them when leadership ends, with the answer that they were not carried out.
     pub fn take_all(&mut self) -> Vec<Answer> {
         self.bytes = 0;
         let all = std::mem::take(&mut self.commands).into_iter();
@@ -149,7 +147,7 @@ impl Replica {
         self.output.messages.push((self.leader, message));
     }
 
-    /// Its outcome is known, or never will be.
+    /// Ends a command, because its outcome is known or given up, and returns its asker.
     fn settled(&mut self, sent: Sent) -> Asker {
         if let Some(command) = &sent.command {
             self.again.forget(command);
@@ -157,8 +155,8 @@ impl Replica {
         sent.to
     }
 
-    /// The leader is no more. If it is up, it says in a moment what has become of what it
-    /// was sent; after that, nobody knows.
+    /// Shortens the deadlines of all commands after a change of leader. If the former leader
+    /// is up, it answers within a moment; otherwise the outcome of its commands is unknown.
     pub(super) fn doubt_forwarded(&mut self) {
         let until = self.clock.now() + self.heartbeat_interval * DOUBT_HEARTBEATS;
         for sent in self.forwarded.sent.values_mut() {
@@ -167,7 +165,7 @@ impl Replica {
         }
     }
 
-    /// Whoever waits for an answer to a forwarded command, for the end of this member.
+    /// Takes the askers of all forwarded commands, when this member ends.
     pub(super) fn take_forwarded(&mut self) -> Vec<Asker> {
         let all = self.forwarded.take_all().into_iter();
         all.map(|sent| self.settled(sent)).collect()
@@ -187,8 +185,9 @@ impl Replica {
         self.fail_answers(unseen, &timeout);
     }
 
-    /// Who has asked for a removal, and which, of all that are done: judged by the
-    /// member that it removes and the leader that was asked.
+    /// Takes the forwarded removals of members for which `is_done` returns true. Returns the
+    /// asker and the removed member of each. `is_done` gets the member to remove and the
+    /// leader that was asked.
     pub(super) fn take_removals(
         &mut self,
         is_done: impl Fn(u64, u64) -> bool,
@@ -210,14 +209,14 @@ impl Replica {
         done.collect()
     }
 
-    /// A follower takes this member for the leader.
+    /// Handles a command of a follower that takes this member for the leader.
     pub(super) fn do_for_another(&mut self, member: u64, number: u64, command: &Command) {
         let to = Asker::Member { member, number };
         if let Err(error) = self.command_limits.check(member, command) {
             return self.send_answer(Answer::new(to, Err(Error::Refused(error.into()))));
         }
         if self.lead == Lead::No {
-            // Not sent on: it could go round in circles.
+            // It is not forwarded again, or it could go round in circles.
             self.send_answer(Answer::new(to, Err(apply::changed())));
         } else if self.held.commands.is_empty() && self.takes(command) {
             self.evaluate(command, to, false);
@@ -235,7 +234,7 @@ impl Replica {
         self.lead == Lead::Ready && first.is_some_and(|(_, command)| self.takes(command))
     }
 
-    /// Evaluates what others asked for and had to wait.
+    /// Evaluates other members' commands that had to wait, as far as there is room.
     pub(super) fn evaluate_held(&mut self) {
         while self.takes_held()
             && let Some((to, command)) = self.held.pop()
@@ -244,7 +243,7 @@ impl Replica {
         }
     }
 
-    /// The leader's answer to a command of this member's.
+    /// Handles the leader's answer to a command that this member has forwarded.
     pub(super) fn answered(
         &mut self,
         from: u64,
@@ -280,7 +279,7 @@ impl Replica {
         self.release_forwarded(self.engine.applied_index());
     }
 
-    /// Answers whose entry is applied here by now.
+    /// Sends the answers that waited for an entry up to `applied`.
     pub(super) fn release_forwarded(&mut self, applied: u64) {
         let ready = |(answer, _): &mut (Answer, Instant)| answer.index <= applied;
         let ready = self.forwarded.waiting.extract_if(.., ready);
@@ -291,7 +290,7 @@ impl Replica {
     }
 }
 
-/// Its leader has dropped it with the lead.
+/// Whether the leader says that it dropped the command when it lost its leadership.
 fn was_not_carried_out(error: &revisions::Error) -> bool {
     matches!(
         error,

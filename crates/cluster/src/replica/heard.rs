@@ -1,7 +1,7 @@
-//! Which other members this one has heard a moment ago, by its own clock.
+//! Which other members have sent this one a message recently, by its own clock.
 //!
-//! Raft's own account of that is cleared at every check of the quorum, so a member
-//! that is well may be missing in it until its next word.
+//! The Raft library keeps such a record too, but clears it at every check of the quorum:
+//! a healthy member is missing in it until its next message.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use environment::Instant;
 
 use super::Replica;
 
-/// When each other member was last heard.
+/// When the last message of each other member arrived.
 #[derive(Debug)]
 pub(super) struct Heard {
     last: BTreeMap<u64, Instant>,
-    /// One that is well is never silent for so long.
+    /// A member that was silent for this time does not count as healthy.
     silence: Duration,
 }
 
@@ -33,11 +33,11 @@ impl Heard {
 }
 
 impl Replica {
-    /// A member has said something.
+    /// Notes that a message of this member has arrived.
     pub(super) fn note_heard(&mut self, member: u64) {
         let now = self.clock.now();
         if self.heard.last.insert(member, now).is_none() {
-            // Ids never return.
+            // Ids of removed members are never used again, so their records can go.
             let members = self.reader.members();
             self.heard
                 .last
@@ -45,7 +45,8 @@ impl Replica {
         }
     }
 
-    /// A member has been heard within an election timeout; this one always.
+    /// Whether a message of this member arrived within an election timeout. Always true for
+    /// this member itself.
     pub(super) fn hears(&self, member: u64) -> bool {
         member == self.member_id || self.heard.is_recent(member, self.clock.now())
     }

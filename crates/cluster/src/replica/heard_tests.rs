@@ -1,4 +1,5 @@
-//! A leader and two followers that are only messages: what it takes for well.
+//! Tests of which followers a leader takes for healthy. The leader is a replica; the
+//! followers exist only as messages.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -65,7 +66,7 @@ impl Leader {
                 return leader;
             }
         }
-        panic!("nobody is elected: {:?}", leader.replica);
+        panic!("the replica was not elected: {:?}", leader.replica);
     }
 
     fn wait(&mut self) {
@@ -73,12 +74,12 @@ impl Leader {
         self.replica.tick();
     }
 
-    /// What it says, and what these answer.
+    /// Runs the leader and gives it the answers of the `talking` members to its messages.
     fn hear(&mut self, talking: &[u64]) {
         self.hear_of(talking, &[]);
     }
 
-    /// The same; these tell that they know how far the log is committed.
+    /// The same; the answers of the `knowing` members carry the leader's commit index.
     fn hear_of(&mut self, talking: &[u64], knowing: &[u64]) {
         for _ in 0..3 {
             self.replica.run();
@@ -107,7 +108,7 @@ impl Leader {
     }
 }
 
-/// Yes to everything.
+/// The answer of a follower that agrees to everything.
 fn answer(message: &Message) -> Option<Message> {
     let mut answer = Message {
         from: message.to,
@@ -131,9 +132,9 @@ fn answer(message: &Message) -> Option<Message> {
 }
 
 #[test]
-fn a_follower_that_answers_is_well_at_every_moment() {
+fn a_follower_that_answers_is_healthy_at_every_moment() {
     let mut leader = Leader::elected();
-    // Several checks of the quorum, each of which forgets whom Raft has heard.
+    // Several checks of the quorum, each of which clears Raft's record of active members.
     for _ in 0..50 {
         leader.wait();
         assert_eq!(leader.may_remove(3), Ok(()));
@@ -143,7 +144,7 @@ fn a_follower_that_answers_is_well_at_every_moment() {
 }
 
 #[test]
-fn a_follower_that_is_silent_for_an_election_timeout_is_not_well() {
+fn a_follower_that_is_silent_for_an_election_timeout_is_not_healthy() {
     let mut leader = Leader::elected();
     for _ in 0..9 {
         leader.wait();
@@ -153,18 +154,19 @@ fn a_follower_that_is_silent_for_an_election_timeout_is_not_well() {
     leader.wait();
     leader.hear(&[2]);
     assert_eq!(leader.may_remove(2), Err(Refusal::Unhealthy));
-    assert_eq!(leader.may_remove(3), Ok(()), "nobody misses it");
+    assert_eq!(leader.may_remove(3), Ok(()), "the quorum does not need 3");
     leader.wait();
     leader.hear(&[2, 3]);
     assert_eq!(leader.may_remove(2), Ok(()), "it is back");
 }
 
 #[test]
-fn a_leader_that_was_removed_waits_for_all_that_are_well() {
+fn a_leader_that_was_removed_waits_for_all_healthy_followers() {
     let mut leader = Leader::elected_by(&[2, 3, 4]);
     let itself = Command::MemberRemove(MemberRemoveRequest { id: 1 });
-    assert!(leader.replica.propose(&itself, Asker::Nobody));
-    // Longer than between two checks of the quorum, and shorter than its patience.
+    assert!(leader.replica.propose(&itself, Asker::Internal));
+    // Longer than the time between two checks of the quorum, and shorter than the time for
+    // which a removed leader waits.
     for _ in 0..15 {
         leader.wait();
         leader.hear_of(&[2, 3, 4], &[2, 3]);

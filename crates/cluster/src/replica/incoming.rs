@@ -1,14 +1,13 @@
-//! A snapshot that comes in.
+//! Imports and installs a snapshot that the leader sends to this member.
 //!
 //! ```text
-//!   offer ──judged──► importing ──whole, judged again──► installed ──► Raft begins anew there
+//!   offer ──judged──► importing ──whole, judged again──► installed ──► Raft restarts from there
 //!                        │  ▲
 //!                        └──┘ pieces, in their order
 //! ```
 //!
-//! Until the moment of the installation this member is what it was: it answers
-//! heartbeats, votes and serves reads. Nothing is ever installed over what is
-//! newer.
+//! Until the moment of the installation this member keeps its former state: it answers
+//! heartbeats, votes and serves reads. A snapshot is never installed over a newer state.
 
 use std::sync::Arc;
 
@@ -20,26 +19,30 @@ use crate::Error;
 use crate::peer_message::PeerMessage;
 use crate::raft::restore::Judgement;
 
-/// What is being imported.
+/// The snapshot that is being imported.
 #[derive(Debug)]
 pub(super) struct Incoming {
     from: u64,
     id: u64,
-    /// What Raft is told when it is installed.
+    /// The message that Raft gets when the snapshot is installed.
     message: Message,
     import: Import,
-    /// Pieces that the leader knows to be written.
-    written_told: u64,
+    /// The number of written pieces that was last reported to the leader.
+    written_reported: u64,
 }
 
-/// Called when an import has got on, from its thread.
+/// Called from the import's thread when the import has progressed.
 pub(crate) type Waker = Arc<dyn Fn() + Send + Sync>;
 
 impl Replica {
-    /// A leader has a snapshot for this member.
+    /// Handles a leader's offer of a snapshot: begins to import it, or answers why not.
     pub(super) fn snapshot_offered(&mut self, from: u64, id: u64, message: Message) {
         if let Err(what) = check(&message, from, self.member_id) {
-            tracing::warn!(from = format!("{from:x}"), what, "an offer of a snapshot");
+            tracing::warn!(
+                from = format!("{from:x}"),
+                what,
+                "an offer of a snapshot is refused"
+            );
             return;
         }
         match self.consensus.judge(&message) {
@@ -50,13 +53,13 @@ impl Replica {
                 return self.end_import(from, id, Ok(()));
             }
             Judgement::Ignores => {
-                let reason = "it is for another member, or of a leader of the past";
+                let reason = "the snapshot is for another member, or of a former leader";
                 return self.end_import(from, id, Err(reason.into()));
             }
         }
         let same = |it: &Incoming| (it.from, it.id) == (from, id);
         if self.incoming.as_ref().is_some_and(same) {
-            return self.tell_import(false);
+            return self.report_import(false);
         }
         self.incoming = None;
         let waker = Arc::clone(&self.waker);
@@ -69,9 +72,9 @@ impl Replica {
                     id,
                     message,
                     import,
-                    written_told: 0,
+                    written_reported: 0,
                 });
-                self.tell_import(false);
+                self.report_import(false);
             }
             Err(error) => {
                 if let revisions::Error::Storage(error) = &error {
@@ -87,7 +90,7 @@ impl Replica {
         self.installed
     }
 
-    /// A part of it.
+    /// Handles a piece of the snapshot. Pieces of any other snapshot are ignored.
     pub(super) fn snapshot_piece(&mut self, from: u64, id: u64, bytes: bytes::Bytes) {
         let this = |it: &&mut Incoming| (it.from, it.id) == (from, id);
         let Some(incoming) = self.incoming.as_mut().filter(this) else {
@@ -95,21 +98,21 @@ impl Replica {
         };
         let before = incoming.import.wanted();
         if let Err(error) = incoming.import.offer(bytes) {
-            tracing::debug!(%error, "a piece of a snapshot that is not taken");
+            tracing::debug!(%error, "a piece of a snapshot was not accepted");
         }
         let out_of_order = incoming.import.wanted() == before;
-        self.tell_import(out_of_order);
+        self.report_import(out_of_order);
     }
 
-    /// Tells the leader how far the import has got.
-    fn tell_import(&mut self, out_of_order: bool) {
+    /// Reports to the leader which pieces are written and which one is wanted next.
+    fn report_import(&mut self, out_of_order: bool) {
         let Some(incoming) = &mut self.incoming else {
             return;
         };
         let Ok(progress) = incoming.import.progress() else {
             return;
         };
-        incoming.written_told = progress.written;
+        incoming.written_reported = progress.written;
         let message = PeerMessage::SnapshotWanted {
             id: incoming.id,
             wanted: incoming.import.wanted(),
@@ -119,7 +122,8 @@ impl Replica {
         self.output.messages.push((incoming.from, message));
     }
 
-    /// This member wants no more of it: it has it, or why not.
+    /// Ends the import and tells the leader: this member has the snapshot, or the reason why
+    /// it does not take it.
     fn end_import(&mut self, to: u64, id: u64, outcome: Result<(), String>) {
         let this = |it: &mut Incoming| (it.from, it.id) == (to, id);
         drop(self.incoming.take_if(this));
@@ -127,7 +131,7 @@ impl Replica {
         self.output.messages.push((to, message));
     }
 
-    /// Looks how far the import is, and installs what is whole.
+    /// Checks the progress of the import; installs the snapshot when it is complete.
     pub(super) fn tend_import(&mut self) -> Result<(), Error> {
         let Some(incoming) = &self.incoming else {
             return Ok(());
@@ -140,15 +144,18 @@ impl Replica {
                 self.end_import(from, id, Err(error.to_string()));
             }
             Ok(progress) if progress.complete => return self.finish_import(),
-            Ok(progress) if progress.written > incoming.written_told => self.tell_import(false),
+            Ok(progress) if progress.written > incoming.written_reported => {
+                self.report_import(false)
+            }
             Ok(_) => {}
         }
         Ok(())
     }
 
-    /// It is whole. Much may have happened since it was offered.
+    /// Installs a complete snapshot, if it is still newer than this member's state and of the
+    /// current leader.
     fn finish_import(&mut self) -> Result<(), Error> {
-        // What Raft was told before is carried out first.
+        // Everything that Raft got before is carried out first.
         self.settle()?;
         let Some(incoming) = self.incoming.take() else {
             return Ok(());
@@ -160,7 +167,7 @@ impl Replica {
                 self.consensus.step(incoming.message);
                 Ok(())
             }
-            Judgement::Ignores => Err("its leader leads no more".into()),
+            Judgement::Ignores => Err("the snapshot is of a former leader".into()),
         };
         if let Err(reason) = &outcome {
             tracing::warn!(reason, "a snapshot is not installed");
@@ -169,7 +176,8 @@ impl Replica {
         Ok(())
     }
 
-    /// Puts it in the place of everything. `Err` within: nothing has changed.
+    /// Replaces the whole state by the snapshot. An inner `Err` is the reason why the snapshot
+    /// was refused; then nothing has changed. An outer `Err` ends the replica.
     fn install(&mut self, incoming: Incoming) -> Result<Result<(), String>, Error> {
         let mut message = incoming.message;
         let metadata = message.get_snapshot().get_metadata();
@@ -177,12 +185,12 @@ impl Replica {
         let info = incoming.import.info();
         if info.is_none_or(|info| (info.index, info.term) != (index, term)) {
             return Ok(Err(format!(
-                "it was offered as one of entry {index}, and is {info:?}"
+                "the snapshot was offered as one of entry {index}, and is {info:?}"
             )));
         }
         assert!(
             index > self.engine.applied_index(),
-            "a snapshot of entry {index} over what is newer, entry {}",
+            "a snapshot of entry {index} would replace the newer entry {}",
             self.engine.applied_index()
         );
         let installed = match self.machine.install(incoming.import) {
@@ -206,11 +214,11 @@ impl Replica {
             "a snapshot is installed"
         );
         self.installed = Some((index, installed.revision));
-        self.begin_anew(index);
+        self.resume_at_snapshot(index);
         Ok(Ok(()))
     }
 
-    /// The disk or the memory is full, if that is why a snapshot is not taken.
+    /// Notes that the disk or the memory is full, if `error` says so.
     fn note_no_room(&mut self, error: &engine::Error) {
         use engine::Error::SnapshotMemoryLimit;
         if error.shortage().is_some()
@@ -221,13 +229,13 @@ impl Replica {
         }
     }
 
-    /// The state is another: who waits for an entry of this member's is told that
-    /// what became of it is not known.
-    fn begin_anew(&mut self, index: u64) {
+    /// Ends what waited for entries of the replaced state, after a snapshot of entry `index`
+    /// was installed: the outcomes of this member's own proposals are unknown.
+    fn resume_at_snapshot(&mut self, index: u64) {
         assert_eq!(
             self.engine.applied_index(),
             index,
-            "what is installed is applied"
+            "the installed snapshot is applied"
         );
         let sealed = std::mem::take(&mut self.sealed);
         let answers: Vec<Answer> = sealed.into_iter().flat_map(|it| it.answers).collect();
@@ -236,13 +244,13 @@ impl Replica {
     }
 }
 
-/// Whether the old state goes on is known after a restart only.
+/// Whether only a restart can find out which of both states is in force.
 fn is_unsettled(error: &revisions::Error) -> bool {
     matches!(error, revisions::Error::Storage(error)
         if matches!(**error, engine::Error::InstallUnsettled { .. }))
 }
 
-/// What the library takes for granted.
+/// Checks what the Raft library takes for granted in an offer.
 fn check(message: &Message, from: u64, to: u64) -> Result<(), &'static str> {
     let metadata = message.get_snapshot().get_metadata();
     let members = metadata.get_conf_state();
@@ -251,11 +259,11 @@ fn check(message: &Message, from: u64, to: u64) -> Result<(), &'static str> {
     ids.sort_unstable();
     let twice = ids.windows(2).any(|pair| pair[0] == pair[1]);
     if (message.from, message.to) != (from, to) {
-        Err("in another member's name, or for another member")
+        Err("the offer is in another member's name, or for another member")
     } else if metadata.index == 0 || metadata.term == 0 || metadata.term > message.term {
-        Err("of no entry that can be")
+        Err("the snapshot names an entry that cannot exist")
     } else if members.voters.is_empty() || ids.first() == Some(&0) || twice {
-        Err("of no cluster that can be")
+        Err("the snapshot names a configuration that cannot exist")
     } else {
         Ok(())
     }
@@ -283,14 +291,14 @@ mod tests {
     }
 
     #[test]
-    fn an_offer_that_makes_sense_is_looked_at() {
+    fn a_valid_offer_is_accepted() {
         assert_eq!(check(&offer(), 1, 2), Ok(()));
         assert!(check(&offer(), 3, 2).is_err(), "another's name");
         assert!(check(&offer(), 1, 3).is_err(), "another's offer");
     }
 
     #[test]
-    fn what_the_library_would_not_survive_is_refused() {
+    fn offers_that_would_crash_the_raft_library_are_refused() {
         let broken: [fn(&mut Message); 6] = [
             |it| it.mut_snapshot().mut_metadata().index = 0,
             |it| it.mut_snapshot().mut_metadata().term = 0,

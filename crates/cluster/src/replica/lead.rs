@@ -1,4 +1,4 @@
-//! Who leads, and what that changes here.
+//! This member's leadership: how it begins and ends, and what it decides as a leader.
 //!
 //! ```text
 //!   No ──elected──► Behind ──own first entry applied──► Ready
@@ -15,18 +15,20 @@ use super::{Replica, apply};
 use crate::peer_message::PeerMessage;
 use crate::{Error, Mutant, ReadAsker};
 
-/// This member's part in leading.
+/// Whether this member leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lead {
-    /// Another leads, or nobody.
+    /// Another member leads, or none.
     No,
-    /// Elected, but entries of former leaders may not be applied yet.
+    /// Elected, but this member has not applied its own first entry, at `until`, and so
+    /// may not have applied all entries of former leaders.
     Behind { term: u64, until: u64 },
-    /// Commands are evaluated here.
+    /// This member leads and evaluates commands.
     Ready,
 }
 
-/// Who this member is. A directory that one member began alone knows best.
+/// This member's id: the only one in the directory, if a member began it alone, and
+/// otherwise `id`. Fails if the member was removed.
 pub(super) fn own_id(id: u64, members: &Members) -> Result<u64, Error> {
     if members.is_removed(id) {
         return Err(Error::Removed { member: id });
@@ -38,7 +40,7 @@ pub(super) fn own_id(id: u64, members: &Members) -> Result<u64, Error> {
     }
 }
 
-/// Raft's words for who votes and who learns.
+/// The members as Raft represents them, as voters and learners.
 pub(super) fn configuration(members: &Members) -> ConfState {
     let mut state = ConfState::default();
     for member in members.iter() {
@@ -52,7 +54,7 @@ pub(super) fn configuration(members: &Members) -> ConfState {
 }
 
 impl Replica {
-    /// Alone in the cluster there is nobody to ask.
+    /// Stands for election at once if this member is the only voter.
     pub(super) fn stand_if_alone(&mut self) -> Result<(), Error> {
         let members = self.reader.members();
         if members.voters().map(|voter| voter.id).eq([self.member_id]) {
@@ -61,19 +63,19 @@ impl Replica {
         Ok(())
     }
 
-    /// This member is the only one with a vote.
+    /// Whether this member is the only voter.
     pub fn stands_alone(&self) -> bool {
         let raft = self.consensus.raft();
         raft.promotable() && raft.prs().is_singleton()
     }
 
-    /// This member leads, and nobody else has a vote: what it has applied is all
-    /// that was ever acknowledged.
+    /// Whether this member leads and is the only voter. Then everything that was ever
+    /// acknowledged is applied here.
     pub fn leads_alone(&self) -> bool {
         self.leads() && self.consensus.raft().prs().is_singleton()
     }
 
-    /// Looks who leads now.
+    /// Takes over from Raft which member leads, and acts on a change.
     pub(super) fn observe_lead(&mut self) {
         let raft = self.consensus.raft();
         let stays = self.leaving.is_none();
@@ -102,14 +104,15 @@ impl Replica {
             self.doubt_forwarded();
             self.lease_questions.restart();
         }
-        self.tell_of_transfers();
+        self.answer_transfers();
     }
 
-    /// What was evaluated and not proposed is dropped; what was proposed may
-    /// still be committed, and is answered when that is known.
+    /// Ends this member's leadership. Commands that were not proposed are dropped and
+    /// answered so. Batches that were proposed may still be committed, and are answered when
+    /// that is known.
     pub(super) fn step_down(&mut self) {
         self.lead = Lead::No;
-        // Before this member's vote for another can leave.
+        // This must precede any vote of this member for another.
         self.rounds.withdraw();
         self.machine.demote();
         self.due.clear();
@@ -123,7 +126,7 @@ impl Replica {
         self.fail_answers(dropped, &apply::changed());
     }
 
-    /// Starts a round of reads, if one is due and there is somebody to ask.
+    /// Starts a round of reads, if reads wait and a leader is known.
     pub(super) fn start_reads(&mut self) {
         let fresh = self.append_round.take_fresh();
         let ready = self.lead == Lead::Ready;
@@ -148,12 +151,12 @@ impl Replica {
         }
     }
 
-    /// Nobody need be asked whether this member leads.
+    /// Whether this leader may serve reads without asking the other members.
     fn may_read(&self) -> bool {
         self.holds_read_lease() || self.breaks(Mutant::ReadsWithoutConfirmation)
     }
 
-    /// Nobody waits for ever.
+    /// Answers every request that has reached its time limit.
     pub(super) fn give_up(&mut self, now: environment::Instant) {
         let timeout = || Error::Refused(Refusal::Timeout.into());
         self.tend_lease_questions(now);
@@ -162,13 +165,14 @@ impl Replica {
             match asker {
                 ReadAsker::Local(_) => self.output.reads.push((asker, Err(timeout()))),
                 ReadAsker::Unchanged(number) => self.fail_unchanged(number, &timeout()),
-                // They have deadlines of their own.
+                // The member or the question has a deadline of its own.
                 ReadAsker::Member { .. } | ReadAsker::Lease(_) => {}
             }
         }
         self.give_up_forwarded(now);
         self.give_up_trying(now);
-        // Their outcome is not known: the lead was lost, or the majority is gone.
+        // The outcome of these is unknown: this member lost its leadership, or the majority
+        // does not answer.
         let mut late = Vec::new();
         for sealed in &mut self.sealed {
             if now >= sealed.deadline {
@@ -178,8 +182,8 @@ impl Replica {
         self.fail_answers(late, &apply::lost());
     }
 
-    /// Whether the cluster can bear a change of its members (etcd's strict
-    /// reconfiguration check). Who waits for its first snapshot does not count as
+    /// Checks that the cluster can bear a change of its members (etcd's strict
+    /// reconfiguration check). A member that waits for its first snapshot does not count as
     /// started: it cannot confirm any entry.
     pub(super) fn check_configuration_change(&self, command: &Command) -> Result<(), Refusal> {
         if !command.changes_configuration() {
@@ -210,7 +214,8 @@ impl Replica {
         }
     }
 
-    /// A learner may vote once it has nearly all the leader has (etcd: 90 %).
+    /// Checks that a learner has enough entries to become a voter: 90 % of the leader's, as
+    /// in etcd.
     fn check_learner(&self, id: u64) -> Result<(), Refusal> {
         let raft = self.consensus.raft();
         let Some(progress) = raft.prs().get(id) else {
@@ -224,22 +229,20 @@ impl Replica {
         }
     }
 
-    /// Term, leader, and how far the log goes.
     pub fn term(&self) -> u64 {
         self.consensus.raft().term
     }
 
-    /// Who this is.
     pub fn member_id(&self) -> u64 {
         self.member_id
     }
 
-    /// Who leads, as far as this member knows; 0: nobody.
+    /// Id of the leader, as far as this member knows; 0 if it knows of none.
     pub fn leader(&self) -> u64 {
         self.leader
     }
 
-    /// Whether commands are evaluated here.
+    /// Whether this member leads and evaluates commands.
     pub fn leads(&self) -> bool {
         self.lead == Lead::Ready && self.consensus.raft().state == StateRole::Leader
     }
@@ -254,7 +257,7 @@ impl Replica {
         self.engine.applied_index()
     }
 
-    /// Leases that were ended because nobody renewed them.
+    /// Number of leases that this leader ended because they were not renewed, since the start.
     pub fn leases_expired(&self) -> u64 {
         self.leases_expired
     }

@@ -1,22 +1,21 @@
-//! Questions about leases that only the leader can answer: deadlines are in its
-//! memory.
+//! Questions about leases that only the leader can answer, because deadlines are only in
+//! its memory.
 //!
 //! ```text
 //!   new ──leads here──► a round of reads ──confirmed──► answered
-//!    │ ▲                                └──run out, not revoked──► looked at again
+//!    │ ▲                                └──run out, not revoked──► checked again
 //!    │ └──────── leads no more ◄──────────────────────────────────┘ with each entry
 //!    └──another leads──► sent ──────────► answered
 //! ```
 //!
-//! The round makes sure of two things: this member led after the question came,
-//! so that every later leader gives the lease its full time after that; and all
-//! that was acknowledged by then is applied, so that a lease which is not here is
-//! gone. Asking twice does no harm, so questions without an answer are asked
-//! again.
+//! The round makes sure of two things. This member led after the question arrived, so
+//! every later leader gives the lease its full time after that. And everything that was
+//! acknowledged by then is applied, so a lease that does not exist here is gone. A
+//! question can be asked twice without harm, so one without an answer is repeated.
 //!
-//! A follower sends the questions that have come together in one message, and the leader
-//! answers them in one: a stream of renewals at a follower costs a message for many of them.
-//! A question that is asked again goes alone, which members of older releases understand.
+//! A follower sends the questions that have gathered in one message, and the leader
+//! answers them in one, so that a stream of renewals at a follower costs few messages.
+//! A repeated question is sent alone, which members of older releases understand.
 
 use std::collections::BTreeMap;
 
@@ -30,21 +29,20 @@ use crate::peer_message::PeerMessage;
 use crate::reads::ROUND_PATIENCE;
 use crate::{Error, Mutant, ReadAsker};
 
-/// Questions in one message.
+/// Most questions, or answers, in one message.
 const TOGETHER_MAX: usize = 1024;
 
-/// Who waits for an answer about a lease.
+/// The receiver of an answer about a lease.
 #[derive(Debug)]
 pub enum LeaseAsker {
     /// A request task of this node.
     Local(oneshot::Sender<Result<LeaseAnswer, Error>>),
     /// A follower.
     Member {
-        /// Which.
         member: u64,
-        /// Its number for the question.
+        /// The follower's number for the question.
         number: u64,
-        /// The question came with others: the answer may, too.
+        /// The question came together with others, and so may the answer.
         together: bool,
     },
 }
@@ -54,9 +52,9 @@ struct Asked {
     question: LeaseQuestion,
     asker: LeaseAsker,
     deadline: Instant,
-    /// Was sent to the leader, and is sent again after this.
+    /// Set if the question was sent to the leader; when it is sent again.
     again: Option<Instant>,
-    /// It was sent before.
+    /// The question was sent before.
     is_repeated: bool,
 }
 
@@ -65,16 +63,17 @@ struct Asked {
 pub(super) struct LeaseQuestions {
     last_number: u64,
     all: BTreeMap<u64, Asked>,
-    /// To be sent, or to wait for a round of reads.
+    /// Questions to be sent to the leader, or, at the leader, to wait for a round of reads.
     new: Vec<u64>,
-    /// Renewals of leases that have run out: the outcome is not known yet.
+    /// Renewals of leases that have run out and are not revoked: the outcome is open.
     run_out: Vec<u64>,
     /// Answers for other members, by member, to be sent together.
     answers: BTreeMap<u64, Vec<(u64, LeaseAnswer)>>,
 }
 
 impl LeaseQuestions {
-    /// For a new life: its questions have numbers that no earlier one had.
+    /// Numbers the questions of this life above `first_number`; no earlier life used these
+    /// numbers.
     pub fn new(first_number: u64) -> LeaseQuestions {
         LeaseQuestions {
             last_number: first_number,
@@ -88,7 +87,7 @@ impl LeaseQuestions {
         self.new.push(self.last_number);
     }
 
-    /// Another leads: what was sent is asked again.
+    /// Repeats all questions that were sent, after a change of leader.
     pub fn restart(&mut self) {
         self.repeat(|_| true);
     }
@@ -112,10 +111,10 @@ impl LeaseQuestions {
 }
 
 impl Replica {
-    /// Asks the leader, wherever it is.
+    /// Takes a question about a lease. The leader, here or at another member, answers it.
     pub fn ask_lease(&mut self, question: LeaseQuestion, asker: LeaseAsker) {
         match self.failed.clone() {
-            Some(error) => self.tell_lease(asker, Err(error)),
+            Some(error) => self.answer_lease(asker, Err(error)),
             None => self.lease_questions.add(Asked {
                 question,
                 asker,
@@ -126,7 +125,7 @@ impl Replica {
         }
     }
 
-    /// A follower has several questions.
+    /// Takes the questions that a follower has sent together.
     pub(super) fn asked_together(&mut self, member: u64, questions: Vec<(u64, LeaseQuestion)>) {
         for (number, question) in questions.into_iter().take(TOGETHER_MAX) {
             let asker = LeaseAsker::Member {
@@ -138,7 +137,8 @@ impl Replica {
         }
     }
 
-    /// Sends new questions on, or lets them wait for a round of reads.
+    /// Sends new questions to the leader or, at the leader, lets them wait for a round of
+    /// reads.
     pub(super) fn pass_on_lease_questions(&mut self) {
         if self.lease_questions.new.is_empty() || matches!(self.lead, Lead::Behind { .. }) {
             return;
@@ -164,12 +164,13 @@ impl Replica {
         }
     }
 
-    /// Sends a question that was sent before; one that was not is returned, to be sent with
-    /// others.
+    /// Repeats a question that was sent before. Returns one that was not, for the caller to
+    /// send with others.
     fn send_lease_question(&mut self, number: u64) -> Option<(u64, LeaseQuestion)> {
         let asked = self.lease_questions.all.get_mut(&number)?;
         if let LeaseAsker::Member { .. } = asked.asker {
-            // It could go round in circles. The member that asked will ask again.
+            // A forwarded question could go round in circles. The member that asked will
+            // ask again.
             self.lease_questions.all.remove(&number);
             return None;
         }
@@ -194,8 +195,9 @@ impl Replica {
         }
     }
 
-    /// A round of reads that began after the question came is confirmed and
-    /// applied here, or a lease that it waited for may be gone.
+    /// Answers a question, if that is possible by now. To be called when a round of reads that
+    /// began after the question is confirmed and applied here, and again after each entry
+    /// that may have revoked a lease that had run out.
     pub(super) fn answer_lease_question(&mut self, number: u64) {
         let Some(asked) = self.lease_questions.all.get(&number) else {
             return;
@@ -204,48 +206,48 @@ impl Replica {
             Some(Ok(answer)) => {
                 let asked = self.lease_questions.all.remove(&number);
                 let asked = asked.expect("it was there");
-                self.tell_lease(asked.asker, Ok(answer));
+                self.answer_lease(asked.asker, Ok(answer));
             }
-            // The lead was lost meanwhile.
+            // This member has lost its leadership.
             Some(Err(_)) => self.lease_questions.new.push(number),
             None => self.lease_questions.run_out.push(number),
         }
     }
 
-    /// Looks again at leases that had run out.
-    pub(super) fn look_at_run_out_leases(&mut self) {
+    /// Tries again to answer the questions about leases that had run out.
+    pub(super) fn retry_run_out_leases(&mut self) {
         for number in std::mem::take(&mut self.lease_questions.run_out) {
             self.answer_lease_question(number);
         }
     }
 
-    /// The leader's answer to a question of this member's.
+    /// Handles the leader's answer to a question of this member.
     pub(super) fn lease_answered(&mut self, number: u64, answer: LeaseAnswer) {
         let sent = |asked: &Asked| matches!(asked.asker, LeaseAsker::Local(_));
         if self.lease_questions.all.get(&number).is_some_and(sent)
             && let Some(asked) = self.lease_questions.all.remove(&number)
         {
-            self.tell_lease(asked.asker, Ok(answer));
+            self.answer_lease(asked.asker, Ok(answer));
         }
     }
 
-    /// Asks again what was lost, and gives up what is late.
+    /// Repeats questions without an answer, and ends those that have reached their deadline.
     pub(super) fn tend_lease_questions(&mut self, now: Instant) {
         self.lease_questions.repeat(|again| now >= again);
         for asker in self.lease_questions.take_late(now) {
             let timeout = Error::Refused(Refusal::Timeout.into());
-            self.tell_lease(asker, Err(timeout));
+            self.answer_lease(asker, Err(timeout));
         }
     }
 
     pub(super) fn fail_lease_questions(&mut self, error: &Error) {
         let all = std::mem::take(&mut self.lease_questions.all);
         for asked in all.into_values() {
-            self.tell_lease(asked.asker, Err(error.clone()));
+            self.answer_lease(asked.asker, Err(error.clone()));
         }
     }
 
-    fn tell_lease(&mut self, asker: LeaseAsker, outcome: Result<LeaseAnswer, Error>) {
+    fn answer_lease(&mut self, asker: LeaseAsker, outcome: Result<LeaseAnswer, Error>) {
         match (asker, outcome) {
             (LeaseAsker::Local(to), outcome) => self.output.leases.push((to, outcome)),
             (
@@ -264,7 +266,7 @@ impl Replica {
                 let message = PeerMessage::LeaseAnswer { number, answer };
                 self.output.messages.push((member, message));
             }
-            // It has a deadline of its own.
+            // The member has a deadline of its own for its question.
             (LeaseAsker::Member { .. }, Err(_)) => {}
         }
     }

@@ -1,5 +1,5 @@
-//! One member without threads, clock or network: the state machine, the log and
-//! the consensus, and what people wait for.
+//! One member without threads, clock or network: the state machine, the log, the
+//! consensus, and the requests that wait for them.
 //!
 //! ```text
 //!   propose ──► open batch ──seal──► sealed ──► log, peers ──► committed ──► applied ──► answered
@@ -10,16 +10,16 @@
 //! ```
 //!
 //! Inputs: [`Replica::propose`], [`Replica::read`], [`Replica::receive`],
-//! [`Replica::tick`], [`Replica::persisted`], and [`Replica::run`], which does
-//! what the inputs brought about and appends to the log. Output:
+//! [`Replica::tick`], [`Replica::persisted`], and [`Replica::run`], which carries
+//! out the consequences of the other inputs and appends to the log. Output:
 //! [`Replica::take_output`]. The same object runs in production and in
 //! simulation.
 //!
 //! Invariants: batches are applied in the order of the log; an answer leaves
 //! only after every batch that its evaluation could see is applied here, even
 //! when the command itself wrote nothing; nothing is evaluated before the
-//! leader has applied its own term's first entry, and all that was evaluated
-//! and not committed is dropped with the lead.
+//! leader has applied its own term's first entry; a leader that loses its
+//! leadership drops what it has evaluated and not proposed.
 
 mod again;
 mod answer;
@@ -29,8 +29,8 @@ mod batch;
 mod commit;
 mod damage;
 mod forward;
+mod health;
 mod heard;
-mod hitches;
 mod incoming;
 mod lead;
 mod leases;
@@ -85,56 +85,57 @@ use rounds::Rounds;
 use transfer::Transfer;
 use unchanged::Unchanged;
 
-/// What a replica is started with.
+/// Options of a replica.
 #[derive(Debug)]
 pub struct ReplicaOptions {
-    /// The state machine's and the engine's options: who this is, and who
-    /// belongs to a new cluster.
+    /// The state machine's and the engine's options, with this member's id and the
+    /// members of a new cluster.
     pub machine: revisions::Options,
-    /// Between two ticks of the consensus.
+    /// Time between two ticks of the consensus.
     pub heartbeat_interval: Duration,
-    /// Without word from a leader for so long, members may stand for election.
+    /// A member that has received nothing from a leader for this time may stand for election.
     pub election_timeout: Duration,
     /// Changes of the membership are refused while too few members are up.
     pub strict_reconfiguration: bool,
     /// Entries kept in the log for members that are behind.
     pub entries_kept_max: usize,
-    /// The same in bytes, whichever is less.
+    /// The same limit in bytes; the smaller of the two holds.
     pub bytes_kept_max: u64,
-    /// Bytes of a snapshot's pieces, about.
+    /// Approximate size of the pieces in which a snapshot is sent.
     pub snapshot_piece_bytes: usize,
-    /// How a leader makes sure of its lead before a read.
+    /// How a leader confirms that it still leads before it serves a read.
     pub read_mode: ReadMode,
-    /// What commands of other members are held to.
+    /// Limits on commands that other members forward to this one.
     pub command_limits: CommandLimits,
-    /// What tells this start of the kernel from others, if that is known: with
-    /// [`engine::Durability::Os`] a member that finds another one may have lost the end
-    /// of its log.
+    /// Identifies the current start of the kernel, if it is known. With
+    /// [`engine::Durability::Os`], a member that was not closed and finds a different value
+    /// than in its last life may have lost the end of its log.
     pub boot: Option<String>,
-    /// Where the end of the log may be lost, what is left is all there is: for one
-    /// start, when somebody has decided so.
+    /// If the end of the log may be lost, the member takes what is left for the whole log
+    /// and votes at once. An operator sets this, for one start.
     pub accept_lost_tail: bool,
-    /// Draws this member's own patience, from one to two election timeouts.
+    /// Seed of this member's randomness, such as its election delay between one and two
+    /// election timeouts.
     pub seed: u64,
-    /// A rule to break, for the simulation's own tests.
+    /// A rule that this replica breaks, to test that the simulation detects it.
     #[doc(hidden)]
     pub mutant: Option<Mutant>,
 }
 
-/// What a replica has to say.
+/// What a replica has produced since [`Replica::take_output`] was called last.
 #[derive(Debug, Default)]
 pub struct Output {
-    /// To other members.
+    /// Messages for other members, each with its receiver's id.
     pub messages: Vec<(u64, PeerMessage)>,
-    /// To those who asked.
+    /// Answers to commands of local callers.
     pub answers: Vec<Answer>,
-    /// Reads that may be served now, or never.
+    /// Reads that may be served now, or that have failed.
     pub reads: Vec<(ReadAsker, Result<(), Error>)>,
-    /// What is known of leases.
+    /// Answers to local questions about leases.
     pub leases: Vec<Told<LeaseAnswer>>,
-    /// How the lead's moves went.
+    /// Outcomes of transfers of leadership.
     pub moves: Vec<Told<()>>,
-    /// Snapshots to be sent: somebody has to run them.
+    /// Snapshots to be sent; the owner of the replica has to run the senders.
     pub snapshots: Vec<Sender>,
 }
 
@@ -147,13 +148,13 @@ pub struct Replica {
     consensus: Consensus,
     clock: Arc<dyn Clock>,
     lead: Lead,
-    /// Who leads, as far as this member knows; 0: nobody.
+    /// Id of the leader, as far as this member knows; 0 if it knows of none.
     leader: u64,
     heartbeat_interval: Duration,
     next_tick: Instant,
-    /// Times that a leader's heartbeats came later than they should, since the start.
+    /// How often this leader sent its heartbeats too late, since the start.
     late_heartbeats: u64,
-    /// After so long nobody waits any more.
+    /// Time limit of requests that wait in the replica.
     patience: Duration,
     /// Answers of the open batch, in order of evaluation.
     open: Vec<Answer>,
@@ -161,24 +162,24 @@ pub struct Replica {
     commit: Commit,
     /// The replica's own commands that wait for room in a batch.
     due: VecDeque<Command>,
-    /// Leases ended because nobody renewed them, since the start.
+    /// Leases that ended because they were not renewed, since the start.
     leases_expired: u64,
-    /// Of physical compactions that are applied and not swept.
+    /// Answers of physical compactions that are applied and not swept.
     unswept: Vec<Answer>,
-    /// Of batches refused for want of room: what needs none, in order.
+    /// Commands that need no room, from batches that were refused for lack of room, in
+    /// order. They are evaluated again.
     spared: VecDeque<Answer>,
     reads: Reads,
     append_round: AppendRound,
-    /// What was evaluated and changes nothing.
     unchanged: Unchanged,
     forwarded: Forwarded,
     again: Again,
     alarming: Alarming,
     held: Held,
     lease_questions: LeaseQuestions,
-    /// To leaders that were heard.
+    /// This member's promise to the leader that it heard last.
     promise: Promise,
-    /// Of voters, to this member.
+    /// The promises of the voters to this member while it leads.
     rounds: Rounds,
     heard: Heard,
     transfer: Transfer,
@@ -187,18 +188,18 @@ pub struct Replica {
     warnings: Seldom,
     outgoing: Outgoing,
     incoming: Option<Incoming>,
-    /// Index and revision of the last snapshot that was installed in this life.
+    /// Index and revision of the last snapshot that was installed since the start.
     installed: Option<(u64, i64)>,
     waker: Waker,
     life: Life,
-    /// This member may lack what it has acknowledged.
+    /// Set while this member may lack entries that it has acknowledged.
     returning: Option<Returning>,
-    /// Of the other members.
+    /// The lives of the other members.
     lives: Lives,
-    /// Times that other members were asked for damaged values: whose turn it is.
+    /// How often other members were asked for damaged values; chooses the next one.
     damage_asked: usize,
     removal_file: RemovalFile,
-    /// This member was removed while it led.
+    /// Set when this member was removed while it led.
     leaving: Option<Leaving>,
     leaving_patience: Duration,
     output: Output,
@@ -222,16 +223,16 @@ impl std::fmt::Debug for Replica {
 }
 
 impl Replica {
-    /// Recovers what the directory holds. A directory that holds nothing begins
-    /// a cluster of the members in the options; without any, it waits for a leader
-    /// to send a snapshot, and does not stand for election until it has one.
+    /// Recovers the state in the directory. An empty directory begins a cluster of the
+    /// members in the options; if the options name no members, the replica waits for a
+    /// leader to send a snapshot, and does not stand for election until it has one.
     pub fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
         mut options: ReplicaOptions,
         clock: Arc<dyn Clock>,
     ) -> Result<Replica, Error> {
-        assert_ne!(options.machine.member_id, 0, "0 is nobody's id");
+        assert_ne!(options.machine.member_id, 0, "0 is not a member's id");
         options.machine.engine.commitment = Commitment::Quorum;
         options.machine.engine.accepts_torn_frames =
             options.mutant == Some(Mutant::AcceptsATornTail);
@@ -332,43 +333,43 @@ impl Replica {
         Ok(replica)
     }
 
-    /// Whom to tell that an import has got on, or that a sweep may:
-    /// [`Replica::run`] and [`Replica::upkeep`] want to be called then.
+    /// Sets the function that is called when an import has progressed or a sweep can
+    /// continue. The owner must then call [`Replica::run`] and [`Replica::upkeep`].
     pub(crate) fn wake_with(&mut self, waker: Waker) {
         let for_sweeps = Arc::clone(&waker);
         self.engine.on_let_go(Box::new(move || for_sweeps()));
         self.waker = waker;
     }
 
-    /// From now on [`Replica::run`] writes what it appends, on a log that its callers
-    /// work for, and goes on with that at once.
+    /// From now on [`Replica::run`] itself writes what it appends and continues with the
+    /// result at once. For a log without a thread of its own ([`engine::Worker::Caller`]).
     pub(crate) fn write_itself(&mut self) {
         self.consensus.write_itself();
     }
 
-    /// Reads of what is applied.
+    /// A reader of the applied state.
     pub fn reader(&self) -> &Reader {
         &self.reader
     }
 
-    /// Whether a compaction's sweep is under way: steps of upkeep should follow
-    /// each other.
+    /// Whether a compaction's sweep is under way. Then [`Replica::upkeep`] should be
+    /// called without pauses.
     pub fn is_sweeping(&self) -> bool {
         self.machine.is_sweeping()
     }
 
-    /// Whether the next step of upkeep gets on with something, and need not wait
-    /// for a thread to end.
+    /// Whether the next call of [`Replica::upkeep`] can do some work without waiting for
+    /// another thread.
     pub fn has_upkeep_to_do(&self) -> bool {
         self.machine.has_upkeep_to_do()
     }
 
-    /// A batch of more changes than this is evaluated or waits to be applied.
+    /// Whether a batch of more than `changes_max` changes is open or waits to be applied.
     pub fn has_a_batch_above(&self, changes_max: usize) -> bool {
         self.machine.open_changes() > changes_max || self.consensus.has_a_batch_above(changes_max)
     }
 
-    /// Has the steps of upkeep reclaim all that is garbage at this moment.
+    /// Makes the next calls of [`Replica::upkeep`] reclaim all that is garbage now.
     pub fn begin_defragmentation(&mut self) {
         self.machine.begin_defragmentation();
     }
@@ -378,13 +379,12 @@ impl Replica {
         self.machine.is_defragmenting()
     }
 
-    /// The state machine.
     pub fn machine(&mut self) -> &mut Machine {
         &mut self.machine
     }
 
-    /// Wants to know when a read of [`Replica::reader`] sees everything that
-    /// was acknowledged before this.
+    /// Reports to `asker` when a read of [`Replica::reader`] sees everything that was
+    /// acknowledged before this call.
     pub fn read(&mut self, asker: ReadAsker) {
         match self.failed.clone() {
             Some(error) => self.end_read(asker, &error),
@@ -392,8 +392,9 @@ impl Replica {
         }
     }
 
-    /// A read at a member that has failed: nothing will be confirmed any more. Where
-    /// nobody else votes, nobody has acknowledged more than is applied here.
+    /// Ends a read at a member that has failed and confirms nothing any more. If this
+    /// member is the only voter and its log has failed, the read is served: no other member
+    /// can have acknowledged more than is applied here.
     fn end_read(&mut self, asker: ReadAsker, error: &Error) {
         let raft = self.consensus.raft();
         let alone = raft.prs().is_singleton() && raft.promotable();
@@ -404,14 +405,14 @@ impl Replica {
         self.output.reads.push((asker, outcome));
     }
 
-    /// Nothing can be sent to these members at present.
+    /// Reports members to which nothing can be sent at present.
     pub fn unreachable(&mut self, members: &[u64]) {
         for &member in members {
             self.consensus.unreachable(member);
         }
     }
 
-    /// The flush thread's word.
+    /// Takes the result of a flush: the last sequence that is durable, or why the log failed.
     pub fn persisted(&mut self, outcome: Result<Sequence, String>) {
         match outcome {
             Ok(sequence) => {
@@ -421,13 +422,14 @@ impl Replica {
         }
     }
 
-    /// Looks at the clock: heartbeats, elections, leases, patience.
+    /// Does what is due by the clock: heartbeats, elections, expiry of leases, and time
+    /// limits of requests.
     pub fn tick(&mut self) {
         let now = self.clock.now();
-        // A long pause is one tick, not many: nobody was heard meanwhile
-        // because nobody listened.
+        // A long pause counts as one tick: this member received nothing during the
+        // pause because it did not run.
         if now >= self.next_tick {
-            // As etcd counts it: twice the interval since the last ones, and more.
+            // etcd's rule: more than twice the interval has passed since the last heartbeats.
             let late = now > self.next_tick + self.heartbeat_interval;
             self.late_heartbeats += u64::from(late && self.has_followers());
             self.next_tick = now + self.heartbeat_interval;
@@ -445,15 +447,16 @@ impl Replica {
         } else {
             self.consensus.tick_without_standing();
         }
-        self.ask_around(now);
+        self.ask_voters(now);
         self.ask_for_damaged();
     }
 
-    /// Does what the inputs have brought about.
+    /// Carries out the consequences of the inputs since the last call. A failure ends the
+    /// replica, see [`Replica::failure`].
     pub fn run(&mut self) {
         if let Err(error) = self.try_run() {
-            // What the log refuses here was promised to the library. What is to be
-            // sent may count on it.
+            // The Raft library counts on what the log has refused here, and so may
+            // the messages that were to be sent.
             self.output.messages.clear();
             let reason = error.to_string();
             self.fail(Error::LogFailed { reason });
@@ -497,12 +500,12 @@ impl Replica {
         self.mutant == Some(rule)
     }
 
-    /// Why nothing is written any more, if that is so.
+    /// The error that has ended the replica, if it has ended: it writes nothing any more.
     pub fn failure(&self) -> Option<&Error> {
         self.failed.as_ref()
     }
 
-    /// A step of checkpointing, sweeping and reclaim, when due.
+    /// Does one step of checkpointing, sweeping or reclaim, if one is due.
     pub fn upkeep(&mut self) -> Result<(), Error> {
         let needed_from = self.needed_from();
         let kept = self
@@ -514,14 +517,14 @@ impl Replica {
         outcome.map_err(|error| Error::Storage(error.to_string()))
     }
 
-    /// What is to be sent and answered, in order.
+    /// Takes all messages and answers that have gathered, in order.
     pub fn take_output(&mut self) -> Output {
         self.send_lease_answers();
         std::mem::take(&mut self.output)
     }
 
-    /// The log has failed, or the node stops: nothing that is not applied will
-    /// be answered with anything but `error`, now or later.
+    /// Ends the replica because the log has failed or the node stops. Every request that is
+    /// not applied, now or later, is answered with the first such error.
     pub fn fail(&mut self, error: Error) {
         let error = self.failed.get_or_insert(error).clone();
         if matches!(error, Error::LogFailed { .. }) {
@@ -551,14 +554,15 @@ impl Replica {
         }
         self.end_transfers("the member has stopped");
         self.incoming = None;
-        // Nobody will be renewed or revoked here: who waits for it is told.
+        // No lease is renewed or revoked here any more; `demote` reports that to the waiters.
         self.lead = Lead::No;
         self.rounds.withdraw();
         self.machine.demote();
     }
 }
 
-/// Questions to other members are numbered from here: no other life's are.
+/// The number below this life's questions to other members. No other life of this
+/// member uses the same numbers.
 fn first_number(options: &ReplicaOptions, opening: u32) -> u64 {
     if options.mutant == Some(Mutant::NumbersFromOneInEachLife) {
         return 0;
@@ -576,8 +580,8 @@ fn elections(options: &ReplicaOptions, member_id: u64) -> Elections {
     let mut random = environment::randomness::Random::from_seed(options.seed);
     Elections {
         member_id,
-        // The first tick may follow a leader's word at once: with one more, at
-        // least the election timeout has passed.
+        // The first tick may come right after a leader's message. One more tick makes
+        // sure that at least the election timeout has passed.
         patience_ticks: ticks + 1 + random.below(ticks as u64) as usize,
         election_ticks: ticks,
         heartbeat_ticks: 1,

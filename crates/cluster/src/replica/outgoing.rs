@@ -2,17 +2,19 @@
 //!
 //! ```text
 //!   wanted ──export──► Offered ──Raft takes it──► UnderWay ──whole──► CatchingUp ──► forgotten
-//!                         │                          │ not
-//!                         └──not needed any more     └──► Failed ──a while──► told to Raft, which
-//!                                                                             wants it again
+//!                         │                          │ failed
+//!                         └──not needed any more     └──► Failed ──pause──► reported to Raft,
+//!                                                                           which wants it
+//!                                                                           again
 //! ```
 //!
-//! What a member cannot take (its disk is full), it will not take a moment later
-//! either, and every export costs both sides: pauses double from an election timeout
-//! up to half a minute, until it has taken one.
+//! A member that cannot take a snapshot (its disk is full) will not take one a moment later
+//! either, and every export costs both sides. So the pauses double from an election timeout
+//! up to half a minute, until the member has taken a snapshot.
 //!
-//! One transfer for each member, any number of members. All end with the lead.
-//! As long as one is here, the log keeps what the member will need behind it.
+//! There is one transfer for each member, and any number of members. All end with this
+//! member's leadership. During a transfer the log keeps the entries that the member will
+//! need after the snapshot.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,20 +28,20 @@ use revisions::Export;
 use super::{Replica, lead};
 use crate::snapshot::{Exchange, Pace, Parcel, Sender};
 
-/// Longest pause after a snapshot that was not taken.
+/// Longest pause after a snapshot that the member did not take.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Pieces that may be on their way or unwritten at the member.
+/// Pieces that may be in flight or unwritten at the member.
 const WINDOW_PIECES: usize = 32;
 
 #[derive(Debug)]
 enum Stage {
-    /// Raft may take it, until then.
+    /// Raft may take the export, until then.
     Offered { export: Box<Export>, until: Instant },
-    /// A sender has it.
+    /// A sender sends the export.
     UnderWay { id: u64, exchange: Arc<Exchange> },
-    /// Raft is told when the pause is over.
+    /// Raft gets a report of the failure when the pause is over.
     Failed { until: Instant },
-    /// The member has it; Raft sends what came behind it.
+    /// The member has the snapshot, and Raft sends the entries behind it.
     CatchingUp { until: Instant },
 }
 
@@ -50,20 +52,21 @@ struct Transfer {
     stage: Stage,
 }
 
-/// All of them, by member.
+/// All transfers, by member.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     transfers: BTreeMap<u64, Transfer>,
-    /// By member: how many have failed one after the other.
+    /// By member: the number of failures since its last success.
     failures: BTreeMap<u64, u32>,
     last_id: u64,
     piece_bytes: usize,
-    /// The unit of its patience.
+    /// The unit of all time limits here.
     election_timeout: Duration,
 }
 
 impl Outgoing {
-    /// For a new life: its transfers have numbers that no earlier one had.
+    /// Numbers the transfers of this life above `first_number`; no earlier life used these
+    /// numbers.
     pub fn new(first_number: u64, piece_bytes: usize, election_timeout: Duration) -> Outgoing {
         assert!(piece_bytes > 0, "pieces have bytes");
         Outgoing {
@@ -83,7 +86,7 @@ impl Outgoing {
         }
     }
 
-    /// A transfer has failed: how long the next one is waited with.
+    /// Counts a failed transfer and returns the pause before the next one.
     fn pause_after_failure(&mut self, member: u64) -> Duration {
         let failures = self.failures.entry(member).or_default();
         let times = 2_u32.saturating_pow(*failures);
@@ -92,23 +95,22 @@ impl Outgoing {
         pause.min(PAUSE_MAX.max(self.election_timeout))
     }
 
-    /// A new export takes the place of a member that is catching up only.
+    /// Whether a new export may begin: the member has no transfer, or only catches up.
     fn may_begin(&self, member: u64) -> bool {
         let stage = self.transfers.get(&member).map(|it| &it.stage);
         matches!(stage, None | Some(Stage::CatchingUp { .. }))
     }
 
-    /// The member speaks of the transfer with this id.
-    fn exchange(&self, member: u64, spoken_of: u64) -> Option<&Exchange> {
+    /// The exchange with the sender, if the member's current transfer has this id.
+    fn exchange(&self, member: u64, named: u64) -> Option<&Exchange> {
         match &self.transfers.get(&member)?.stage {
-            Stage::UnderWay { id, exchange } if *id == spoken_of => Some(exchange),
+            Stage::UnderWay { id, exchange } if *id == named => Some(exchange),
             _ => None,
         }
     }
 }
 
-/// Their senders are on other threads, and shall not wait for a replica that is
-/// no more.
+/// Stops the senders, which run on other threads and would wait for the dropped replica.
 impl Drop for Outgoing {
     fn drop(&mut self) {
         for transfer in self.transfers.values() {
@@ -120,10 +122,11 @@ impl Drop for Outgoing {
 }
 
 impl Replica {
-    /// Exports for those who need it.
+    /// Exports a snapshot for each member that needs one.
     pub(super) fn export_wanted(&mut self) {
         for member in self.consensus.take_wanted() {
-            // The lead may be lost since the member was found to need one.
+            // This member may have lost its leadership since it found out that the other
+            // one needs a snapshot.
             let leads = self.consensus.raft().state == StateRole::Leader;
             if !leads || self.failed.is_some() || !self.outgoing.may_begin(member) {
                 continue;
@@ -146,7 +149,7 @@ impl Replica {
         }
     }
 
-    /// Raft has taken an offer.
+    /// Begins to send a snapshot that Raft has taken.
     pub(super) fn send_snapshot(&mut self, message: Message) {
         let to = message.to;
         self.consensus.withdraw(to);
@@ -184,7 +187,7 @@ impl Replica {
             .insert(to, Transfer { index, stage });
     }
 
-    /// A member says how far it has got.
+    /// Passes a member's report on the progress of its import to the sender.
     pub(super) fn snapshot_wanted(
         &self,
         from: u64,
@@ -197,20 +200,20 @@ impl Replica {
         }
     }
 
-    /// A member wants no more of it.
+    /// Stops the sender when a member has the snapshot or does not want it.
     pub(super) fn snapshot_over(&self, from: u64, id: u64, outcome: Result<(), String>) {
         if let Some(exchange) = self.outgoing.exchange(from, id) {
             exchange.stop(outcome);
         }
     }
 
-    /// Looks what has become of all transfers.
+    /// Advances all transfers by what has happened; ends them if this member does not lead.
     pub(super) fn tend_transfers(&mut self) {
         if self.outgoing.transfers.is_empty() && self.outgoing.failures.is_empty() {
             return;
         }
         if !self.holds_the_lead() {
-            self.end_transfers("the lead is lost");
+            self.end_transfers("this member has lost its leadership");
             return;
         }
         let now = self.clock.now();
@@ -225,7 +228,7 @@ impl Replica {
         }
     }
 
-    /// The stage it is in now, if it goes on.
+    /// Returns the current stage of a transfer; none if it is over.
     fn tend(&mut self, member: u64, transfer: Transfer, now: Instant) -> Option<Stage> {
         let index = transfer.index;
         match transfer.stage {
@@ -234,9 +237,9 @@ impl Replica {
                 None
             }
             Stage::UnderWay { exchange, .. } if !self.consensus.awaits_snapshot(member) => {
-                // Raft knows better: the member has it, or is a member no more.
+                // Raft knows that the member has the snapshot, or is not a member any more.
                 self.outgoing.failures.remove(&member);
-                exchange.stop(Err("it is not needed any more".into()));
+                exchange.stop(Err("the snapshot is not needed any more".into()));
                 Some(self.catching_up(now))
             }
             Stage::UnderWay { id, exchange } => match exchange.ended() {
@@ -259,7 +262,7 @@ impl Replica {
                         index,
                         reason,
                         ?pause,
-                        "a snapshot was not taken; trying again"
+                        "a member did not take a snapshot; it is sent again after the pause"
                     );
                     let until = now + pause;
                     Some(Stage::Failed { until })
@@ -281,7 +284,7 @@ impl Replica {
         }
     }
 
-    /// None goes on.
+    /// Ends all transfers, with the reason for their senders.
     pub(super) fn end_transfers(&mut self, reason: &str) {
         self.outgoing.failures.clear();
         for (member, transfer) in std::mem::take(&mut self.outgoing.transfers) {
@@ -292,7 +295,8 @@ impl Replica {
         }
     }
 
-    /// Members that are sent a snapshot, or were, will need the entries from here on.
+    /// First index of the entries that members need which are sent a snapshot or are catching
+    /// up; `u64::MAX` if there is none.
     pub(super) fn needed_from(&self) -> u64 {
         let progress = |member| self.consensus.raft().prs().get(member);
         let first = |(&member, transfer): (&u64, &Transfer)| {

@@ -1,10 +1,10 @@
-//! What a voter owes a leader it has heard: no vote for another, for an election
-//! timeout by this member's own clock.
+//! A voter's promise to a leader: after each message of the leader, no vote for another
+//! member for an election timeout by this member's own clock.
 //!
-//! The library has such a rule too, but it counts ticks, and it forgets: at a
-//! restart, and whenever a greater term is heard of. A leader that reads under a
-//! lease believes in this one. A vote at the leader's own wish (a transfer) is
-//! given at once: the leader has let its lease go before it wished.
+//! The Raft library has such a rule too, but it counts ticks, and drops the promise at a
+//! restart and whenever it sees a greater term. A leader that reads under a lease relies
+//! on the promise here. A vote that the leader itself asks for (a transfer of leadership)
+//! is given at once: the leader has given up its lease before it asked.
 
 use std::time::Duration;
 
@@ -19,13 +19,14 @@ use crate::Error;
 #[derive(Debug)]
 pub(super) struct Promise {
     election_timeout: Duration,
-    /// No vote before that.
+    /// This member votes for no other member before this moment.
     until: Instant,
 }
 
 impl Promise {
-    /// At the start of a life, the directory's `opening`th from 1. Whoever lived
-    /// before may have answered a leader a moment before that life ended.
+    /// The promise at the start of a life, the directory's `opening`th, counted from 1. An
+    /// earlier life may have answered a leader a moment before it ended, so every life but
+    /// the first begins with a promise.
     pub fn new(election_timeout: Duration, opening: u32, now: Instant) -> Promise {
         let owed = if opening <= 1 {
             Duration::ZERO
@@ -38,19 +39,20 @@ impl Promise {
         }
     }
 
-    /// For how long a leader that is heard has this member's promise.
+    /// How long a promise holds after a leader's message.
     pub fn length(&self) -> Duration {
         self.election_timeout
     }
 
-    /// Owes nothing: for a mutant.
+    /// Drops the promise; only for a mutant.
     pub fn forget(&mut self) {
         self.until = Instant::default();
     }
 }
 
 impl Replica {
-    /// A message of the consensus has come.
+    /// Handles a Raft message: applies this member's own rules on votes and answers, and
+    /// passes it to the consensus.
     pub(super) fn step_raft(&mut self, mut message: Message) {
         let now = self.clock.now();
         match message.get_msg_type() {
@@ -81,8 +83,8 @@ impl Replica {
         }
     }
 
-    /// Hands it to the library, behind the writing of what came before where the log's
-    /// next segment may not hold both.
+    /// Passes a message to the consensus. Earlier entries are written first if the log's
+    /// next segment might not hold both.
     fn take(&mut self, message: Message) -> Result<(), Error> {
         if !self.consensus.takes_before_writing(&message) {
             self.settle()?;
@@ -96,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_never_lived_before_owes_nothing_at_the_start() {
+    fn only_the_first_life_of_a_directory_starts_without_a_promise() {
         let (timeout, now) = (
             Duration::from_secs(1),
             Instant::from_origin(Duration::from_secs(7)),

@@ -1,4 +1,4 @@
-//! Messages of other members, each handed to the part of the replica that it is for.
+//! Passes each message of another member to the part of the replica that handles it.
 
 use raft::eraftpb::MessageType;
 
@@ -7,14 +7,14 @@ use crate::ReadAsker;
 use crate::peer_message::PeerMessage;
 
 impl Replica {
-    /// A message from another member.
+    /// Handles a message from another member.
     pub fn receive(&mut self, from: u64, message: PeerMessage) {
         if self.failed.is_some() {
             return;
         }
         self.note_heard(from);
         match message {
-            // Snapshots come with what is in them.
+            // A snapshot comes as `SnapshotOffer`, never as a bare Raft message.
             PeerMessage::Raft(message)
                 if message.from == from && message.get_msg_type() != MessageType::MsgSnapshot =>
             {
@@ -25,7 +25,7 @@ impl Replica {
             }
             PeerMessage::Raft(message) => {
                 let kind = message.get_msg_type();
-                self.warn_of(from, &format!("a {kind:?} is not its to send"));
+                self.warn_of(from, &format!("it may not send a {kind:?}"));
             }
             PeerMessage::ReadIndex { round } => {
                 let member = ReadAsker::Member {
@@ -34,7 +34,7 @@ impl Replica {
                 };
                 self.read(member);
             }
-            // Rounds and questions begin anew with a new leader.
+            // After a change of leader, rounds and questions are repeated at the new leader.
             PeerMessage::ReadAt { .. }
             | PeerMessage::LeaseAnswer { .. }
             | PeerMessage::LeaseAnswers { .. }
@@ -81,7 +81,7 @@ impl Replica {
                 term,
                 index,
                 voters,
-            } => self.tell_returning(from, (life, round), (term, index), &voters),
+            } => self.answer_returning(from, (life, round), (term, index), &voters),
             PeerMessage::Statement {
                 life,
                 round,
@@ -89,15 +89,15 @@ impl Replica {
                 index,
                 voters,
                 removed,
-            } => self.voter_heard(from, (life, round), (term, index), (voters, removed)),
+            } => self.statement_received(from, (life, round), (term, index), (voters, removed)),
             PeerMessage::Welcome { life, term, index } => self.welcomed(life, term, index),
-            PeerMessage::WhichLife { number } => self.tell_life(from, number),
-            PeerMessage::ThisLife { number, life } => self.life_told(from, number, life),
-            PeerMessage::Record(message) => self.record_heard(from, message),
+            PeerMessage::WhichLife { number } => self.answer_life(from, number),
+            PeerMessage::ThisLife { number, life } => self.life_answered(from, number, life),
+            PeerMessage::Record(message) => self.record_received(from, message),
         }
     }
 
-    /// A member has sent what no honest one sends.
+    /// Logs that a member has sent a message that no correct member sends.
     pub(super) fn warn_of(&self, from: u64, what: &str) {
         let line = format!("a message of member {from:x} is dropped: {what}");
         self.warnings.warn(self.clock.now(), line);

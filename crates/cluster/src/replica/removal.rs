@@ -1,18 +1,19 @@
-//! This member is a member no more.
+//! How a member ends that was removed from its cluster.
 //!
-//! A follower that applies its own removal, or hears of it at another's door, ends
-//! at once: its leader has it on stable storage that the removal is committed. A
-//! leader stays a little: its followers have the entry, and may not know yet that
-//! it is committed. Where one of them is left, it would need this member's vote to
-//! find out. So the leader goes on until they know, and hands over. Where it has lost
-//! the lead before that, it stays as a follower, until it is refused.
+//! A follower that applies its own removal, or learns of it when another member refuses
+//! its connection, ends at once: its leader has on stable storage that the removal is
+//! committed. A leader stays for a while: its followers have the entry, but may not know
+//! yet that it is committed, and if only one of them is left, it would need this member's
+//! vote to find out. So the leader continues until they know, and then hands leadership
+//! over. If it loses its leadership before that, it stays as a follower until another
+//! member refuses it.
 //!
-//! Whoever tells this member of its removal has on stable storage that it is committed,
-//! so nobody will need this member's vote to find that out. This member notes it beside
-//! its log, which may never say so, and does not start again.
+//! A member that informs this one of its removal has on stable storage that the removal is
+//! committed, so no member needs this one's vote to find that out. This member records its
+//! removal in a file beside its log, which may never contain it, and does not start again.
 //!
-//! Who asked this member for its removal is told that it is done, before it ends; so is
-//! who asked a follower for the removal of its leader.
+//! Before this member ends, it answers clients that asked it for its own removal; and a
+//! follower answers clients that asked it for the removal of its leader.
 
 use environment::Instant;
 use etcd_api::etcdserverpb::{MemberRemoveResponse, ResponseHeader};
@@ -22,19 +23,23 @@ use revisions::{Command, Response};
 use super::{Answer, Lead, Replica};
 use crate::Error;
 
-/// A leader that was removed.
+const NOT_RECORDED: &str = "this member cannot record its removal on disk: it will find out \
+    from another member after its next start";
+
+/// The state of a leader that was removed and has not ended yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
-    /// The entry that says so.
+    /// Index of the entry that removes this member.
     index: u64,
-    /// So long all are waited for.
+    /// Until then this member waits for all healthy voters, afterwards for a majority only.
     until: Instant,
 }
 
 impl Replica {
-    /// One of two does not remove itself: the other would need its vote to find
-    /// out that this is committed, should it crash before it has written so much
-    /// down. The other shall lead, and do it.
+    /// Whether this leader has to hand leadership over before the command is carried out: it
+    /// is one of two voters and would remove itself. If the other one crashed before it wrote
+    /// down that the removal is committed, it would need this member's vote to find out. So
+    /// the other one has to lead and carry out the removal.
     pub(super) fn must_hand_over_before(&self, command: &Command) -> bool {
         self.lead == Lead::Ready
             && self.removes_itself(command)
@@ -45,8 +50,8 @@ impl Replica {
         matches!(command, Command::MemberRemove(it) if it.id == self.member_id)
     }
 
-    /// What the leader has done for this member's askers, and nobody will tell this
-    /// member any more.
+    /// When this member ends, gives its clients the outcomes that are known: its own removal,
+    /// and the leader's answers that wait for an entry.
     fn answer_what_is_done(&mut self) {
         let own = self.member_id;
         self.answer_removals(|removed, _| removed == own);
@@ -55,14 +60,14 @@ impl Replica {
         }
     }
 
-    /// A leader that was removed may be turned away before its answer is read: whoever
-    /// asked for its removal sees here that it is done.
+    /// Answers local clients that asked for the removal of a leader that is removed by now.
+    /// Connections to a removed member are closed, perhaps before its answer is read.
     fn answer_for_removed_leaders(&mut self) {
         let members = self.reader.members();
         self.answer_removals(|removed, leader| removed == leader && members.get(removed).is_none());
     }
 
-    /// Answers those who have asked for such removals, as their leader would.
+    /// Answers the forwarded removals that are done, as their leader would.
     fn answer_removals(&mut self, is_done: impl Fn(u64, u64) -> bool) {
         let members = self.reader.members();
         for (to, removed) in self.take_removals(is_done) {
@@ -75,13 +80,13 @@ impl Replica {
         }
     }
 
-    /// Another member says that this one was removed.
+    /// Ends this member because another member says that it was removed.
     pub fn told_of_removal(&mut self) {
         if self.failed.is_some() {
             return;
         }
         if let Err(error) = self.removal_file.keep(self.member_id) {
-            tracing::warn!(%error, "the removal cannot be noted: the next start will find out anew");
+            tracing::warn!(%error, "{NOT_RECORDED}");
         }
         self.fail_removed();
     }
@@ -91,7 +96,7 @@ impl Replica {
             if let Some(leaving) = self.leaving
                 && let Err(error) = self.consensus.remember_own_removal(leaving.index)
             {
-                tracing::warn!(%error, "the removal cannot be noted: the next start will find out anew");
+                tracing::warn!(%error, "{NOT_RECORDED}");
             }
             tracing::warn!("this member was removed from its cluster");
             self.leader = 0;
@@ -102,7 +107,8 @@ impl Replica {
         }
     }
 
-    /// The configuration has changed with this entry.
+    /// Checks whether the change of configuration in entry `index` has removed this member,
+    /// or the leader that a local client wanted to remove.
     pub(super) fn look_for_removals(&mut self, index: u64) {
         self.answer_for_removed_leaders();
         if self.leaving.is_some() || !self.reader.is_removed(self.member_id) {
@@ -121,8 +127,8 @@ impl Replica {
         });
     }
 
-    /// All that were heard of lately know that the entry is committed; or, where
-    /// that takes too long, so many that they find a leader by themselves.
+    /// Whether enough voters know that the entry is committed: a majority, and all that sent
+    /// a message lately; or only a majority, once the wait has taken too long.
     fn enough_know(&self, Leaving { index, until }: Leaving) -> bool {
         let raft = self.consensus.raft();
         let knows = |id| {
@@ -136,7 +142,8 @@ impl Replica {
         knowing > voters.len() / 2 && (all || self.clock.now() >= until)
     }
 
-    /// Ends, once the others know.
+    /// Hands leadership over and ends this removed leader, once the other members know of
+    /// its removal.
     pub(super) fn leave(&mut self) -> Result<(), Error> {
         let Some(leaving) = self.leaving else {
             return Ok(());

@@ -1,41 +1,43 @@
-//! A member that may have lost the end of what it has acknowledged, in a loss of power,
-//! and how it comes back.
+//! How a member returns that may have lost the last entries that it acknowledged, for
+//! example in a loss of power.
 //!
 //! ```text
-//!              ┌── taken back: a leader forgets what it believed, names an index ──┐
+//!              ┌── welcomed: a leader forgets its former lives, names an index, ───┐
 //!   Returning ─┤   and this member's commit index reaches it                       ├─► Whole
 //!              │                                                                   │
-//!              └── heard everyone ──► votes for logs at the floor or above ────────┘
-//!                                     until its own log is one
+//!              └── all voters answered ──► votes for logs at the floor or above ───┘
+//!                                          until its own log is one
 //! ```
 //!
-//! While it returns it neither votes nor stands; it takes entries and confirms them as
-//! anyone does, for those it has.
+//! A returning member neither stands for election nor votes, except for logs at the floor
+//! or above. It appends entries and confirms those that it has, as any member does.
 //!
-//! **Taken back.** What this member has helped to commit, it helped leaders of the terms
-//! up to the one it had on its device, and its term is always on its device. A leader of
-//! that term or a later one has all that was committed in terms before its own, in front
-//! of its own first entry; and what it commits after it has forgotten this member's former
-//! lives does not count on them. So it names its commit index, or its first entry where
-//! that is not committed yet, and whoever has that much committed has all it had helped to
-//! commit. It need not be sure that it still leads: entries of later terms were never
-//! confirmed by the former lives.
+//! **Welcomed.** A member confirms entries only to leaders of terms up to its own, and its
+//! term is always on its device. A leader of that term or a later one has in its log, in
+//! front of its own first entry, all entries that were committed in earlier terms; and the
+//! entries that it commits after it has forgotten this member's former lives do not rely
+//! on their confirmations. So the leader names its commit index, or the index of its own
+//! first entry if that is not committed yet. A member that has committed this index has
+//! stored every committed entry that its former lives acknowledged. The leader need not be
+//! sure that it still leads: the former lives never confirmed entries of later terms.
 //!
-//! **Heard everyone.** First every other voter hears of this life, so that nobody can count
-//! on the former ones any more; then each says where its log ends. What was committed with
-//! this member's help, and any of those voters still has, lies at or below the greatest of
-//! these ends: the floor. A log at the floor or above it, in the order that elections go by,
-//! has all of that. Both rounds are needed: else a voter might answer, then help to commit
-//! an entry together with a former life, of which its answer knows nothing.
+//! **All voters answered.** First every other voter learns of this life, so that none
+//! relies on the former ones any more; then each says where its log ends. Every entry that
+//! was committed with this member's help, and that any of those voters still has, lies at
+//! or below the greatest of these ends: the floor. A log at the floor or above it, in the
+//! order of logs that decides elections, has all of these entries. Both rounds are needed:
+//! with one, a voter might answer, and afterwards help to commit an entry together with a
+//! former life, which its answer does not cover.
 //!
-//! Every other voter: those of the configuration that this member has applied, and of the
-//! ones that they have applied. Before a new voter counts for anything a leader has applied
-//! that it votes, and has that on its device; so one of them knows. Who was removed need not
-//! be heard where a voter says so: that one has applied the removal, and has all that
-//! whoever was removed had a part in.
+//! The voters that have to answer are those of the configuration that this member has
+//! applied, and of the configurations that those voters have applied. Before a new voter
+//! counts for anything, a leader has applied the change that makes it a voter, and has the
+//! change on its device; so one of the voters knows of it. A removed voter need not answer
+//! if another voter reports its removal: that one has applied the removal, and so has all
+//! entries that the removed voter helped to commit.
 //!
-//! The directory remembers that its member has not returned (`life_file.rs`): a restart in
-//! between must not make it whole.
+//! The directory remembers that its member has not returned (`life_file.rs`), so that a
+//! restart in between does not make it whole.
 
 mod life;
 mod lives;
@@ -57,30 +59,31 @@ pub(super) use lives::Lives;
 /// Term and index of a log's last entry: the order that elections go by.
 type End = (u64, u64);
 
-/// Between two words on what is waited for.
-const TOLD_EVERY: Duration = Duration::from_secs(5);
+/// Time between two log lines on what a returning member waits for.
+const LOG_EVERY: Duration = Duration::from_secs(5);
 
-/// A member on its way back.
+/// The state of a member that returns.
 #[derive(Debug, Default)]
 pub(super) struct Returning {
-    /// Its term when this life began.
+    /// The member's term when this life began.
     term: u64,
-    /// The smallest index that a leader has named.
+    /// The smallest index that a leader has named in a `Welcome`.
     owed: Option<u64>,
     /// Number of the last question.
     round: u64,
-    /// Voters that have heard of this life.
+    /// Voters that know of this life.
     knowing: BTreeSet<u64>,
-    /// When all had heard of it, this was the last question's number.
+    /// The last question's number when all voters knew of this life.
     known_since: Option<u64>,
-    /// What voters answered to questions after that, the newest of each.
+    /// By voter: the end of its log, from its newest answer to a question after that.
     ends: BTreeMap<u64, End>,
-    /// By voter: who votes and who was removed, as far as it has applied. This
-    /// member's own word is here, too.
+    /// By member: the voters and the removed members in its applied configuration. This
+    /// member's own configuration is included.
     applied: BTreeMap<u64, (Vec<u64>, Vec<u64>)>,
-    /// The greatest end, when all are here.
+    /// The greatest end of a log, once all voters have answered.
     floor: Option<End>,
-    told_at: Option<Instant>,
+    /// When the last line was logged, or when the first tick came.
+    logged_at: Option<Instant>,
 }
 
 impl Returning {
@@ -91,7 +94,8 @@ impl Returning {
         }
     }
 
-    /// A voter has answered a question; who votes and who was removed, it says.
+    /// Takes a voter's answer to the question `round`: the end of its log, and the voters and
+    /// removed members in its configuration.
     fn heard(&mut self, voter: u64, round: u64, end: End, applied: (Vec<u64>, Vec<u64>)) {
         self.knowing.insert(voter);
         self.applied.insert(voter, applied);
@@ -100,12 +104,13 @@ impl Returning {
         }
     }
 
-    /// The voters that this member knows of, and those that any of them knows of.
+    /// All voters that have to answer, and this member: the voters that this member knows of,
+    /// those that any of them knows of, and so on.
     fn all(&self, own_id: u64) -> BTreeSet<u64> {
         let mut all = BTreeSet::from([own_id]);
         loop {
-            let told = |voter| self.applied.get(voter).into_iter();
-            let more = all.iter().flat_map(told).flat_map(|(voters, _)| voters);
+            let applied = |voter| self.applied.get(voter).into_iter();
+            let more = all.iter().flat_map(applied).flat_map(|(voters, _)| voters);
             let more: BTreeSet<u64> = more.copied().collect();
             if more.is_subset(&all) {
                 return all;
@@ -114,10 +119,13 @@ impl Returning {
         }
     }
 
-    /// Those of them that must be heard, and have not answered yet.
+    /// The voters among `all` that still have to answer.
     fn silent(&self, all: &BTreeSet<u64>, own_id: u64) -> Vec<u64> {
-        let told = |voter| self.applied.get(voter).into_iter();
-        let gone = all.iter().flat_map(told).flat_map(|(_, removed)| removed);
+        let applied = |voter| self.applied.get(voter).into_iter();
+        let gone = all
+            .iter()
+            .flat_map(applied)
+            .flat_map(|(_, removed)| removed);
         let gone: BTreeSet<u64> = gone.copied().collect();
         let is_silent = |voter: &u64| match self.known_since {
             None => !self.knowing.contains(voter),
@@ -127,7 +135,8 @@ impl Returning {
         needed.copied().filter(is_silent).collect()
     }
 
-    /// Goes on, where all have answered that must be heard.
+    /// Enters the second round, or computes the floor, if all voters have answered that have
+    /// to.
     fn look(&mut self, all: &BTreeSet<u64>, own_id: u64, own: End) {
         if !self.silent(all, own_id).is_empty() {
             self.floor = None;
@@ -139,21 +148,23 @@ impl Returning {
         }
     }
 
-    /// Nothing is missing any more.
+    /// Whether the member is whole again.
     fn is_over(&self, committed: u64, own: End) -> bool {
         self.owed.is_some_and(|owed| committed >= owed)
             || self.floor.is_some_and(|floor| own >= floor)
     }
 }
 
-/// Whether members of a directory that this life found begin by returning.
+/// The state of returning at the start of a life; none if the directory lacks nothing, or
+/// if the operator accepts the loss.
 pub(super) fn begin(options: &ReplicaOptions, life: &Life, term: u64) -> Option<Returning> {
     if !life.lacks_its_end() {
         return None;
     }
     if options.accept_lost_tail {
         tracing::warn!(
-            "the end of the log may be lost, and what is left is taken for all there is, as asked"
+            "the end of the log may be lost; this member takes what is left for the whole log, as \
+             --accept-lost-tail asks"
         );
         return None;
     }
@@ -161,9 +172,9 @@ pub(super) fn begin(options: &ReplicaOptions, life: &Life, term: u64) -> Option<
 }
 
 impl Replica {
-    /// At the start, before anything leaves. Alone in the cluster there is nobody who
-    /// could give anything back; and who waits for its first snapshot has confirmed
-    /// nothing.
+    /// Records at the start, before the first message is sent, whether this member returns. It
+    /// does not if it is the only voter, because no other member could give anything back, nor
+    /// if it waits for its first snapshot, because it has confirmed no entry.
     pub(super) fn begin_returning(&mut self) -> Result<(), Error> {
         if self.returning.is_some() {
             self.consensus.doubt();
@@ -172,26 +183,29 @@ impl Replica {
             } else if self.voters().iter().all(|&voter| voter == self.member_id) {
                 self.returning = None;
                 tracing::warn!(
-                    "since this member ran the power failed, the kernel was started anew, or files \
-                     were damaged: what it had acknowledged last and is not in the log is lost"
+                    "since the last run of this member the power failed, the kernel was started \
+                     again, or files were damaged: the last entries that it acknowledged are lost \
+                     if they are not in the log"
                 );
             }
         }
         self.life.begin(self.returning.is_none())
     }
 
-    /// This member may lack what it has acknowledged, and neither votes nor stands.
+    /// Whether this member may lack entries that it has acknowledged. Such a member does not
+    /// stand for election, and votes only as the module's description says.
     pub fn is_returning(&self) -> bool {
         self.returning.is_some()
     }
 
-    /// Those with a vote, as far as this member has applied.
+    /// The voters in the configuration that this member has applied.
     fn voters(&self) -> Vec<u64> {
         let members = self.reader.members();
         members.voters().map(|voter| voter.id).collect()
     }
 
-    /// All that must be heard, this member too, as far as is known.
+    /// All voters that have to answer, as far as this member knows, and this member. Empty if
+    /// this member does not return.
     fn all_voters(&mut self) -> BTreeSet<u64> {
         let voters = self.voters();
         let Some(returning) = &mut self.returning else {
@@ -204,7 +218,7 @@ impl Replica {
         returning.all(self.member_id)
     }
 
-    /// Whether this member may help to elect whoever asks.
+    /// Whether this member may vote for the candidate that sent `request`.
     pub(super) fn may_vote_for(&self, request: &Message) -> bool {
         match &self.returning {
             Some(_) if self.breaks(Mutant::VotesWhileReturning) => true,
@@ -215,13 +229,13 @@ impl Replica {
         }
     }
 
-    /// Whether this member may lead.
+    /// Whether this member may stand for election.
     pub(super) fn may_stand(&self) -> bool {
         self.returning.is_none() || self.breaks(Mutant::VotesWhileReturning)
     }
 
-    /// Asks all voters, and whoever leads.
-    pub(super) fn ask_around(&mut self, now: Instant) {
+    /// Sends the question of a returning member to all voters and to the leader.
+    pub(super) fn ask_voters(&mut self, now: Instant) {
         let mut all = self.all_voters();
         let Some(returning) = &mut self.returning else {
             return;
@@ -240,32 +254,33 @@ impl Replica {
         all.remove(&self.member_id);
         let questions = all.into_iter().map(|to| (to, question.clone()));
         self.output.messages.extend(questions);
-        self.tell_of_return(now, &silent);
+        self.log_return(now, &silent);
     }
 
-    /// People shall know what is waited for.
-    fn tell_of_return(&mut self, now: Instant, silent: &[u64]) {
+    /// Logs now and then what a returning member waits for.
+    fn log_return(&mut self, now: Instant, silent: &[u64]) {
         let Some(returning) = &mut self.returning else {
             return;
         };
-        let last = *returning.told_at.get_or_insert(now);
-        if now < last + TOLD_EVERY {
+        let last = *returning.logged_at.get_or_insert(now);
+        if now < last + LOG_EVERY {
             return;
         }
-        returning.told_at = Some(now);
+        returning.logged_at = Some(now);
         let silent: Vec<String> = silent.iter().map(|id| format!("{id:x}")).collect();
         tracing::warn!(
             has_leader = self.leader != 0,
             not_heard = silent.join(","),
             "the end of this member's log may be lost (the power failed, or files were damaged): \
-             it does not vote until a leader has given it back what was committed, or all voters were heard; where \
-             one of them never comes back, see --accept-lost-tail"
+             it does not vote until a leader has sent it the committed entries, or all voters \
+             have answered; if one of them never comes back, see --accept-lost-tail"
         );
     }
 
-    /// Another member returns. Whoever it is, it hears where this log ends; from a leader
-    /// also how far it has to catch up.
-    pub(super) fn tell_returning(
+    /// Answers the question of a returning member with the end of this member's log, and, from
+    /// a leader, with the index up to which it has to catch up. The first question of a life
+    /// makes this member forget what it knows of the former lives.
+    pub(super) fn answer_returning(
         &mut self,
         to: u64,
         (life, round): (u64, u64),
@@ -301,8 +316,8 @@ impl Replica {
         }
     }
 
-    /// A voter has said where its log ends.
-    pub(super) fn voter_heard(
+    /// Handles a voter's answer to a question of this member.
+    pub(super) fn statement_received(
         &mut self,
         from: u64,
         (life, round): (u64, u64),
@@ -316,7 +331,8 @@ impl Replica {
         }
     }
 
-    /// A leader has forgotten the lives before this one.
+    /// Handles a leader's answer: it has forgotten the lives before this one, and this member
+    /// is whole once it has committed `index`.
     pub(super) fn welcomed(&mut self, life: u64, term: u64, index: u64) {
         if life == self.life.number()
             && let Some(returning) = &mut self.returning
@@ -327,7 +343,7 @@ impl Replica {
         }
     }
 
-    /// Looks whether this member is whole again.
+    /// Ends the return if this member is whole again.
     pub(super) fn tend_return(&mut self) {
         if self.returning.is_none() {
             return;
@@ -339,19 +355,20 @@ impl Replica {
             if returning.is_over(committed, own) {
                 self.returning = None;
                 self.life.is_whole();
-                tracing::info!(committed, "this member has come back, and votes again");
+                tracing::info!(committed, "this member has returned, and votes again");
             }
         }
     }
 
-    /// Before an answer of the consensus leaves: it is this life's.
+    /// Marks an answer to an append with the number of this life, before it is sent.
     pub(super) fn sign(&mut self, answer: &mut Message) {
         self.consensus.note_compared(answer);
         answer.context = self.life.number().to_le_bytes().to_vec().into();
     }
 
-    /// Whether an answer of the consensus counts: not one of a life before the newest
-    /// that is known. What is known of a member is known of one life.
+    /// Whether an answer to an append counts: its life is the newest that is known of its
+    /// sender, or a later one. A later life makes this member forget what it knows of the
+    /// former one.
     pub(super) fn is_of_this_life(&mut self, answer: &mut Message) -> bool {
         let life = lives::signed(&std::mem::take(&mut answer.context));
         if self.breaks(Mutant::KeepsItsMatch) {
@@ -373,7 +390,8 @@ impl Replica {
         }
     }
 
-    /// Asks a member which life it is in, where that is news or in doubt.
+    /// Asks a member for the number of its life, unless the one that was judged is the newest
+    /// known.
     fn ask_for_life(&mut self, member: u64, judged: Judged) {
         if judged == Judged::Current {
             return;
@@ -384,15 +402,16 @@ impl Replica {
         }
     }
 
-    /// Another member asks which life this one is in.
-    pub(super) fn tell_life(&mut self, to: u64, number: u64) {
+    /// Answers another member's question for the number of this life.
+    pub(super) fn answer_life(&mut self, to: u64, number: u64) {
         let life = self.life.number();
         let answer = PeerMessage::ThisLife { number, life };
         self.output.messages.push((to, answer));
     }
 
-    /// A member has said which life it is in. What was believed of another one is forgotten.
-    pub(super) fn life_told(&mut self, from: u64, number: u64, life: u64) {
+    /// Handles a member's answer to the question for its life. If this member took another
+    /// life for the newest, it forgets what it knows of that one.
+    pub(super) fn life_answered(&mut self, from: u64, number: u64, life: u64) {
         if self.lives.confirm(from, number, life) {
             let line = format!(
                 "member {from:x} is in life {life}, and a message in its name had another: is its \
@@ -408,7 +427,7 @@ impl Replica {
 mod tests {
     use super::*;
 
-    /// Member 1, and who votes as it has applied.
+    /// Member 1, with the voters and removed members in its configuration.
     fn first_of(voters: &[u64], removed: &[u64]) -> Returning {
         let mut returning = Returning::new(5);
         returning.round = 1;
@@ -426,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_count_when_everyone_knew_of_this_life_before() {
+    fn answers_count_only_after_all_voters_knew_of_this_life() {
         let mut returning = first_of(&[1, 2, 3], &[]);
         let same = || says(&[1, 2, 3], &[]);
         returning.heard(2, 1, (4, 9), same());
@@ -450,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_the_greatest_end_itself_has_returned() {
+    fn a_member_is_whole_when_its_own_log_has_the_greatest_end() {
         let mut returning = first_of(&[1, 2], &[]);
         returning.heard(2, 1, (4, 9), says(&[1, 2], &[]));
         look(&mut returning, (6, 1));
@@ -460,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_removed_need_not_be_heard() {
+    fn a_removed_voter_need_not_answer() {
         let mut returning = first_of(&[1, 2, 3, 4], &[]);
         returning.heard(2, 1, (4, 9), says(&[1, 2, 3, 4], &[]));
         returning.heard(3, 1, (4, 9), says(&[1, 2, 3, 4], &[]));
@@ -478,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_member_has_applied_counts_too() {
+    fn a_removal_that_this_member_has_applied_counts() {
         let mut returning = first_of(&[1, 2], &[3]);
         returning.heard(2, 1, (4, 9), says(&[1, 2, 3], &[]));
         look(&mut returning, (4, 3));
@@ -488,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_voter_that_others_know_of_must_be_heard() {
+    fn a_voter_that_only_other_voters_know_of_must_answer() {
         let mut returning = first_of(&[1, 2], &[]);
         returning.heard(2, 1, (4, 9), says(&[1, 2, 3], &[]));
         look(&mut returning, (4, 3));

@@ -1,8 +1,8 @@
-//! A member's own room: its disk, its descriptors, and its quota.
+//! The room of this member for writes: its disk, its descriptors, and its quota.
 //!
-//! Each member keeps to its own quota, as in etcd: one that has none left refuses writes
-//! that it is asked for, and raises the alarm NOSPACE, which makes all others refuse them.
-//! So does one that outgrows its quota with what others were asked for.
+//! Each member checks its own quota, as in etcd. A member that has used its quota up, even by
+//! writes of other members' clients, refuses writes of its clients and raises the alarm
+//! NOSPACE, which makes all members refuse them.
 
 use environment::{Instant, Shortage};
 use etcd_api::etcdserverpb::alarm_request::AlarmAction;
@@ -12,40 +12,41 @@ use revisions::Command;
 use super::{Asker, Lead, Replica};
 use crate::Error;
 
-/// An alarm that is not raised by then is asked for again.
+/// Heartbeat intervals before an alarm that is not raised yet is requested again.
 const ALARM_HEARTBEATS: u32 = 10;
 
-/// A leader without room offers its lead no more often than this.
+/// Heartbeat intervals between two attempts of a leader without room to hand leadership
+/// over.
 const OFFER_HEARTBEATS: u32 = 50;
 
-/// When a follower last asked for the alarm.
+/// What a member knows of its own lack of room.
 #[derive(Debug, Default)]
 pub(super) struct Alarming {
-    /// Something was written since the quota was looked at.
+    /// A key was written since the quota was checked last.
     pub has_written: bool,
-    /// Until then no second one is asked for.
+    /// Until then this follower does not request the alarm again.
     quiet_until: Option<Instant>,
     /// This leader's log had no room for the last writes.
     is_short: bool,
-    /// Until then the lead is not offered to another member for want of room here.
+    /// Until then this leader does not try again to hand leadership over for lack of room.
     keeps_lead_until: Option<Instant>,
 }
 
 impl Replica {
-    /// Why a write is refused that this member would not apply, or that its quota
-    /// forbids.
+    /// The error for a command that this follower refuses, because its quota is used up or its
+    /// log takes no entries; none if the command may be forwarded.
     pub(super) fn refusal_for_want_of_room(&mut self, command: &Command) -> Option<Error> {
         let no_space = Error::Refused(etcd_api::Error::NoSpace.into());
         if !self.machine.has_room_for(command) {
             self.ask_for_alarm();
             return Some(no_space);
         }
-        // Its own name a member tells again and again, until it can.
+        // A member repeats the publication of its own name until it succeeds.
         if matches!(command, Command::MemberPublish(_)) {
             return None;
         }
-        // The log takes nothing: this member would not apply what the leader did for it,
-        // and the client would wait until its patience ends.
+        // If the log takes no entries, this member would not apply what the leader carries
+        // out for it, and the client would wait until its time limit.
         match self.consensus.check_room_again() {
             Ok(()) => None,
             Err(Some(error)) if error.shortage() != Some(Shortage::Room) => {
@@ -55,20 +56,20 @@ impl Replica {
         }
     }
 
-    /// The log of this member takes nothing for now, as a leader or as a follower.
+    /// Whether the log of this member, a leader or a follower, has no room at present.
     pub fn is_full(&self) -> bool {
         self.consensus.is_full() || self.alarming.is_short && self.lead != Lead::No
     }
 
-    /// This leader's log had room for a batch.
+    /// Notes that this leader's log had room for a batch.
     pub(super) fn note_room(&mut self) {
         if std::mem::take(&mut self.alarming.is_short) {
             tracing::info!("there is room for writes again");
         }
     }
 
-    /// This leader's log has no room for a batch. Another member may have some: the one
-    /// that has kept up is offered the lead, now and then.
+    /// Notes that this leader's log has no room for a batch. Another member may have room, so
+    /// now and then leadership is handed to one that has the whole log.
     pub(super) fn note_shortage(&mut self, error: &Error) {
         if !std::mem::replace(&mut self.alarming.is_short, true) {
             tracing::warn!(reason = %error, "writes are refused until there is room");
@@ -81,8 +82,8 @@ impl Replica {
         }
     }
 
-    /// Looks whether this follower's store has outgrown its quota. A leader looks before
-    /// each write.
+    /// Requests the alarm if this follower's store exceeds its quota. A leader checks its
+    /// quota before each write.
     pub(super) fn watch_quota(&mut self) {
         if !std::mem::take(&mut self.alarming.has_written) || self.lead != Lead::No {
             return;
@@ -92,7 +93,7 @@ impl Replica {
         }
     }
 
-    /// Has the leader raise this member's alarm.
+    /// Asks the leader to raise the alarm NOSPACE for this member.
     fn ask_for_alarm(&mut self) {
         let now = self.clock.now();
         let is_quiet = self.alarming.quiet_until.is_some_and(|until| now < until);
@@ -101,7 +102,7 @@ impl Replica {
         }
         self.alarming.quiet_until = Some(now + self.heartbeat_interval * ALARM_HEARTBEATS);
         tracing::warn!("the quota of this member is used up: raising the alarm NOSPACE");
-        self.forward(&self.no_space_alarm(), Asker::Nobody);
+        self.forward(&self.no_space_alarm(), Asker::Internal);
     }
 
     pub(super) fn no_space_alarm(&self) -> Command {

@@ -1,5 +1,5 @@
-//! The leader's side of its lease on reads: when was the newest round sent that a
-//! majority has answered?
+//! The leader's side of its lease on reads. The lease follows from the moment at which the
+//! leader sent the newest round of heartbeats that a majority has answered.
 //!
 //! ```text
 //!   context of a heartbeat and of its answer, with reads under a lease:
@@ -9,14 +9,15 @@
 //!   └──────────────────────┴────────────────────────────┴──────────────┘
 //! ```
 //!
-//! An answer of the leader's own term answers a heartbeat of this life: an earlier
-//! life led in an earlier term. So the moment it was sent travels with it, and
-//! doubled and late answers do no harm. A voter says how long its promise is; one
-//! that says nothing has given none.
+//! An answer in the leader's own term answers a heartbeat of this life, because an earlier
+//! life led in an earlier term. So the moment of sending travels with the heartbeat and its
+//! answer, and doubled and late answers do no harm. A voter says how long its promise
+//! holds; a voter that says nothing has given none.
 //!
-//! A round counts for the members it was sent under: a change of the configuration
-//! begins anew. Where the lead was to be handed over there is no lease for the rest
-//! of the term, for the wish may arrive much later.
+//! A round counts only for the configuration under which it was sent: a change of the
+//! configuration invalidates earlier rounds. After a leader has begun to hand leadership
+//! over, it has no lease for the rest of the term, because the request to stand for
+//! election may reach the other member much later.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -32,20 +33,21 @@ use crate::{Mutant, ReadLease, ReadMode};
 
 const STAMP_BYTES: usize = 8;
 
-/// What a leader knows of promises made to it.
+/// The voters' promises to this leader, and the lease that follows from them.
 #[derive(Debug)]
 pub(super) struct Rounds {
     mode: ReadMode,
     published: Arc<ReadLease>,
-    /// What follows is of this term.
+    /// The term to which the fields below belong.
     term: u64,
-    /// Rounds sent before that count no more.
+    /// Rounds that were sent before this moment do not count.
     since: Instant,
-    /// By voter: until when it votes for nobody else, less what clocks may differ.
+    /// By voter: until when it votes for no other member, less the allowed difference of
+    /// the clocks.
     promises: BTreeMap<u64, Instant>,
-    /// Until when a majority's do.
+    /// Until when the promises of a majority hold.
     until: Instant,
-    /// The lead was to be handed over in this term.
+    /// A transfer of leadership was begun in this term.
     forgone: bool,
 }
 
@@ -74,14 +76,14 @@ impl Rounds {
         }
     }
 
-    /// All that was promised counts no more.
+    /// Drops all promises, and the published lease.
     pub fn withdraw(&mut self) {
         self.published.withdraw();
         self.promises.clear();
         self.until = Instant::default();
     }
 
-    /// Only what is sent from now on counts.
+    /// Drops all promises; only rounds that are sent after `now` count.
     pub fn restart(&mut self, now: Instant) {
         self.withdraw();
         self.since = now;
@@ -93,7 +95,7 @@ impl Rounds {
     }
 }
 
-/// Sent and promised, and the library's own part.
+/// Splits a context into the moment of sending, the promise, and the Raft library's own part.
 fn split(context: &[u8]) -> Option<(u64, u64, &[u8])> {
     let (sent, rest) = context.split_first_chunk::<STAMP_BYTES>()?;
     let (promised, own) = rest.split_first_chunk::<STAMP_BYTES>()?;
@@ -108,13 +110,15 @@ fn join(sent: u64, promised: u64, own: &[u8]) -> Vec<u8> {
     [&sent.to_le_bytes()[..], &promised.to_le_bytes(), own].concat()
 }
 
-/// What a leader may make of a promise: clocks may differ by a tenth.
+/// The part of a promise that a leader may use: clocks may differ by a tenth.
 fn shortened(promised: Duration) -> Duration {
     promised / 10 * 9
 }
 
 impl Replica {
-    /// Before a message of the consensus leaves this member.
+    /// Adds to a Raft message what this crate sends with it, before it is sent: the moment of
+    /// a heartbeat, the promise in its answer, the life in an answer to an append. A request
+    /// to stand for election ends the lease.
     pub(super) fn stamp(&mut self, message: &mut Message) {
         match message.get_msg_type() {
             MessageType::MsgHeartbeat if self.rounds.mode == ReadMode::Lease => {
@@ -136,7 +140,8 @@ impl Replica {
         }
     }
 
-    /// A voter has answered a heartbeat.
+    /// Takes the promise from a voter's answer to a heartbeat, and restores the Raft library's
+    /// own context.
     pub(super) fn note_promise(&mut self, message: &mut Message, now: Instant) {
         let context = std::mem::take(&mut message.context);
         let Some((sent, promised, own)) = split(&context) else {
@@ -163,7 +168,7 @@ impl Replica {
         self.renew_read_lease();
     }
 
-    /// The lease holds as long as a majority's promises do.
+    /// Sets the end of the lease to the moment until which the promises of a majority hold.
     fn renew_read_lease(&mut self) {
         let promises = self.rounds.promises.iter();
         let mut promises: Vec<(Instant, u64)> =
@@ -181,7 +186,7 @@ impl Replica {
         }
     }
 
-    /// Whether nobody else can lead now.
+    /// Whether no other member can lead now.
     pub(super) fn holds_read_lease(&self) -> bool {
         let rounds = &self.rounds;
         let raft = self.consensus.raft();
@@ -189,9 +194,10 @@ impl Replica {
         mine && self.clock.now() < rounds.until
     }
 
-    /// Lets others read under the lease as long as this member shows all that any
-    /// other may show: what is committed and waits for this member's own disk, a
-    /// follower may have applied, and shown, already.
+    /// Publishes the lease to readers on other threads, or withdraws it. The lease is
+    /// published only while everything that is committed is applied here: entries that are
+    /// committed and wait for this member's own disk may be applied, and visible, at a
+    /// follower already.
     pub(super) fn publish_read_lease(&mut self) {
         if self.rounds.mode != ReadMode::Lease {
             return;
@@ -205,12 +211,12 @@ impl Replica {
         }
     }
 
-    /// Index of the last entry that a majority has, as far as this member knows.
+    /// The commit index, as far as this member knows.
     pub(super) fn committed(&self) -> u64 {
         self.consensus.raft().raft_log.committed
     }
 
-    /// Until when this member may read without asking anyone.
+    /// The lease under which this member may serve reads without asking other members.
     pub fn read_lease(&self) -> &Arc<ReadLease> {
         self.rounds.published()
     }
@@ -225,6 +231,6 @@ mod tests {
         let context = join(7, 9, b"round");
         assert_eq!(split(&context), Some((7, 9, &b"round"[..])));
         assert_eq!(split(&join(1, 0, &[])), Some((1, 0, &[][..])));
-        assert_eq!(split(b"12345678"), None, "a round of reads and no stamp");
+        assert_eq!(split(b"12345678"), None, "a round of reads without a stamp");
     }
 }

@@ -1,14 +1,14 @@
-//! What the consensus has brought about is sent, applied and told.
+//! Processes the results of the consensus: sends messages, applies entries, confirms reads.
 
 use super::Replica;
 use crate::Error;
 use crate::raft::consensus::Progress;
 
 impl Replica {
-    /// Lets the consensus go on until nothing comes of it.
+    /// Advances the consensus until it has no more results.
     pub(super) fn settle(&mut self) -> Result<(), Error> {
         loop {
-            self.settle_what_is_written()?;
+            self.settle_written()?;
             if !self.consensus.write_own() {
                 self.publish_read_lease();
                 return Ok(());
@@ -16,7 +16,7 @@ impl Replica {
         }
     }
 
-    fn settle_what_is_written(&mut self) -> Result<(), Error> {
+    fn settle_written(&mut self) -> Result<(), Error> {
         loop {
             let mut progress = Progress::default();
             self.consensus.advance(&mut progress)?;
@@ -33,7 +33,7 @@ impl Replica {
             }
             self.observe_lead();
             self.release_reads();
-            self.look_at_run_out_leases();
+            self.retry_run_out_leases();
             if !more {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! Batches that are refused for want of room, in a log that has some.
+//! Tests of one replica: refused batches, forwarded commands, votes, and snapshots.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,12 +33,12 @@ fn replica(clock: &SimulatedClock) -> (Replica, Reader) {
     let clock: Arc<dyn Clock> = Arc::new(clock.clone());
     let mut replica = Replica::open(disk, Path::new("/data"), options(), clock).unwrap();
     commit(&mut replica);
-    assert!(replica.leads(), "alone, it does");
+    assert!(replica.leads(), "the only member leads");
     let reader = replica.reader().clone();
     (replica, reader)
 }
 
-/// Appends what is open, and sees it through.
+/// Appends the open batch, makes it durable, applies it, and gives the answers.
 fn commit(replica: &mut Replica) {
     for _ in 0..3 {
         replica.run();
@@ -51,7 +51,7 @@ fn commit(replica: &mut Replica) {
     answers.into_iter().for_each(Answer::give);
 }
 
-/// The log takes nothing of the open batch.
+/// Refuses the open batch, as if the log had no room for it.
 fn refuse(replica: &mut Replica) {
     let answers = std::mem::take(&mut replica.open);
     let (term, index) = replica.consensus.next();
@@ -110,7 +110,7 @@ fn keys(reader: &Reader) -> i64 {
 }
 
 #[test]
-fn what_is_evaluated_again_may_take_several_batches() {
+fn commands_that_are_evaluated_again_may_take_several_batches() {
     let (mut replica, reader) = replica(&SimulatedClock::stepped());
     let groups = 12;
     for number in 0..100 * groups {
@@ -142,7 +142,7 @@ fn what_is_evaluated_again_may_take_several_batches() {
 }
 
 #[test]
-fn who_waits_to_be_evaluated_again_is_told_when_the_log_has_failed() {
+fn a_command_that_waits_to_be_evaluated_again_fails_with_the_log() {
     let (mut replica, _reader) = replica(&SimulatedClock::stepped());
     propose(&mut replica, &put("0".into()));
     commit(&mut replica);
@@ -161,7 +161,7 @@ fn who_waits_to_be_evaluated_again_is_told_when_the_log_has_failed() {
 }
 
 #[test]
-fn a_lease_s_end_is_counted_once_and_when_it_is_applied() {
+fn the_end_of_a_lease_is_counted_once_when_it_is_applied() {
     let clock = SimulatedClock::stepped();
     let (mut replica, reader) = replica(&clock);
     let grant = Command::LeaseGrant(LeaseGrantRequest { id: 1, ttl: 60 });
@@ -179,7 +179,7 @@ fn a_lease_s_end_is_counted_once_and_when_it_is_applied() {
     assert!(reader.lease_leases().leases.is_empty());
 }
 
-/// The second of three members, whose log is content with the page cache.
+/// The second of three members; its log acknowledges what is in the page cache.
 fn content_voter(disk: &SimulatedDisk) -> Replica {
     content_voter_at(disk, &SimulatedClock::stepped())
 }
@@ -222,7 +222,7 @@ fn an_entry_that_no_segment_holds_is_not_taken_and_ends_nothing() {
 }
 
 #[test]
-fn an_answer_whose_entry_never_comes_here_is_given_when_patience_ends() {
+fn an_answer_fails_with_a_timeout_when_its_entry_never_arrives() {
     let clock = SimulatedClock::stepped();
     let (mut replica, _) = replica(&clock);
     let (answer, mut told) = oneshot::channel();
@@ -242,7 +242,7 @@ fn an_answer_whose_entry_never_comes_here_is_given_when_patience_ends() {
     assert!(matches!(told.try_recv(), Ok(Err(Error::Refused(_)))));
 }
 
-/// A leader's word, in its term.
+/// A heartbeat of leader `from` in `term`, for member 2.
 fn heartbeat(from: u64, term: u64) -> PeerMessage {
     let mut heartbeat = raft::eraftpb::Message::default();
     heartbeat.set_msg_type(MessageType::MsgHeartbeat);
@@ -250,7 +250,8 @@ fn heartbeat(from: u64, term: u64) -> PeerMessage {
     PeerMessage::Raft(heartbeat)
 }
 
-/// It has forwarded a command to member 1, in term 7, and now follows member 3.
+/// A follower that has forwarded a command to member 1, in term 7, and now follows
+/// member 3; the command's number; and the receiver of its answer.
 fn follower_of_another_leader(
     clock: &SimulatedClock,
 ) -> (Replica, u64, oneshot::Receiver<Result<Response, Error>>) {
@@ -277,7 +278,7 @@ fn forwarded_to(member: u64, replica: &mut Replica) -> Option<u64> {
 }
 
 #[test]
-fn what_becomes_of_a_command_that_a_leader_took_with_it_is_not_known() {
+fn the_outcome_of_a_command_is_unknown_when_its_leader_is_lost() {
     let clock = SimulatedClock::stepped();
     let (mut follower, number, mut told) = follower_of_another_leader(&clock);
     assert!(told.try_recv().is_err(), "its leader may say in a moment");
@@ -288,7 +289,11 @@ fn what_becomes_of_a_command_that_a_leader_took_with_it_is_not_known() {
     let expected = Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into());
     assert_eq!(lost, expected.to_string());
     follower.answered(1, number, 0, Err(etcd_api::Error::LeaderChanged.into()));
-    assert_eq!(forwarded_to(3, &mut follower), None, "its asker was told");
+    assert_eq!(
+        forwarded_to(3, &mut follower),
+        None,
+        "it is answered already"
+    );
 }
 
 #[test]
@@ -310,7 +315,7 @@ fn a_command_that_a_leader_says_it_dropped_is_sent_to_the_next_one() {
 }
 
 #[test]
-fn what_a_member_that_does_not_lead_was_asked_for_is_certainly_not_done() {
+fn a_member_that_does_not_lead_answers_leader_changed_to_a_forwarded_command() {
     let mut follower = content_voter(&SimulatedDisk::new(3));
     follower.do_for_another(3, 9, &put("k".into()));
     let messages = follower.take_output().messages;
@@ -350,9 +355,9 @@ fn a_vote_is_on_the_device_although_entries_need_not_be() {
 }
 
 #[test]
-fn whoever_has_lost_the_lead_meanwhile_offers_no_snapshot() {
+fn a_member_that_lost_its_leadership_offers_no_snapshot() {
     let (mut leader, reader) = replica(&SimulatedClock::stepped());
-    // Alone it keeps no entries.
+    // The only member keeps no applied entries.
     drop(propose(&mut leader, &put("k".into())));
     commit(&mut leader);
     leader.upkeep().unwrap();
@@ -374,12 +379,12 @@ fn whoever_has_lost_the_lead_meanwhile_offers_no_snapshot() {
     leader.receive(newcomer, heartbeat(newcomer, term + 1));
     leader.run();
     assert_eq!((leader.term(), leader.leads()), (term + 1, false));
-    // What a follower says waits for its disk.
+    // A follower's messages wait for its disk.
     let engine = reader.engine().clone();
     engine.work();
     leader.persisted(Ok(engine.durable()));
     leader.run();
-    let said = leader.take_output().messages;
-    let said: Vec<_> = said.iter().filter_map(|(_, it)| it.term_led()).collect();
-    assert!(!said.contains(&(term + 1)), "in the name of another leader");
+    let sent = leader.take_output().messages;
+    let led: Vec<_> = sent.iter().filter_map(|(_, it)| it.term_led()).collect();
+    assert!(!led.contains(&(term + 1)), "in the name of another leader");
 }

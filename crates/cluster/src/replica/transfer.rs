@@ -1,13 +1,13 @@
-//! Handing the lead over.
+//! Transfers leadership to another member.
 //!
 //! ```text
-//!   leads ──wanted──► what is evaluated goes to the log ──► asked to stand ──► another leads
+//!   leads ──wanted──► evaluated commands go to the log ──► other asked to stand ──► other leads
 //!     ▲                                                          │
-//!     └───────────── not taken within an election timeout ───────┘
+//!     └────────── other does not lead within an election timeout ┘
 //! ```
 //!
-//! Meanwhile commands wait: they are not evaluated here, where they would be
-//! dropped with the lead.
+//! During a transfer commands wait: if they were evaluated here, they would be dropped
+//! when this member's leadership ends.
 
 use environment::Instant;
 use etcd_api::Error as Refusal;
@@ -19,7 +19,7 @@ use crate::Error;
 
 type Sender = oneshot::Sender<Result<(), Error>>;
 
-/// Who waits for a member to lead.
+/// A caller that waits until member `to` leads.
 #[derive(Debug)]
 struct Waiting {
     to: u64,
@@ -27,16 +27,16 @@ struct Waiting {
     deadline: Instant,
 }
 
-/// The lead on its way to another member.
+/// The transfer of leadership that is under way, if any, and the callers that wait for it.
 #[derive(Debug, Default)]
 pub(super) struct Transfer {
-    /// Who shall have it once nothing evaluated waits for the log.
+    /// The member to which leadership is handed once no evaluated command waits for the log.
     wanted: Option<u64>,
     waiting: Vec<Waiting>,
 }
 
 impl Transfer {
-    /// The lead was lost: there is nothing to hand over.
+    /// Drops the transfer, because this member has lost its leadership.
     pub fn forget(&mut self) {
         self.wanted = None;
     }
@@ -48,7 +48,8 @@ impl Transfer {
 }
 
 impl Replica {
-    /// Hands the lead to another member, and says when that leads.
+    /// Hands leadership to member `to`, and answers when that member leads or the transfer has
+    /// failed.
     pub fn move_lead(&mut self, to: u64, answer: oneshot::Sender<Result<(), Error>>) {
         let outcome = match &self.failed {
             Some(error) => Some(Err(error.clone())),
@@ -66,7 +67,7 @@ impl Replica {
         });
     }
 
-    /// What is answered at once.
+    /// The outcome of a transfer that needs no wait: it is refused, or `to` leads already.
     fn check_transferee(&self, to: u64) -> Option<Result<(), Error>> {
         let refused = |refusal: Refusal| Some(Err(Error::Refused(refusal.into())));
         let members = self.reader.members();
@@ -80,15 +81,14 @@ impl Replica {
         }
     }
 
-    /// Raft calls this member the leader, whether or not commands are evaluated
-    /// here yet.
+    /// Whether this member is Raft's leader, even if it does not evaluate commands yet.
     pub fn holds_the_lead(&self) -> bool {
         self.failed.is_none() && self.consensus.raft().state == StateRole::Leader
     }
 
-    /// Before this member stops: hands the lead to the voter that has most of
-    /// the log, of those that were heard of lately. To be called until it is
-    /// handed over.
+    /// Begins to hand leadership to another voter, before this member stops: to the one with
+    /// most of the log of those that sent a message lately. To be called until
+    /// [`Replica::is_handed_over`] is true.
     pub fn hand_over(&mut self) {
         if !self.holds_the_lead() || self.is_transferring() {
             return;
@@ -96,7 +96,7 @@ impl Replica {
         self.transfer.wanted = self.successor();
     }
 
-    /// Hands the lead to another voter that has the whole log, if there is one.
+    /// Hands leadership to another voter that has the whole log, if there is one.
     pub(super) fn hand_over_to_equal(&mut self) {
         let log = &self.consensus.raft().raft_log;
         let last = log.last_index();
@@ -109,8 +109,7 @@ impl Replica {
         }
     }
 
-    /// The other voter that has most of the log, of those that were heard of
-    /// lately.
+    /// The other voter that has most of the log, of those that sent a message lately.
     pub(super) fn successor(&self) -> Option<u64> {
         let members = self.reader.members();
         let others = members.voters().filter(|voter| voter.id != self.member_id);
@@ -122,7 +121,8 @@ impl Replica {
         heard.max().map(|(_, id)| id)
     }
 
-    /// Another has taken the lead, or there is nobody to take it.
+    /// Whether another member leads, or this one cannot hand leadership over: it is the only
+    /// voter or has failed.
     pub fn is_handed_over(&self) -> bool {
         let raft = self.consensus.raft();
         self.failed.is_some()
@@ -130,7 +130,7 @@ impl Replica {
             || (raft.leader_id != 0 && raft.leader_id != self.member_id)
     }
 
-    /// Commands wait until it is known who leads.
+    /// Whether a transfer of leadership is under way. Commands wait until it has ended.
     pub(super) fn is_transferring(&self) -> bool {
         self.transferee().is_some()
     }
@@ -141,7 +141,8 @@ impl Replica {
             .or(self.consensus.raft().lead_transferee)
     }
 
-    /// Asks the wanted member to stand, if nothing evaluated would be dropped.
+    /// Asks the wanted member to stand for election, once no evaluated command would be
+    /// dropped.
     pub(super) fn start_transfer(&mut self) {
         if self.lead != Lead::No
             && self.open.is_empty()
@@ -149,13 +150,13 @@ impl Replica {
             && self.unchanged.is_empty()
             && let Some(to) = self.transfer.wanted.take()
         {
-            tracing::info!(to = format!("{to:x}"), "the lead is handed over");
+            tracing::info!(to = format!("{to:x}"), "this member hands leadership over");
             self.consensus.transfer(to);
         }
     }
 
-    /// Tells those who wait how it went, where that is known.
-    pub(super) fn tell_of_transfers(&mut self) {
+    /// Answers callers when their transfer has succeeded or failed.
+    pub(super) fn answer_transfers(&mut self) {
         if self.transfer.waiting.is_empty() {
             return;
         }
@@ -178,7 +179,7 @@ impl Replica {
         }
     }
 
-    /// Nobody waits for ever.
+    /// Answers callers that have waited too long with a timeout.
     pub(super) fn give_up_transfers(&mut self, now: Instant) {
         let late = |waiting: &mut Waiting| now >= waiting.deadline;
         for waiting in self.transfer.waiting.extract_if(.., late) {

@@ -1,9 +1,9 @@
-//! Commands that were evaluated and change nothing: no entry is written for them.
+//! Commands that were evaluated and change nothing. No entry is written for them.
 //!
-//! Another member may lead by now, and know better. So their answers wait for a
-//! round of reads that begins after they were evaluated: whoever still leads then
-//! knew all there was to know when they came. A new leader is asked again by
-//! whoever asked; what was evaluated here is dropped.
+//! Another member may lead by now and have committed newer entries. So the answers wait
+//! for a round of reads that begins after the evaluation: a member that still leads then
+//! had all committed entries when it evaluated the commands. If this member loses its
+//! leadership, the answers are dropped, and the askers try again at the new leader.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{Error, ReadAsker};
 #[derive(Debug, Default)]
 pub(super) struct Unchanged {
     last_number: u64,
-    /// By number: the entry they were decided after, and the answers.
+    /// By number: the index of the entry after which they were evaluated, and the answers.
     waiting: BTreeMap<u64, (u64, Vec<Answer>)>,
 }
 
@@ -30,8 +30,8 @@ impl Unchanged {
 }
 
 impl Replica {
-    /// Gives the answers of a batch without changes, decided after entry `index`,
-    /// when it is certain that this member led meanwhile.
+    /// Lets the answers of a batch without changes, which was evaluated after entry `index`,
+    /// wait until it is confirmed that this member led at that time.
     pub(super) fn confirm_unchanged(&mut self, answers: Vec<Answer>, index: u64) {
         let unchanged = &mut self.unchanged;
         unchanged.last_number += 1;
@@ -41,14 +41,14 @@ impl Replica {
         self.reads.add(ReadAsker::Unchanged(number), deadline);
     }
 
-    /// The round is confirmed.
+    /// Gives the answers with this number, because their round of reads is confirmed.
     pub(super) fn give_unchanged(&mut self, number: u64) {
         if let Some((index, answers)) = self.unchanged.waiting.remove(&number) {
             self.give(answers, index);
         }
     }
 
-    /// The round has never come.
+    /// Fails the answers with this number, because their round of reads was not confirmed.
     pub(super) fn fail_unchanged(&mut self, number: u64, error: &Error) {
         if let Some((_, answers)) = self.unchanged.waiting.remove(&number) {
             self.fail_answers(answers, error);

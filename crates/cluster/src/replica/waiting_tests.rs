@@ -1,4 +1,4 @@
-//! A member that waits for a snapshot, and what it is told meanwhile.
+//! Tests of a member that waits for its first snapshot.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn message(kind: MessageType, term: u64) -> Message {
     message
 }
 
-/// What it answers, once that is on stable storage.
+/// The replica's answers to a message of member 1, once they are on stable storage.
 fn answers(replica: &mut Replica, message: Message) -> Vec<Message> {
     replica.receive(1, PeerMessage::Raft(message));
     for _ in 0..3 {
@@ -56,7 +56,7 @@ fn answers(replica: &mut Replica, message: Message) -> Vec<Message> {
 }
 
 #[test]
-fn it_asks_for_a_snapshot_instead_of_entries() {
+fn a_waiting_member_asks_for_a_snapshot_instead_of_entries() {
     let mut replica = waiting(&SimulatedDisk::new(1), &SimulatedClock::stepped());
     let mut append = message(MessageType::MsgAppend, 5);
     append.index = 70;
@@ -70,7 +70,7 @@ fn it_asks_for_a_snapshot_instead_of_entries() {
 }
 
 #[test]
-fn it_does_not_stand() {
+fn a_waiting_member_does_not_stand_for_election() {
     let clock = SimulatedClock::stepped();
     let mut replica = waiting(&SimulatedDisk::new(1), &clock);
     let ask = message(MessageType::MsgTimeoutNow, 0);
@@ -86,7 +86,7 @@ fn it_does_not_stand() {
 }
 
 #[test]
-fn it_votes_for_who_asks_and_once_in_a_term() {
+fn a_waiting_member_votes_once_in_a_term() {
     let (disk, clock) = (SimulatedDisk::new(1), SimulatedClock::stepped());
     let mut replica = waiting(&disk, &clock);
     let request = |from| {
@@ -99,7 +99,7 @@ fn it_votes_for_who_asks_and_once_in_a_term() {
     replica.fail(Error::Stopped);
     replica.machine().close().unwrap();
     let mut replica = waiting(&disk, &clock);
-    // So long it may owe a leader of the life before its silence.
+    // The election timeout must pass, for which a promise of the former life may hold.
     clock.advance(Duration::from_secs(2));
     replica.receive(2, PeerMessage::Raft(request(2)));
     replica.run();
@@ -111,7 +111,7 @@ fn it_votes_for_who_asks_and_once_in_a_term() {
 }
 
 #[test]
-fn it_waits_on_after_a_restart() {
+fn a_waiting_member_still_waits_after_a_restart() {
     let (disk, clock) = (SimulatedDisk::new(1), SimulatedClock::stepped());
     let mut replica = waiting(&disk, &clock);
     let append = || message(MessageType::MsgAppend, 5);
@@ -119,13 +119,13 @@ fn it_waits_on_after_a_restart() {
     replica.fail(Error::Stopped);
     replica.machine().close().unwrap();
     let mut replica = waiting(&disk, &clock);
-    assert_eq!(replica.term(), 5, "what it has promised");
+    assert_eq!(replica.term(), 5, "the term is kept");
     let again = answers(&mut replica, append());
     assert!(again[0].request_snapshot != 0, "{again:?}");
 }
 
 #[test]
-fn a_leader_that_counts_on_what_is_not_here_ends_the_member_with_the_reason() {
+fn a_waiting_member_ends_when_a_leader_counts_on_entries_that_it_lacks() {
     let mut replica = waiting(&SimulatedDisk::new(1), &SimulatedClock::stepped());
     let mut heartbeat = message(MessageType::MsgHeartbeat, 5);
     heartbeat.commit = 80;
@@ -138,7 +138,7 @@ fn a_leader_that_counts_on_what_is_not_here_ends_the_member_with_the_reason() {
 }
 
 #[test]
-fn a_snapshot_without_its_contents_is_not_let_in() {
+fn a_snapshot_message_without_contents_is_dropped() {
     let mut replica = waiting(&SimulatedDisk::new(1), &SimulatedClock::stepped());
     let mut bare = message(MessageType::MsgSnapshot, 5);
     let metadata = bare.mut_snapshot().mut_metadata();

@@ -1,4 +1,4 @@
-//! This life of a member, and what its directory remembers of the one before.
+//! This life of a member, and what its directory says of the life before.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,25 +10,26 @@ use environment::Disk;
 use crate::life_file::LifeFile;
 use crate::{Error, ReplicaOptions};
 
-/// One life.
+/// This life of the member.
 #[derive(Debug)]
 pub(in crate::replica) struct Life {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
-    /// The directory's opening: no other life has the same, and later ones have
-    /// greater numbers.
+    /// The number of the directory's opening. No other life has the same number, and later
+    /// lives have greater ones.
     number: u64,
     /// Entries are acknowledged before they are flushed.
     cached: bool,
     boot: Option<String>,
-    /// The file is there.
+    /// The file LIFE exists.
     is_noted: bool,
     lacks_its_end: bool,
 }
 
 impl Life {
-    /// What the directory says of the life before this one, which has the `opening`th
-    /// number. A closed log has lost nothing.
+    /// Reads what the directory says of the life before this one. `opening` is the number of
+    /// this life; `closed` says that the last life closed its log, which then has lost
+    /// nothing.
     pub fn new(
         disk: Arc<dyn Disk>,
         directory: &Path,
@@ -43,7 +44,8 @@ impl Life {
             Some(None) => {
                 tracing::warn!(
                     directory = %directory.display(),
-                    "the file LIFE cannot be read: what was acknowledged last may be lost"
+                    "the file LIFE cannot be read: the last entries that this member acknowledged \
+                     may be lost"
                 );
                 true
             }
@@ -64,37 +66,38 @@ impl Life {
         self.number
     }
 
-    /// What was acknowledged last may not be in the log.
+    /// Whether the last entries that this member acknowledged may be missing in the log.
     pub fn lacks_its_end(&self) -> bool {
         self.lacks_its_end
     }
 
-    /// The state was rebuilt from what is left: more may have been acknowledged.
+    /// Notes that the state was rebuilt from what is left, and acknowledged entries may be
+    /// missing.
     pub fn doubt(&mut self) {
         self.lacks_its_end = true;
     }
 
-    /// Before anything leaves in this life.
+    /// Records the state at the start of this life; must precede its first message.
     pub fn begin(&mut self, whole: bool) -> Result<(), Error> {
         self.note(whole)
             .map_err(|error| about(&self.directory, &error))
     }
 
-    /// Nothing is missing any more. Where that cannot be noted the next life returns
-    /// once more.
+    /// Records that nothing is missing any more. If that fails, the next life has to return
+    /// again.
     pub fn is_whole(&mut self) {
         if let Err(error) = self.note(true) {
-            tracing::warn!(%error, "it cannot be noted that this member has come back");
+            tracing::warn!(%error, "the file LIFE cannot record that this member has returned");
         }
     }
 
-    /// A flush has failed, and nobody knows what the device holds. As well as a device
-    /// that fails can note anything.
+    /// Records that a flush has failed, so that the state of the device is unknown. The record
+    /// may fail too, as it is on the same device.
     pub fn may_lack_its_end(&mut self) {
         if self.cached
             && let Err(error) = self.note(false)
         {
-            tracing::warn!(%error, "it cannot be noted that entries may be lost");
+            tracing::warn!(%error, "the file LIFE cannot record that entries may be lost");
         }
     }
 

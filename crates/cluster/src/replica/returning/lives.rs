@@ -1,8 +1,8 @@
-//! Which life of each other member is the newest that is known.
+//! The newest known life of each other member.
 //!
-//! Lives are numbered upwards by their directories. What a leader believes of a member's
-//! log, it believes of one life: the next one may have less. So a later life is believed
-//! at once, and what was known of the former one is forgotten.
+//! Lives are numbered upwards by their directories. What a leader knows of a member's log
+//! holds for one life: the next one may have fewer entries. So a later life is believed at
+//! once, and what was known of the former one is forgotten.
 //!
 //! ```text
 //!   a message of a later life ──► believed, unconfirmed ──► question to the member's address
@@ -11,11 +11,11 @@
 //!                                                                   confirmed
 //! ```
 //!
-//! A process that claims the member's id may name a life that was never lived, and all that
-//! the member says in its true life would be taken for a former life's. The question carries
-//! a number that only its receiver knows, which listens where the member is reached. Its
-//! answer counts, whatever was believed: it was given after the question, so no later life
-//! was heard before it.
+//! A process that claims the member's id may name a life that never existed, and then all
+//! messages of the member in its true life would count as a former life's. The question
+//! carries a number that only its receiver knows, the process at the member's address. The
+//! answer decides, whatever was believed before: it was given after the question, and a
+//! message of a later life replaces the question.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use std::time::Duration;
 use environment::Instant;
 use environment::randomness::Random;
 
-/// The lives of the other members.
+/// The newest known lives of the other members.
 #[derive(Debug)]
 pub(in crate::replica) struct Lives {
     newest: BTreeMap<u64, Newest>,
@@ -37,28 +37,29 @@ struct Newest {
     life: u64,
     /// The member itself has answered that it is in this life.
     is_confirmed: bool,
-    /// Number of the question that was asked since this life is known.
+    /// Number of the question that was asked since this life became known.
     question: Option<u64>,
     asked_at: Option<Instant>,
 }
 
-/// What a life in a message is to this member.
+/// How a life that a message names compares to the newest known one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::replica) enum Judged {
-    /// The first that is known of its member.
+    /// No life of the member was known; this one is the newest now.
     First,
-    /// The newest that is known.
+    /// It is the newest known life.
     Current,
-    /// A later one than was known, and the newest from now on.
+    /// It is later than the newest known life, and is the newest now.
     Later,
-    /// An earlier one than is known.
+    /// It is earlier than the newest known life.
     Former,
-    /// No opening of a directory has this number.
+    /// No opening of a directory can have this number.
     Impossible,
 }
 
 impl Lives {
-    /// `seed` decides the numbers of questions, which must not be guessed.
+    /// `seed` determines the numbers of questions, which other processes must not guess;
+    /// `pause` is the time between two questions to a member.
     pub fn new(seed: u64, pause: Duration) -> Lives {
         Lives {
             newest: BTreeMap::new(),
@@ -67,7 +68,7 @@ impl Lives {
         }
     }
 
-    /// Takes a life that a message names for the newest, unless a later one is known.
+    /// Takes the life that a message names for the newest, unless a later one is known.
     pub fn enter(&mut self, member: u64, life: u64) -> Judged {
         // Lives are openings, which have 32 bits.
         if u32::try_from(life).is_err() {
@@ -92,8 +93,8 @@ impl Lives {
         judged
     }
 
-    /// The number of a question to a member whose life it has not confirmed, if it is time
-    /// to ask.
+    /// Returns the number of a question to the member, if the member has not confirmed its
+    /// newest known life and the pause since the last question is over.
     pub fn question(&mut self, member: u64, now: Instant) -> Option<u64> {
         let newest = self.newest.get_mut(&member)?;
         let is_early = newest.asked_at.is_some_and(|at| now < at + self.pause);
@@ -105,8 +106,8 @@ impl Lives {
         Some(*newest.question.get_or_insert_with(|| random.next_u64()))
     }
 
-    /// The member has answered a question: whether it is in another life than was believed.
-    /// Anything but the number of the question is no answer.
+    /// Takes the member's answer to a question, and returns whether it is in another life than
+    /// the newest known one. An answer with another number than the question's is ignored.
     pub fn confirm(&mut self, member: u64, question: u64, life: u64) -> bool {
         let Some(newest) = self.newest.get_mut(&member) else {
             return false;
@@ -120,7 +121,7 @@ impl Lives {
     }
 }
 
-/// The life that an answer was signed with; 0: with none.
+/// The life with which an answer was signed; 0 if it was not signed.
 pub(super) fn signed(context: &[u8]) -> u64 {
     context.try_into().map_or(0, u64::from_le_bytes)
 }
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn the_member_s_own_answer_takes_back_a_life_that_was_never_lived() {
+    fn the_answer_of_the_member_itself_replaces_a_life_that_never_existed() {
         let mut lives = lives();
         lives.enter(2, 5);
         lives.enter(2, 1000);
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn who_signs_with_nothing_has_no_life_that_counts() {
+    fn an_answer_without_a_signature_is_of_life_0() {
         assert_eq!(signed(&7u64.to_le_bytes()), 7);
         assert_eq!(signed(&[]), 0);
         assert_eq!(signed(b"something else"), 0);
