@@ -1,11 +1,11 @@
-//! Where request tasks and the flush thread leave word for the replica.
+//! The replica's inbox, a queue of requests, messages and notices of the flush thread.
 //!
-//! One mutex held for a push or a swap, never while anyone works or waits;
-//! one wake-up, after the unlock, and only when the replica sleeps; of all requests
-//! that a runtime has read in a turn, one (`relay.rs`). The replica takes
-//! everything at once: that is what makes the next batch. What it need not be woken for
-//! (`awaited.rs`) lies here until something else comes, and what is proposed quietly until
-//! whoever did so announces it, or does it.
+//! Its mutex is held for a push or a swap, never during work or a wait. A push wakes the
+//! replica after the unlock, and only if the replica sleeps; all requests that a runtime
+//! reads in one turn cause one wake-up (`relay.rs`). The replica takes everything at once,
+//! and the proposals become its next batch. An input for which the replica need not be
+//! woken (`awaited.rs`) stays here until another one arrives. A proposal that is queued
+//! quietly stays until its caller announces it, or runs the replica itself.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -24,25 +24,26 @@ use crate::awaited::Awaited;
 use crate::relay::{Reply, Sleeper, rouse_after_turn};
 use crate::{Error, PeerMessage};
 
-/// Messages of other members that wait to be looked at.
+/// Limit on the messages of other members that wait in the inbox.
 const MESSAGES_MAX: usize = 4096;
-/// Their bytes as they came; one more than that is always let in.
+/// Limit on their bytes on the wire. A message is accepted as long as fewer bytes wait, so
+/// the last one may exceed the limit.
 const MESSAGES_BYTES_MAX: usize = 64 << 20;
 
-/// A command on its way, with the place its answer goes to.
+/// A command, with the channel for its answer.
 #[derive(Debug)]
 pub(crate) struct Proposal {
     pub command: Command,
     pub answer: oneshot::Sender<Result<Response, Error>>,
 }
 
-/// A command's answer, some time from now: a future, or [`Pending::wait`] for
-/// threads outside a runtime.
+/// A command's future answer. Threads outside a runtime call [`Pending::wait`].
 #[derive(Debug)]
 pub struct Pending(Reply<Result<Response, Error>>);
 
 impl Pending {
-    /// Waits on this thread. Not for use inside an asynchronous runtime.
+    /// Blocks this thread until the answer is there. Not for use inside an asynchronous
+    /// runtime.
     pub fn wait(mut self) -> Result<Response, Error> {
         match self.look() {
             Some(answer) => answer,
@@ -70,38 +71,38 @@ impl Future for Pending {
     }
 }
 
-/// A question about a lease, with the place its answer goes to.
+/// A question about a lease, with the channel for its answer.
 pub(crate) type LeaseInquiry = (LeaseQuestion, oneshot::Sender<Result<LeaseAnswer, Error>>);
 
-/// Everything that arrived since the last look.
+/// Everything that has arrived since the replica took from the inbox last.
 #[derive(Debug, Default)]
 pub(crate) struct Arrived {
     /// In order of arrival.
     pub proposals: Vec<Proposal>,
-    /// The newest word of the flush thread; later ones replace earlier ones
-    /// because a sequence covers all before it.
+    /// The newest notice of the flush thread. A later one replaces an earlier one, because
+    /// a sequence covers all sequences before it.
     pub persisted: Option<Result<Sequence, String>>,
-    /// Of other members, in order of arrival.
+    /// Messages of other members with their sender, in order of arrival.
     pub messages: Vec<(u64, PeerMessage)>,
     pub messages_bytes: usize,
-    /// Who wants to read what is committed now.
+    /// Callers that want to read everything that is committed now.
     pub reads: Vec<oneshot::Sender<Result<(), Error>>>,
-    /// What only the leader knows.
+    /// Questions that only the leader can answer.
     pub leases: Vec<LeaseInquiry>,
-    /// Callers who want another member to lead.
+    /// Callers that want another member to lead.
     pub moves: Vec<(u64, oneshot::Sender<Result<(), Error>>)>,
-    /// Callers who want garbage reclaimed now.
+    /// Callers that want garbage reclaimed now.
     pub defragment: Vec<oneshot::Sender<Result<(), Error>>>,
     /// Another member says that this one was removed from the cluster.
     pub told_of_removal: bool,
-    /// An import has got on: there may be something to do.
+    /// An import has progressed, or a sweep may: the replica has to check for work.
     pub woken: bool,
-    /// No more proposals are taken.
+    /// The node stops; no more proposals are accepted.
     pub stop: bool,
 }
 
 impl Arrived {
-    /// Among it is a command that may keep the replica at work for long.
+    /// Whether one of the commands may keep the replica at work for long.
     pub fn may_take_long(&self) -> bool {
         let proposed = self.proposals.iter().map(|proposal| &proposal.command);
         let forwarded = self
@@ -115,68 +116,69 @@ impl Arrived {
     }
 }
 
-/// Where the replica waits.
+/// How the replica sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bed {
+enum WaitMode {
+    /// As a thread, on the condition variable.
     Thread,
-    /// As a task of a runtime.
+    /// As a task of a runtime, on the notification.
     Task,
 }
 
 #[derive(Debug, Default)]
 struct State {
     arrived: Arrived,
-    /// Bytes of the proposals that are not evaluated, here or taken; at most
-    /// `bytes_max` when one is added to others.
+    /// Bytes of the proposals that are not evaluated, in the inbox or taken from it; at most
+    /// `bytes_max`, unless it is a single proposal.
     waiting_bytes: usize,
-    /// How many those are.
+    /// The number of these proposals.
     waiting: usize,
-    /// The replica waits there and wants a wake-up.
-    asleep: Option<Bed>,
-    /// What it sleeps on at, meanwhile.
+    /// Set while the replica sleeps and needs a wake-up.
+    asleep: Option<WaitMode>,
+    /// The inputs for which the sleeping replica is not woken.
     awaited: Option<Awaited>,
     /// Set once; proposals are refused from then on.
     closed: Option<Error>,
-    /// Set once; soon nobody looks into the box any more.
+    /// Set once; the inbox is soon not read any more.
     stopped: bool,
-    /// Somebody is at work, and looks again before it ends.
+    /// A thread is at work, and will check the inbox again before it ends.
     attended: bool,
 }
 
-/// The replica's letter box.
+/// The replica's inbox.
 #[derive(Debug)]
 pub(crate) struct Inbox {
-    post: Arc<Post>,
+    queue: Arc<Queue>,
     bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct Post {
+struct Queue {
     state: Mutex<State>,
     arrival: Condvar,
-    /// The same for a task.
+    /// The counterpart of `arrival` for a task.
     bell: Notify,
 }
 
-impl Post {
+impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Sleeper for Post {
+impl Sleeper for Queue {
     fn rouse(&self) {
         let mut state = self.lock();
-        // What was left may have been taken meanwhile: whoever sleeps again waits
-        // for something else, and is still asleep.
+        // The inputs may have been taken before this wake-up came. Then the replica sleeps
+        // again, waits for later inputs, and must be left asleep.
         if state.arrived.is_empty() {
             return;
         }
-        let bed = state.asleep.take();
+        let mode = state.asleep.take();
         drop(state);
-        match bed {
-            Some(Bed::Thread) => self.arrival.notify_one(),
-            Some(Bed::Task) => self.bell.notify_one(),
+        match mode {
+            Some(WaitMode::Thread) => self.arrival.notify_one(),
+            Some(WaitMode::Task) => self.bell.notify_one(),
             None => {}
         }
     }
@@ -186,16 +188,16 @@ impl Inbox {
     pub fn new(bytes_max: usize) -> Inbox {
         assert!(bytes_max > 0, "a queue without room takes no proposal");
         Inbox {
-            post: Arc::default(),
+            queue: Arc::default(),
             bytes_max,
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.post.lock()
+        self.queue.lock()
     }
 
-    /// Puts `change` in and wakes the replica if it sleeps.
+    /// Applies `change` to the state and wakes the replica if it sleeps.
     fn leave(&self, change: impl FnOnce(&mut State)) {
         self.leave_and_say(|state| {
             change(state);
@@ -203,36 +205,37 @@ impl Inbox {
         });
     }
 
-    /// The same, if `change` says so.
+    /// Applies `change` to the state and, if it returns true, wakes the replica if it sleeps.
     fn leave_and_say(&self, change: impl FnOnce(&mut State) -> bool) {
         let mut state = self.lock();
         let matters = change(&mut state);
         let asleep = state.asleep.is_some() && !state.attended;
         drop(state);
         if matters && asleep {
-            rouse_after_turn(&self.post);
+            rouse_after_turn(&self.queue);
         }
     }
 
     /// Queues a command.
     pub fn propose(&self, command: Command) -> Result<Pending, Error> {
         let mut outcome = Err(Error::Stopped);
-        self.leave(|state| outcome = self.queue(state, command));
+        self.leave(|state| outcome = self.enqueue(state, command));
         outcome
     }
 
-    /// The same, and wakes nobody: the caller looks whether somebody does it, and
-    /// [announces](Inbox::announce) it if nobody has.
+    /// Queues a command without a wake-up. The caller checks whether another thread carries
+    /// it out, and [announces](Inbox::announce) it if none does.
     pub fn propose_quietly(&self, command: Command) -> Result<Pending, Error> {
-        self.queue(&mut self.lock(), command)
+        self.enqueue(&mut self.lock(), command)
     }
 
-    /// Wakes the replica for what lies here, if it sleeps and nobody looks again.
+    /// Wakes the replica for what is in the inbox, if it sleeps and no thread at work will
+    /// check the inbox again.
     pub fn announce(&self) {
         self.leave(|_| ());
     }
 
-    fn queue(&self, state: &mut State, command: Command) -> Result<Pending, Error> {
+    fn enqueue(&self, state: &mut State, command: Command) -> Result<Pending, Error> {
         if let Some(error) = &state.closed {
             return Err(error.clone());
         }
@@ -250,8 +253,8 @@ impl Inbox {
         Ok(Pending(Reply(pending)))
     }
 
-    /// The flush thread's word: everything up to a sequence is stable, or the
-    /// log has failed.
+    /// Takes a notice of the flush thread: everything up to a sequence is on stable storage,
+    /// or the log has failed.
     pub fn persisted(&self, outcome: Result<Sequence, String>) {
         self.leave_and_say(|state| {
             let can_wait = match (&outcome, &mut state.awaited) {
@@ -263,8 +266,8 @@ impl Inbox {
         });
     }
 
-    /// Another member's word, so many bytes long. Where too much waits already it
-    /// is dropped: it will be said again.
+    /// Takes a message of another member that had `bytes` bytes on the wire. If the limits are
+    /// reached, the message is dropped: the protocol repeats messages.
     pub fn receive(&self, from: u64, message: PeerMessage, bytes: usize) {
         self.leave_and_say(|state| {
             let awaited = state.awaited.as_mut();
@@ -279,7 +282,7 @@ impl Inbox {
         });
     }
 
-    /// Asks when everything acknowledged by now may be read here.
+    /// Asks for a read: the answer comes when everything acknowledged by now is applied here.
     pub fn read(&self) -> Reply<Result<(), Error>> {
         let (answer, pending) = oneshot::channel();
         self.leave(|state| match &state.closed {
@@ -289,12 +292,12 @@ impl Inbox {
         Reply(pending)
     }
 
-    /// Asks what only the leader knows of a lease.
+    /// Asks a question about a lease, which only the leader can answer.
     pub fn ask_lease(&self, question: LeaseQuestion) -> Reply<Result<LeaseAnswer, Error>> {
         self.ask(|arrived, answer| arrived.leases.push((question, answer)))
     }
 
-    /// Asks for the lead to be handed to a member.
+    /// Asks for a transfer of leadership to a member.
     pub fn move_lead(&self, to: u64) -> Reply<Result<(), Error>> {
         self.ask(|arrived, answer| arrived.moves.push((to, answer)))
     }
@@ -304,7 +307,7 @@ impl Inbox {
         self.ask(|arrived, answer| arrived.defragment.push(answer))
     }
 
-    /// Leaves a question, unless the inbox is closed.
+    /// Puts a request into the inbox, or answers it with the error if the inbox is closed.
     fn ask<T>(
         &self,
         put: impl FnOnce(&mut Arrived, oneshot::Sender<Result<T, Error>>),
@@ -317,12 +320,12 @@ impl Inbox {
         Reply(pending)
     }
 
-    /// Another member says that this one was removed.
+    /// Notes that another member says that this one was removed.
     pub fn told_of_removal(&self) {
         self.leave(|state| state.arrived.told_of_removal = true);
     }
 
-    /// The replica shall look what there is to do.
+    /// Makes the replica check for work.
     pub fn wake(&self) {
         self.leave(|state| {
             state.arrived.woken = true;
@@ -330,7 +333,7 @@ impl Inbox {
         });
     }
 
-    /// [`Inbox::stop`] was called.
+    /// Whether [`Inbox::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.lock().stopped
     }
@@ -351,40 +354,42 @@ impl Inbox {
         });
     }
 
-    /// The replica has panicked. Who waits is told so, or that there is no answer.
+    /// Ends the inbox after the replica has panicked. Waiting callers get an error.
     pub fn give_up(&self) {
         let what = "the replica has panicked, restart the node";
-        // Whoever was at work looks no more, and the thread shall hear of it.
+        // The thread that was at work does not check the inbox again, so `stop` must wake
+        // the replica thread.
         self.end_attendance();
         self.close(Error::Storage(what.into()));
         self.stop();
-        // Nobody will look at them: their senders go, and with them their patience.
+        // No thread will process these inputs. Dropping their channels ends the callers' waits.
         drop(self.take(Duration::ZERO, None));
     }
 
-    /// Why proposals are refused, if they are.
+    /// The reason why proposals are refused, if they are.
     pub fn closed(&self) -> Option<Error> {
         self.lock().closed.clone()
     }
 
-    /// Commands waiting to be evaluated.
+    /// Number of commands that wait to be evaluated.
     pub fn waiting(&self) -> usize {
         self.lock().waiting
     }
 
-    /// So many of the commands that were taken wait no more. Until then they
-    /// count: the replica may have to let them lie while the device is busy.
+    /// Notes that this many of the taken commands, of this many bytes, are evaluated or
+    /// refused. Until then they count against the limit of the queue, because the replica may
+    /// have to leave them waiting while the device is busy.
     pub fn evaluated(&self, commands: usize, bytes: usize) {
         let mut state = self.lock();
         assert!(
             commands <= state.waiting && bytes <= state.waiting_bytes,
-            "{commands} commands of {bytes} bytes are more than wait"
+            "{commands} commands of {bytes} bytes are evaluated, and fewer were waiting"
         );
         state.waiting -= commands;
         state.waiting_bytes -= bytes;
     }
 
-    /// Waits up to `patience` while there is nothing. What comes is left there.
+    /// Waits up to `patience` while the inbox is empty, and takes nothing from it.
     pub fn wait(&self, patience: Duration) {
         let state = self.lock();
         if state.arrived.is_empty() {
@@ -392,14 +397,15 @@ impl Inbox {
         }
     }
 
-    /// Nobody at work looks again: what comes from now on wakes the replica.
+    /// Notes that the thread at work will not check the inbox again: inputs that arrive from
+    /// now on wake the replica.
     pub fn end_attendance(&self) {
         self.lock().attended = false;
     }
 
-    /// Takes everything but the wish to stop, for somebody at work who looks again: until
-    /// there is nothing, or [`Inbox::end_attendance`] or [`Inbox::wake`] is called, what comes
-    /// wakes nobody.
+    /// Takes everything but the request to stop, for a thread at work that will call this
+    /// again. Inputs that arrive wake no thread until this returns `None`, or
+    /// [`Inbox::end_attendance`] or [`Inbox::wake`] is called.
     pub fn attend(&self) -> Option<Arrived> {
         let mut state = self.lock();
         let stop = std::mem::take(&mut state.arrived.stop);
@@ -408,13 +414,13 @@ impl Inbox {
         state.arrived.stop = stop;
         drop(state);
         if stop && arrived.is_none() {
-            self.post.rouse();
+            self.queue.rouse();
         }
         arrived
     }
 
-    /// Takes everything, waiting up to `patience` while there is nothing but what
-    /// `awaited` says can wait.
+    /// Takes everything; if the inbox is empty, waits up to `patience` for an input first.
+    /// Inputs that `awaited` says can wait do not end the wait.
     pub fn take(&self, patience: Duration, awaited: Option<Awaited>) -> Arrived {
         let mut state = self.lock();
         if state.arrived.is_empty() {
@@ -431,13 +437,14 @@ impl Inbox {
         mut state: MutexGuard<'a, State>,
         patience: Duration,
     ) -> MutexGuard<'a, State> {
-        state.asleep = Some(Bed::Thread);
-        let arrival = &self.post.arrival;
+        state.asleep = Some(WaitMode::Thread);
+        let arrival = &self.queue.arrival;
         let slept = arrival.wait_timeout_while(state, patience, |it| it.asleep.is_some());
         slept.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// [`Inbox::take`] for a task. Others get their turn first, however much is here.
+    /// [`Inbox::take`] for a task. Other tasks of the runtime get a turn first, even if the
+    /// inbox is not empty.
     pub async fn taken(
         &self,
         patience: Duration,
@@ -448,11 +455,11 @@ impl Inbox {
         if patience.is_zero() || !self.lock().arrived.is_empty() {
             yield_now().await;
         } else {
-            self.lie_down(awaited);
-            while !self.is_roused() && Instant::now() < until {
+            self.begin_sleep(awaited);
+            while !self.is_woken() && Instant::now() < until {
                 alarm.be_set(until);
                 tokio::select! {
-                    () = self.post.bell.notified() => {}
+                    () = self.queue.bell.notified() => {}
                     () = alarm.0.as_mut() => {}
                 }
             }
@@ -463,36 +470,38 @@ impl Inbox {
         std::mem::take(&mut state.arrived)
     }
 
-    fn lie_down(&self, awaited: Option<Awaited>) {
+    fn begin_sleep(&self, awaited: Option<Awaited>) {
         let mut state = self.lock();
         if state.arrived.is_empty() {
-            state.asleep = Some(Bed::Task);
+            state.asleep = Some(WaitMode::Task);
             state.awaited = awaited;
         }
     }
 
     #[cfg(test)]
     pub fn is_slept_on(&self) -> bool {
-        !self.is_roused()
+        !self.is_woken()
     }
 
-    fn is_roused(&self) -> bool {
+    fn is_woken(&self) -> bool {
         self.lock().asleep.is_none()
     }
 }
 
-/// Ends a task's sleep. Kept from one sleep to the next, and never put off: setting a
-/// timer costs more than waking for nothing now and then.
+/// The timer that ends a task's sleep. It is kept from one sleep to the next and never set
+/// to a later time, because setting a timer costs more than an early wake-up now and then.
 #[derive(Debug)]
 pub(crate) struct Alarm(Pin<Box<Sleep>>);
 
 impl Alarm {
-    /// Within a runtime.
+    /// # Panics
+    ///
+    /// Outside a runtime with a timer.
     pub fn new() -> Alarm {
         Alarm(Box::pin(sleep(Duration::ZERO)))
     }
 
-    /// It goes off at `until` at the latest.
+    /// Makes the timer fire at `until` at the latest.
     fn be_set(&mut self, until: Instant) {
         if self.0.is_elapsed() || self.0.deadline() > until {
             self.0.as_mut().reset(until);
@@ -529,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_and_not_evaluated_still_fills_the_queue() {
+    fn commands_that_were_taken_and_not_evaluated_still_fill_the_queue() {
         let inbox = Inbox::new(4000);
         let mut backlog = Vec::new();
         let mut pending = Vec::new();
@@ -545,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_rouse_leaves_the_sleeper_to_be_woken() {
+    fn a_late_wake_up_for_taken_inputs_does_not_swallow_the_next_one() {
         let inbox = Arc::new(Inbox::new(4000));
         let sleeping = Arc::clone(&inbox);
         let replica = environment::threads::spawn("replica", move || {
@@ -555,13 +564,13 @@ mod tests {
         while !inbox.is_slept_on() {
             std::thread::yield_now();
         }
-        inbox.post.rouse();
+        inbox.queue.rouse();
         inbox.wake();
         assert!(replica.unwrap().join().unwrap());
     }
 
     #[test]
-    fn what_came_quietly_waits_to_be_announced() {
+    fn a_quiet_proposal_wakes_the_replica_when_it_is_announced() {
         let inbox = Arc::new(Inbox::new(4000));
         let sleeping = Arc::clone(&inbox);
         let replica = environment::threads::spawn("replica", move || {
@@ -575,13 +584,13 @@ mod tests {
         assert!(inbox.attend().is_some());
         let mut pending = inbox.propose_quietly(put()).unwrap();
         inbox.announce();
-        assert!(inbox.lock().asleep.is_some(), "somebody looks again");
+        assert!(inbox.lock().asleep.is_some(), "a thread will look again");
         assert!(pending.look().is_none());
         inbox.end_attendance();
         inbox.announce();
         assert_eq!(replica.unwrap().join().unwrap(), 1);
-        let nobody = matches!(pending.look(), Some(Err(Error::Stopped)));
-        assert!(nobody, "it was dropped unanswered");
+        let is_dropped = matches!(pending.look(), Some(Err(Error::Stopped)));
+        assert!(is_dropped, "the proposal was dropped without an answer");
     }
 
     #[test]

@@ -180,7 +180,7 @@ impl Node {
         };
         let mut pump = Pump::new(&options, replica, for_pump, outbox, told);
         if transport.is_some() {
-            pump.speak_through(heart);
+            pump.set_heart(heart);
         }
         let leadership = pump.leadership();
         pump.settle_alone();

@@ -1,8 +1,9 @@
-//! The replica's thread: takes what the inbox holds, lets the replica work, and
-//! hands messages to the peers and answers to those who wait.
+//! The loop that drives the replica: it takes everything from the inbox, runs the replica
+//! on it, and hands messages to the peers and answers to the waiting callers.
 //!
-//! It waits for its inbox and for nothing else. Where little is to be done it works on the
-//! network thread (`pump/beside.rs`).
+//! The loop waits for its inbox and for nothing else. It runs on the replica thread or,
+//! under a light load, on the network thread (`pump/beside.rs`). For a member without
+//! peers, callers can run its steps on their own threads (`pump/desk.rs`).
 
 mod defragmenting;
 mod desk;
@@ -29,11 +30,10 @@ use crate::{
     Answer, Asker, Error, Leadership, LeaseAsker, NodeOptions, Outbox, ReadAsker, Replica,
 };
 
-/// What is left undone when a node stops waits no longer than this: peers may
-/// never answer.
+/// Time limit for the work that is left when a node stops: peers may never answer.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Written by the replica thread, read by anyone.
+/// The state of the replica as other threads may read it; the pump writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) term: AtomicU64,
@@ -42,16 +42,16 @@ pub(crate) struct Progress {
     pub(crate) applied_index: AtomicU64,
     pub(crate) leader_changes: AtomicU64,
     pub(crate) leases_expired: AtomicU64,
-    /// This member may lack what it has acknowledged.
+    /// This member may lack entries that it has acknowledged.
     pub(crate) returning: AtomicBool,
     pub(crate) late_heartbeats: AtomicU64,
     pub(crate) lost_read_rounds: AtomicU64,
     pub(crate) reads_given_up: AtomicU64,
     pub(crate) importing: AtomicBool,
-    /// No entry is taken: the disk is full.
+    /// The log has no room for entries.
     pub(crate) full: AtomicBool,
-    /// This member leads and nobody else votes: what it has applied is all
-    /// there is, and a read need not ask anyone.
+    /// This member leads and is the only voter: everything acknowledged is applied here,
+    /// and a read needs no confirmation.
     pub(crate) alone: AtomicBool,
 }
 
@@ -62,7 +62,7 @@ struct Waiting {
     deadline: Instant,
 }
 
-/// The replica and what it is driven with.
+/// The replica, and everything that its loop needs.
 #[derive(Debug)]
 pub(crate) struct Pump {
     replica: Replica,
@@ -70,11 +70,11 @@ pub(crate) struct Pump {
     inbox: Arc<Inbox>,
     outbox: Arc<dyn Outbox>,
     progress: Arc<Progress>,
-    /// Speaks to the other members while the replica is at work; alone there is none.
+    /// Sends heartbeats while the replica is at work; none if there is no network.
     heart: Option<Arc<Heart>>,
-    /// Dropped with the thread, so that nobody waits for its word in vain.
+    /// Dropped with the pump, so that its receivers see the end.
     leadership: watch::Sender<Leadership>,
-    /// Taken from the inbox, not yet evaluated or sent on.
+    /// Proposals from the inbox that are not evaluated or forwarded yet.
     backlog: VecDeque<Waiting>,
     /// Bytes of the commands in the open batch.
     open_bytes: usize,
@@ -84,11 +84,11 @@ pub(crate) struct Pump {
     observing: Observing,
     defragmenting: Defragmenting,
     closed: bool,
-    /// Whom the outbox knows.
+    /// The members that the outbox knows.
     members: Arc<Members>,
-    /// Until then there is much to do.
+    /// Until then the load counts as heavy.
     busy_until: Instant,
-    /// Taken where there was little to do, to be looked at where there is much.
+    /// Input that the network thread took and left to the replica thread.
     carried: Option<Arrived>,
 }
 
@@ -126,18 +126,19 @@ impl Pump {
         }
     }
 
-    /// The network thread looks there for what to say while the replica is at work.
-    pub(crate) fn speak_through(&mut self, heart: Arc<Heart>) {
+    /// Sets the heart, by which the network thread sends heartbeats while the replica is at
+    /// work.
+    pub(crate) fn set_heart(&mut self, heart: Arc<Heart>) {
         self.heart = Some(heart);
     }
 
-    /// Word of each change of who leads.
+    /// A channel that reports each change of the leader or the term.
     pub(crate) fn leadership(&self) -> watch::Receiver<Leadership> {
         self.leadership.subscribe()
     }
 
-    /// Tells the outbox who belongs to the cluster, if that has changed.
-    fn tell_members(&mut self) {
+    /// Passes the members of the cluster to the outbox, if they have changed.
+    fn update_members(&mut self) {
         let members = self.replica.reader().members();
         if !Arc::ptr_eq(&members, &self.members) {
             self.outbox.set_members(&members);
@@ -145,10 +146,10 @@ impl Pump {
         }
     }
 
-    /// Alone in the cluster, there is nobody to wait for: what the log holds is
-    /// applied before anyone reads, unless the log fails first.
+    /// Runs a member that is the only voter until it leads, so that the whole log is applied
+    /// before the first read, unless the log fails first. Does nothing for other members.
     pub(crate) fn settle_alone(&mut self) {
-        self.tell_members();
+        self.update_members();
         while self.replica.stands_alone() && self.replica.failure().is_none() {
             self.replica.run();
             if self.replica.leads() {
@@ -160,7 +161,7 @@ impl Pump {
         self.publish();
     }
 
-    /// Until it is told to stop, and to the end of what was taken by then.
+    /// Runs until the inbox says to stop, and finishes the requests that were taken by then.
     pub(crate) fn run(mut self, connections: Option<&Transport>) {
         loop {
             let carried = self.carried.take();
@@ -181,7 +182,7 @@ impl Pump {
         self.finish();
     }
 
-    /// How long there is nothing to do, if nothing comes.
+    /// How long the pump may sleep if no input arrives.
     fn idle_for(&self) -> Duration {
         if self.takes_next() || self.replica.has_spared() || self.replica.has_upkeep_to_do() {
             return Duration::ZERO;
@@ -234,10 +235,10 @@ impl Pump {
         self.defragmenting.wait(arrived.defragment);
         self.defragmenting.begin(&mut self.replica);
         self.upkeep();
-        self.tell_members();
+        self.update_members();
         self.close_if_failed();
         self.give_up();
-        // Whoever has an answer and asks for the status sees what it tells of.
+        // A caller that asks for the status after an answer must see the answer's effect.
         self.publish();
         together(|| self.hand_out());
         if let Some(heart) = &self.heart {
@@ -245,8 +246,8 @@ impl Pump {
         }
     }
 
-    /// Lets the replica have as much of the backlog as it takes, behind what came
-    /// before it and is to be evaluated again.
+    /// Gives the replica as much of the backlog as it takes, behind older commands that it
+    /// has to evaluate again.
     fn evaluate(&mut self) {
         self.replica.propose_spared();
         let (mut commands, mut bytes) = (0, 0);
@@ -304,14 +305,14 @@ impl Pump {
         self.observing.sweeping(self.replica.is_sweeping());
         let outcome = self.replica.upkeep();
         if let Err(error) = &outcome {
-            // Checkpoint and reclaim can wait: nothing acknowledged depends on them.
+            // Checkpoint and reclaim can be late: no acknowledged write depends on them.
             warn!(%error, "upkeep of the log failed; it will be tried again");
         }
         self.observing.sweeping(self.replica.is_sweeping());
         self.defragmenting.answer(&self.replica, outcome);
     }
 
-    /// Nobody waits for a leader for ever.
+    /// Answers proposals that have waited too long for a leader or for room with a timeout.
     fn give_up(&mut self) {
         let now = self.clock.now();
         while self
@@ -346,9 +347,9 @@ impl Pump {
             .leases_expired
             .store(replica.leases_expired(), order);
         progress.returning.store(replica.is_returning(), order);
-        self.publish_hitches();
+        self.publish_health();
         progress.full.store(replica.is_full(), order);
-        // Ordered with what it promises: everything applied before is seen.
+        // Release: a thread that reads `true` also sees everything that was applied before.
         progress
             .alone
             .store(replica.leads_alone(), Ordering::Release);
@@ -356,8 +357,8 @@ impl Pump {
             term: replica.term(),
             leader: replica.leader(),
         };
-        let changed = |told: &mut Leadership| {
-            let before = std::mem::replace(told, now);
+        let changed = |published: &mut Leadership| {
+            let before = std::mem::replace(published, now);
             if now.leader != 0 && now.leader != before.leader {
                 progress.leader_changes.fetch_add(1, order);
             }
@@ -366,8 +367,8 @@ impl Pump {
         self.leadership.send_if_modified(changed);
     }
 
-    /// What metrics alone ask for.
-    fn publish_hitches(&self) {
+    /// Publishes the counters and states that only metrics use.
+    fn publish_health(&self) {
         let order = Ordering::Relaxed;
         let (replica, progress) = (&self.replica, &self.progress);
         for (to, number) in [
@@ -380,7 +381,7 @@ impl Pump {
         progress.importing.store(replica.is_importing(), order);
     }
 
-    /// The log has failed: proposals are refused from now on.
+    /// If the replica has failed, refuses the backlog and all later proposals.
     fn close_if_failed(&mut self) {
         let Some(failure) = self.replica.failure().filter(|_| !self.closed) else {
             return;
@@ -396,24 +397,26 @@ impl Pump {
         }
     }
 
-    fn may_go(&self, led: bool) -> bool {
+    /// Whether everything is done that must precede the end. `led` says that this member has
+    /// led during [`Pump::finish`].
+    fn may_end(&self, led: bool) -> bool {
         let settled = self.replica.is_idle() && self.backlog.is_empty();
         settled && (!led || self.replica.is_handed_over())
     }
 
-    /// Lets what was taken come to its end and another take the lead, as far as
-    /// that happens soon, then closes the log.
+    /// Finishes the requests that were taken and hands leadership over, as far as the time
+    /// limit allows; then closes the log.
     fn finish(&mut self) {
         let deadline = self.clock.now() + FAREWELL;
         let mut arrived = Arrived::default();
         let mut led = self.replica.holds_the_lead();
-        while !self.may_go(led) && self.clock.now() < deadline {
+        while !self.may_end(led) && self.clock.now() < deadline {
             if self.backlog.is_empty() {
                 self.replica.hand_over();
             }
             self.step(arrived);
             led |= self.replica.holds_the_lead();
-            if self.may_go(led) {
+            if self.may_end(led) {
                 break;
             }
             arrived = self.inbox.take(self.tick.min(FAREWELL), None);
@@ -424,7 +427,7 @@ impl Pump {
         self.publish();
         self.hand_out();
         if let Err(error) = self.replica.machine().close() {
-            error!(%error, "closing the log");
+            error!(%error, "the log could not be closed");
         }
     }
 }

@@ -1,15 +1,16 @@
-//! Where the replica works: on a thread of its own, or beside the connections.
+//! Chooses the thread on which the pump runs: a thread of its own, or the network thread,
+//! beside the connections.
 //!
 //! ```text
-//!   much to do     requests, flush thread ──► replica thread ◄──► network thread ◄══► others
-//!   little to do   requests, flush thread ──────────────────────► network thread ◄══► others
+//!   heavy load     requests, flush thread ──► replica thread ◄──► network thread ◄══► others
+//!   light load     requests, flush thread ──────────────────────► network thread ◄══► others
 //! ```
 //!
-//! With little to do, waking threads is most of what a command costs: then what comes
-//! in, what becomes of it and what is sent stay on one thread. With much to do, two
-//! share the work (docs/decisions/0012-replica-beside-the-connections.md). What may keep the
-//! replica at work for long is much: the network thread has heartbeats to send meanwhile
-//! (`heart.rs`).
+//! Under a light load, most of a command's cost is the waking of threads; then one thread
+//! receives a message, runs the replica on it and sends the result. Under a heavy load two
+//! threads share the work (docs/decisions/0012-replica-beside-the-connections.md). Work that
+//! may keep the replica busy for long counts as a heavy load, because the network thread has
+//! to send heartbeats during it (`heart.rs`).
 
 use std::time::Duration;
 
@@ -19,17 +20,17 @@ use super::Pump;
 use crate::inbox::{Alarm, Arrived};
 use crate::transport::Transport;
 
-/// More commands, questions and messages at once are much.
+/// More commands, questions and messages than this at once are a heavy load.
 const ARRIVED_MAX: usize = 4;
-/// So are more bytes of messages.
+/// More bytes of messages than this at once are a heavy load.
 const MESSAGES_BYTES_MAX: usize = 4 << 10;
-/// So is a batch of more changes, until it is applied.
+/// A batch of more changes than this is a heavy load until it is applied.
 const CHANGES_MAX: usize = 1000;
-/// There is little to do when there was not much for so long.
+/// The load counts as light when it was not heavy for this time.
 const CALM_AFTER: Duration = Duration::from_millis(50);
 
 impl Pump {
-    /// Looks whether this is much.
+    /// Notes whether this input is a heavy load.
     pub(super) fn note_load(&mut self, arrived: &Arrived) {
         let asked = arrived.proposals.len() + arrived.reads.len() + arrived.leases.len();
         let is_much = asked + arrived.messages.len() > ARRIVED_MAX
@@ -48,16 +49,18 @@ impl Pump {
         !at_work && self.clock.now() >= self.busy_until
     }
 
-    /// Alone, there is nothing to be near to.
+    /// Whether the pump may run on the network thread: the load is light, and the cluster has
+    /// other members.
     pub(super) fn may_be_lent(&self) -> bool {
         self.is_calm() && self.replica.failure().is_none() && self.members.iter().nth(1).is_some()
     }
 
-    /// Works beside the connections until there is much to do, or the end.
+    /// Runs the pump on the network thread until the load is heavy or the pump must end. The
+    /// calling thread waits for that.
     pub(super) fn lend(self, connections: &Transport) -> Pump {
         let (back, returned) = oneshot::channel();
         connections.run_beside(async move {
-            // The thread that lends it waits for it.
+            // The calling thread waits for the result, so it can always be sent.
             let _ = back.send(self.run_beside().await);
         });
         let returned = returned.blocking_recv();

@@ -1,8 +1,8 @@
-//! Who waits for all garbage to go.
+//! Callers that wait for a defragmentation, a reclaim of all garbage.
 //!
-//! One reclaim of everything goes on at a time, in the steps of upkeep. Who asks
-//! during one waits for the next, with all others who do: what is garbage when
-//! somebody asks has gone when they are answered.
+//! One defragmentation is under way at a time, in the steps of upkeep. A caller that asks
+//! during one waits for the next, together with all others that do. So everything that is
+//! garbage when a caller asks is reclaimed when it gets its answer.
 
 use tokio::sync::oneshot;
 
@@ -12,9 +12,9 @@ type Asker = oneshot::Sender<Result<(), Error>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Defragmenting {
-    /// Whom the one that goes on is for.
+    /// Callers that wait for the defragmentation under way.
     now: Vec<Asker>,
-    /// Whom the next one is for.
+    /// Callers that wait for the next one.
     next: Vec<Asker>,
 }
 
@@ -23,7 +23,7 @@ impl Defragmenting {
         self.next.extend(askers);
     }
 
-    /// Begins one where somebody waits and none goes on.
+    /// Begins a defragmentation, if a caller waits and none is under way.
     pub(super) fn begin(&mut self, replica: &mut Replica) {
         if self.next.is_empty() || !self.now.is_empty() {
             return;
@@ -32,7 +32,8 @@ impl Defragmenting {
         replica.begin_defragmentation();
     }
 
-    /// Tells those it was for, after a step of upkeep that was its last one.
+    /// Answers the waiting callers after a step of upkeep, if that step has ended the
+    /// defragmentation or the replica has failed.
     pub(super) fn answer(&mut self, replica: &Replica, outcome: Result<(), Error>) {
         if let Some(failure) = replica.failure() {
             let all = self.now.drain(..).chain(self.next.drain(..));
@@ -46,7 +47,7 @@ impl Defragmenting {
 
 fn tell(askers: impl Iterator<Item = Asker>, outcome: &Result<(), Error>) {
     for asker in askers {
-        // Who does not wait any more has lost interest.
+        // A caller that has given up needs no answer.
         let _ = asker.send(outcome.clone());
     }
 }

@@ -1,22 +1,24 @@
-//! Where the replica works for those who wait on threads of their own: on theirs.
+//! Callers run the replica on their own threads.
 //!
 //! ```text
-//!   caller ──► nobody is at work: replica ──► page cache ──► replica ──► answer
-//!         └──► somebody is: inbox ──► one of its next looks ──► answer
-//!                               └──► nobody any more, and the caller is awake: replica
-//!   replica thread: time, upkeep, who does not wait, and what a caller left
+//!   caller ──► replica is free: caller runs it ──► page cache ──► replica ──► answer
+//!         └──► another thread runs it: inbox ──► that thread takes it from there ──► answer
+//!                                          └──► replica is free again and the caller
+//!                                               is awake: caller runs it
+//!   replica thread: ticks, upkeep, asynchronous requests, and commands that callers left
 //! ```
 //!
-//! For a member alone that waits for no device. A command costs some microseconds
-//! then, and waking another thread costs more than that. Where many come at once a
-//! group costs less for each.
+//! This is for a member without peers that does not wait for the device. A command then
+//! costs a few microseconds, less than the waking of another thread; and commands that
+//! arrive together share the cost of a batch.
 //!
-//! Those who wait stay awake for a while, and give way to whoever wants their core
-//! ([`Patience`], docs/decisions/0013-callers-work.md). Of those who sleep the thread has
-//! the commands done, which nobody else waits for.
+//! A waiting caller stays awake for a while and yields its core to other threads
+//! ([`Patience`], docs/decisions/0013-callers-work.md). When it falls asleep, it leaves its
+//! command to an awake caller or to the replica thread.
 //!
-//! Invariant: whoever takes from the inbox has the replica and keeps it until that is
-//! done, so that commands are evaluated in the order in which they came.
+//! Invariant: only the thread that holds the replica takes from the inbox, and it keeps the
+//! replica until everything taken is done. So commands are evaluated in the order in which
+//! they arrived.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -29,22 +31,22 @@ use super::Pump;
 use crate::Error;
 use crate::inbox::{Arrived, Inbox, Pending};
 
-/// After so many looks into the inbox a caller leaves the rest to others that are awake, or
-/// to the thread.
+/// After this many rounds of work for the inbox a caller leaves the rest to other awake
+/// callers, or to the replica thread.
 const LOOKS_MAX: usize = 16;
 
-/// `None`: the node has ended.
+/// The pump; `None` when the node has ended, or while a thread runs it.
 type Place = Option<Box<Pump>>;
 
-/// The replica, and those who want to work with it.
+/// The pump, and the callers that want to run it.
 pub(crate) struct Desk {
     pump: Mutex<Place>,
     inbox: Arc<Inbox>,
     watches: Arc<WatchHub>,
-    /// Callers that found somebody at work. A panic among them ends the node, so nobody minds
-    /// that they are not counted out then.
+    /// Callers that found another thread at work. A panic of a caller ends the node, so the
+    /// count need not be right afterwards.
     waiting: AtomicUsize,
-    /// Those of them that are awake, at work by now perhaps.
+    /// Those of them that are awake; some may be at work by now.
     awake: AtomicUsize,
 }
 
@@ -65,8 +67,8 @@ impl Desk {
         }
     }
 
-    /// Has a command evaluated, written and applied: by this thread, now or in a while, or
-    /// by one that is at work just now and looks again before it goes.
+    /// Evaluates, writes and applies a command, and returns its answer. This thread does the
+    /// work, or another one that runs the replica and checks the inbox again before it ends.
     pub(crate) fn carry_out(&self, command: Command) -> Result<Response, Error> {
         if let Some(mut place) = self.try_lock() {
             let proposed = self.inbox.propose_quietly(command);
@@ -84,7 +86,8 @@ impl Desk {
         }
     }
 
-    /// Waits for somebody to carry out the command, or does so once nobody else is at work.
+    /// Waits until another thread has carried out the command, or carries it out once the
+    /// replica is free.
     fn wait_awake(&self, command: Command, patience: Patience) -> Result<Response, Error> {
         self.awake.fetch_add(1, Ordering::SeqCst);
         let looked = self.inbox.propose_quietly(command).map(|mut pending| {
@@ -92,9 +95,10 @@ impl Desk {
             (pending, answer)
         });
         let was_last = self.awake.fetch_sub(1, Ordering::SeqCst) == 1;
-        // Whoever leaves work undone to those who are awake wakes nobody for it: one of them
-        // does it, or the last of them has somebody woken. After it is counted out: who
-        // leaves work later than that finds nobody awake.
+        // A caller that leaves work to awake callers wakes no thread for it: one of them does
+        // the work, or the last of them wakes the replica thread. This call must follow the
+        // decrement of `awake`: a caller that leaves work after that sees no awake caller and
+        // wakes the thread itself.
         if was_last || !matches!(looked, Ok((_, Some(_)))) {
             self.inbox.announce();
         }
@@ -109,7 +113,8 @@ impl Desk {
     ) -> Option<Result<Response, Error>> {
         loop {
             let place = self.try_lock();
-            // Answers are given before the place is free: this look is exact.
+            // A thread gives its answers before it frees the replica. So if the lock is
+            // held here, a missing answer means that the command is not carried out.
             let mut answer = pending.look();
             if answer.is_none()
                 && let Some(mut place) = place
@@ -127,7 +132,8 @@ impl Desk {
         }
     }
 
-    /// The replica's thread: what time brings about, and whoever does not wait.
+    /// Runs the replica thread: it does what is due by the clock, upkeep, and requests that
+    /// no caller carries out.
     pub(crate) fn run(&self) {
         while let Some(idle) = self.idle_for() {
             self.inbox.wait(idle);
@@ -136,14 +142,14 @@ impl Desk {
             if self.inbox.is_stopped()
                 && let Some(mut pump) = place.take()
             {
-                // Since then nothing is taken in: this is all there will be.
+                // Since the stop no request is accepted, so these are the last ones.
                 pump.step(self.inbox.take(Duration::ZERO, None));
                 pump.finish();
             }
         }
     }
 
-    /// How long the thread may sleep; `None`: the node has ended.
+    /// How long the replica thread may sleep; `None` if the node has ended.
     fn idle_for(&self) -> Option<Duration> {
         self.lock().as_ref().map(|pump| pump.idle_for())
     }
@@ -152,7 +158,7 @@ impl Desk {
         self.pump.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None`: somebody is at work.
+    /// `None` if another thread is at work.
     fn try_lock(&self) -> Option<MutexGuard<'_, Place>> {
         match self.pump.try_lock() {
             Ok(place) => Some(place),
@@ -161,13 +167,14 @@ impl Desk {
         }
     }
 
-    /// Does what lies in the inbox, and what time brings.
+    /// Processes the inbox and what is due by the clock.
     fn attend(&self, place: &mut Place) {
         let arrived = self.inbox.attend().unwrap_or_default();
         self.work(place, arrived);
     }
 
-    /// Does what `arrived` and has come meanwhile, until nothing is left.
+    /// Processes `arrived`, and what arrives during the work, until the inbox is empty or
+    /// `LOOKS_MAX` is reached.
     fn work(&self, place: &mut Place, mut arrived: Arrived) {
         let Some(mut pump) = place.take() else {
             self.inbox.end_attendance();
@@ -197,7 +204,7 @@ impl Desk {
     }
 }
 
-/// A broken invariant ends the node, and nobody may wait for it then.
+/// Ends the node if the thread at work panics, so that no caller waits for it.
 struct Latch<'a>(&'a Desk);
 
 impl Drop for Latch<'_> {
@@ -218,7 +225,7 @@ mod tests {
     use super::*;
     use crate::pump::tests::a_pump;
 
-    /// Whoever is not woken hangs.
+    /// A time limit so generous that a test hangs if a thread is not woken.
     const GENEROUS: Duration = Duration::from_secs(1 << 25);
 
     fn a_desk() -> Desk {
@@ -236,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_patience_ends_has_the_thread_woken() {
+    fn a_caller_that_falls_asleep_wakes_the_replica_thread() {
         let desk = a_desk();
         scope(|scope| {
             let mut place = desk.lock();
@@ -246,7 +253,7 @@ mod tests {
             }
             let caller = scope.spawn(|| desk.carry_out(put()));
             thread.join().unwrap();
-            assert_eq!(desk.inbox.waiting(), 1, "nobody has done it");
+            assert_eq!(desk.inbox.waiting(), 1, "no thread has carried it out");
             assert_eq!(desk.awake.load(Ordering::SeqCst), 0);
             desk.attend(&mut place);
             caller.join().unwrap().unwrap();
@@ -254,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_leaves_nothing_undone() {
+    fn a_refused_caller_wakes_the_thread_for_commands_that_were_left() {
         let desk = a_desk();
         scope(|scope| {
             let _place = desk.lock();
@@ -266,7 +273,7 @@ mod tests {
             let _arrived = desk.inbox.attend().unwrap();
             let _left = desk.inbox.propose_quietly(put()).unwrap();
             desk.inbox.close(Error::Stopped);
-            assert!(desk.inbox.is_slept_on(), "somebody looks again");
+            assert!(desk.inbox.is_slept_on(), "a thread will look again");
             desk.inbox.end_attendance();
             assert!(matches!(desk.carry_out(put()), Err(Error::Stopped)));
             thread.join().unwrap();
@@ -274,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_the_place_free_works() {
+    fn a_caller_that_finds_the_replica_free_runs_it() {
         let desk = a_desk();
         for _ in 0..100 {
             desk.carry_out(put()).unwrap();

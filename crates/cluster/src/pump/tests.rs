@@ -1,4 +1,4 @@
-//! Steps of a pump without its thread.
+//! Tests of a pump that is driven step by step, without its thread.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -39,14 +39,14 @@ pub(super) fn a_pump() -> Pump {
     pump
 }
 
-/// What has come, and what the log's threads would do.
+/// Processes the inbox and does the work of the log's threads.
 fn step(pump: &mut Pump) {
     let arrived = pump.inbox.take(Duration::ZERO, None);
     pump.step(arrived);
     pump.replica.reader().engine().work();
 }
 
-/// Steps until the put is answered.
+/// Proposes a put and runs steps until it is answered.
 fn put(pump: &mut Pump, value: usize) {
     let request = PutRequest {
         key: "key".into(),
@@ -66,11 +66,11 @@ fn put(pump: &mut Pump, value: usize) {
 }
 
 #[test]
-fn writes_are_answered_while_garbage_goes() {
+fn writes_are_answered_during_a_defragmentation() {
     let mut pump = a_pump();
     (0..50).for_each(|_| put(&mut pump, 10_000));
-    let (answer, mut told) = oneshot::channel();
-    let (answer_later, mut told_later) = oneshot::channel();
+    let (answer, mut received) = oneshot::channel();
+    let (answer_later, mut received_later) = oneshot::channel();
     pump.step(Arrived {
         defragment: vec![answer],
         ..Arrived::default()
@@ -80,23 +80,26 @@ fn writes_are_answered_while_garbage_goes() {
         ..Arrived::default()
     });
     let mut puts = 0;
-    while matches!(told.try_recv(), Err(TryRecvError::Empty)) {
+    while matches!(received.try_recv(), Err(TryRecvError::Empty)) {
         put(&mut pump, 1);
         puts += 1;
     }
-    assert!(puts > 0, "it was done before anything else could be");
-    let later = told_later.try_recv();
+    assert!(
+        puts > 0,
+        "the defragmentation ended before any put could run"
+    );
+    let later = received_later.try_recv();
     assert!(
         matches!(later, Err(TryRecvError::Empty)),
         "it came during another one"
     );
-    while matches!(told_later.try_recv(), Err(TryRecvError::Empty)) {
+    while matches!(received_later.try_recv(), Err(TryRecvError::Empty)) {
         put(&mut pump, 1);
     }
 }
 
 #[test]
-fn who_waits_for_garbage_to_go_is_told_that_the_log_has_failed() {
+fn a_defragmentation_fails_with_the_log() {
     let mut pump = a_pump();
     let (answer, mut receiver) = oneshot::channel();
     pump.step(Arrived {
@@ -104,6 +107,6 @@ fn who_waits_for_garbage_to_go_is_told_that_the_log_has_failed() {
         defragment: vec![answer],
         ..Arrived::default()
     });
-    let told = receiver.try_recv().unwrap().unwrap_err();
-    assert!(matches!(told, Error::LogFailed { .. }), "{told}");
+    let received = receiver.try_recv().unwrap().unwrap_err();
+    assert!(matches!(received, Error::LogFailed { .. }), "{received}");
 }
