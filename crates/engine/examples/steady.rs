@@ -1,6 +1,6 @@
 //! What checkpoints and a compaction cost the puts beside them: `cargo run --release -p engine
 //! --example steady -- DIRECTORY KEYS BATCHES`. Overwrites keys in durable
-//! batches and tells the time of those that met a checkpoint from the others.
+//! batches and prints the times of those beside a checkpoint and of the others apart.
 
 use bytes::Bytes;
 use engine::{Applier, Batch, Change, Engine, Error, KeyChange, Options, Revision};
@@ -28,26 +28,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let taken = store.batch(true)?;
         if busy { &mut beside } else { &mut alone }.push(taken);
     }
-    tell("beside a checkpoint", beside);
-    tell("alone", alone);
+    print_times("beside a checkpoint", beside);
+    print_times("alone", alone);
     let history = store.engine.status().versions - store.engine.status().keys;
     let (mut sweeping, mut longest) = (Vec::new(), Duration::ZERO);
     let start = RealClock.now();
     store.applier.compact(store.main);
-    let told = RealClock.now().saturating_since(start);
+    let taken = RealClock.now().saturating_since(start);
     while store.applier.is_sweeping() {
         sweeping.push(store.batch(false)?);
         let start = RealClock.now();
         store.applier.maintain(&mut Vec::new)?;
         longest = longest.max(RealClock.now().saturating_since(start));
     }
-    println!("compaction of {history} versions: {told:.1?}, longest slice {longest:.1?}");
-    tell("beside its sweep", sweeping);
+    println!("compaction of {history} versions: {taken:.1?}, longest slice {longest:.1?}");
+    print_times("beside its sweep", sweeping);
     println!("{:#?}", store.engine.status());
     Ok(())
 }
 
-fn tell(what: &str, mut times: Vec<Duration>) {
+fn print_times(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let Some(last) = times.last() else {
         return println!("{what}: none");

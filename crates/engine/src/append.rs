@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use value_log::{Appended, Body, BodyBuilder, Log, Record, Tag};
 
-/// What is left of the last segment for hard states, as a part of it and at most.
+/// Share of the last segment that is kept free for hard states, and its upper limit.
 const VOTES_PART: u64 = 16;
 const VOTES_BYTES_MAX: u64 = 64 << 10;
 
@@ -82,8 +82,8 @@ impl Shared {
         self.make_room(body.bytes().len())
     }
 
-    /// Where the log can make no next segment, a part of the present one is left alone: a
-    /// member that takes no entries votes, and enters terms, for as long as that lasts.
+    /// Keeps a part of the present segment free when the log can make no next one: a member
+    /// that can take no more entries can still write votes and terms there.
     pub(crate) fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
         // A hard state may go with it.
         let bytes = body_bytes + Log::record_bytes(HARD_STATE_BYTES);
@@ -98,7 +98,7 @@ impl Shared {
         state: Option<HardState>,
     ) -> Result<Appended, Error> {
         let mut appended = self.write(tag(batch), Some(body), state)?;
-        // The entry's own: the hard state behind it is not part of it.
+        // The hard state behind the entry's records is not part of the entry.
         appended.positions.truncate(batch.changes.len());
         assert_eq!(
             appended.positions.len(),
@@ -147,7 +147,7 @@ impl KeyChange {
         KeyChange::log_bytes_of(self.kv.len())
     }
 
-    /// The same for any change whose encoded `KeyValue` has so many bytes.
+    /// The same for any change with an encoded `KeyValue` of `kv_bytes`.
     pub fn log_bytes_of(kv_bytes: usize) -> u64 {
         let payload_bytes = KEY_HEADER_BYTES + kv_bytes;
         Log::record_bytes(payload_bytes + place::padding(payload_bytes)) as u64
@@ -155,7 +155,7 @@ impl KeyChange {
 }
 
 impl Engine {
-    /// Bytes of a log segment, as the directory began.
+    /// Size of a log segment, chosen when the directory was created.
     pub fn segment_bytes(&self) -> u64 {
         self.0.log.segment_bytes()
     }
@@ -217,8 +217,8 @@ impl Shared {
     }
 }
 
-/// The file system does not say how much room there is: whether another segment can be made
-/// is not known, and nothing is written.
+/// Error when the file system does not report its free space: it is unknown whether
+/// another segment can be made, so nothing is written.
 fn space_unknown(directory: &Path, source: io::Error) -> Error {
     let cause = value_log::Error::Io {
         action: "ask for the free space of",

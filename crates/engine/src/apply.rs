@@ -8,13 +8,13 @@
 //! ```
 //!
 //! A batch is applied after its frame is durable, in order, and published
-//! with its last main revision. Nothing here can fail: what could was refused
-//! by `append`, and a batch out of order is a broken invariant.
+//! with its last main revision. Applying cannot fail: `append` has refused batches that
+//! could, and a batch out of order is a broken invariant.
 //!
 //! During recovery batches may meet a checkpoint that was written while later
 //! batches were being applied, and already holds their versions: those are
 //! left alone (`checkpoint/mod.rs` says why that is enough). Only batches up to
-//! the greatest revision in the checkpoint are asked whether they are known.
+//! the greatest revision in the checkpoint are checked for such versions.
 
 use crate::books::Books;
 use crate::compaction::Sweep;
@@ -40,9 +40,9 @@ pub struct Applier {
     pub(crate) engine: Engine,
     pub(crate) index: Index,
     pub(crate) maintenance: Maintenance,
-    /// What is left to do of compactions.
+    /// The sweep that is under way or waits.
     pub(crate) sweep: Option<Sweep>,
-    /// Compaction that the last whole sweep was for.
+    /// Compacted revision of the last finished sweep.
     pub(crate) swept: i64,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Index {
 }
 
 impl Applier {
-    /// The engine this is the writer of.
+    /// The engine that this applier belongs to.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -72,10 +72,11 @@ impl Applier {
         self.index.publish(shared);
     }
 
-    /// The same and [`Applier::compact`] to the batch's last revision, in one step: what
-    /// the batch replaces is let go at once, and nothing is left to sweep but what was kept
-    /// before. For stores whose past nobody asks for: a deletion leaves nothing, where a
-    /// compaction to its revision would keep it for a watch that starts there.
+    /// [`Applier::apply`] and [`Applier::compact`] to the batch's last revision, in one step:
+    /// versions that the batch replaces are dropped at once, and only versions kept from before
+    /// are left to sweep. For stores that are never read in the past: a deletion leaves no
+    /// tombstone, where a compaction to its revision would keep one for a watch that starts
+    /// there.
     pub fn apply_and_compact(&mut self, batch: &Batch, appended: &Appended) {
         if self.engine.0.holds.hold_back(i64::MAX) {
             self.apply(batch, appended);
@@ -94,8 +95,8 @@ impl Applier {
         }
     }
 
-    /// Unless one is at it: that goes on to its end first, lest frequent compactions keep
-    /// it from ever getting there.
+    /// Begins a sweep for the compacted revision, unless one has begun: that one is finished
+    /// first, or frequent compactions would restart it for ever.
     fn begin_sweep(&mut self) {
         if !self.sweep.as_ref().is_some_and(Sweep::has_begun) {
             self.sweep = Some(Sweep::new(self.index.compacted));
@@ -118,10 +119,10 @@ impl Applier {
         );
     }
 
-    /// From now on nobody reads below `revision`, unless it has been compacted
-    /// that far already. What that lets go is dropped by and by
-    /// ([`Applier::maintain`]), or now ([`Applier::finish_compaction`]). Also
-    /// to be called after open, with the last compaction that was replayed.
+    /// Compacts to `revision`: reads below it fail from now on. Does nothing if the store is
+    /// compacted that far already. [`Applier::maintain`] drops the versions below it that are
+    /// not kept, a slice at a time; [`Applier::finish_compaction`] drops them at once. After an
+    /// open the caller calls this with the last compaction that was replayed.
     pub fn compact(&mut self, revision: i64) {
         let index = &mut self.index;
         if revision <= index.compacted {
@@ -137,8 +138,8 @@ impl Applier {
         self.begin_sweep();
     }
 
-    /// Drops all that compactions have let go, before it returns; what an
-    /// [`crate::Export`] holds back stays until that is dropped.
+    /// Finishes all sweeps before it returns. While an [`crate::Export`] holds a sweep back,
+    /// it returns with the sweep unfinished.
     pub fn finish_compaction(&mut self) {
         // Only this thread begins exports.
         while !self.is_held_back() {
@@ -156,8 +157,8 @@ impl Applier {
         sweep.is_some_and(|sweep| holds.hold_back(sweep.compacted()))
     }
 
-    /// What compaction to this revision lets go has been dropped; -1: never
-    /// compacted, or nothing dropped yet.
+    /// Revision of the last compaction with a finished sweep; -1: never compacted, or no sweep
+    /// is finished yet.
     pub fn swept(&self) -> i64 {
         match self.sweep {
             Some(_) => self.swept,
@@ -165,8 +166,7 @@ impl Applier {
         }
     }
 
-    /// Drops some of what compactions have let go; false when nothing is left, or
-    /// held back.
+    /// Sweeps one slice; false when nothing is left, or the sweep is held back.
     pub(crate) fn sweep_a_slice(&mut self) -> bool {
         if self.is_held_back() {
             return false;
@@ -184,8 +184,8 @@ impl Applier {
         index.publish(shared);
         if done {
             self.swept = sweep.compacted();
-            // Compactions that came meanwhile are swept for together, where they have let
-            // anything go.
+            // Compactions since this sweep began get one sweep together, if they left anything
+            // to drop.
             let behind = self.swept < index.compacted && index.kept_versions() > 0;
             shared.books.turnover().forget_through(index.compacted);
             self.sweep = behind.then(|| Sweep::new(index.compacted));
@@ -195,12 +195,12 @@ impl Applier {
 }
 
 impl Index {
-    /// Versions that only a compaction lets go.
+    /// Versions that only a compaction drops.
     fn kept_versions(&self) -> u64 {
         self.writer.len(HISTORY) + self.writer.len(HIDDEN)
     }
 
-    /// Applies without publishing a batch that the trees know nothing of.
+    /// Applies a batch without publishing it. The trees must hold none of its versions.
     pub(crate) fn apply(&mut self, books: &Books, batch: &Batch, appended: &Appended) {
         let (mut live, mut turnover) = (books.live(), books.turnover());
         if batch.changes.len() < burial::KEYS_MIN {
@@ -217,7 +217,7 @@ impl Index {
         self.pass(books, batch, appended.start);
     }
 
-    /// The same where nothing is kept of what the batch replaces.
+    /// Like [`Index::apply`], but drops the versions that the batch replaces.
     fn supersede(&mut self, books: &Books, batch: &Batch, appended: &Appended) {
         let mut live = books.live();
         for (change, position) in key_changes(batch, &appended.positions) {
@@ -237,7 +237,8 @@ impl Index {
         self.pass(books, batch, appended.start);
     }
 
-    /// Versions of the key that are not swept yet would show again without its deletion.
+    /// Keeps the tombstone if HISTORY has versions of the key that are not swept yet, because
+    /// they would show again without it.
     fn bury(&mut self, live: &mut Live, key: &[u8], deletion: Known) {
         if self.writer.len(HISTORY) > 0 && self.newest_since(key, 0).is_some() {
             self.insert_history(live, key, deletion);
@@ -246,8 +247,8 @@ impl Index {
         }
     }
 
-    /// The same for a batch that a checkpoint may know: versions that are there
-    /// already are left alone.
+    /// Like [`Index::apply`] for a replayed batch: versions that the checkpoint already holds
+    /// are left alone.
     pub(crate) fn apply_again(&mut self, books: &Books, batch: &Batch, appended: &Appended) {
         let known = self.known_already(batch);
         let mut live = books.live();
@@ -278,7 +279,7 @@ impl Index {
         self.applied_index = batch.index;
     }
 
-    /// Whether the key was born, or went.
+    /// Applies one change. Returns whether it created or deleted the key; `None` for neither.
     pub(crate) fn apply_key(
         &mut self,
         live: &mut Live,
@@ -309,7 +310,8 @@ impl Index {
         turn
     }
 
-    /// A key was put: what the same transaction deleted before is not seen.
+    /// Moves the tombstone of `key` at `main` to HIDDEN, if there is one: the same transaction
+    /// has put the key again.
     fn hide_deletion(&mut self, live: &mut Live, key: &[u8], main: i64) {
         let twin = history_key::encode(key, main as u64);
         if let Some(deletion) = self.writer.remove(HISTORY, &twin) {
@@ -324,9 +326,9 @@ impl Index {
         }
     }
 
-    /// Keys of a replayed batch whose version of that revision, or a later
-    /// one, the trees hold already. One transaction may write a key twice:
-    /// asked before any of its changes is applied, and true of all of them.
+    /// Keys and revisions of a replayed batch for which the trees hold that version or a later
+    /// one. Computed before any change is applied: a transaction may write a key twice, and the
+    /// answer must be the same for both changes.
     fn known_already<'b>(&self, batch: &'b Batch) -> HashSet<(&'b [u8], i64)> {
         let written = batch
             .keys()
@@ -353,8 +355,9 @@ impl Index {
         cursor.next().map(|(_, entry)| Known::from(entry))
     }
 
-    /// A checkpoint's walk may have met a version in CURRENT, and what replaced
-    /// it later in HISTORY: then it went to HISTORY too, or was compacted.
+    /// Drops a version of `key` older than `main` that still stands in CURRENT. A checkpoint's
+    /// walk may have met it there and its replacement later in HISTORY; by then the older version
+    /// had moved to HISTORY too, or had been compacted.
     fn drop_stale(&mut self, live: &mut Live, key: &[u8], main: i64) {
         let current = self.writer.get(CURRENT, key).map(Known::from);
         if let Some(stale) = current.filter(|known| known.main < main) {
@@ -363,7 +366,7 @@ impl Index {
         }
     }
 
-    /// Shows readers all that was applied.
+    /// Makes everything applied so far visible to readers.
     pub(crate) fn publish(&mut self, shared: &Shared) {
         self.writer.publish(self.revision as u64);
         shared
@@ -394,7 +397,7 @@ fn key_changes<'b>(
     })
 }
 
-/// What the index will say about a change at `position`.
+/// The index entry of a change with its record at `position`.
 pub(crate) fn known(change: &KeyChange, position: Position) -> Known {
     let payload = KEY_HEADER_BYTES + change.kv.len();
     let record_bytes = Log::record_bytes(payload + place::padding(payload)) as u64;

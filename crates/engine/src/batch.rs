@@ -15,7 +15,6 @@ pub struct Revision {
 /// A new version of a key, or its deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyChange {
-    /// When.
     pub revision: Revision,
     /// True for a deletion.
     pub tombstone: bool,
@@ -28,12 +27,12 @@ pub struct KeyChange {
     pub created: i64,
     /// Versions since creation, from 1; 0 for a tombstone.
     pub version: i64,
-    /// Lease the key hangs on; 0 for none.
+    /// Lease that the key is attached to; 0 for none.
     pub lease: i64,
 }
 
 impl KeyChange {
-    /// What the key's next version goes on from.
+    /// The numbers from which the key's next version continues.
     pub fn lineage(&self) -> Lineage {
         Lineage {
             created: self.created,
@@ -48,7 +47,7 @@ impl KeyChange {
 pub enum Change {
     /// A key version.
     Key(KeyChange),
-    /// Something the storey above remembers (leases, compaction, alarms ...):
+    /// A state record of the crate above (leases, compaction, alarms ...):
     /// opaque here, handed back at recovery.
     State {
         /// The caller's own kind.
@@ -60,7 +59,7 @@ pub enum Change {
 
 /// The effects of one log entry, applied together or not at all.
 ///
-/// Main revisions within a batch ascend without a gap and go on where the
+/// Main revisions within a batch ascend without a gap and continue where the
 /// batch before stopped; subs ascend within a main revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
@@ -89,13 +88,13 @@ impl Batch {
     }
 }
 
-/// What recovery hands to the storey above, in order: at most one checkpoint,
+/// What recovery hands to its caller, in order: at most one checkpoint,
 /// then the batches after it.
 #[derive(Debug)]
 pub enum Replayed<'a> {
     /// The state blob that was given to the checkpoint.
     Checkpoint(&'a [u8]),
-    /// A batch. A few of those may already be contained in the checkpoint's
-    /// trees (never in its blob); that is the engine's business.
+    /// A batch. The checkpoint's trees may already contain a few of them (its blob never
+    /// does); the engine handles that.
     Batch(&'a Batch),
 }

@@ -1,9 +1,8 @@
-//! What the writer keeps about the log besides the index.
+//! Accounts of the log that the writer keeps besides the index.
 //!
-//! All are written by the applying thread, once per batch, and read by
-//! status, history and maintenance: short looks under a lock that is never
-//! held across a wait. Point reads and ranges never come here, counts at a past
-//! revision do.
+//! The applying thread writes them once per batch; status, history and maintenance
+//! read them, under locks that are never held across a wait. Point reads and ranges
+//! do not use them; counts at a past revision do.
 
 use crate::HardState;
 use crate::live::Live;
@@ -18,7 +17,7 @@ pub(crate) struct Books {
     marks: Mutex<Marks>,
     overruled: Mutex<Overruled>,
     turnover: Mutex<Turnover>,
-    /// As of the newest that was appended.
+    /// The newest hard state that was appended.
     hard_state: Mutex<HardState>,
 }
 
@@ -38,9 +37,9 @@ impl Books {
         }
     }
 
-    /// Another state begins. What was overruled stays so, for whoever is amid a
-    /// walk along the old log.
-    pub(crate) fn begin_anew(&self, live: Live, hard_state: HardState) {
+    /// Replaces the accounts when a snapshot is installed. Overruled frames stay listed, for
+    /// walks that are still on the old log.
+    pub(crate) fn replace_state(&self, live: Live, hard_state: HardState) {
         *self.live() = live;
         *self.marks() = Marks::default();
         self.hard_state().absorb(hard_state);

@@ -1,8 +1,8 @@
 //! Deletions of many keys, as one command makes them.
 //!
-//! They come in the order of their keys, so that each leaf of the trees is written once
-//! for all of its keys (`Writer::change_sorted`): some five times as fast as one by one,
-//! while the only thread that writes is busy with nothing else.
+//! The keys of such deletions ascend, so each leaf of the trees is written once for all
+//! of its keys (`Writer::change_sorted`). That is some five times as fast as one by one,
+//! and the only thread that writes can do nothing else during that time.
 
 use crate::KeyChange;
 use crate::apply::{Index, known};
@@ -13,9 +13,10 @@ use crate::{hidden, history_key};
 use ordered_index::{Change, Entry};
 use value_log::Position;
 
-/// Fewer are applied one by one.
+/// Shorter batches, and shorter runs of deletions, are applied one by one.
 pub(crate) const KEYS_MIN: usize = 64;
-/// So many at once: what is built for them stays in the processor's caches.
+/// Most deletions applied at once, so that what is built for them stays in the processor's
+/// caches.
 const KEYS_MAX: usize = 1024;
 
 impl Index {
@@ -41,7 +42,7 @@ impl Index {
         }
     }
 
-    /// Deletions of one transaction, in the order of their keys.
+    /// Applies deletions of one transaction in ascending order of their keys.
     fn bury_run(
         &mut self,
         live: &mut Live,

@@ -14,8 +14,8 @@
 //! writes, and compacting to the greatest of several revisions is enough.
 //!
 //! *It never stops the writer.* `Applier::compact` publishes the compacted
-//! revision, below which no reader looks any more, and that is all. What it
-//! lets go is swept away later, a slice at a time, each published by itself:
+//! revision, below which no reader looks any more, and that is all. The versions
+//! that go are swept away later, a slice at a time, each published by itself:
 //!
 //! ```text
 //!   turnover   births and deaths up to C         (no count asks for them)
@@ -23,11 +23,11 @@
 //!   HISTORY    key by key, by the rule above
 //! ```
 //!
-//! A slice may end amid a key's versions. A tombstone that goes is therefore
-//! held until all older versions have gone: else they would show again, to
-//! readers and to a checkpoint that is being written. A compaction that comes
+//! A slice may end in the middle of a key's versions. A tombstone that goes is therefore
+//! held until all older versions have gone: otherwise they would show again, to
+//! readers and in a checkpoint that is being written. A compaction that comes
 //! during a sweep waits for its end and has a sweep of its own. After a restart
-//! the sweep begins anew: entries that it had dropped may be back.
+//! the sweep starts over: entries that it had dropped may be back.
 
 use crate::books::Books;
 use crate::hidden;
@@ -45,7 +45,7 @@ pub(crate) fn survives(newest: Known, compacted: i64) -> bool {
     !newest.tombstone || newest.main == compacted
 }
 
-/// What is being swept.
+/// The tree that is being swept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Hidden,
@@ -53,7 +53,7 @@ enum Stage {
     Done,
 }
 
-/// Where the sweep after a compaction has got to.
+/// Progress of the sweep after a compaction.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     compacted: i64,
@@ -65,12 +65,12 @@ pub(crate) struct Sweep {
     prefix: Vec<u8>,
     /// Whether a version not above the compacted revision was met for it.
     decided: bool,
-    /// Its tombstone, which goes when all that is older has gone.
+    /// Its tombstone, dropped after all older versions.
     held: Option<Vec<u8>>,
 }
 
 impl Sweep {
-    /// A sweep of what compaction to `compacted` lets go.
+    /// A sweep for the compaction to `compacted`.
     pub(crate) fn new(compacted: i64) -> Sweep {
         Sweep {
             compacted,
@@ -83,17 +83,17 @@ impl Sweep {
         }
     }
 
-    /// What it sweeps for.
+    /// Revision of the compaction that it sweeps for.
     pub(crate) fn compacted(&self) -> i64 {
         self.compacted
     }
 
-    /// Whether anything was looked at.
+    /// Whether the first step was taken.
     pub(crate) fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Looks at one slice and drops what goes; true when nothing is left.
+    /// Looks at one slice and drops the versions that go; true when nothing is left.
     pub(crate) fn step(&mut self, writer: &mut Writer, books: &Books) -> bool {
         let compacted = self.compacted;
         if !std::mem::replace(&mut self.begun, true) {
@@ -137,8 +137,8 @@ impl Sweep {
         dropped
     }
 
-    /// Versions of a key come newest first; with the first of another key the
-    /// one before is done.
+    /// Begins another key if `key` is of one. Versions of a key come newest first, so the key
+    /// before is finished then.
     fn meet(&mut self, writer: &Writer, key: &[u8], dropped: &mut Vec<Vec<u8>>) {
         let (prefix, _) = history_key::split(key);
         if self.prefix != prefix {
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_superseded_amid_the_sweep_of_its_key_is_kept() {
+    fn a_version_superseded_during_the_sweep_of_its_key_is_kept() {
         let (mut writer, _reader) = ordered_index::new(TREES);
         let books = Books::default();
         let versions = 2 * SLICE_ENTRIES as i64;

@@ -4,8 +4,8 @@
 //!   keys at R  =  keys now  -  born since R  +  gone since R     (within the range)
 //! ```
 //!
-//! What was born and what went, `turnover.rs` knows of late. Where more happened
-//! since R than the range holds entries, the walk is shorter and is taken.
+//! `turnover.rs` keeps the recent births and deletions of keys. If there were more of
+//! them since R than the range has entries, the walk is shorter and is taken.
 
 use crate::range::Merge;
 use crate::trees::{CURRENT, HISTORY};
@@ -17,14 +17,14 @@ impl Engine {
     /// revision, O(log n + keys born and gone since) shortly after, a walk
     /// where that would be longer.
     ///
-    /// `snapshot` is one of this engine's.
+    /// `snapshot` must come from this engine.
     pub fn count(&self, snapshot: &Snapshot, start: &[u8], end: Option<&[u8]>, at: i64) -> u64 {
         let now = snapshot.trees.count(CURRENT, start, end);
         if at >= snapshot.revision() {
             return now;
         }
         let walk = now + history_entries(snapshot, start, end);
-        // By itself: the lock must not be held while anybody walks.
+        // A statement of its own, because the lock must not be held during a walk.
         let turns = self.0.books.turnover().since(at, walk);
         match turns {
             Some(turns) => correct(&turns, (at, snapshot.revision()), (start, end), now),
@@ -46,7 +46,8 @@ fn count_by_walk(snapshot: &Snapshot, start: &[u8], end: Option<&[u8]>, at: i64)
     std::iter::from_fn(|| merge.next()).count() as u64
 }
 
-/// A key that is born and goes in one transaction counts twice here, for nothing.
+/// The number of keys at revision `at`, from their number `now` at revision `now_at`. A key
+/// that one transaction creates and deletes counts as born and as gone, which cancels out.
 fn correct(
     turns: &Turns,
     (at, now_at): (i64, i64),

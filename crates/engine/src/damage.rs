@@ -1,4 +1,4 @@
-//! Versions whose records were found damaged while the engine runs, and how they are
+//! Versions with records that were found damaged while the engine runs, and how they are
 //! mended.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A record is written again where it was, byte for byte, so that the frame around it
-//! verifies again, too. No segment is given back meanwhile.
+//! verifies again, too. No segment is given back while a record is written.
 
 use crate::engine::{Engine, Shared};
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KeyHeader};
@@ -22,14 +22,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use value_log::Record;
 
-/// More are forgotten: they are found again when they are read again.
+/// Most versions that are noted. Further ones are found again when they are read again.
 const NOTED_MAX: usize = 1024;
 /// Bytes of a key that a message shows.
 const SHOWN_BYTES: usize = 200;
 /// The system's number for a device that cannot read a sector.
 const EIO: i32 = 5;
 
-/// A version whose record is damaged and has no second copy on this machine.
+/// A version with a damaged record that has no second copy on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DamagedVersion {
     /// The key.
@@ -38,14 +38,14 @@ pub struct DamagedVersion {
     pub main: i64,
 }
 
-/// What was found since the engine was opened.
+/// Damage found since the engine was opened.
 #[derive(Debug, Default)]
 pub(crate) struct Damage {
     /// Noted versions; true: what is left of the record proves what was written.
     noted: Mutex<BTreeMap<DamagedVersion, bool>>,
-    /// Whether one of them is proved, so that [`Applier::maintain`] need not look.
+    /// Whether any noted version is proved; otherwise [`Applier::maintain`] need not look.
     any_proved: AtomicBool,
-    /// Whether there are others.
+    /// Whether any noted version is not proved.
     any_unproved: AtomicBool,
     /// Segments that reclaim leaves alone until their records are mended.
     spoiled: Mutex<BTreeSet<u32>>,
@@ -58,7 +58,7 @@ impl Damage {
         self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps records where they are.
+    /// While the guard lives, no other thread writes a record again or gives segments back.
     pub(crate) fn stay(&self) -> MutexGuard<'_, ()> {
         self.mending.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,8 +102,8 @@ impl Damage {
 }
 
 impl Engine {
-    /// Versions that were asked for since the engine was opened, whose records are
-    /// damaged, and that only another member has.
+    /// Versions with damaged records that were read since the engine was opened, and that only
+    /// another member can supply.
     pub fn damaged_versions(&self) -> Vec<DamagedVersion> {
         let damage = &self.0.damage;
         match damage.any_unproved.load(Ordering::Relaxed) {
@@ -112,8 +112,8 @@ impl Engine {
         }
     }
 
-    /// The record of exactly this version, for a member whose own is damaged. `None`:
-    /// it is not kept here (any more).
+    /// The record of exactly this version, for a member that has a damaged one. `None`: the
+    /// version is not kept here (any more).
     pub fn record_of(&self, version: &DamagedVersion) -> Result<Option<Bytes>, Error> {
         let DamagedVersion { key, main } = version;
         let find = |trees: &ordered_index::Snapshot| trees::find(trees, key, *main);
@@ -139,14 +139,14 @@ impl Engine {
         self.0.mend(version, record)
     }
 
-    /// What the next version of a key goes on from, after this one, and no value.
+    /// The [`Lineage`] of this version, without its value.
     pub fn lineage_of(&self, version: &Version) -> Result<Lineage, Error> {
         self.0.lineage_at(&version.key, version.main, version.place)
     }
 }
 
 impl Applier {
-    /// Writes records again that were found damaged and are proved by what is left.
+    /// Writes damaged records again that are proved by what is left of them.
     pub(crate) fn mend_what_is_proved(&self) {
         let shared = &self.engine.0;
         if !shared.damage.any_proved.load(Ordering::Relaxed) {
@@ -167,7 +167,8 @@ impl Applier {
 }
 
 impl Shared {
-    /// `payload` may lack the zeros at its end.
+    /// Writes the record of `version` again; `payload` may lack the zeros at its end. False:
+    /// the version is not kept any more, or its record has another length.
     fn mend(&self, version: &DamagedVersion, payload: &[u8]) -> Result<bool, Error> {
         let _stay = self.damage.stay();
         let known = trees::find(&self.reader.pin(), &version.key, version.main);
@@ -204,7 +205,7 @@ impl Shared {
         Ok(mended)
     }
 
-    /// Reclaim has met a damaged record: it is noted, and its segment stays.
+    /// Notes a damaged record that reclaim has met, and keeps its segment.
     pub(crate) fn keep_segment_of(&self, known: Known) {
         if let Err(error) = self.read_in_history(known.place, known.main) {
             tracing::error!(%error, "a segment with a damaged record is not reclaimed");
@@ -238,7 +239,7 @@ impl Shared {
         salvage::header(&self.suspect(place)?, key, main)
     }
 
-    /// The version at `place`, whose key the caller does not know.
+    /// The version at `place`, for a caller that does not know its key.
     pub(crate) fn read_in_history(&self, place: Place, main: i64) -> Result<Stored, Error> {
         let error = match self.read_at(place, main) {
             Ok(stored) => return Ok(stored),

@@ -33,8 +33,8 @@ use value_log::{Appended, Body, Log, Position, Sequence};
 /// Runs on the log's flush thread after each flush, and once on failure.
 pub type Notice = Box<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 
-/// A handle to an open engine; clones share it. The last one to go (the
-/// [`Applier`] holds one too) closes the log and lets the directory go.
+/// A handle to an open engine; clones share it. Dropping the last handle (the
+/// [`Applier`] holds one too) closes the log and unlocks the directory.
 #[derive(Clone, Debug)]
 pub struct Engine(pub(crate) Arc<Shared>);
 
@@ -60,18 +60,20 @@ pub(crate) struct Shared {
     /// Counts the snapshots installed since open: each begins another state.
     /// Raised before that is published.
     pub(crate) generation: AtomicU64,
-    /// What exports hold back.
+    /// Exports and held versions that sweeps must wait for.
     pub(crate) holds: Arc<Holds>,
     /// The snapshot that is being received.
     pub(crate) imports: Imports,
-    /// The applier is going: work beside it should give up.
+    /// True once the applier is closed or dropped: background work gives up.
     pub(crate) stopping: AtomicBool,
-    /// A snapshot takes the place of what checkpoints and reclaim work on: they
-    /// should give up.
+    /// True while [`Applier::install`] waits for background work to give up, because a
+    /// snapshot replaces the state that it works on.
     pub(crate) replacing: AtomicBool,
-    /// Another opening may write to the directory: nothing is read any more.
+    /// True once the engine is closed. Another opening may write to the directory then, so
+    /// nothing is read any more.
     pub(crate) closed: AtomicBool,
-    /// Held until it is closed. Dropped last, after the log: fields go in order.
+    /// The directory's lock; `None` once the engine is closed. The last field, so that it
+    /// is dropped after the log.
     pub(crate) lock: Mutex<Option<Box<dyn DirectoryLock>>>,
 }
 
@@ -103,22 +105,22 @@ impl Engine {
         self.append_entry(batch, &body, None)
     }
 
-    /// Refuses a batch that is too large, or for which there is no room: before
-    /// anyone else has seen it.
+    /// Refuses a batch that is too large or for which there is no room, before it is sent to
+    /// other members.
     pub fn check(&self, batch: &Batch, body: &Body) -> Result<(), Error> {
         self.0.check(batch, body)
     }
 
-    /// Returns when there is room for so many bytes of a batch's body, and what
-    /// goes with it. [`Error::NoSpace`] leaves the log as it is.
+    /// Makes room in the log for `body_bytes` of a batch's body and the hard state that may go
+    /// with it. After [`Error::NoSpace`] the log is unchanged.
     pub fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
         self.0.make_room(body_bytes)
     }
 
     /// [`Engine::append`] of a batch that is encoded and was checked, here or
-    /// by the member it comes from. It overrules an entry of its index and all
-    /// behind that ([`Engine::overrule`] says so to those who read along).
-    /// A hard state goes with it in the same write.
+    /// by the member it comes from. It overrules the entry of its index and all later ones, if
+    /// the log has them; [`Engine::overrule`] lets walks along the log skip these.
+    /// `state` is written in the same frame.
     pub fn append_entry(
         &self,
         batch: &Batch,
@@ -128,8 +130,8 @@ impl Engine {
         self.0.append_entry(batch, body, state)
     }
 
-    /// Writes what a member must not forget. Before the promise in it is given
-    /// to anyone, it must be durable.
+    /// Writes a hard state. It must be durable before another member hears of the term or
+    /// vote in it.
     pub fn append_hard_state(&self, state: HardState) -> Result<Sequence, Error> {
         Ok(self.0.append_hard_state(state)?.sequence)
     }
@@ -156,32 +158,32 @@ impl Engine {
         self.0.log.work();
     }
 
-    /// Returns when everything that is done now is on stable storage, with
-    /// [`crate::Durability::Os`] too; a failure ends the log.
+    /// Waits until everything written so far is on stable storage, with
+    /// [`crate::Durability::Os`] too. A failure ends the log.
     pub fn settle(&self) -> Result<(), Error> {
         Ok(self.0.log.settle()?)
     }
 
-    /// Whom to tell about every flush.
+    /// Sets the notice that runs after each flush of the log, and once when the log fails.
     pub fn on_durable(&self, notice: Notice) {
         self.0.log.on_durable(Box::new(move |outcome| {
             notice(outcome.map_err(Error::from))
         }));
     }
 
-    /// Whom to tell when an [`crate::Export`] or [`crate::HeldVersions`] are
-    /// dropped: sweeps may go on then ([`Applier::maintain`]). Told from whatever
-    /// thread drops them; only the first caller is.
+    /// Sets the notice that runs when an [`crate::Export`] or [`crate::HeldVersions`] are
+    /// dropped, because sweeps may continue then ([`Applier::maintain`]). It runs on the thread
+    /// that drops them. Only the first call has an effect.
     pub fn on_let_go(&self, notice: LetGo) {
-        self.0.holds.on_let_go(notice);
+        self.0.holds.set_notice(notice);
     }
 
-    /// The last group that is durable.
+    /// Sequence of the last durable group.
     pub fn durable(&self) -> Sequence {
         self.0.log.durable()
     }
 
-    /// Returns when the group is durable.
+    /// Waits until the group is durable.
     pub fn wait_durable(&self, sequence: Sequence) -> Result<(), Error> {
         Ok(self.0.log.wait_durable(sequence)?)
     }
@@ -205,9 +207,9 @@ impl Engine {
         self.0.fetch(snapshot, key, at)
     }
 
-    /// What the next version of `key` goes on from, after the one that `snapshot` shows
-    /// at revision `at`. That is read and verified as a whole; of up to 1 KiB nothing is
-    /// allocated. [`Error::Compacted`] when it has been dropped since.
+    /// The [`Lineage`] of the version of `key` that `snapshot` shows at revision `at`; `None`
+    /// when it shows none. The whole record is read and verified; for one of up to 1 KiB nothing
+    /// is allocated. [`Error::Compacted`] when the version has been dropped since.
     pub fn lineage(
         &self,
         snapshot: &Snapshot,
@@ -291,8 +293,8 @@ impl Engine {
 impl Applier {
     /// Ends the engine although there may be other handles: upkeep stops, the
     /// log's end is marked as clean, and the directory can be opened again.
-    /// Those handles can still look up and count what is in memory; whatever
-    /// needs the log is [`Error::Closed`].
+    /// Those handles can still look up and count what is in memory; calls that
+    /// need the log fail with [`Error::Closed`].
     pub fn close(&mut self) -> Result<(), Error> {
         self.end_maintenance();
         let shared = &self.engine.0;
@@ -311,8 +313,8 @@ impl Applier {
 }
 
 impl Shared {
-    /// To be asked after bytes were read: before that another opening may have
-    /// changed them meanwhile.
+    /// Fails once the engine is closed. Called after bytes were read from the log, because
+    /// another opening may have changed them if the engine was closed during the read.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         if self.closed.load(Ordering::SeqCst) {
             return Err(Error::Closed {
@@ -322,13 +324,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether work beside the applier is of use no more.
+    /// Whether background work should give up.
     pub(crate) fn gives_up(&self) -> bool {
         self.stopping.load(Ordering::Relaxed) || self.replacing.load(Ordering::Relaxed)
     }
 
-    /// To be asked after a pin: the state that was pinned is of this one or an
-    /// earlier one.
+    /// The present generation. If it is read after a pin, the pinned state belongs to it or
+    /// to an earlier one.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -346,8 +348,8 @@ impl Shared {
         self.books.marks().before(main)
     }
 
-    /// Gives segments back that nothing points into. Where that fails halfway,
-    /// those that did go are forgotten and the others stay in the books.
+    /// Gives segments back that no index entry points into. After a failure halfway the
+    /// released ones are forgotten and the others stay in the books.
     pub(crate) fn give_back(&self, dead: &[u32]) -> Result<(), Error> {
         if dead.is_empty() {
             return Ok(());

@@ -7,20 +7,20 @@
 //!
 //! The log is only ever appended to. An entry of an index that is there already
 //! overrules that one and all behind it: Raft does that to entries that no
-//! majority has seen. Which entries are committed is Raft's to say, and the
-//! *hard state* remembers it, with the term and the vote (Ongaro & Ousterhout,
+//! majority has seen. Raft decides which entries are committed, and the
+//! *hard state* records it, with the term and the vote (Ongaro & Ousterhout,
 //! "In Search of an Understandable Consensus Algorithm", figure 2).
 
 use crate::format::{KIND_HARD_STATE, KIND_STATE};
 use crate::{Batch, Change, Error, record};
 use value_log::{Appended, Body, Position};
 
-/// What a member must not forget, whatever happens to it.
+/// The part of Raft's state that a member must not lose in a crash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HardState {
     /// Newest term it has seen.
     pub term: u64,
-    /// Whom it voted for in that term; 0: nobody.
+    /// Id of the member that it voted for in that term; 0: none.
     pub vote: u64,
     /// Newest entry it knew to be committed. A hint: it may lag behind.
     pub commit: u64,
@@ -46,8 +46,8 @@ impl HardState {
         })
     }
 
-    /// Takes over what a record says; older ones are replayed after newer
-    /// ones from a checkpoint.
+    /// Merges the hard state of a record. A replay may bring records that are older than the
+    /// checkpoint's hard state; these must change nothing.
     pub(crate) fn absorb(&mut self, other: HardState) {
         if other.term > self.term {
             (self.term, self.vote) = (other.term, other.vote);
@@ -83,7 +83,7 @@ pub struct Unapplied {
 }
 
 impl Unapplied {
-    /// Its place.
+    /// Its index, term and place in the log.
     pub fn entry(&self) -> Entry {
         Entry {
             index: self.batch.index,
@@ -94,7 +94,8 @@ impl Unapplied {
     }
 }
 
-/// An entry's frame holds its records and perhaps a hard state behind them.
+/// Splits the body of an entry's frame: the entry's records, and the hard state that may
+/// stand behind them.
 pub(crate) fn without_hard_state(body: Body) -> (Body, Option<HardState>) {
     match body.split_last() {
         Some((rest, KIND_HARD_STATE, payload)) => (rest, HardState::decode(&payload)),
@@ -103,8 +104,8 @@ pub(crate) fn without_hard_state(body: Body) -> (Body, Option<HardState>) {
 }
 
 impl Batch {
-    /// Its records, as they lie in the log of every member. Refuses what makes
-    /// no batch; one without changes is an entry too.
+    /// Encodes its records, as they lie in the log of every member. Fails for a malformed
+    /// batch; one without changes is an entry too.
     pub fn encode(&self) -> Result<Body, Error> {
         crate::append::encode(self)
     }

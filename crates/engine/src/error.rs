@@ -7,14 +7,14 @@ use environment::Shortage;
 use std::io;
 use std::path::PathBuf;
 
-/// What helps where a directory lacks what no file in it has.
+/// Remedy when the directory has lost data that no file in it holds.
 const ANOTHER_COPY: &str = "a member of a cluster: remove it (etcdctl member remove), move this \
      directory away, and add it again; a lone node: bring back a copy of the directory";
 
-/// What helps where the part of the log is damaged that a restart replays.
-const REPAIR: &str = "inkstone repair --data-dir=DIR says what it would give up to go on in front \
-     of this place; a member of a cluster may be removed (etcdctl member remove) and added again \
-     instead, with an empty directory";
+/// Remedy when the part of the log is damaged that a restart replays.
+const REPAIR: &str = "inkstone repair --data-dir=DIR lists what would be given up if the log \
+ended in front of this place; a member of a cluster may be removed (etcdctl member remove) and \
+added again instead, with an empty directory";
 
 /// A failure of the engine.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +25,7 @@ pub enum Error {
     DirectoryInUse {
         /// The directory.
         directory: PathBuf,
-        /// Who holds it, in the disk's words, which name the directory too.
+        /// The disk's message, which names the directory and the process that has it open.
         holder: String,
     },
     /// The directory holds files that are not Inkstone's. Choose another one.
@@ -154,11 +154,11 @@ pub enum Error {
         /// Bytes never touched.
         reserve_bytes: u64,
     },
-    /// The log has no further segment for now, and not for want of room. Nothing was
+    /// The log cannot make its next segment for now, though the disk is not full. Nothing was
     /// written: try again when the cause has gone.
     #[error("nothing was written, try again later: {cause}")]
     NoSegment {
-        /// The log's own words.
+        /// The log's error.
         cause: value_log::Error,
     },
     /// The index has reached its limit: only deletes and compaction pass.
@@ -176,11 +176,11 @@ pub enum Error {
     #[error(
         "the snapshot's index takes {index_bytes} bytes of memory so far, and {memory_bytes_max} \
          are allowed here: start this member with a greater --memory-bytes-max \
-         (`memory_bytes_max`), on a machine that has so much, or delete keys and compact in \
+         (`memory_bytes_max`), on a machine with enough memory, or delete keys and compact in \
          its cluster"
     )]
     SnapshotMemoryLimit {
-        /// What the part that has come takes.
+        /// Bytes that the received part takes.
         index_bytes: u64,
         /// `Options::memory_bytes_max`.
         memory_bytes_max: u64,
@@ -205,8 +205,8 @@ pub enum Error {
         /// What does not fit.
         what: String,
     },
-    /// The log has the entry no more: it was given back with its segment.
-    #[error("entry {index} is in the log no more; a member that needs it needs a snapshot")]
+    /// The log no longer has the entry: it was given back with its segment.
+    #[error("entry {index} is no longer in the log; a member that needs it needs a snapshot")]
     EntryGone {
         /// Its index.
         index: u64,
@@ -228,7 +228,7 @@ pub enum Error {
     /// A piece of a snapshot that does not fit. Ask for the one that is wanted,
     /// or begin again.
     #[error(
-        "piece {number} of the snapshot, byte {offset}: {what}; ask for that piece again, or begin anew"
+        "piece {number} of the snapshot, byte {offset}: {what}; ask for that piece again, or for the whole snapshot"
     )]
     Piece {
         /// Number of the piece that was wanted.
@@ -244,7 +244,7 @@ pub enum Error {
     /// An import without all of its pieces cannot be installed.
     #[error("the snapshot is not complete; it can be installed when its last piece is written")]
     ImportIncomplete,
-    /// The snapshot is of a moment that has passed here.
+    /// The snapshot is not newer than the state of this member.
     #[error(
         "the snapshot is of entry {index} and entry {applied} is applied here; it is not needed"
     )]
@@ -254,21 +254,22 @@ pub enum Error {
         /// The index that is applied.
         applied: u64,
     },
-    /// The disk failed in the step from the old state to the new, so nobody
-    /// knows which one lasts. The engine is closed: open it again.
-    #[error("{} has either its old state or the snapshot's, the disk did not say which ({reason}); it is closed, open it again", directory.display())]
+    /// The disk failed in the step from the old state to the new, so it is unknown
+    /// which one lasts. The engine is closed: open it again.
+    # [error("{} has either its old state or the snapshot's: the disk failed in the step between
+    # them ({reason}); it is closed, open it again", directory.display())]
     InstallUnsettled {
         /// The directory.
         directory: PathBuf,
         /// What failed.
         reason: String,
     },
-    /// The storey above could not make sense of what was replayed.
+    /// The caller refused what was replayed.
     #[error("replay: {0}")]
     Replay(String),
 }
 
-/// What has a name here goes by it.
+/// Errors that have a variant of this crate become that variant.
 impl From<value_log::Error> for Error {
     fn from(error: value_log::Error) -> Error {
         match error {
@@ -291,8 +292,8 @@ impl From<value_log::Error> for Error {
     }
 }
 
-/// The system's own words: a disk puts its verb and the path before them, and
-/// so does this crate.
+/// The system's message alone: the disk puts an action and the path before it, and so
+/// does this crate.
 fn root(error: &io::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
@@ -304,14 +305,14 @@ impl Error {
         is_own || crate::damage::damage_in(self).is_some()
     }
 
-    /// Whether the log is unharmed and takes nothing for now, because the disk is full
-    /// or the system has run out of something else. It ends without a restart. What a
-    /// device fails to read or to write (EIO) is none.
+    /// Whether the log is intact but accepts nothing for now, because the disk is full or the
+    /// system has run out of another resource. A shortage ends without a restart. A read or
+    /// write that fails on the device (EIO) is no shortage.
     pub fn is_shortage(&self) -> bool {
         matches!(self, Error::NoSpace { .. } | Error::NoSegment { .. })
     }
 
-    /// What there was too little of, where a call of the system's said so.
+    /// The resource that ran out, if a system call reported one.
     pub fn shortage(&self) -> Option<Shortage> {
         match self {
             Error::NoSpace { .. } => Some(Shortage::Room),

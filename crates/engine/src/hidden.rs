@@ -8,8 +8,8 @@
 //!
 //! No read ever sees them: a revision shows what its transaction left behind.
 //! But the log has them, so a watch reports them, and etcd keeps and hashes
-//! them until a compaction at their revision or above. So do we: they count as
-//! live, move with reclaim, and go with [`forget_through`].
+//! them until a compaction at their revision or above. So does the engine: they count as
+//! live, move with reclaim, and are dropped by [`forget_through`].
 //!
 //! The key starts with the revision, so a compaction drops a prefix of the
 //! tree. The position is the one the record was written at; it tells apart what
@@ -39,19 +39,19 @@ pub(crate) fn decode(encoded: &[u8]) -> Option<(u64, &[u8])> {
     Some((u64::from_be_bytes(*main), key))
 }
 
-/// No entry of `main` or later comes before it.
+/// The smallest key that an entry of `main` can have.
 pub(crate) fn first_of(main: i64) -> [u8; MAIN_BYTES] {
     (main.max(0) as u64).to_be_bytes()
 }
 
-/// Keeps a version that nobody reads by its key any more.
+/// Adds a version that its own transaction has replaced.
 pub(crate) fn keep(writer: &mut Writer, live: &mut Live, key: &[u8], known: Known) {
     if let Some(twin) = writer.insert(HIDDEN, &encode(key, known), known.entry()) {
         live.died(Known::from(twin).place);
     }
 }
 
-/// Those written from `from` to `to`, both included.
+/// The versions written from revision `from` to `to`, both included.
 pub(crate) fn between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<Known> {
     let (start, end) = (first_of(from), first_of(to.saturating_add(1)));
     let (start, end) = (Bound::Included(&start[..]), Bound::Excluded(&end[..]));
@@ -63,7 +63,7 @@ pub(crate) fn between(snapshot: &Snapshot, from: i64, to: i64) -> Vec<Known> {
     found
 }
 
-/// Drops those written at `revision` or before, so many at most. True when
+/// Drops at most `at_most` versions written at `revision` or before. True when
 /// none is left.
 pub(crate) fn forget_through(
     writer: &mut Writer,

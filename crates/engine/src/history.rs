@@ -24,7 +24,7 @@ use crate::{Error, Stored, versions};
 use std::collections::VecDeque;
 use value_log::{GroupBuffer, Groups};
 
-/// How often the source may change without a step forward.
+/// How often the source may change before the next transaction is found.
 const ATTEMPTS_MAX: usize = 16;
 
 /// All changes of one transaction, in order.
@@ -42,7 +42,7 @@ pub struct Changes {
 pub struct History {
     engine: Engine,
     next_main: i64,
-    /// The engine's state that the source belongs to.
+    /// Generation of the engine's state that the source belongs to.
     generation: u64,
     source: Source,
     /// Read, not yet handed out.
@@ -89,14 +89,14 @@ impl History {
             return Ok(None);
         }
         let changes = self.find(applied);
-        // What is compacted meanwhile may have been found in part.
+        // A compaction during the search may have left a part of it.
         self.check_compacted()?;
         let changes = changes?;
         self.next_main = changes.main + 1;
         Ok(Some(changes))
     }
 
-    /// The last applied revision, unless the one that comes next is gone.
+    /// The last applied revision; an error if the revision that comes next is compacted.
     fn check_compacted(&self) -> Result<i64, Error> {
         let snapshot = self.engine.snapshot();
         let (applied, compacted) = (snapshot.revision(), snapshot.compacted());
@@ -107,9 +107,9 @@ impl History {
         Ok(applied)
     }
 
-    /// Once a snapshot is installed, what follows in the old log may be what
-    /// never came to pass. Asked after the look at what is applied: where that
-    /// is of the old state, the old log has it.
+    /// Drops the source after a snapshot was installed: the old log may continue with entries
+    /// that were never committed. Called after the applied revision was read: if that is of
+    /// the old state, the old log has everything up to it.
     fn follow_installation(&mut self) {
         let generation = self.engine.0.generation();
         if generation != self.generation {
@@ -127,7 +127,7 @@ impl History {
                 Ok(None) => {}
                 Err(error) => failure = Some(error),
             }
-            // The first time the log may do; after that only the index is sure.
+            // The log is tried twice; after that only the index.
             self.seek(applied, attempt > 1);
         }
         Err(failure.unwrap_or(Error::Gap {
@@ -150,7 +150,7 @@ impl History {
         };
     }
 
-    /// From the index, up to where the log begins to help.
+    /// Changes from the index, up to where the log has them.
     fn index_source(&self, applied: i64) -> Source {
         let floor = self.engine.0.log_floor();
         let to = if floor > self.next_main {

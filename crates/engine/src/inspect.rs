@@ -19,16 +19,13 @@ pub use checkpoint::{
 pub enum Contents {
     /// A version of a key.
     Key(Stored),
-    /// Something the storey above remembers.
+    /// A state record of the crate above.
     State {
-        /// Its kind.
         kind: u8,
-        /// Its bytes.
         payload_bytes: u64,
     },
-    /// What a member of a cluster must not forget.
     HardState(HardState),
-    /// Its checksum holds, yet it is nothing this version writes.
+    /// A record that passes its checksum and is none of this version's; why.
     Unreadable(&'static str),
 }
 

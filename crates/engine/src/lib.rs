@@ -17,8 +17,8 @@
 //!
 //! What a *version* is: the bytes of a key at a main revision, kept until
 //! compaction drops it, by etcd's rule (`compaction.rs`). The engine knows
-//! revisions and keys; what the bytes mean, leases, and who may write what is
-//! for the storey above, which gets its own state records back at recovery.
+//! revisions and keys. The crate above it knows what the bytes mean, keeps
+//! leases and permissions, and gets its own state records back at recovery.
 //!
 //! Trade-offs: all keys live in memory (about 16 bytes and the key each, more
 //! for superseded versions), so the memory limit is the limit of the store;

@@ -15,11 +15,11 @@
 //! step, a bounded piece at a time. Garbage is looked for when a sweep is
 //! through, although the next one may have begun: compactions may come faster
 //! than their sweeps end. A checkpoint costs writing the index, so garbage counts as worth it
-//! when it exceeds that and a segment. While somebody waits for all garbage to go,
-//! `defragment.rs` says what is due.
+//! when it exceeds that and a segment. During a defragmentation `defragment.rs` chooses the
+//! next step.
 
-mod anew;
 mod defragment;
+mod installed;
 
 use crate::apply::Applier;
 use crate::checkpoint::Job;
@@ -36,8 +36,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use value_log::{Position, SegmentInfo, SegmentKind};
 
-/// Pause after upkeep has failed, on a full disk or without a descriptor; it doubles with
-/// each failure, so many times.
+/// Pause after upkeep has failed, on a full disk or without a descriptor. Each further failure
+/// doubles it, at most `RETRY_DOUBLINGS_MAX` times.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_DOUBLINGS_MAX: u32 = 5;
 /// Places swapped in one step.
@@ -53,7 +53,7 @@ pub(crate) struct Counters {
     pub(crate) swept_versions: AtomicU64,
 }
 
-/// What is under way.
+/// The work that is under way.
 #[derive(Debug)]
 enum Work {
     Idle,
@@ -62,7 +62,7 @@ enum Work {
     /// Sealing the active segment; false: there is no room for the next.
     Rotating(Task<bool>),
     Checkpoint(Task<u64>),
-    /// What a snapshot has replaced.
+    /// Giving back the segments of a state that a snapshot has replaced.
     GivingBack(Task<()>),
 }
 
@@ -76,18 +76,16 @@ pub(crate) struct Maintenance {
     last_bytes: u64,
     /// Applied position at the last checkpoint's beginning.
     last_begun: Position,
-    /// Compaction whose sweep was through when garbage was last looked for.
+    /// The last swept compaction when garbage was last looked for.
     looked_at: i64,
     /// A checkpoint should follow, whatever the log's length.
     wanted: bool,
-    /// Log segments whose survivors were moved, perhaps although their history
-    /// is not compacted.
+    /// Log segments that were emptied: they are dead even if their history is not compacted.
     condemned: BTreeSet<u32>,
     /// The log from here on is kept for members that are behind.
     kept_from: Option<Position>,
-    /// Somebody wants all garbage to go.
+    /// The defragmentation that is under way.
     defragmentation: Option<Defragmentation>,
-    /// What failed last is not tried again by itself before this.
     retry: Retry,
 }
 
@@ -112,7 +110,7 @@ impl Retry {
 }
 
 impl Work {
-    /// On a thread that has not ended.
+    /// Whether it is on a thread that has not ended.
     fn is_running(&self) -> bool {
         match self {
             Work::Idle | Work::Swapping(_) => false,
@@ -152,7 +150,7 @@ impl Applier {
         self.mend_what_is_proved();
         let outcome = self.step(state);
         if outcome.is_err() {
-            // What was under way is looked for anew.
+            // The failed work is looked for again.
             let now = self.engine.0.options.clock.now();
             self.maintenance.retry.note_failure(now);
             self.maintenance.wanted = true;
@@ -187,8 +185,8 @@ impl Applier {
         !idle || wanted || self.is_sweeping() || self.is_defragmenting()
     }
 
-    /// Whether the next call of [`Applier::maintain`] gets on with something, and
-    /// need not wait for a thread to end.
+    /// Whether the next call of [`Applier::maintain`] makes progress without waiting for a
+    /// thread to end.
     pub fn has_a_step_to_do(&self) -> bool {
         let ready = match self.maintenance.work {
             Work::Idle => self.is_defragmenting(),
@@ -198,9 +196,8 @@ impl Applier {
         ready || self.is_sweeping()
     }
 
-    /// Whether compactions have let something go that is not dropped yet: then
-    /// every call of [`Applier::maintain`] gets on with it. False while an
-    /// [`crate::Export`] holds it back.
+    /// Whether compacted versions are left to drop: then every call of [`Applier::maintain`]
+    /// drops some. False while an [`crate::Export`] holds the sweep back.
     pub fn is_sweeping(&self) -> bool {
         self.sweep.is_some() && !self.is_held_back()
     }
@@ -227,7 +224,7 @@ impl Applier {
         self.start_copy(plan)
     }
 
-    /// Something has failed a moment ago.
+    /// Whether the pause after a failure is not over.
     fn waits_to_retry(&self) -> bool {
         let retry = &self.maintenance.retry;
         retry.at.is_some() && !retry.is_due(self.engine.0.options.clock.now())
@@ -286,7 +283,7 @@ impl Applier {
         self.maintenance.wanted || bytes >= due_bytes
     }
 
-    /// Swaps at most so many places; a checkpoint is wanted when all are.
+    /// Swaps at most `at_most` places. After the last one a checkpoint is wanted.
     fn swap(&mut self, mut moves: Moves, at_most: usize) {
         let shared = &self.engine.0;
         let done = moves.swap(&mut self.index.writer, &mut shared.books.live(), at_most);
@@ -294,7 +291,7 @@ impl Applier {
         if done {
             self.maintenance.condemned.extend(moves.emptied());
             self.maintenance.wanted = true;
-            // One round leaves room for the next.
+            // Garbage is looked for again: this round leaves room for another.
             self.maintenance.looked_at = i64::MIN;
         } else {
             self.maintenance.work = Work::Swapping(moves);
@@ -346,8 +343,8 @@ impl Applier {
         self.maintenance.last_begun = self.index.applied_position;
         self.maintenance.next_number += 1;
         let mut hard_state = *shared.books.hard_state();
-        // A majority may have more, and this log other entries in its place yet:
-        // those must not pass for committed when it is opened.
+        // Beyond the applied index this log may still hold other entries than the majority;
+        // these must not pass for committed when it is opened.
         hard_state.commit = hard_state.commit.min(self.index.applied_index);
         let head = Head {
             applied_term: self.index.applied_term,
@@ -384,7 +381,7 @@ impl Applier {
     }
 
     /// Sealed segments that nothing points into, that replay does not need and
-    /// whose history is compacted (or condemned).
+    /// that have no history above the compacted revision (or are condemned).
     fn dead_segments(&self, segments: &[SegmentInfo], replay: Position) -> Vec<u32> {
         let live = self.engine.0.books.live();
         let replayed = |segment: &SegmentInfo| {
@@ -412,9 +409,9 @@ impl Applier {
     }
 
     /// Where the log is to be replayed from: the frame of the last applied
-    /// batch, so that opening goes straight there. Only when its segment, and
-    /// perhaps some behind it, is applied to its end and would be given back
-    /// but for that, the segment that follows.
+    /// batch, so that opening goes straight there. If its segment, and
+    /// perhaps some behind it, is applied to its end and dead otherwise, replay begins
+    /// at the segment that follows, so that these can be given back.
     fn replay_position(&self, segments: &[SegmentInfo]) -> Position {
         let mut logs: Vec<&SegmentInfo> = segments
             .iter()
@@ -432,7 +429,8 @@ impl Applier {
         frame.max(Position::new(first.id, 0))
     }
 
-    /// Where defragment took history out of the log, the index must serve it.
+    /// Raises the log floor above the history in `dead` segments: from now on the index serves
+    /// that history.
     fn raise_floor(&mut self, dead: &[u32]) {
         let live = self.engine.0.books.live();
         let last_main = dead
@@ -455,7 +453,8 @@ impl Drop for Applier {
 }
 
 impl Applier {
-    /// The threads hold handles: the directory is let go when they are gone.
+    /// Stops background work and waits for its thread: the thread holds a handle, which would
+    /// keep the directory locked.
     pub(crate) fn end_maintenance(&mut self) {
         self.engine.0.stopping.store(true, Ordering::Relaxed);
         let failed = match std::mem::replace(&mut self.maintenance.work, Work::Idle) {

@@ -5,14 +5,14 @@ use environment::real::RealClock;
 use std::sync::Arc;
 pub use value_log::{Durability, Worker};
 
-/// Who says that a batch is committed.
+/// What decides that a batch is committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Commitment {
-    /// Its own log: all that is in it counts.
+    /// This log alone: every batch in it is committed.
     #[default]
     Alone,
-    /// A quorum of logs: at opening, only what the last hard state calls
-    /// committed is applied; the rest is handed out.
+    /// A quorum of logs: an opening applies only what the last hard state calls
+    /// committed and returns the rest ([`crate::Recovered::unapplied`]).
     Quorum,
 }
 
@@ -25,31 +25,30 @@ pub struct Options {
     pub spare_segments: usize,
     /// What "durable" means.
     pub durability: Durability,
-    /// Largest batch, its records' headers included and its deletions not:
-    /// with those it may fill a segment.
+    /// Largest batch, headers of its records included and deletions not:
+    /// with deletions it may fill a segment.
     pub batch_bytes_max: u64,
     /// Free space on the file system that puts never touch: room for
     /// checkpoints and reclaim when the disk is full. On a small file system it is
     /// less, a sixteenth of its size.
     pub reserve_bytes: u64,
-    /// A checkpoint is due after so many bytes of log, or as many as the last
-    /// one took where that is more. Bounds what a restart replays: the default
+    /// Bytes of log after which a checkpoint is due, or the size of the last
+    /// checkpoint where that is more. Bounds what a restart replays: the default
     /// to about a second of work.
     pub checkpoint_bytes: u64,
     /// Limit of the index's memory; beyond it puts are refused.
     pub memory_bytes_max: u64,
-    /// A sealed segment whose live share is at most so many percent is worth
-    /// copying its survivors.
+    /// Reclaim copies the survivors of a sealed segment if its live share is at most this
+    /// many percent.
     pub reclaim_live_percent_max: u64,
-    /// Throttle of reclaim's copying and of checkpoints.
+    /// Rate limit of reclaim's copying and of checkpoints.
     pub background_bytes_per_second: u64,
-    /// Paces the throttle.
+    /// Clock of the rate limit and of the pauses after failed upkeep.
     pub clock: Arc<dyn Clock>,
-    /// What marks a new log's frames as its own; `None`: drawn from the kernel.
+    /// Random number that marks a new log's frames as its own; `None`: drawn from the kernel.
     pub log_salt: Option<u64>,
-    /// Who says that a batch is committed.
     pub commitment: Commitment,
-    /// Who does the work of the log, of checkpoints and of reclaim.
+    /// Threads that do the work of the log, of checkpoints and of reclaim.
     pub worker: Worker,
     /// See [`value_log::Options::accepts_torn_frames`].
     #[doc(hidden)]

@@ -1,9 +1,9 @@
-//! Frames of the log whose entry another one of the same index has replaced.
+//! Frames of the log with an entry that another one of the same index has replaced.
 //!
-//! They stay where they are, and whoever walks along the log must step over
-//! them: their revisions are those of other changes now. Rare (a change of
-//! leaders) and few, so a list of stretches is enough; it goes into
-//! checkpoints, and stretches go with their segments.
+//! They stay in the log, and a walk along the log must skip them: their revisions
+//! now belong to other changes. They are rare (a change of leaders) and few, so a
+//! list of stretches is enough. Checkpoints hold the list, and stretches are dropped
+//! with their segments.
 
 use value_log::Position;
 
@@ -12,8 +12,8 @@ use value_log::Position;
 pub(crate) struct Overruled(Vec<(Position, Position)>);
 
 impl Overruled {
-    /// The frames that start at `first`, at `last` or between them count no
-    /// more. What was overruled between them before, is part of it.
+    /// Adds the frames that start at `first`, at `last` or between them. Stretches that lie
+    /// between them already become part of the new one.
     pub(crate) fn add(&mut self, first: Position, mut last: Position) {
         assert!(first <= last, "a stretch from {first} back to {last}");
         while let Some(&(from, to)) = self.0.last().filter(|&&(_, to)| to >= first) {
@@ -30,7 +30,7 @@ impl Overruled {
         self.0.push((first, last));
     }
 
-    /// Whether the frame that starts there counts no more.
+    /// Whether the frame that starts there is overruled.
     pub(crate) fn has(&self, start: Position) -> bool {
         let after = self.0.partition_point(|&(first, _)| first <= start);
         after > 0 && start <= self.0[after - 1].1

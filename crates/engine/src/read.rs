@@ -24,8 +24,8 @@ impl Shared {
         self.read_version(&version.key, version.main, version.place)
     }
 
-    /// The version of `key` that `snapshot` shows at revision `at`. The snapshot
-    /// goes before the disk is asked: it would hold memory back meanwhile.
+    /// The version of `key` that `snapshot` shows at revision `at`. The snapshot is dropped
+    /// before the disk is read, because it holds memory back.
     pub(crate) fn fetch(
         &self,
         snapshot: Snapshot,
@@ -39,8 +39,7 @@ impl Shared {
         self.read_version(key, known.main, known.place).map(Some)
     }
 
-    /// What the next version of `key` goes on from, after the one that `snapshot` shows
-    /// at revision `at`.
+    /// The lineage of the version of `key` that `snapshot` shows at revision `at`.
     pub(crate) fn lineage(
         &self,
         snapshot: &Snapshot,
@@ -53,8 +52,8 @@ impl Shared {
         self.lineage_at(key, known.main, known.place).map(Some)
     }
 
-    /// What the next version of `key` goes on from, after the one of `main`. Where its
-    /// record fails its checksum, what is left of it may still prove that.
+    /// The lineage of the version of `key` written at `main`. If its record fails its
+    /// checksum, what is left of the record may still prove it.
     pub(crate) fn lineage_at(&self, key: &[u8], main: i64, place: Place) -> Result<Lineage, Error> {
         let find = |trees: &Trees| trees::find(trees, key, main);
         let read = |place| {

@@ -5,19 +5,18 @@
 //!   the log    ... │k2│k3│ gap │k1│ ....... │k4│   one read for k2, k3 and k1, one for k4
 //! ```
 //!
-//! Such a run is a shortcut only. Where anything is wrong with it (its segment
-//! was given back meanwhile, a record is damaged or another one), its versions
+//! Such a run is a shortcut only. If anything is wrong with it (its segment
+//! was given back, a record is damaged or of another version), its versions
 //! are read one by one, by the rules of `read.rs`.
 
 use crate::engine::Shared;
 use crate::{Error, Stored, Version};
 use value_log::Position;
 
-/// Of one run. More saves little beside the system call, and is what a caller
-/// who keeps one value of it keeps in memory.
+/// Longest run. A longer one saves little beside the system call, and a caller that keeps
+/// one value of a run keeps the memory of the whole run.
 const RUN_BYTES_MAX: u64 = 64 << 10;
-/// What lies between two records and is read for nothing costs less than
-/// another read.
+/// Longest gap between two records of a run: reading it costs less than another read.
 const GAP_BYTES_MAX: u64 = 1 << 10;
 
 impl Shared {

@@ -11,7 +11,7 @@
 //!
 //! A segment without live records is given back without copying. Others are
 //! worth it when enough of them is garbage; their survivors go to sorted
-//! segments, never back into the hot log. A segment of the log whose history
+//! segments, never back into the hot log. A segment of the log with history that
 //! is not compacted is left alone (a watch may read it), except by
 //! `defragment`.
 //!
@@ -35,20 +35,20 @@ use value_log::{Record, Relocation, SegmentInfo, SegmentKind};
 
 /// Entries looked at under one pin.
 const SLICE_ENTRIES: usize = 4096;
-/// Survivors copied between two looks.
+/// Survivors collected under one pin, before they are copied.
 const SLICE_SURVIVORS: usize = 256;
 /// Segments' worth of survivors in one round: bounds the memory of its list of moves.
 const ROUND_SEGMENTS: u64 = 4;
 /// Bytes copied between two pauses.
 const PAUSE_BYTES: u64 = 1 << 20;
-/// Defragment leaves segments alone that are fuller than this.
+/// Defragmentation leaves segments alone that are at least this full.
 const FULL_PERCENT: u64 = 95;
 
 /// Which segments to empty.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
     pub(crate) victims: BTreeSet<u32>,
-    /// Whether giving back what is dead already pays for a checkpoint.
+    /// Whether giving back segments that are dead already is worth a checkpoint.
     pub(crate) pays: bool,
 }
 
@@ -102,7 +102,7 @@ impl Plan {
     }
 }
 
-/// Sealed segments whose batches are all applied, the emptiest first.
+/// Sealed segments with applied batches only, the emptiest first.
 fn candidates(
     shared: &Shared,
     index: &Index,
@@ -137,7 +137,8 @@ fn candidates(
 struct Round {
     plan: Plan,
     segment_bytes: u64,
-    /// There is room for fewer segments of survivors than a round may fill: it must gain.
+    /// There is room for fewer segments of survivors than a round may fill, so the round must
+    /// empty more segments than it fills.
     is_short: bool,
     survivor_bytes: u64,
     survivor_bytes_max: u64,
@@ -172,8 +173,8 @@ impl Round {
         }
     }
 
-    /// Where room is short, a copy that fills as many segments as it empties would only
-    /// take some.
+    /// The plan of the round. Where room is short and the copy would fill as many segments as
+    /// it empties, nothing is copied.
     fn end(mut self) -> Plan {
         let filled = self
             .survivor_bytes
@@ -185,8 +186,8 @@ impl Round {
     }
 }
 
-/// What survivors can count on of a segment: frames have headers, and records do not
-/// always fill the last one.
+/// Bytes of a segment that survivors can count on: frames have headers, and records do
+/// not always fill the last frame.
 fn usable_bytes(segment_bytes: u64) -> u64 {
     segment_bytes - segment_bytes / 32
 }
@@ -203,11 +204,11 @@ struct Move {
 /// Copies that the index does not know yet.
 #[derive(Debug, Default)]
 pub(crate) struct Moves {
-    /// The next one last.
+    /// Moves that are left, the next one last.
     rest: Vec<Move>,
     /// Sorted segments that were filled.
     filled: Vec<u32>,
-    /// The victims, when all is swapped.
+    /// The victims that nothing points into once all places are swapped.
     emptied: BTreeSet<u32>,
 }
 
@@ -222,7 +223,7 @@ impl Moves {
         &self.emptied
     }
 
-    /// Swaps at most so many places; true when none is left.
+    /// Swaps at most `at_most` places; true when none is left.
     pub(crate) fn swap(&mut self, writer: &mut Writer, live: &mut Live, at_most: usize) -> bool {
         self.filled
             .drain(..)
@@ -239,8 +240,8 @@ impl Moves {
 }
 
 impl Move {
-    /// Meanwhile the version may have been superseded (then it is in HISTORY)
-    /// or compacted (then the copy is garbage).
+    /// Points the entry to the copy; false if it is gone. Since it was copied, the version
+    /// may have been superseded (then it is in HISTORY) or compacted (then the copy is garbage).
     fn swap(&self, writer: &mut Writer) -> bool {
         if writer.replace_value(self.tree, &self.key, self.old, self.new) {
             return true;
@@ -272,7 +273,7 @@ pub(crate) fn copy(shared: &Shared, plan: Plan, throttled: bool) -> Result<Moves
         copy.copy_tree(tree)?;
     }
     if shared.gives_up() {
-        // Nothing is left of it, and no flush is waited for.
+        // The copies are dropped, without waiting for a flush.
         return Ok(Moves::default());
     }
     let filled = copy.relocation.finish()?;
@@ -315,7 +316,7 @@ impl Copy<'_> {
         }
     }
 
-    /// Some survivors after `start`, and where to go on.
+    /// Some survivors after `start`, and where to continue; `None` at the end of the tree.
     #[expect(clippy::type_complexity, reason = "a slice and its end")]
     fn survivors(
         &self,
@@ -373,7 +374,7 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// A damaged record stays where it is, and its segment with it; the others go on.
+    /// Leaves a damaged record and its segment alone; other errors end the copy.
     fn pass_over(&mut self, known: Known, error: Error) -> Result<(), Error> {
         if !error.is_damage() {
             return Err(error);

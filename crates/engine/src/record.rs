@@ -1,4 +1,4 @@
-//! A key version between its batch and the log.
+//! Encodes the key versions of a batch as records of the log, and decodes them.
 
 use crate::format::{KEY_HEADER_BYTES, KIND_KEY, KIND_STATE, KeyHeader, STATE_HEADER_BYTES};
 use crate::{Batch, Change, Error, KeyChange, Revision};
@@ -16,7 +16,7 @@ pub struct Stored {
     pub created: i64,
     /// Versions since creation, from 1; 0 for a tombstone.
     pub version: i64,
-    /// Lease the key hangs on; 0 for none.
+    /// Lease that the key is attached to; 0 for none.
     pub lease: i64,
     /// The key, a part of `kv`.
     pub key: Bytes,
@@ -45,14 +45,14 @@ impl Stored {
     }
 }
 
-/// What the next version of a key goes on from.
+/// The numbers of a version from which the key's next version continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lineage {
     /// Main revision of the key's creation.
     pub created: i64,
     /// Versions since creation, from 1.
     pub version: i64,
-    /// Lease the key hangs on; 0 for none.
+    /// Lease that the key is attached to; 0 for none.
     pub lease: i64,
 }
 
@@ -125,8 +125,7 @@ fn varint_bytes(number: usize) -> usize {
     (usize::BITS - number.leading_zeros()).max(1).div_ceil(7) as usize
 }
 
-/// The records of a group back into the changes they were; these share the
-/// body's memory.
+/// Decodes the records of a group into changes, which share the body's memory.
 pub(crate) fn decode_changes(body: &Body) -> Result<Vec<Change>, (usize, &'static str)> {
     body.records()
         .map(|(at, kind, payload)| decode_change(kind, payload).map_err(|what| (at, what)))

@@ -56,8 +56,7 @@ pub struct Recovered {
     pub applied_term: u64,
     /// Index of the last batch.
     pub applied_index: u64,
-    /// Number of this opening, from 1: no two have the same, whatever happened
-    /// in between.
+    /// Number of this opening, from 1: no two openings have the same, even after a crash.
     pub opening: u32,
     /// True when an unfinished group was cut off the end of the log.
     pub torn: bool,
@@ -71,14 +70,14 @@ pub struct Recovered {
     /// its first frame on, without a gap. A member of a cluster may have had a snapshot
     /// besides, and has to ask the others what it acknowledged.
     pub rebuilt: bool,
-    /// What the last user promised. Its `commit` is at least the applied index.
+    /// The newest hard state. Its `commit` is at least the applied index.
     pub hard_state: HardState,
     /// Index and term of the entry before [`Recovered::entries`].
     pub base: (u64, u64),
     /// The entries in the log from there on, without a gap.
     pub entries: Vec<Entry>,
-    /// The last of those: with [`Commitment::Quorum`], what is not known to be
-    /// committed.
+    /// The last of these entries: those that, with [`Commitment::Quorum`], are not known to
+    /// be committed.
     pub unapplied: Vec<Unapplied>,
 }
 
@@ -166,7 +165,7 @@ struct Recovery<'a> {
     books: Books,
     found: Recovered,
     replay_from: Option<Position>,
-    /// What a sound checkpoint needs and is not there.
+    /// The missing segment that a sound checkpoint needs.
     lost_segment: Option<String>,
     /// Greatest main revision the checkpoint has seen.
     checkpoint_main: i64,
@@ -320,9 +319,9 @@ impl<'a> Recovery<'a> {
         let mut refused = None;
         let mut visit = |group: &Group<'_>| {
             self.replay_group(group, replay).map_err(|error| {
-                let told = value_log::Error::visit(io::Error::other(error.to_string()));
+                let text = value_log::Error::visit(io::Error::other(error.to_string()));
                 refused = Some(error);
-                told
+                text
             })
         };
         let opened = Log::open(
@@ -400,8 +399,7 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Takes an entry into the list; it overrules those of its index and
-    /// behind.
+    /// Adds an entry to the list; it overrules entries of its index and later ones.
     fn enter(&mut self, entry: Entry) -> Result<(), Error> {
         let entries = &mut self.found.entries;
         let kept = entries.partition_point(|known| known.index < entry.index);
@@ -438,8 +436,8 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// What a checkpoint has seen was applied, so it was committed, even when
-    /// no hard state says so any more.
+    /// Applies the entries that the checkpoint has seen: they were applied before, so they are
+    /// committed, even if no hard state says so any more.
     fn apply_what_was_applied(&mut self, replay: Replay<'_>) -> Result<(), Error> {
         let seen = |entry: &&Unapplied| {
             let mains = entry.batch.mains();
@@ -522,7 +520,7 @@ impl<'a> Recovery<'a> {
         options: Options,
         lock: Box<dyn DirectoryLock>,
     ) -> (Engine, Applier, Recovered) {
-        // Sorted segments that a crash left without anyone pointing at them.
+        // A crash may have left sorted segments that nothing points into.
         let sorted = log
             .segments()
             .into_iter()
@@ -556,7 +554,7 @@ impl<'a> Recovery<'a> {
         remains::write_again(&shared.log, &self.mended);
         let found = self.found(&shared);
         let engine = Engine(shared);
-        // The checkpoint may have been written amid a sweep.
+        // The checkpoint may have been written during a sweep.
         let compacted = self.index.compacted;
         let sweep = (compacted > NEVER_COMPACTED).then(|| Sweep::new(compacted));
         let maintenance = Maintenance::new(self.last_number, self.checkpoint_bytes, begun);
@@ -578,13 +576,13 @@ impl Recovery<'_> {
         let mut entries = std::mem::take(&mut self.found.entries);
         let last = entries.last().map_or(applied_index, |entry| entry.index);
         let mut hard_state = shared.books.hard_state();
-        // A checkpoint may have noted as committed, because a majority had it,
-        // what never came to the disk here.
+        // A checkpoint's commit index may lie behind the end of this log: a majority had
+        // entries that never reached this disk.
         hard_state.commit = hard_state
             .commit
             .clamp(applied_index, last.max(applied_index));
         hard_state.term = hard_state.term.max(applied_term);
-        // The first of them shows what they follow.
+        // An applied first entry is the one that the others follow.
         let base = match entries.first() {
             Some(first) if first.index <= applied_index => {
                 let first = entries.remove(0);

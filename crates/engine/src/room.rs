@@ -1,4 +1,4 @@
-//! How much room giving back needs, and how much there is.
+//! How much disk space giving garbage back needs, and how much there is.
 //!
 //! Giving back garbage never needs more than there is. A copy of survivors fills as many
 //! segments as there is room for, and only where more segments are emptied than filled. A
@@ -40,7 +40,7 @@ impl Shared {
         }
     }
 
-    /// Free space; as much as can be where the system does not say.
+    /// Free space; `u64::MAX` if the system does not report it.
     fn available_bytes(&self) -> u64 {
         let space = self.disk.space(&self.directory);
         space.map_or(u64::MAX, |it| it.available_bytes)
@@ -61,7 +61,7 @@ impl Shared {
     pub(crate) fn segments_to_fill(&self) -> u64 {
         let free_bytes = self.available_bytes();
         let left_bytes = free_bytes.saturating_sub(self.checkpoint_bytes());
-        // One is for the log to go on in, while there is another.
+        // The log keeps one, unless that is the only room there is.
         let ready = self.log.spare_segments() as u64;
         let segments = left_bytes / self.log.segment_bytes() + ready.saturating_sub(1);
         let has_the_last = ready > 0 && free_bytes >= self.checkpoint_bytes();

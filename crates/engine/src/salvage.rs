@@ -1,14 +1,14 @@
-//! What is left of a key version whose record fails its checksum.
+//! What is left of a key version when its record fails its checksum.
 //!
 //! ```text
 //!   record   crc │ len kind │ main created version lease .. │ key create mod version VALUE lease │ 0
 //!                │          └── the header ────────────────┘ └── the kv says it all again ──────┘
 //! ```
 //!
-//! A record says its numbers twice, and the index knows its key, main revision and
-//! length. So where only one of the places is damaged, the other one tells what was
-//! there: either both copies of the numbers agree, and the damage is elsewhere, or a
-//! record that is rebuilt from one copy has the checksum that was written.
+//! A record holds its numbers twice, and the index knows its key, main revision and
+//! length. So if only one copy is damaged, the other one says what was there: either
+//! both copies of the numbers agree, and the damage is elsewhere, or a record that is
+//! rebuilt from one copy has the checksum that was written.
 //!
 //! Tombstones have no second copy.
 
@@ -166,7 +166,7 @@ fn from_header(left: &[u8], key: &[u8], main: i64) -> Option<Vec<u8>> {
     (front.len() == kv.len()).then(|| assembled(&header, &front))
 }
 
-/// Length of the value whose tag, length and bytes take so much.
+/// Length of a value that takes `room` bytes together with its tag and length.
 fn value_bytes_in(room: usize) -> Option<usize> {
     if room == 0 {
         return Some(0);

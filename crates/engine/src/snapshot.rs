@@ -18,7 +18,7 @@ use bytes::Bytes;
 use std::ops::Bound;
 
 /// A version of a key, as the index knows it: what [`crate::Engine::read`]
-/// needs to fetch it. Holds nothing back: while it waits the record may move
+/// needs to fetch it. It holds nothing back: before the read the record may move
 /// (the read looks it up again) or be compacted (the read says so).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
@@ -47,8 +47,8 @@ impl Version {
     }
 }
 
-/// A consistent view of the index. Bound to its thread, and holds back the
-/// memory of what is replaced meanwhile: take it, look, drop it.
+/// A consistent view of the index. It is bound to its thread, and no memory of replaced
+/// entries is freed while it lives: take it, look, drop it.
 #[derive(Debug)]
 pub struct Snapshot {
     pub(crate) trees: ordered_index::Snapshot,

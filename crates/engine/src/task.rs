@@ -17,7 +17,7 @@ enum State<T> {
 }
 
 impl<T: Send + 'static> Task<T> {
-    /// Starts it, or does it before this returns, as `worker` says.
+    /// Starts a thread for the work, or does it before this returns, as `worker` says.
     pub fn start(
         worker: Worker,
         name: &str,
@@ -44,7 +44,7 @@ impl<T: Send + 'static> Task<T> {
         }
     }
 
-    /// Waits for the outcome. A panic goes on here.
+    /// Waits for the outcome. A panic of the work is resumed on this thread.
     pub fn finish(self) -> Result<T, Error> {
         match self.0 {
             State::Thread(thread) => thread
@@ -54,7 +54,7 @@ impl<T: Send + 'static> Task<T> {
         }
     }
 
-    /// Waits for the end, whatever it is.
+    /// Waits for the end and ignores the outcome; true after a panic.
     pub fn has_panicked(self) -> bool {
         match self.0 {
             State::Thread(thread) => thread.join().is_err(),

@@ -20,11 +20,11 @@ pub(crate) const HISTORY: usize = 1;
 pub(crate) const HIDDEN: usize = 2;
 pub(crate) const COMPACTION: usize = 3;
 pub(crate) const TREES: usize = 4;
-/// The trees whose entries are versions; a checkpoint holds these, in this order.
+/// The trees with versions as entries; a checkpoint holds these, in this order.
 pub(crate) const OF_VERSIONS: [usize; 3] = [CURRENT, HISTORY, HIDDEN];
 
-/// More than that should not wait for a publish that may not come: a whole tree is replaced at
-/// once when a snapshot of another member is installed.
+/// More replaced bytes are freed without waiting for the next publish, which may not come:
+/// installing a snapshot of another member replaces a whole tree at once.
 const REPLACED_BYTES_RESTING: u64 = 1 << 20;
 /// Its stamp is the last compacted revision.
 const COMPACTED_KEY: &[u8] = &[];
@@ -70,7 +70,7 @@ pub(crate) fn compacted(trees: &Snapshot) -> i64 {
         .map_or(NEVER_COMPACTED, |entry| entry.stamp as i64)
 }
 
-/// Gets on with freeing what was replaced, if that is much.
+/// Frees replaced memory, if it is more than `REPLACED_BYTES_RESTING`.
 pub(crate) fn free_replaced(writer: &mut Writer) {
     if writer.garbage_bytes() > REPLACED_BYTES_RESTING {
         writer.collect();

@@ -1,5 +1,5 @@
-//! Keys that were born and that went, lately: what turns a count now into one at a
-//! past revision (`count.rs`).
+//! Recent births and deletions of keys: they turn a count of now into one at a past
+//! revision (`count.rs`).
 //!
 //! ```text
 //!   floor │ chunk       chunk       open
@@ -7,23 +7,23 @@
 //!         └─ all of them above the floor        full chunks are shared with readers
 //! ```
 //!
-//! Most writes change an existing key and leave no trace here. The last notes are kept,
-//! so many or so many bytes of them, and none of before the engine was opened.
+//! Most writes change an existing key and leave no trace here. The last `KEPT_MAX` notes
+//! are kept, or fewer if their keys are long; none is from before the engine was opened.
 //!
 //! Notes are not part of the published trees, so a reader finds notes of later
-//! revisions than its snapshot's, and passes over them. It finds all notes up to
-//! there: they are taken down before the state that they are of is published.
+//! revisions than its snapshot's, and passes over them. It finds all notes up to its
+//! revision: notes are made before the state that they belong to is published.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Some megabytes, with usual keys.
+/// Most notes kept: some megabytes with keys of usual length.
 const KEPT_MAX: u64 = 1 << 16;
-/// With unusual ones, of the full chunks.
+/// Most heap bytes of full chunks, for long keys.
 const KEPT_BYTES_MAX: usize = 16 << 20;
-/// A reader copies so many at most, and shares the others.
+/// Notes of a full chunk. A reader copies the open chunk and shares the full ones.
 const CHUNK_NOTES: usize = 128;
-/// The same in bytes of keys, but for the last of them.
+/// A chunk is full too when its keys have this many bytes.
 const CHUNK_BYTES: usize = 16 << 10;
 
 /// What became of a key.
@@ -46,7 +46,7 @@ struct Chunk {
     /// Notes since the start that come before it.
     before: u64,
     notes: Vec<Note>,
-    /// One behind the other.
+    /// The keys, one behind the other.
     keys: Vec<u8>,
 }
 
@@ -76,13 +76,13 @@ pub(crate) struct Turnover {
     floor: Option<i64>,
     full: VecDeque<Arc<Chunk>>,
     open: Chunk,
-    /// Of the full chunks.
+    /// Heap bytes of the full chunks.
     full_bytes: usize,
 }
 
 impl Turnover {
-    /// From here on turns are noted. Whoever still has a snapshot of a state that this
-    /// one replaces finds none of its notes, and none that it might take for its own.
+    /// Forgets all notes and begins to note turns above `revision`. A reader that still has a
+    /// snapshot of a replaced state finds no notes for it, neither old ones nor new ones.
     pub(crate) fn start(&mut self, revision: i64) {
         let newest = self.newest().max(self.floor);
         *self = Turnover::default();
@@ -117,7 +117,7 @@ impl Turnover {
         self.open.before + self.open.notes.len() as u64
     }
 
-    /// Those before the oldest that is kept.
+    /// Notes since the start that are no longer kept.
     fn forgotten(&self) -> u64 {
         self.full.front().map_or(self.open.before, |it| it.before)
     }
@@ -145,7 +145,7 @@ impl Turnover {
         }
     }
 
-    /// No count asks for what lies at or below `revision` any more.
+    /// Forgets chunks of turns at or below `revision`, which no count needs any more.
     pub(crate) fn forget_through(&mut self, revision: i64) {
         let is_past = |chunk: &Chunk| chunk.last_main().is_some_and(|last| last <= revision);
         while self.full.front().is_some_and(|oldest| is_past(oldest)) {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten_and_the_floor_says_so() {
+    fn the_oldest_turns_are_forgotten_and_the_floor_rises() {
         let turnover = filled(KEPT_MAX as i64 * 2);
         let floor = turnover.floor.unwrap();
         assert!(floor >= KEPT_MAX as i64 && mains(&turnover, floor - 1).is_none());
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_compacted_goes_without_the_rest() {
+    fn compacted_turns_are_forgotten_and_later_ones_kept() {
         let mut turnover = filled(1000);
         turnover.forget_through(500);
         assert_eq!(mains(&turnover, 500), Some((501..1011).collect()));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_begins_anew_shares_no_note_with_the_old_one() {
+    fn a_new_state_shares_no_note_with_the_old_one() {
         let mut turnover = filled(1000);
         turnover.start(20);
         assert_eq!(mains(&turnover, 900), None, "the old state's readers walk");

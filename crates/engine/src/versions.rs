@@ -12,8 +12,8 @@
 //! versions visible at R. Only when nothing at all is visible at R, every
 //! survivor of the compaction counts.
 //!
-//! Once R itself is compacted, that is gone. [`HeldVersions`] keep it: they are
-//! taken before, and sweeps wait for them.
+//! Once R itself is compacted, some of these versions are dropped. [`HeldVersions`], taken
+//! before, keep them: sweeps wait until they are dropped.
 
 use crate::apply::Applier;
 use crate::compaction::survives;
@@ -28,8 +28,8 @@ use std::sync::Arc;
 /// How often the records may move under one walk.
 const MOVES_MAX: usize = 16;
 
-/// What `HashKV` of a revision hashes, although that revision is compacted
-/// afterwards: sweeps beyond the compaction of before wait until this is dropped.
+/// The versions that `HashKV` of a revision hashes, kept although that revision is
+/// compacted afterwards: sweeps of later compactions wait until this is dropped.
 /// Made by [`Applier::hold_versions`].
 #[derive(Debug)]
 pub struct HeldVersions {
@@ -41,9 +41,8 @@ pub struct HeldVersions {
 }
 
 impl Applier {
-    /// Keeps what a hash of revision `at` covers while `compacted` is the last
-    /// compaction before it. To be called before the compaction that would let
-    /// some of it go.
+    /// Keeps the versions that a hash of revision `at` covers while `compacted` is the last
+    /// compaction before it. To be called before the compaction that would drop some of them.
     pub fn hold_versions(&self, at: i64, compacted: i64) -> HeldVersions {
         let index = &self.index;
         assert!(
@@ -73,7 +72,7 @@ impl HeldVersions {
         self.compacted
     }
 
-    /// They themselves. [`Error::Compacted`] when a snapshot has been installed
+    /// A walk over them. [`Error::Compacted`] when a snapshot has been installed
     /// since.
     pub fn versions(self: &Arc<Self>) -> Result<Versions, Error> {
         let held = Some(Arc::clone(self));

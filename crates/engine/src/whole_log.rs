@@ -1,5 +1,5 @@
 //! A log that still has its first frame: it holds the whole state, so that a
-//! directory whose checkpoints are missing or damaged is rebuilt from it.
+//! directory with missing or damaged checkpoints is rebuilt from it.
 //!
 //! ```text
 //!   *.checkpoint   none usable
@@ -45,7 +45,7 @@ pub(crate) fn beginning(disk: &dyn Disk, directory: &Path) -> Result<Position, S
     Ok(Position::new(first.id, 0))
 }
 
-/// A segment is only left when the next one has its name.
+/// Refuses a sealed last segment: the log seals one only when the next one exists.
 fn check_last(disk: &dyn Disk, segments: &[SegmentFile]) -> Result<(), String> {
     let Some(last) = segments.last() else {
         return Ok(());
@@ -53,7 +53,7 @@ fn check_last(disk: &dyn Disk, segments: &[SegmentFile]) -> Result<(), String> {
     let bytes = last.read(disk).map_err(|error| error.to_string())?;
     match bytes.seal() {
         Ok(Some(_)) => Err(format!(
-            "{} was left for another segment, which is missing",
+            "{} is sealed, and the segment that follows it is missing",
             last.path.display()
         )),
         _ => Ok(()),

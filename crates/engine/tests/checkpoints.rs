@@ -15,12 +15,12 @@ fn open(disk: &SimulatedDisk) -> Store {
         segment_bytes: 1 << 20,
         ..options()
     };
-    // The model would be slow with so many keys, and is not asked.
+    // The model would be slow with this many keys, and is not used.
     Store::open(disk, options, Model::default()).unwrap()
 }
 
-/// Writes so much of the log and maintains it after every 4 KiB or so; tells
-/// how many checkpoints were written meanwhile.
+/// Writes `bytes` of log and maintains the store after every 4 KiB or so; returns
+/// the number of checkpoints written.
 fn grow(store: &mut Store, bytes: u64) -> u64 {
     let before = store.engine.status();
     loop {

@@ -1,4 +1,4 @@
-//! A compaction stops nobody: what it lets go is dropped by and by.
+//! A compaction does not stop writes or reads: its versions are dropped in slices.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -87,7 +87,7 @@ fn writes_and_further_compactions_go_on_beside_a_sweep() {
 }
 
 #[test]
-fn a_sweep_cut_short_begins_anew_after_a_restart() {
+fn a_sweep_cut_short_starts_over_after_a_restart() {
     for checkpointed in [false, true] {
         let disk = SimulatedDisk::new(3);
         let mut store = Store::new(&disk);
@@ -110,7 +110,7 @@ fn a_sweep_cut_short_begins_anew_after_a_restart() {
     }
 }
 
-/// Every step begins another compaction, and each ends no sweep by itself.
+/// Every step begins another compaction, and no step finishes a sweep.
 #[test]
 fn garbage_is_copied_away_although_a_sweep_is_always_under_way() {
     let disk = SimulatedDisk::new(5);

@@ -1,4 +1,4 @@
-//! How many keys there were: at a past revision, seen from a moment that is past itself.
+//! Counts of keys at a past revision, seen from an old snapshot.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -21,8 +21,8 @@ fn check(store: &Store, snapshot: &Snapshot) {
     }
 }
 
-/// A key is born and put again, goes and comes back in one transaction, as another comes
-/// and goes in it; every other time one goes for good.
+/// Creates a key and puts it again. One more transaction deletes it and puts it back, creates
+/// and deletes another key, and in every other round deletes the key of the round before.
 fn write_on(store: &mut Store, round: u32) {
     let key = |number: u32| format!("k{number:03}");
     store.write(&[put(key(round), "born")]).unwrap();
@@ -74,7 +74,7 @@ fn a_moment_before_the_opening_is_walked() {
     check(&store, &store.engine.snapshot());
 }
 
-/// One transaction, which the model does not hear of: it would take its time.
+/// One transaction that creates keys. The model does not get it, because it would be slow.
 fn births(store: &Store, round: u64, keys: usize) -> Batch {
     let main = store.engine.snapshot().revision() + 1;
     let birth = |sub| {

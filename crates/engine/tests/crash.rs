@@ -5,8 +5,7 @@
 //! after some batch that lies between the last acknowledged and the last
 //! appended one.
 //!
-//! Another `INKSTONE_TEST_SEED` tells other stories: what a loss of power leaves,
-//! which bits flip.
+//! `INKSTONE_TEST_SEED` changes what a loss of power leaves and which bits flip.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -80,7 +79,7 @@ fn run_with(disk: &SimulatedDisk, story: &mut Story, options: &Options) -> Resul
         }
     }
     drop(store);
-    // A second life, from the checkpoint and a tail.
+    // A second opening, from the checkpoint and a tail.
     let mut store = Store::open(disk, options.clone(), story.after.last().unwrap().clone())?;
     burst(&mut store, story, 20)?;
     store.checkpoint()?;
@@ -156,7 +155,7 @@ fn compact(store: &mut Store, story: &mut Story) -> Result<(), Error> {
     Ok(())
 }
 
-/// Opens after a restart, judges, and sees that life goes on.
+/// Opens after a restart, judges the state, and checks that writes still work.
 fn judge(disk: &SimulatedDisk, story: &Story, what: &str) {
     judge_with(disk, story, &options(), what);
 }
@@ -199,8 +198,8 @@ fn a_crash_at_any_io_loses_nothing_acknowledged() {
     trial().crash(0..ios, &RESTARTS);
 }
 
-/// With page-cache durability a loss of power leaves what some batch left, one
-/// that no checkpoint has seen the end of, and a process crash loses nothing.
+/// With page-cache durability a loss of power leaves the state after some batch, not before
+/// the last checkpoint; a process crash loses nothing.
 #[test]
 fn the_page_cache_keeps_its_smaller_promise_at_any_io() {
     let options = Options {

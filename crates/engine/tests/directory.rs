@@ -53,7 +53,7 @@ fn size(disk: &SimulatedDisk, path: &Path) -> u64 {
 }
 
 #[test]
-fn a_second_engine_on_the_directory_is_refused_and_told_who_holds_it() {
+fn a_second_engine_on_the_directory_is_refused_with_the_holder() {
     let directory = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let open = || {
@@ -73,7 +73,7 @@ fn a_second_engine_on_the_directory_is_refused_and_told_who_holds_it() {
 }
 
 #[test]
-fn the_directory_is_let_go_when_the_last_handle_is_dropped() {
+fn the_directory_is_unlocked_when_the_last_handle_is_dropped() {
     let disk = SimulatedDisk::new(1);
     let store = filled(&disk);
     let Store {
@@ -208,7 +208,7 @@ fn a_young_directory_is_rebuilt_from_its_log_when_its_checkpoint_is_missing() {
 }
 
 #[test]
-fn a_directory_whose_checkpoints_are_all_damaged_is_rebuilt_while_its_log_is_whole() {
+fn a_directory_with_damaged_checkpoints_alone_is_rebuilt_while_its_log_is_whole() {
     let disk = SimulatedDisk::new(1);
     let model = filled(&disk).model.clone();
     for path in checkpoints(&disk) {
@@ -292,7 +292,7 @@ fn an_older_checkpoint_that_points_into_released_segments_is_refused() {
 }
 
 #[test]
-fn a_log_whose_end_is_missing_is_refused() {
+fn a_log_without_its_end_is_refused() {
     let disk = SimulatedDisk::new(1);
     let mut store = filled(&disk);
     store.engine.close().unwrap();

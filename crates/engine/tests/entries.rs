@@ -50,7 +50,7 @@ struct Member {
     applier: Applier,
     random: Random,
     frames: Vec<Frame>,
-    /// So many of them are flushed.
+    /// Number of frames that are flushed.
     durable: usize,
     /// Appended and not applied.
     waiting: Vec<(Batch, Appended)>,
@@ -284,7 +284,7 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn what_was_flushed_is_there_after_a_crash_and_what_was_overruled_is_not() {
+fn flushed_frames_survive_a_crash_and_overruled_ones_stay_so() {
     for seed in 0..60 {
         run(seed);
     }

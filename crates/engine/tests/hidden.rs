@@ -34,7 +34,7 @@ fn check(store: &mut Store) {
 }
 
 #[test]
-fn what_a_transaction_replaced_itself_is_hashed_and_never_read() {
+fn versions_replaced_by_their_transaction_are_hashed_and_never_read() {
     let disk = SimulatedDisk::new(1);
     let mut store = Store::new(&disk);
     fill(&mut store, 3);
@@ -108,7 +108,7 @@ fn a_key_deleted_and_put_by_one_transaction_shows_the_put_alone() {
 /// The checkpoint walks HIDDEN last and beside the writes: it may hold what it
 /// saw of no other tree, and replay meets it again.
 #[test]
-fn a_checkpoint_amid_such_writes_counts_nothing_twice() {
+fn a_checkpoint_beside_such_writes_counts_nothing_twice() {
     let disk = SimulatedDisk::new(1);
     let often = engine::Options {
         checkpoint_bytes: 8 << 10,

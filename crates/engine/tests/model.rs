@@ -169,7 +169,7 @@ fn run(seed: u64, steps: u64) -> Status {
         }
     }
     store.check_all();
-    // Proof that the run was no walk in the park; counters start anew at open.
+    // These counters prove that the run did work; they start at zero at each open.
     let status = store.engine.status();
     let mut store = store.reopen(&disk);
     store.check_all();

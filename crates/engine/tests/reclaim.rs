@@ -343,7 +343,7 @@ fn a_defragmentation_that_fails_ends_there() {
     store.check_reads();
 }
 
-/// One transaction; the model would be too slow for so many keys.
+/// One transaction without the model, which would be too slow for this many keys.
 fn write_without_model(store: &mut Store, writes: &[store::Write]) {
     let mut model = Model::default();
     model.revision = store.engine.snapshot().revision();

@@ -1,7 +1,7 @@
 //! A crash, a fault, a full disk at every I/O of receiving and installing.
 //!
-//! Before the one step the old state is whole, after it the new one; what came
-//! to nothing leaves nothing behind.
+//! Before the one step the old state is whole, after it the new one; an import that
+//! fails leaves nothing behind.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -196,8 +196,8 @@ fn the_page_cache_keeps_an_installation_at_any_io() {
     trial.crash(0..ios(), &[Restart::power_loss(), Restart::nothing_kept()]);
 }
 
-/// A member of a quorum: three entries committed, then those of a leader that
-/// nobody followed, then the snapshot and an entry behind it.
+/// A member of a quorum: three committed entries, then entries of a leader without
+/// followers, then the snapshot and an entry behind it.
 fn run_in_quorum(disk: &SimulatedDisk, story: &mut Story) -> Result<(), Error> {
     let (picture, pieces) = sent();
     story.old.push(Model::default());
@@ -299,8 +299,8 @@ fn a_failed_flush_or_short_write_at_any_io_leaves_one_of_the_two() {
     trial().fail(0..ios());
 }
 
-/// Where the disk fails in the step itself nobody knows which state lasts: the
-/// engine takes nothing any more, and the next opening says which it is.
+/// If the disk fails in the step itself, it is unknown which state lasts: the engine
+/// takes nothing any more, and the next opening finds out which it is.
 #[test]
 fn after_a_failure_in_the_step_itself_the_engine_is_closed() {
     let (picture, pieces) = sent();

@@ -1,5 +1,5 @@
-//! Pieces that do not fit: refused with words that say what and where, and the
-//! right one still is welcome.
+//! Pieces that do not fit are refused with an error that says what and where, and the
+//! right piece is still taken.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -40,7 +40,7 @@ fn refusal(import: &mut Import, piece: &[u8]) -> String {
 }
 
 #[test]
-fn what_is_not_the_next_piece_whole_is_refused_and_the_import_goes_on() {
+fn any_piece_but_the_whole_next_one_is_refused_and_the_import_goes_on() {
     let (source, all) = sent(seed(1), 2000);
     let (_, foreign) = sent(seed(2), 2000);
     let mut receiver = store(&SimulatedDisk::new(2));

@@ -31,7 +31,7 @@ fn receiver(disk: &SimulatedDisk) -> Store {
 }
 
 #[test]
-fn a_snapshot_whose_index_passes_the_limit_says_so_and_leaves_the_member_as_it_was() {
+fn a_snapshot_with_an_index_beyond_the_limit_is_refused_and_changes_nothing() {
     let (here, there) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
     let mut source = source(&here, seed(1));
     for batch in 0..5 {
@@ -107,7 +107,7 @@ fn a_snapshot_brings_everything_while_its_source_goes_on() {
             import.offer(piece.bytes).unwrap();
             if number < 100 {
                 live_on(&mut source, number);
-                receiver.write(&[put("meanwhile", "here too")]).unwrap();
+                receiver.write(&[put("beside", "here too")]).unwrap();
             }
         }
         live_on(&mut source, 8);
@@ -231,7 +231,7 @@ fn old_segments_go_and_the_new_ones_stay() {
     receiver.check_everything();
 }
 
-/// What readers hold goes on to be right, or says that it is compacted.
+/// Versions that readers hold stay right, or reading them says that they are compacted.
 #[test]
 fn readers_of_the_old_state_never_see_a_wrong_byte() {
     let (here, there) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
@@ -284,7 +284,7 @@ fn readers_of_the_old_state_never_see_a_wrong_byte() {
 }
 
 #[test]
-fn what_was_never_committed_does_not_come_back() {
+fn entries_that_were_never_committed_do_not_come_back() {
     let (here, there) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
     let mut source = source(&here, seed(9));
     let quorum = Options {
@@ -299,7 +299,7 @@ fn what_was_never_committed_does_not_come_back() {
         commit: receiver.index,
     };
     receiver.engine.append_hard_state(promised).unwrap();
-    // A leader of old that nobody followed.
+    // Entries of an old leader that had no followers.
     for number in 1..30 {
         let batch = receiver.batch(&[put("lost", vec![number; 3000])]);
         let batch = Batch {
@@ -335,7 +335,7 @@ fn what_was_never_committed_does_not_come_back() {
     source.fill(1, 3).unwrap();
 }
 
-/// The log behind what was applied holds what never came to pass.
+/// The log holds entries behind the applied one that were never committed.
 #[test]
 fn a_walk_along_the_old_log_goes_on_in_the_new_state() {
     let (here, there) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
@@ -367,7 +367,7 @@ fn a_walk_along_the_old_log_goes_on_in_the_new_state() {
 }
 
 #[test]
-fn what_does_not_fit_the_moment_is_refused_and_nothing_changes() {
+fn an_installation_that_does_not_fit_is_refused_and_changes_nothing() {
     let (here, there) = (SimulatedDisk::new(1), SimulatedDisk::new(2));
     let source = source(&here, seed(10));
     let all = pieces(&mut source.export(4000));

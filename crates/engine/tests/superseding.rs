@@ -10,7 +10,7 @@ use environment::simulated::{Restart, SimulatedDisk};
 use store::model::Model;
 use store::{Store, Write, delete, options, put, seed};
 
-/// One transaction whose past nobody asks for.
+/// One transaction, applied without keeping what it replaces.
 fn supersede(store: &mut Store, writes: &[Write]) {
     let batch = store.batch(writes);
     let appended = store.engine.append(&batch).unwrap();
@@ -59,7 +59,7 @@ fn state(engine: &Engine) -> (Vec<(bytes::Bytes, i64)>, Status) {
 }
 
 #[test]
-fn what_is_replaced_goes_as_with_a_compaction_and_its_sweep() {
+fn superseding_leaves_the_same_state_as_a_compaction_and_its_sweep() {
     for number in 0..20 {
         let mut random = Random::from_seed(seed(number));
         let disks = [SimulatedDisk::new(1), SimulatedDisk::new(2)];
@@ -86,7 +86,7 @@ fn what_is_replaced_goes_as_with_a_compaction_and_its_sweep() {
 }
 
 #[test]
-fn where_something_old_is_kept_it_is_swept() {
+fn versions_kept_from_before_are_swept() {
     let disk = SimulatedDisk::new(1);
     let mut store = Store::new(&disk);
     store.write(&[put("a", "1"), put("b", "1")]).unwrap();
@@ -103,7 +103,7 @@ fn where_something_old_is_kept_it_is_swept() {
 }
 
 #[test]
-fn what_an_export_reads_is_kept_for_it() {
+fn held_versions_are_kept_until_they_are_dropped() {
     let disk = SimulatedDisk::new(1);
     let mut store = Store::new(&disk);
     store.write(&[put("a", "1")]).unwrap();
@@ -118,7 +118,7 @@ fn what_an_export_reads_is_kept_for_it() {
 }
 
 #[test]
-fn a_checkpoint_amid_such_batches_is_as_good_as_any() {
+fn a_checkpoint_beside_superseding_batches_restores_the_same_state() {
     let options = engine::Options {
         checkpoint_bytes: 8 << 10,
         ..options()

@@ -180,7 +180,7 @@ fn check(disk: &SimulatedDisk, mistake: Mistake, promised: usize) -> Result<usiz
 /// What the machine may do to a log that ran, one after the other. What the
 /// first restart shows is a promise to the second.
 const FATES: [[Restart; 2]; 6] = [
-    [Restart::power_loss_amid_a_sector(), Restart::nothing_kept()],
+    [Restart::power_loss_within_a_sector(), Restart::nothing_kept()],
     [Restart::power_loss(), Restart::nothing_kept()],
     [Restart::power_loss_without_journal(), Restart::power_loss()],
     [Restart::ProcessCrash, Restart::nothing_kept()],

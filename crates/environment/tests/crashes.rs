@@ -36,7 +36,7 @@ fn names(disk: &SimulatedDisk) -> Vec<String> {
 
 const POWER_LOSSES: [Restart; 5] = [
     Restart::power_loss(),
-    Restart::power_loss_amid_a_sector(),
+    Restart::power_loss_within_a_sector(),
     Restart::power_loss_without_journal(),
     Restart::nothing_kept(),
     Restart::everything_kept(),
@@ -208,7 +208,7 @@ fn a_sector_is_whole_unless_the_loss_shreds_it() {
             .count()
     };
     assert_eq!(rubbish(Restart::power_loss()), 0);
-    assert!(rubbish(Restart::power_loss_amid_a_sector()) > 5);
+    assert!(rubbish(Restart::power_loss_within_a_sector()) > 5);
 }
 
 #[test]

@@ -165,7 +165,7 @@ fn a_loss_of_power_at_any_io_takes_nothing_that_was_acknowledged() {
     let restarts = [
         Restart::power_loss(),
         Restart::power_loss_without_journal(),
-        Restart::power_loss_amid_a_sector(),
+        Restart::power_loss_within_a_sector(),
         Restart::nothing_kept(),
         Restart::ProcessCrash,
     ];

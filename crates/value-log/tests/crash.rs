@@ -139,7 +139,7 @@ fn restarts() -> [(&'static str, Restart); 6] {
         ("process crash", Restart::ProcessCrash),
         ("power loss", Restart::power_loss()),
         ("no journal", Restart::power_loss_without_journal()),
-        ("amid a sector", Restart::power_loss_amid_a_sector()),
+        ("within a sector", Restart::power_loss_within_a_sector()),
         ("nothing kept", Restart::nothing_kept()),
         ("everything kept", Restart::everything_kept()),
     ]

@@ -8,7 +8,7 @@
 //!                           the state is installed
 //! ```
 //!
-//! Until it is renamed to a checkpoint's name the file means nothing, and goes
+//! Until it is renamed to a checkpoint's name the file means nothing; it is removed
 //! when this is dropped or the directory is opened.
 
 use super::block::{BlockWriter, block_at_start};
@@ -38,9 +38,9 @@ pub(crate) struct Aside {
     trees: [EntriesWriter; OF_VERSIONS.len()],
     foot: Foot,
     file_bytes: u64,
-    /// What errors say is kept free.
+    /// Free space that is kept in reserve, for errors.
     reserve_bytes: u64,
-    /// The file is a checkpoint now, or may be.
+    /// The file is a checkpoint now, or may be: it is not removed.
     left: bool,
 }
 
@@ -77,7 +77,7 @@ impl Aside {
         })
     }
 
-    /// The state blob is complete. Of the log the new state knows nothing.
+    /// Ends the state blob and writes empty tables: the new state knows nothing of the log.
     pub(crate) fn end_state(&mut self) -> Result<(), Error> {
         self.write(|blocks, _| {
             let mut tables = [Kind::Segments, Kind::Marks, Kind::Overruled].into_iter();
@@ -101,7 +101,7 @@ impl Aside {
         })
     }
 
-    /// Everything was added: makes it stable.
+    /// Writes the foot and makes the file stable, after everything was added.
     pub(crate) fn complete(&mut self) -> Result<(), Error> {
         let foot = self.foot.encode();
         self.write(|blocks, trees| {
@@ -150,7 +150,7 @@ impl Aside {
         step(blocks, &mut self.trees).map_err(|error| self.failed(error))
     }
 
-    /// A full disk is told from other failures, as the remedy differs.
+    /// The error of a failed write. A full disk has a variant of its own, as its remedy differs.
     fn failed(&self, error: io::Error) -> Error {
         match Shortage::of(&error) {
             Some(Shortage::Room) => Error::NoSpace {
@@ -166,7 +166,7 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if !self.left {
-            // Where it stays, the next import or opening removes it.
+            // If this fails, the next import or opening removes it.
             let _ = self.disk.remove(&self.path);
         }
     }

@@ -43,7 +43,7 @@ pub(crate) struct BlockWriter {
     file: Arc<dyn File>,
     buffer: Vec<u8>,
     written_bytes: u64,
-    /// The first so many of them are stable.
+    /// Bytes from the start that are stable.
     synced_bytes: u64,
     blocks: u32,
 }
@@ -68,7 +68,7 @@ impl BlockWriter {
         }
     }
 
-    /// Bytes that a flush would have to write now.
+    /// Bytes written that are not stable yet.
     pub(crate) fn unsynced_bytes(&self) -> u64 {
         self.written_bytes - self.synced_bytes
     }

@@ -104,7 +104,7 @@ struct Loader<'a> {
     loaded: Loaded,
     seen: Foot,
     present: &'a BTreeSet<u32>,
-    /// Neighbours often point into the same segment.
+    /// The segment of the entry before: neighbours often point into the same one.
     last_present: u32,
     key: Vec<u8>,
 }

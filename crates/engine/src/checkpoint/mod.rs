@@ -4,7 +4,7 @@
 //!   replica thread     begin ──┐ applied index A, where to replay from, blob
 //!                              ▼
 //!   background         walk CURRENT, then HISTORY, then HIDDEN, in slices ─► file
-//!   replica thread     apply A+1, A+2, ... meanwhile
+//!   replica thread     apply A+1, A+2, ... at the same time
 //! ```
 //!
 //! *No write waits for it and no memory is held back*: each slice pins a fresh
@@ -21,7 +21,7 @@
 //!   also has what that transaction hid;
 //! - compaction depends on nothing above its revision (`compaction.rs`), so
 //!   running it again after the replay drops what the smear brought back, and
-//!   its sweep drops a deletion last, so that no slice lacks one whose key it has.
+//!   its sweep drops a deletion last, so that no slice has a deleted key without it.
 //!
 //! A file counts only under its final name: partial file, sync, rename, sync
 //! of the directory. Two are kept. Segments are given back only after a

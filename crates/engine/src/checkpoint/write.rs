@@ -1,4 +1,4 @@
-//! Writing a checkpoint, beside everything else that goes on.
+//! Writing a checkpoint, beside writes and reads.
 
 use super::block::BlockWriter;
 use super::files;
@@ -36,7 +36,7 @@ pub(crate) struct Job {
     /// Sealed segments that nothing points into any more: given back when the
     /// checkpoint is durable.
     pub(crate) dead: Vec<u32>,
-    /// At the pace of the options: nobody waits for it.
+    /// Written at the pace of the options, because no caller waits for it.
     pub(crate) paced: bool,
 }
 
@@ -68,8 +68,8 @@ impl Job {
         Ok(bytes)
     }
 
-    /// Where there is no room, that of an older checkpoint or of segments made ahead is
-    /// taken: the segments that this one lets go are worth more.
+    /// Writes the file. On a full disk the older checkpoint goes first, and if that is not
+    /// enough segments made ahead, when this checkpoint lets segments be given back.
     fn write_in_the_room_there_is(&self, partial: &Path) -> Result<u64, Error> {
         let shared = &self.shared;
         let (disk, directory) = (&*shared.disk, &shared.directory);
@@ -89,7 +89,7 @@ impl Job {
             outcome = self.write(partial);
         }
         if lacks_room(&outcome) {
-            // It takes room and is of no use.
+            // The unfinished file takes room and has no use.
             files::remove_partial(disk, directory)?;
         }
         outcome.map_err(|error| shared.write_failed(partial, error))
@@ -212,7 +212,7 @@ fn lacks_room(outcome: &io::Result<u64>) -> bool {
     error.is_some_and(|it| Shortage::of(it) == Some(Shortage::Room))
 }
 
-/// Has segments made ahead again at its end.
+/// Lets the log make segments ahead again when it is dropped.
 struct Yielding<'a>(&'a Shared);
 
 impl Drop for Yielding<'_> {
@@ -267,7 +267,7 @@ impl EntriesWriter {
         }
     }
 
-    /// Worth a block.
+    /// Whether the entries fill a block.
     pub(crate) fn is_full(&self) -> bool {
         self.payload.len() >= BLOCK_BYTES
     }

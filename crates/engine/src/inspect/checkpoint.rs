@@ -1,5 +1,5 @@
-//! A checkpoint read for its own sake: block by block, nothing kept, every
-//! entry shown to a visitor.
+//! Verifying a checkpoint: it is read block by block, nothing is kept, and every
+//! entry is shown to a visitor.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ pub struct Checkpoint {
     pub keys: u64,
     /// Superseded versions and tombstones.
     pub superseded: u64,
-    /// Bytes of the state of the storey above.
+    /// Bytes of the state blob.
     pub state_bytes: u64,
     /// Bytes of the file.
     pub file_bytes: u64,
@@ -132,7 +132,7 @@ impl CheckpointFile {
     }
 }
 
-/// The reader's own words name the place, which [`Damage`] does too.
+/// Takes the place out of the reader's message, because [`Damage`] names it.
 fn damage(offset: u64, what: &str) -> Damage {
     let place = format!("block at byte {offset}: ");
     let what = what

@@ -1,4 +1,4 @@
-//! Giving all garbage back at once, since somebody waits for it.
+//! Defragmentation: giving all garbage back at once, for a caller that waits for it.
 //!
 //! ```text
 //!   sweep ──► seal the active ──► copy ──► swap ──► checkpoint ──► done
@@ -6,8 +6,8 @@
 //!                                   └── more garbage ──┘
 //! ```
 //!
-//! The steps are those of the upkeep that goes on anyway, so appends, applying and
-//! reads go on between them. Garbage that is made meanwhile is not looked for: else
+//! The steps are those of the ordinary upkeep, so appends, applying and reads go on
+//! between them. Garbage that is made after the beginning is not looked for: otherwise
 //! a busy store would never come to the end.
 
 use super::Work;
@@ -18,17 +18,17 @@ use crate::task::Task;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// How far it has got.
+/// Progress of a defragmentation.
 #[derive(Debug)]
 pub(super) struct Defragmentation {
-    /// What compactions up to here let go is to be swept first.
+    /// The sweep of this compaction must be finished first.
     compacted: i64,
     /// Segments from here on came later; `None`: the active one is not sealed yet.
     until: Option<u32>,
-    /// The active segment was sealed: not on a full disk, where it has its turn
-    /// when others have gone.
+    /// The active segment was sealed, or not even the second attempt sealed it. On a full disk
+    /// the first attempt fails, and the second one follows when other segments have gone.
     rotated: bool,
-    /// Segments that were emptied, or filled: these are as dense as it gets.
+    /// Segments that were emptied or filled: they are not looked at again.
     done: BTreeSet<u32>,
     /// A checkpoint has begun since the active segment was sealed.
     checkpointed: bool,
@@ -44,7 +44,7 @@ impl Defragmentation {
 
 impl Applier {
     /// Has [`Applier::maintain`] give back all that is garbage at this moment, for
-    /// stores of any size. One that is under way begins anew.
+    /// stores of any size. One that is under way starts over.
     pub fn begin_defragmentation(&mut self) {
         self.maintenance.defragmentation = Some(Defragmentation {
             compacted: self.index.compacted,
@@ -55,9 +55,8 @@ impl Applier {
         });
     }
 
-    /// Whether garbage is left of what [`Applier::begin_defragmentation`] was for.
-    /// False after a call of [`Applier::maintain`] that has failed: then it ended
-    /// there.
+    /// Whether a defragmentation is under way. A call of [`Applier::maintain`] that fails
+    /// ends it.
     pub fn is_defragmenting(&self) -> bool {
         self.maintenance.defragmentation.is_some()
     }
@@ -119,8 +118,9 @@ impl Applier {
         self.start_checkpoint(state)
     }
 
-    /// Seals the active segment, beside the appends. That takes another one: on a disk
-    /// that is nearly full what others let go comes first, and much must be gained.
+    /// Seals the active segment, beside the appends. The log needs another one then: on a disk
+    /// that is nearly full other segments are given back first, and the active one is sealed
+    /// only if it has much garbage.
     fn start_rotation(&mut self) -> Result<(), Error> {
         let shared = Arc::clone(&self.engine.0);
         let defragmentation = self.maintenance.defragmentation.as_ref();
@@ -149,7 +149,7 @@ impl Applier {
         if let Some(defragmentation) = &mut self.maintenance.defragmentation {
             let tried_before = defragmentation.until.is_some();
             defragmentation.until = Some(until.unwrap_or(0));
-            // The second attempt is the last, whatever comes of it.
+            // The second attempt is the last one, even if it fails.
             defragmentation.rotated = rotated || tried_before;
             defragmentation.checkpointed = tried_before && !rotated;
         }

@@ -1,5 +1,6 @@
-//! Going on in front of damage, by giving up what lies behind: planned without writing,
-//! and carried out when a person, or a member that has others to ask, says so.
+//! Repair of a log that is damaged where a restart replays it: the log is cut in front of
+//! the damage, and what lies behind is given up. A plan is made without writing, and carried
+//! out when an operator wants it, or a member that can ask other members.
 //!
 //! ```text
 //!   checkpoint ─► replay ─► ✗    the cut: the end of the last sound group before it
@@ -8,7 +9,7 @@
 //! ```
 //!
 //! A checkpoint that has seen more than is known to be committed in front of the cut is
-//! put aside, for an older one or for the whole log: entries behind the cut may have
+//! put aside, and an older one or the whole log is used: entries behind the cut may have
 //! overruled some in front of it.
 
 use super::{Recovery, log_options, refuse_foreign, segments, take_lock};
@@ -69,15 +70,15 @@ pub struct LostGroup {
     pub sequence: Option<u64>,
     /// Keys that it wrote, as far as they can be read, and the main revision of each.
     pub keys: Vec<(Vec<u8>, i64)>,
-    /// Records that are none of a key.
+    /// Number of records that are no key versions.
     pub others: usize,
 }
 
 impl RepairPlan {
-    /// Plans a repair of `directory`, which nothing else has open. `None`: it can be
-    /// opened as it is. `replay` receives the state in front of the cut, the last time
-    /// that it is called with a checkpoint or `begin` first. An error: it cannot be read,
-    /// or nothing can be given up that would help.
+    /// Plans a repair of `directory`, which must not be open. `None`: it can be
+    /// opened as it is. `begin` is called at the start of each attempt, and `replay` then
+    /// receives the state that the attempt finds; the last attempt finds the state in front of
+    /// the cut. An error: the directory cannot be read, or giving up data would not help.
     pub fn of(
         disk: &dyn Disk,
         directory: &Path,
@@ -111,7 +112,7 @@ impl RepairPlan {
     pub fn carry_out(&self, disk: &dyn Disk, directory: &Path) -> Result<Vec<PathBuf>, Error> {
         let _lock = take_lock(disk, directory)?;
         let mut aside = Vec::new();
-        // First: beside a log that is cut they would vouch for what is gone.
+        // Checkpoints first: beside a cut log they would speak of entries that are gone.
         for checkpoint in &self.checkpoints {
             let to = repair::free_name(disk, checkpoint)?;
             disk.rename(checkpoint, &to)
@@ -136,13 +137,13 @@ struct Attempt<'a> {
     disk: &'a dyn Disk,
     directory: &'a Path,
     options: &'a Options,
-    /// Of the directory, without checkpoints that are put aside.
+    /// Files of the directory, without checkpoints that are put aside.
     names: Vec<String>,
     aside: Vec<PathBuf>,
 }
 
 impl Attempt<'_> {
-    /// `None`: to be run again.
+    /// One attempt. `None`: a checkpoint was put aside, and another attempt is needed.
     fn run(
         &mut self,
         replay: &mut dyn FnMut(Replayed<'_>) -> Result<(), Error>,

@@ -5,8 +5,8 @@
 //!                                       ▲ seek(3)
 //! ```
 //!
-//! Where each piece began is remembered, so that a broken stream goes on with
-//! any piece; a piece made again has the same bytes.
+//! The export remembers where each piece began, so that a broken stream can continue
+//! with any piece; a piece made again has the same bytes.
 
 use super::format::{self, ENVELOPE_BYTES, Envelope, Foot, Kind};
 use super::holds::Hold;
@@ -17,24 +17,23 @@ use crate::{Applier, Engine, Error};
 use bytes::Bytes;
 
 /// Everything that was applied at one moment, piece by piece: an iterator that
-/// reads the disk. Dropping it lets go of what it holds back: sweeps of
-/// compactions that came after it began.
+/// reads the disk. While it lives, sweeps of compactions that came after it began wait.
 #[derive(Debug)]
 pub struct Export {
     engine: Engine,
     _hold: Hold,
-    /// Which of the engine's states it is of.
+    /// Generation of the engine's state that it exports.
     generation: u64,
     info: SnapshotInfo,
     state: Bytes,
     piece_bytes: usize,
-    /// About what all pieces have.
+    /// About how many bytes all pieces have together.
     bytes: u64,
-    /// Of the pieces that were given, and of the next.
+    /// Starts of the pieces that were given, and of the next one.
     starts: Vec<Start>,
     /// The piece that comes next.
     number: u64,
-    /// Stands where that one starts, or is made when it is needed.
+    /// Stands where that piece starts; `None`: it is made when it is needed.
     walk: Option<Walk>,
 }
 
@@ -64,7 +63,7 @@ struct Filled {
 }
 
 impl Export {
-    /// What it is a snapshot of.
+    /// The moment that it is a snapshot of.
     pub fn info(&self) -> SnapshotInfo {
         self.info
     }
@@ -79,7 +78,7 @@ impl Export {
         self.number
     }
 
-    /// Goes on with a piece that was given before, or with the next: a piece
+    /// Continues with a piece that was given before, or with the next one. A piece
     /// has the same bytes each time.
     pub fn seek(&mut self, number: u64) -> Result<(), Error> {
         if number >= self.starts.len() as u64 {
@@ -175,8 +174,8 @@ impl Export {
         Ok(Some(filled))
     }
 
-    /// Adds versions until the piece is full; returns where the next one goes
-    /// on, `None` when there was none at all.
+    /// Adds versions until the piece is full. Returns where the next piece continues;
+    /// `None` when there was no version.
     fn take_versions(&mut self, from: From, filled: &mut Filled) -> Result<Option<From>, Error> {
         let moment = Moment {
             revision: self.info.revision,
@@ -235,7 +234,7 @@ impl Export {
     }
 }
 
-/// Where a walk goes on that has passed a version.
+/// Where a walk that has passed `found` continues.
 fn behind(kind: Kind, found: &Found) -> From {
     let key = found.key.clone();
     match kind {
@@ -262,8 +261,8 @@ impl Iterator for Export {
 
 impl Applier {
     /// Begins an export of everything applied so far. `state`: the state blob, as
-    /// for a checkpoint. Pieces have about `piece_bytes`; where a single version
-    /// has more, its piece has.
+    /// for a checkpoint. Pieces have about `piece_bytes`; a single longer version has a longer
+    /// piece of its own.
     pub fn export(&self, state: Vec<u8>, piece_bytes: usize) -> Export {
         let (shared, index) = (&self.engine.0, &self.index);
         let mut info = SnapshotInfo {

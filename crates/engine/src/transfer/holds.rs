@@ -1,4 +1,4 @@
-//! What open exports hold back.
+//! Sweeps that open exports hold back.
 //!
 //! ```text
 //!   exports   of compaction 40        of 70            lowest: 40
@@ -8,21 +8,21 @@
 //! An export sends what compaction to its revision keeps. Sweeps of that one and
 //! of earlier ones drop nothing else; a later one waits until the export is
 //! dropped. Exports begin on the applying thread, which is also the one that
-//! sweeps, so none begins amid a slice. Versions that are held for a hash count as
-//! an export of the compaction before.
+//! sweeps, so none begins in the middle of a slice. Versions that are held for a hash count
+//! as an export of the compaction before.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Called when something is let go.
+/// Runs when an export or held versions are dropped.
 pub type LetGo = Box<dyn Fn() + Send + Sync>;
 
 /// Compacted revisions of the exports that are open, by number.
 #[derive(Default)]
 pub(crate) struct Holds {
     held: Mutex<Held>,
-    let_go: OnceLock<LetGo>,
+    notice: OnceLock<LetGo>,
 }
 
 #[derive(Debug, Default)]
@@ -55,9 +55,9 @@ impl Holds {
         }
     }
 
-    /// Whom to tell when sweeps may go on; the first caller is told.
-    pub(crate) fn on_let_go(&self, notice: LetGo) {
-        let _ = self.let_go.set(notice);
+    /// Sets the notice that runs when a hold is dropped; only the first call has an effect.
+    pub(crate) fn set_notice(&self, notice: LetGo) {
+        let _ = self.notice.set(notice);
     }
 
     /// Whether the sweep of a compaction must wait.
@@ -66,7 +66,7 @@ impl Holds {
     }
 }
 
-/// Lets go when it is dropped.
+/// Holds sweeps back until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Hold {
     holds: Arc<Holds>,
@@ -76,7 +76,7 @@ pub(crate) struct Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         self.holds.lock().open.remove(&self.number);
-        if let Some(notice) = self.holds.let_go.get() {
+        if let Some(notice) = self.holds.notice.get() {
             notice();
         }
     }

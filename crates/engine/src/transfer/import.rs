@@ -6,9 +6,9 @@
 //!     progress ◄──── written, complete, failed
 //! ```
 //!
-//! The intake is the engine's: whoever closes it takes the intake away, waiting
-//! for the piece that is being written, so that nothing touches the directory
-//! when it belongs to another opening.
+//! The engine owns the intake. Closing the engine takes the intake away, after the
+//! piece that is being written, so that no import touches the directory when another
+//! opening may have it.
 //!
 //! Locks: the slot is held over a piece's I/O; the queue for a moment only.
 
@@ -34,7 +34,7 @@ pub type ImportNotice = Box<dyn Fn() + Send + Sync>;
 #[derive(Debug)]
 pub struct Import {
     engine: Engine,
-    /// Of its intake.
+    /// Number of its intake.
     number: u64,
     order: Order,
     queue: Arc<Queue>,
@@ -53,7 +53,7 @@ pub struct ImportProgress {
     pub complete: bool,
 }
 
-/// A piece that is the next, not written yet.
+/// The next piece to be written.
 #[derive(Debug)]
 struct Waiting {
     info: SnapshotInfo,
@@ -61,10 +61,10 @@ struct Waiting {
     piece: Bytes,
 }
 
-/// Between who offers and who writes.
+/// Pieces between the thread that offers them and the one that writes them.
 struct Queue {
     state: Mutex<QueueState>,
-    /// Something was put in, or no more comes.
+    /// Signalled when a piece is queued and when the import stops.
     arrived: Condvar,
     notice: ImportNotice,
 }
@@ -74,7 +74,7 @@ struct QueueState {
     waiting: VecDeque<Waiting>,
     progress: ImportProgress,
     failure: Option<Arc<Error>>,
-    /// Nobody wants it any more.
+    /// The import's thread must end.
     stop: bool,
 }
 
@@ -126,7 +126,7 @@ impl Queue {
         }
     }
 
-    /// The thread's life.
+    /// Body of the import's thread.
     fn run(&self, shared: &Shared, number: u64) {
         while let Some(next) = self.wait() {
             let goes_on = self.write(shared, number, &next);
@@ -166,9 +166,8 @@ impl Engine {
 
 impl Import {
     /// Takes the next piece. A piece that is damaged, of another snapshot or not
-    /// the one that is wanted is refused, and nothing has changed: go on with
-    /// the one that is. What is wrong with its contents, or with the disk, shows
-    /// in [`Import::progress`].
+    /// the wanted one is refused and changes nothing: offer the wanted one. Errors in its
+    /// contents or of the disk show in [`Import::progress`].
     pub fn offer(&mut self, piece: Bytes) -> Result<(), Error> {
         let kind = self.order.accept(&piece)?;
         let info = self.order.info().expect("a head comes first");
@@ -193,13 +192,13 @@ impl Import {
         self.order.wanted()
     }
 
-    /// What it is a snapshot of, once the first piece was offered.
+    /// The moment that it is a snapshot of, once the first piece was offered.
     pub fn info(&self) -> Option<SnapshotInfo> {
         self.order.info()
     }
 
-    /// How far it is; an error when it has failed and can only be dropped. The
-    /// member is as it was.
+    /// Its progress; an error when it has failed and can only be dropped. The
+    /// member's state is unchanged then.
     pub fn progress(&self) -> Result<ImportProgress, Arc<Error>> {
         let state = self.queue.lock();
         let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
@@ -238,7 +237,7 @@ impl Drop for Import {
     }
 }
 
-/// Where the intake of the import that is under way is, if there is one.
+/// Holds the intake of the import that is under way, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Imports(Mutex<Slot>);
 
@@ -272,7 +271,7 @@ impl Imports {
         Ok(slot.given)
     }
 
-    /// After a failure nothing is left.
+    /// Writes a piece; true when it was the last. A failure drops the intake.
     fn write(&self, shared: &Shared, number: u64, next: &Waiting) -> Result<bool, Error> {
         let mut slot = self.lock();
         let intake = slot.of(number).ok_or_else(|| Error::Closed {
@@ -291,7 +290,7 @@ impl Imports {
         slot.intake.take().map(|(_, intake)| intake)
     }
 
-    /// Nothing touches the directory from now on.
+    /// Drops the intake: no import touches the directory from now on.
     pub(crate) fn end_all(&self) {
         self.lock().intake = None;
     }

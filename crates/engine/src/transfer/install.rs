@@ -28,8 +28,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use value_log::Position;
 
-/// What an installation has led to: Raft's log begins behind `index`, and holds
-/// nothing.
+/// Outcome of an installation: Raft's log is empty and begins behind `index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Installed {
     /// Index of the last batch applied.
@@ -38,8 +37,8 @@ pub struct Installed {
     pub term: u64,
     /// Last main revision.
     pub revision: i64,
-    /// What the member has promised: as before, and all of the snapshot is
-    /// committed.
+    /// The member's hard state: term and vote, the snapshot's term included, and the whole
+    /// snapshot is committed.
     pub hard_state: HardState,
 }
 
@@ -47,9 +46,9 @@ impl Applier {
     /// Replaces the whole state by a complete import, at once and for good.
     /// `check` sees its state blob first and may refuse it.
     ///
-    /// After [`Error::InstallUnsettled`] the engine is closed, because nobody
-    /// knows which of the two states lasts: the next opening does. After any
-    /// other error the old state goes on.
+    /// After [`Error::InstallUnsettled`] the engine is closed, because it is unknown
+    /// which of the two states lasts: the next opening finds out. After any
+    /// other error the old state stays.
     pub fn install(
         &mut self,
         import: Import,
@@ -80,7 +79,7 @@ impl Applier {
         })
     }
 
-    /// The step.
+    /// The step from the old state to the new one.
     fn settle(&mut self, mut intake: Intake, number: u64) -> Result<Intake, Error> {
         let Err(error) = intake.aside.replace(number) else {
             return Ok(intake);
@@ -105,7 +104,7 @@ impl Applier {
         let file_bytes = intake.leave();
         shared.generation.fetch_add(1, Ordering::AcqRel);
         shared.log_floor.fetch_max(head.log_floor, Ordering::AcqRel);
-        shared.books.begin_anew(live, head.hard_state);
+        shared.books.replace_state(live, head.hard_state);
         let index = &mut self.index;
         for (tree, load) in OF_VERSIONS.into_iter().zip(loads) {
             index.writer.install(tree, load);
@@ -119,18 +118,18 @@ impl Applier {
         index.applied_index = head.applied_index;
         index.applied_position = head.applied_position;
         index.publish(&shared);
-        // Nothing that the compaction let go has come.
+        // A snapshot has no versions that its compaction would drop.
         self.sweep = None;
         self.swept = head.compacted;
         shared.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         let bytes = &shared.counters.checkpoint_bytes;
         bytes.fetch_add(file_bytes, Ordering::Relaxed);
-        self.maintain_anew(head.replay_position, file_bytes);
+        self.maintain_installed(head.replay_position, file_bytes);
     }
 }
 
 impl Intake {
-    /// What it wrote stays; returns the bytes of the checkpoint.
+    /// Keeps the files that it wrote; returns the bytes of the checkpoint.
     fn leave(self) -> u64 {
         let Intake {
             aside, relocation, ..
@@ -141,7 +140,7 @@ impl Intake {
     }
 }
 
-/// Where the log goes on: a frame of its own, on stable storage.
+/// Writes the frame from which the log continues, and makes it stable; returns its place.
 fn write_base(shared: &Shared, info: SnapshotInfo) -> Result<Position, Error> {
     let mut state = *shared.books.hard_state();
     state.absorb(HardState {

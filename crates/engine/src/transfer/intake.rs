@@ -1,4 +1,4 @@
-//! What becomes of a piece's contents at the receiver.
+//! How the receiver stores the contents of pieces.
 //!
 //! ```text
 //!   version ─► record in a sorted segment ─► place ─┬► tree that is being built
@@ -22,7 +22,7 @@ use bytes::Bytes;
 use ordered_index::BulkLoad;
 use value_log::{Log, Record, Relocation};
 
-/// A state that grows aside. Dropped, it leaves nothing behind.
+/// A state that is built aside. Dropped, it leaves nothing behind.
 #[derive(Debug)]
 pub(crate) struct Intake {
     pub(crate) info: SnapshotInfo,
@@ -87,8 +87,7 @@ impl Intake {
         })
     }
 
-    /// Takes a piece that is the next; true when it was the last, and all is
-    /// stable.
+    /// Takes the next piece; true when it was the last, and everything is stable.
     pub(crate) fn take(
         &mut self,
         shared: &Shared,
@@ -123,7 +122,7 @@ impl Intake {
         Ok(kind == Kind::Foot)
     }
 
-    /// The new index is judged alone: the old one goes with the installation.
+    /// Compares the new index alone with the limit: the old one goes with the installation.
     fn check_memory(&self, shared: &Shared) -> Result<(), Error> {
         let index_bytes = self.trees.iter().map(BulkLoad::memory_bytes).sum();
         let memory_bytes_max = shared.options.memory_bytes_max;
@@ -217,7 +216,7 @@ impl Intake {
         }
         let one_too_many = !first_of_key && self.last.as_ref().is_some_and(|last| last.compacted);
         if one_too_many || (header.tombstone && main != compacted) {
-            return Err(misfit("a version that the compaction has let go"));
+            return Err(misfit("a version that the compaction has dropped"));
         }
         Ok(true)
     }
@@ -267,7 +266,7 @@ impl Intake {
         Ok(self.aside.add(tree, key, entry)?)
     }
 
-    /// Everything is there: makes it stable.
+    /// Checks the foot and makes everything stable.
     fn finish(&mut self, payload: &[u8]) -> Result<(), Refusal> {
         let foot = Foot::decode(payload).ok_or_else(|| misfit("its foot has another size"))?;
         if foot != self.seen {
@@ -285,7 +284,7 @@ fn key_of(header: &KeyHeader, record: &Bytes) -> Bytes {
     record.slice(start..start + header.key_bytes as usize)
 }
 
-/// Something in a version, whose place the caller knows.
+/// A misfit in a version; the caller adds its place.
 fn misfit(what: &str) -> Refusal {
     Refusal::Misfit((0, what.to_owned()))
 }

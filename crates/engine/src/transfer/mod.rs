@@ -7,8 +7,8 @@
 //! ```
 //!
 //! *What is sent* is one moment: everything applied up to an index of the log,
-//! with all versions that no compaction had let go by then, and the state blob.
-//! The sender goes on meanwhile. It holds no memory of the index back: versions
+//! with all versions that compactions had kept by then, and the state blob.
+//! The sender goes on working. It holds no memory of the index back: versions
 //! are never changed, so a later look finds all that were there at that moment,
 //! as long as none is swept away: sweeps of later compactions wait
 //! (`holds.rs`). Reclaim does not: a record that has moved is looked up again.
@@ -39,7 +39,7 @@ pub use install::Installed;
 /// The moment that a snapshot is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotInfo {
-    /// What marks the pieces of one export as belonging together.
+    /// The same in all pieces of one export.
     pub id: u64,
     /// Index of the last batch applied.
     pub index: u64,
@@ -56,7 +56,7 @@ pub struct SnapshotInfo {
 pub struct Piece {
     /// Its number, from 0.
     pub number: u64,
-    /// None follows.
+    /// Whether it is the last one.
     pub last: bool,
     /// Checksummed, and chained to the piece before.
     pub bytes: Bytes,

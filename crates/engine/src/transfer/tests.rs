@@ -1,5 +1,4 @@
-//! Pieces that are whole and say what no member should: their checksums are
-//! right, their contents are not.
+//! Pieces with right checksums and contents that no member should send.
 
 use super::format::{ENVELOPE_BYTES, Envelope, Foot, Kind, encode_head};
 use super::{Import, SnapshotInfo};
@@ -33,7 +32,7 @@ fn engine(disk: &SimulatedDisk) -> (Engine, Applier) {
     (engine, applier)
 }
 
-/// A version with this key, written then.
+/// A version of `key`, written at `main`.
 fn version(key: &str, main: u64, tombstone: bool) -> Vec<u8> {
     let kv = [&[0x0a, key.len() as u8], key.as_bytes()].concat();
     let header = KeyHeader {
@@ -85,7 +84,7 @@ impl Sender {
     }
 }
 
-/// What is said about these versions.
+/// Whether a receiver takes these versions.
 fn verdict(kind: Kind, versions: &[Vec<u8>]) -> Result<(), String> {
     let (engine, _applier) = engine(&SimulatedDisk::new(1));
     let mut sender = Sender::new(&engine);
@@ -116,7 +115,7 @@ fn versions_that_no_member_has_are_refused_with_their_place() {
         (version("b", 20, false), "its keys do not ascend"),
         (version("b", 25, true), "its keys do not ascend"),
         (version("c", 41, false), "behind the snapshot's revision"),
-        (version("c", 9, true), "that the compaction has let go"),
+        (version("c", 9, true), "that the compaction has dropped"),
         (version("c", 20, false)[..50].to_vec(), "beyond its end"),
         (vec![1; 47], "shorter than its header"),
     ];
@@ -128,7 +127,7 @@ fn versions_that_no_member_has_are_refused_with_their_place() {
     }
     let two_left = [version("a", 9, false), version("a", 8, false)];
     let refused = verdict(Kind::Versions, &two_left).unwrap_err();
-    assert!(refused.contains("has let go"), "{refused}");
+    assert!(refused.contains("has dropped"), "{refused}");
     for odd in [[12, 11], [10, 12]] {
         let hidden = odd.map(|main| version("a", main, false));
         let refused = verdict(Kind::Hidden, &hidden).unwrap_err();
@@ -157,7 +156,7 @@ fn pieces_in_no_order_and_wrong_sums_are_refused() {
     assert!(refused.contains("it ends with Foot"), "{refused}");
 }
 
-/// Whatever the contents: a value or an error.
+/// Damaged contents lead to a value or to an error.
 #[test]
 fn damaged_contents_under_right_checksums_never_panic() {
     let (engine, mut applier) = engine(&SimulatedDisk::new(1));
@@ -174,7 +173,7 @@ fn damaged_contents_under_right_checksums_never_panic() {
             continue;
         }
         taken += 1;
-        // Whoever sends a newer state that fits has his way.
+        // A newer state that fits is installed.
         let applied = engine.applied_index();
         let index = sender.import.info().unwrap().index;
         let installed = applier.install(sender.import, &mut |_| Ok(()));

@@ -5,8 +5,8 @@
 //!   order of revisions          3   7   7                   hidden ones
 //! ```
 //!
-//! Looked up a slice at a time, each under a pin of its own: what was written
-//! after the moment is left out, and so is what compaction had let go by then.
+//! Versions are looked up a slice at a time, each under a pin of its own. Those written
+//! after the moment are left out, and so are those that compaction had dropped by then.
 
 use crate::compaction::survives;
 use crate::range::Merge;
@@ -149,7 +149,7 @@ impl Walk {
 }
 
 impl Moment {
-    /// Of a key's versions leaves those that there were, the newest first.
+    /// Keeps the versions of a key that existed at the moment, the newest first.
     fn keep(self, versions: &mut Vec<Known>) {
         let Moment {
             revision,

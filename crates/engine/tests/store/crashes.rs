@@ -9,14 +9,14 @@ use environment::simulated::{Fault, Restart, SimulatedDisk};
 pub const RESTARTS: [Restart; 5] = [
     Restart::power_loss(),
     Restart::power_loss_without_journal(),
-    Restart::power_loss_amid_a_sector(),
+    Restart::power_loss_within_a_sector(),
     Restart::nothing_kept(),
     Restart::ProcessCrash,
 ];
 
 /// A workload and its judge.
 pub struct Trial<Run, Judge> {
-    /// Said with every complaint.
+    /// Part of every failure's message.
     pub name: &'static str,
     /// Runs until a crash or fault stops it: what it left for the judge.
     pub run: Run,
@@ -78,8 +78,8 @@ where
     }
 }
 
-/// Whether what a device that lies has lost is missed: `run` returns the last index
-/// it was acknowledged.
+/// Whether a run finds out that a device ignored a flush: `run` returns the last index
+/// that was acknowledged.
 pub fn ignored_flush_is_noticed(
     mut ios: impl Iterator<Item = u64>,
     options: &Options,

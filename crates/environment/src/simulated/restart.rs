@@ -86,7 +86,7 @@ impl Restart {
     }
 
     /// Power lost on a device whose sectors are not atomic.
-    pub const fn power_loss_amid_a_sector() -> Restart {
+    pub const fn power_loss_within_a_sector() -> Restart {
         Restart::PowerLoss(PowerLoss {
             writes: Writes::Shredded,
             names: Names::Prefix,

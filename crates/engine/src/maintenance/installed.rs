@@ -1,4 +1,4 @@
-//! Upkeep when another state takes the place of the one it was for.
+//! Upkeep when a snapshot replaces the state.
 
 use super::Work;
 use crate::apply::Applier;
@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use value_log::Position;
 
 impl Applier {
-    /// Ends what is under way, done or not: its outcome matters no more.
+    /// Stops the work that is under way and ignores its outcome.
     pub(crate) fn abandon_work(&mut self) {
         let shared = Arc::clone(&self.engine.0);
         shared.replacing.store(true, Ordering::Relaxed);
@@ -25,9 +25,9 @@ impl Applier {
         }
     }
 
-    /// The books are those of another state, which a checkpoint holds: the log
-    /// is replayed from `base`. Gives back what nothing points into any more.
-    pub(crate) fn maintain_anew(&mut self, base: Position, checkpoint_bytes: u64) {
+    /// Begins upkeep of an installed state, which a checkpoint holds; the log is replayed from
+    /// `base`. Gives back the segments that nothing points into any more.
+    pub(crate) fn maintain_installed(&mut self, base: Position, checkpoint_bytes: u64) {
         let shared = Arc::clone(&self.engine.0);
         let segments = shared.log.segments();
         let mut live = shared.books.live();
@@ -41,7 +41,7 @@ impl Applier {
         maintenance.wanted = false;
         maintenance.condemned.clear();
         maintenance.kept_from = None;
-        // All that was garbage goes with the state it was of.
+        // The garbage goes with the old state.
         maintenance.defragmentation = None;
         let worker = shared.options.worker;
         let task = Task::start(worker, "engine-release", move || shared.give_back(&dead));
