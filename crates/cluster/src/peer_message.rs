@@ -1,35 +1,34 @@
-//! What members say to each other.
+//! The messages between members, and their encoding.
 //!
 //! ```text
-//!   kind  1  raft            raft/wire.rs
-//!         2  may I read      u64 round
-//!         3  read at         u64 round, u64 index
-//!         4  do this         u64 number, the command
-//!         5  it is done      u64 number, u64 index, the response
-//!         6  it is not       u64 number, u64 index, the error
-//!         7  of a lease      u64 number, the question
-//!         8  of a lease      u64 number, the answer
-//!         9  a snapshot      u64 id, Raft's message that it goes with (raft/wire.rs)
-//!        10  its piece       u64 id, the piece as the engine made it
-//!        11  go on           u64 id, u64 piece wanted next, u64 pieces written,
-//!                            u8 1: the last piece that came was another
-//!        12  the end         u64 id, u8 1: it is of no more use, 0: it failed; why, UTF-8
-//!        13  I return        u64 life, u64 round, u64 term and u64 index of the log's end,
-//!                            the ids of the voters that it knows of
-//!        14  my log ends     u64 life and u64 round of who returns, u64 term, u64 index,
-//!                            u64 voters, their ids, the ids of those that were removed
-//!        15  welcome         u64 life of who returns, u64 term, u64 index to catch up with
-//!        16  lease questions for each: u64 number, u32 length, the question
-//!        17  lease answers   for each: u64 number, u32 length, the answer; to a message of kind 16
-//!        18  mine is damaged u64 main revision, the key
-//!        19  here it is      u64 main revision, u32 length of the key, the key, the record
-//!        20  which life      u64 number of the question
-//!        21  this life       u64 number of the question, u64 life of the answering member
+//!   kind  1 Raft             raft/wire.rs
+//!         2 ReadIndex        u64 round
+//!         3 ReadAt           u64 round, u64 index
+//!         4 Command          u64 number, the command
+//!         5 Answer, Ok       u64 number, u64 index, the response
+//!         6 Answer, Err      u64 number, u64 index, the error
+//!         7 LeaseQuestion    u64 number, the question
+//!         8 LeaseAnswer      u64 number, the answer
+//!         9 SnapshotOffer    u64 id, Raft's MsgSnapshot (raft/wire.rs)
+//!        10 SnapshotPiece    u64 id, the piece as the engine encodes it
+//!        11 SnapshotWanted   u64 id, u64 wanted, u64 written, u8 out of order (0 or 1)
+//!        12 SnapshotOver     u64 id, u8 outcome (1: success, 0: failure), reason in UTF-8
+//!        13 Returning        u64 life, u64 round, u64 term, u64 index, the voters' ids
+//!        14 Statement        u64 life, u64 round, u64 term, u64 index, u64 number of voters,
+//!                            the voters' ids, the removed members' ids
+//!        15 Welcome          u64 life, u64 term, u64 index
+//!        16 LeaseQuestions   for each: u64 number, u32 length, the question
+//!        17 LeaseAnswers     for each: u64 number, u32 length, the answer
+//!        18 Record, Wanted   u64 main revision, the key
+//!        19 Record, Given    u64 main revision, u32 length of the key, the key, the record
+//!        20 WhichLife        u64 number
+//!        21 ThisLife         u64 number, u64 life
 //! ```
 //!
-//! All of it may be lost, doubled, late and out of order. Commands are sent
-//! once: whether a lost one was carried out is not known, and who asked is told
-//! so. Everything else is repeated by whoever needs it.
+//! Numbers are little-endian; the variants of [`PeerMessage`] describe the fields. Every
+//! message may be lost, doubled, late and out of order. Commands are sent once: the outcome
+//! of a lost one is unknown, and its client gets an error that says so. The sender of any
+//! other message repeats it until it has what it needs.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use raft::eraftpb::{Message, MessageType};
@@ -45,48 +44,47 @@ mod records;
 /// A message between members.
 #[derive(Clone, Debug)]
 pub enum PeerMessage {
-    /// Raft's own.
+    /// A message of the Raft library, but for MsgSnapshot.
     Raft(Message),
-    /// A follower wants to read what is committed now.
+    /// A follower asks the leader for the commit index, to serve reads that wait.
     ReadIndex {
         /// The follower's number for the round.
         round: u64,
     },
-    /// It may, once it has applied this.
+    /// The leader's answer to `ReadIndex`, after it has confirmed that it leads.
     ReadAt {
-        /// Its number.
+        /// The follower's number for the round.
         round: u64,
-        /// Index of an entry.
+        /// The follower may serve the reads once it has applied the entry of this index.
         index: u64,
     },
-    /// A follower was asked to do what only the leader can.
+    /// A follower forwards a command of its client to the leader.
     Command {
-        /// The follower's number for it.
+        /// The follower's number for the command.
         number: u64,
-        /// What.
         command: Command,
     },
-    /// What became of it.
+    /// The leader's answer to `Command`.
     Answer {
-        /// The follower's number.
+        /// The follower's number for the command.
         number: u64,
-        /// The entry that it is part of, or that it was decided after.
+        /// Index of the entry that contains the command's effect, or after which it was
+        /// evaluated. The follower answers its client once it has applied this entry.
         index: u64,
-        /// Boxed: messages are moved about.
+        /// Boxed to keep messages small, because they are moved often.
         outcome: Box<Result<Response, revisions::Error>>,
     },
-    /// A follower was asked what only the leader knows of a lease.
+    /// A follower asks a question about a lease that only the leader can answer.
     LeaseQuestion {
-        /// The follower's number for it.
+        /// The follower's number for the question.
         number: u64,
-        /// What.
         question: LeaseQuestion,
     },
-    /// What the leader knows. A member that does not lead says nothing.
+    /// The leader's answer to `LeaseQuestion`. A member that does not lead sends none.
     LeaseAnswer {
-        /// The follower's number.
+        /// The follower's number for the question.
         number: u64,
-        /// Boxed: messages are moved about.
+        /// Boxed to keep messages small, because they are moved often.
         answer: Box<LeaseAnswer>,
     },
     /// Several questions about leases at once. A member of a release before this message
@@ -95,97 +93,102 @@ pub enum PeerMessage {
         /// The follower's number for each question, and the question.
         questions: Vec<(u64, LeaseQuestion)>,
     },
-    /// The leader's answers to questions that came together.
+    /// The leader's answers to `LeaseQuestions`.
     LeaseAnswers {
         /// The follower's number for each question, and the answer.
         answers: Vec<(u64, LeaseAnswer)>,
     },
-    /// A leader has a snapshot for a member that is behind the log. Repeated
-    /// until the member says where to begin.
+    /// A leader offers a snapshot to a member that is behind the log. Repeated until the member
+    /// answers with `SnapshotWanted`.
     SnapshotOffer {
         /// The leader's number for the transfer.
         id: u64,
-        /// What Raft is told when it is whole.
+        /// The MsgSnapshot that the member's Raft library gets when the snapshot is complete.
         message: Box<Message>,
     },
-    /// A part of it.
+    /// A piece of a snapshot.
     SnapshotPiece {
-        /// Of which.
+        /// The leader's number for the transfer.
         id: u64,
-        /// Describes itself.
+        /// The piece as the engine encodes it; it contains its own number.
         bytes: Bytes,
     },
-    /// How far the member has got.
+    /// The member's report on its import.
     SnapshotWanted {
-        /// With which.
+        /// The leader's number for the transfer.
         id: u64,
-        /// Number of the piece that it wants next.
+        /// Number of the piece that the member wants next.
         wanted: u64,
-        /// Pieces that are written.
+        /// Number of pieces that are written.
         written: u64,
-        /// What came last was not the piece it wanted.
+        /// The last piece that arrived was not the one that the member wanted.
         out_of_order: bool,
     },
-    /// The member wants no more of it.
+    /// The member ends the transfer.
     SnapshotOver {
         /// Of which.
         id: u64,
-        /// It has what is in it, from here or elsewhere. Otherwise: why not.
+        /// `Ok` if the member has the snapshot's state, from this transfer or otherwise; or the
+        /// reason of the failure.
         outcome: Result<(), String>,
     },
-    /// A member may have lost the end of its log, and asks everyone about it until
-    /// it is whole again.
+    /// A returning member, which may have lost the end of its log, asks the voters and the
+    /// leader where their logs end. Repeated until the member is whole.
     Returning {
-        /// Its life: former ones have confirmed what this one may not have.
+        /// The sender's life. Former lives may have confirmed entries that this one lacks.
         life: u64,
         /// Number of the question.
         round: u64,
-        /// Where its log ends now.
+        /// Term of the last entry in the sender's log.
         term: u64,
-        /// See `term`.
+        /// Index of the last entry in the sender's log.
         index: u64,
-        /// Voters that it knows of.
+        /// Ids of the voters that the sender knows of.
         voters: Vec<u64>,
     },
-    /// Who was asked knows of that life from now on.
+    /// A member's answer to `Returning`. From now on it does not rely on former lives of the
+    /// returning member.
     Statement {
-        /// Whose question it answers.
+        /// The returning member's life.
         life: u64,
-        /// The question's number.
+        /// Number of the question.
         round: u64,
-        /// Where the log of who answers ends.
+        /// Term of the last entry in the sender's log.
         term: u64,
-        /// See `term`.
+        /// Index of the last entry in the sender's log.
         index: u64,
-        /// Who votes, as far as is applied here.
+        /// Ids of the voters in the configuration that the sender has applied.
         voters: Vec<u64>,
-        /// The same: who was removed, of those that were asked about.
+        /// Ids of those voters in the question that were removed, as far as the sender has
+        /// applied.
         removed: Vec<u64>,
     },
-    /// A leader counts on the former lives no more.
+    /// A leader's answer to `Returning`, besides `Statement`: it has forgotten what former lives
+    /// of the returning member have confirmed.
     Welcome {
-        /// Whose question it answers.
+        /// The returning member's life.
         life: u64,
-        /// The leader's.
+        /// The leader's term.
         term: u64,
-        /// Who has this committed has all it has helped to commit.
+        /// A member that has committed this index has stored every entry that it acknowledged
+        /// and that was committed.
         index: u64,
     },
-    /// Which life is the member in? It was told, and not by an answer to this question. A
-    /// member of a release before this message drops it.
+    /// Asks a member which life it is in, because another message named a life that the member
+    /// has not confirmed. A member of a release before this message drops it.
     WhichLife {
-        /// Number of the question, which cannot be guessed.
+        /// Number of the question, a random one that other processes cannot guess.
         number: u64,
     },
-    /// The answer to it.
+    /// The answer to `WhichLife`.
     ThisLife {
         /// Number of the question.
         number: u64,
         /// The life of the member that answers.
         life: u64,
     },
-    /// Of a value that is damaged on one member. A member of a release before this
-    /// message drops it.
+    /// A request for a value that is damaged on the sender, or the record in answer to one. A
+    /// member of a release before this message drops it.
     Record(RecordMessage),
 }
 
@@ -212,7 +215,7 @@ const WHICH_LIFE: u8 = 20;
 const THIS_LIFE: u8 = 21;
 
 impl PeerMessage {
-    /// The term whose leader alone may say this.
+    /// The term, if only the leader of that term may send this message.
     #[must_use]
     pub fn term_led(&self) -> Option<u64> {
         const LEADERS: [MessageType; 3] = [
@@ -228,7 +231,7 @@ impl PeerMessage {
         }
     }
 
-    /// Whether it may be large, and should not stand in the way of others.
+    /// Whether the message may be large, so that it should not delay others on its connection.
     pub fn is_bulk(&self) -> bool {
         match self {
             PeerMessage::Raft(message) => message.get_msg_type() == MessageType::MsgAppend,
@@ -258,7 +261,7 @@ impl PeerMessage {
         }
     }
 
-    /// Its kind, and its bytes in pieces.
+    /// Encodes the message: its kind, and its bytes in several parts.
     pub fn encode(&self) -> (u8, Vec<Bytes>) {
         match self {
             PeerMessage::Raft(message) => (RAFT, wire::encode(message)),
@@ -347,8 +350,8 @@ impl PeerMessage {
         }
     }
 
-    /// Reads what [`PeerMessage::encode`] gave, in one piece; says what is
-    /// wrong otherwise.
+    /// Decodes a message of this kind from the joined parts of [`PeerMessage::encode`]. The
+    /// error says what is wrong with it.
     pub fn decode(kind: u8, mut bytes: Bytes) -> Result<PeerMessage, String> {
         let text = |error: revisions::Error| error.to_string();
         Ok(match kind {
@@ -426,7 +429,7 @@ fn decode_of_snapshot(kind: u8, mut bytes: Bytes) -> Result<PeerMessage, String>
         SNAPSHOT_OFFER => {
             let message = wire::decode(bytes)?;
             if message.get_msg_type() != MessageType::MsgSnapshot || !message.has_snapshot() {
-                return Err("an offer of no snapshot".into());
+                return Err("an offer carries no snapshot".into());
             }
             PeerMessage::SnapshotOffer {
                 id,
@@ -491,7 +494,7 @@ fn word(bytes: &mut Bytes) -> Result<u64, String> {
     Ok(bytes.get_u64_le())
 }
 
-/// The rest of a message: numbers and nothing else.
+/// Reads the rest of a message as numbers.
 fn all_words(mut bytes: Bytes) -> Result<Vec<u64>, String> {
     let mut words = Vec::with_capacity(bytes.len() / 8);
     while !bytes.is_empty() {
@@ -500,7 +503,7 @@ fn all_words(mut bytes: Bytes) -> Result<Vec<u64>, String> {
     Ok(words)
 }
 
-/// Items that each have a number and a length.
+/// Encodes items, each with its number and length.
 fn numbered(items: impl Iterator<Item = (u64, Bytes)>) -> Bytes {
     let mut bytes = BytesMut::new();
     for (number, item) in items {
@@ -511,7 +514,7 @@ fn numbered(items: impl Iterator<Item = (u64, Bytes)>) -> Bytes {
     bytes.freeze()
 }
 
-/// Reads what [`numbered`] wrote, to the end of the message.
+/// Decodes items that [`numbered`] wrote, to the end of the message.
 fn all_numbered<T>(
     mut bytes: Bytes,
     decode: impl Fn(Bytes) -> Result<T, revisions::Error>,
@@ -532,7 +535,7 @@ fn all_numbered<T>(
     Ok(items)
 }
 
-/// An error of this node, as far as others understand it.
+/// Maps an error of this node to one that other members can decode.
 pub(crate) fn for_others(error: Error) -> revisions::Error {
     match error {
         Error::Refused(error) => error,

@@ -185,7 +185,7 @@ fn who_has_applied_what_was_given_up_ends_with_the_reason() {
     }
     let failure = cluster.replica(1).failure().unwrap().to_string();
     assert!(
-        failure.contains("what this member has applied was lost elsewhere"),
+        failure.contains("the other members have lost what this member has applied"),
         "{failure}"
     );
 }

@@ -1,26 +1,27 @@
-//! What members say of a value that is damaged on one of them.
+//! Messages that repair a value which is damaged on one member.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use engine::DamagedVersion;
 
 use super::{RECORD_GIVEN, RECORD_WANTED, word, words};
 
-/// Of one version of a key. Repeated until the member has it; all of it may be lost.
+/// A request or a record for one version of a key. The request is repeated until the
+/// value is repaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordMessage {
-    /// The sender's record is damaged.
+    /// The sender's record of this version is damaged; it asks for the receiver's.
     Wanted(DamagedVersion),
-    /// The record, as the engine gives it.
+    /// The sender's record of this version, as the engine encodes it.
     Given(DamagedVersion, Bytes),
 }
 
 impl RecordMessage {
-    /// Whether it may be large.
+    /// Whether the message may be large.
     pub(super) fn is_bulk(&self) -> bool {
         matches!(self, RecordMessage::Given(..))
     }
 
-    /// Its kind, and its bytes in pieces.
+    /// Encodes the message: its kind, and its bytes in several parts.
     pub(super) fn encode(&self) -> (u8, Vec<Bytes>) {
         match self {
             RecordMessage::Wanted(DamagedVersion { key, main }) => {
@@ -38,7 +39,7 @@ impl RecordMessage {
         }
     }
 
-    /// Reads what [`RecordMessage::encode`] gave, in one piece.
+    /// Decodes a message from the joined parts of [`RecordMessage::encode`].
     pub(super) fn decode(kind: u8, mut bytes: Bytes) -> Result<RecordMessage, String> {
         let main = word(&mut bytes)? as i64;
         if kind == RECORD_WANTED {
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_back_and_are_refused_when_cut_off() {
+    fn record_messages_round_trip_and_are_refused_when_truncated() {
         let given = RecordMessage::Given(version(), Bytes::from_static(b"record"));
         for (message, shortest) in [(RecordMessage::Wanted(version()), 8), (given, 15)] {
             let (kind, parts) = message.encode();

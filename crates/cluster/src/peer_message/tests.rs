@@ -1,4 +1,4 @@
-//! Messages come back as they were sent, or not at all.
+//! Tests that messages are decoded as they were encoded, and refused when truncated.
 
 use super::*;
 
@@ -27,13 +27,13 @@ fn of_return() -> Vec<PeerMessage> {
 }
 
 #[test]
-fn what_is_said_of_a_return_comes_back_whole_or_not_at_all() {
+fn messages_of_a_return_round_trip_and_are_refused_when_truncated() {
     for message in of_return() {
         let (kind, parts) = message.encode();
         let bytes = Bytes::from(parts.concat());
         let decoded = PeerMessage::decode(kind, bytes.clone()).unwrap();
         assert_eq!(format!("{decoded:?}"), format!("{message:?}"));
-        // At the end there may be any number of ids.
+        // A message may end with any number of ids.
         let needed = match message {
             PeerMessage::Statement { .. } => 64,
             PeerMessage::Returning { .. } => 32,
@@ -70,7 +70,7 @@ fn of_leases() -> [PeerMessage; 2] {
 }
 
 #[test]
-fn lease_messages_with_many_items_come_back_and_are_refused_when_cut_off() {
+fn lease_messages_with_many_items_round_trip_and_are_refused_when_truncated() {
     for message in of_leases() {
         let (kind, parts) = message.encode();
         let bytes = Bytes::from(parts.concat());
@@ -116,7 +116,7 @@ fn of_snapshot() -> Vec<PeerMessage> {
 }
 
 #[test]
-fn what_is_said_of_snapshots_comes_back() {
+fn snapshot_messages_round_trip() {
     for message in of_snapshot() {
         let (kind, parts) = message.encode();
         let decoded = PeerMessage::decode(kind, parts.concat().into()).unwrap();
@@ -125,7 +125,7 @@ fn what_is_said_of_snapshots_comes_back() {
 }
 
 #[test]
-fn what_is_cut_off_is_refused() {
+fn truncated_snapshot_messages_are_refused() {
     for message in of_snapshot() {
         let (kind, parts) = message.encode();
         let bytes = Bytes::from(parts.concat());

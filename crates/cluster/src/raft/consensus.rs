@@ -5,13 +5,13 @@
 //!                              ▲               entries, hard state ──► log
 //!                              │                                        │ flush
 //!   committed entries ◄────────┴──────────── persisted(sequence) ◄──────┘
-//!                                               └──► messages that promise something
+//!                                               └──► votes and acknowledgements
 //! ```
 //!
-//! Invariants: what a message promises (a vote, that entries are held) is on
-//! stable storage before the message leaves; entries are handed out in order,
-//! each once, when a majority and this member's own log have them on stable
-//! storage. The leader's own flush runs beside the followers'.
+//! Invariants: what a message promises (a vote, that the member has entries) is on stable
+//! storage before the message is sent. Entries are handed out in order, each once, when a
+//! majority and this member's own log have them on stable storage. The leader's own flush
+//! runs in parallel with the followers' flushes.
 
 use std::collections::VecDeque;
 
@@ -30,23 +30,23 @@ use crate::{Error, Mutant};
 
 /// Largest append to a peer, in bytes; a single entry may be larger.
 const APPEND_BYTES_MAX: u64 = 1 << 20;
-/// Appends on their way to a peer.
+/// Appends that may be in flight to a peer.
 const APPENDS_IN_FLIGHT_MAX: usize = 256;
-/// Entries of the leader that no majority has yet, in bytes.
+/// Limit on the leader's entries that are not committed, in bytes.
 const UNCOMMITTED_BYTES_MAX: u64 = 256 << 20;
-/// Bytes of entries remembered for peers.
+/// Bytes of entries that are kept in memory to be sent to peers.
 const CACHED_BYTES_MAX: u64 = 16 << 20;
 
 /// How a member takes part in elections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elections {
-    /// Who this is; never 0.
+    /// This member's id; never 0.
     pub member_id: u64,
-    /// Ticks without word from a leader before this member stands for election:
-    /// its own number, drawn from `election_ticks` to twice that, so that
-    /// members rarely stand at once.
+    /// Ticks without a message of a leader before this member stands for election. Each
+    /// member draws its own number, between `election_ticks` and about twice that, so that
+    /// members rarely stand at the same time.
     pub patience_ticks: usize,
-    /// The shortest patience of any member.
+    /// The election timeout in ticks; no member's `patience_ticks` is less.
     pub election_ticks: usize,
     /// Ticks between a leader's heartbeats.
     pub heartbeat_ticks: usize,
@@ -59,11 +59,12 @@ pub(crate) struct Retention {
     pub bytes_max: u64,
 }
 
-/// While a member is sent a snapshot, and until it has caught up, so many times
-/// more is kept: else it would need the next snapshot by then.
+/// Factor on the retention limits while a member receives a snapshot and until it has
+/// caught up. Otherwise the log might drop the entries behind the snapshot, and the member
+/// would need another one.
 const KEPT_FOR_SNAPSHOTS_TIMES: u32 = 16;
 
-/// An entry in the log that is not applied.
+/// An entry in the log that is not handed out to be applied.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub batch: Batch,
@@ -71,26 +72,26 @@ pub(crate) struct Pending {
     pub changes_configuration: bool,
 }
 
-/// What became of the last inputs.
+/// The results of the last inputs.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// To be sent now. Those may be lost, doubled and late.
+    /// Messages to be sent now. The network may lose, double and delay them.
     pub messages: Vec<Message>,
-    /// To be applied, in this order.
+    /// Entries to be applied, in this order.
     pub committed: Vec<Pending>,
-    /// Rounds of reads that are confirmed, and the index each may read at.
+    /// Confirmed rounds of reads, each with the index that must be applied first.
     pub reads: Vec<(u64, u64)>,
 }
 
-/// A ready whose writes are not all on stable storage.
+/// A ready of the Raft library with writes that are not all on stable storage.
 #[derive(Debug)]
 pub(super) struct Unpersisted {
     number: u64,
-    /// The last frame it depends on.
+    /// The last frame that it depends on.
     sequence: Sequence,
     /// It enters a term, votes, or changes the configuration.
     binds: bool,
-    /// Index and term of the last entry that was written.
+    /// Index and term of the last entry in it.
     last: Option<(u64, u64)>,
     messages: Vec<Message>,
 }
@@ -100,23 +101,25 @@ pub(crate) struct Consensus {
     pub(super) node: RawNode<View>,
     pub(super) engine: Engine,
     pub(super) pending: VecDeque<Pending>,
-    /// What was just proposed, so that it need not be decoded again.
+    /// The last proposal, so that it need not be decoded from its entry.
     pub(super) proposed: Option<(Batch, Body)>,
     pub(super) unpersisted: VecDeque<Unpersisted>,
-    /// As the library has it now, and as it was last written.
+    /// The hard state as the library has it now.
     pub(super) hard_state: HardState,
+    /// The hard state as it was written last.
     pub(super) written: HardState,
     pub(super) appended: Sequence,
     pub(super) durable: Sequence,
     retention: Retention,
-    /// What went along with the last entry that was sent to everyone, or alone.
+    /// The commit index that was sent to the followers last, with an entry or alone.
     commit_told: u64,
-    /// Why the last entries that came were not taken.
+    /// Why the last entries or the last snapshot were not accepted, if so.
     pub(super) not_taken: Option<NotTaken>,
-    /// Entries that the library has taken and the log has not, in bytes of log at most.
+    /// Upper bound of the bytes in the log of entries that the library has accepted and the
+    /// log has not.
     pub(super) unwritten_bytes: u64,
     pub(super) compared: Compared,
-    /// Committed, by this member's own count as a leader.
+    /// The last commit index that this member determined itself, as a leader.
     pub(super) counted: u64,
     pub mutant: Option<Mutant>,
     pub(super) writes_itself: bool,
@@ -136,7 +139,7 @@ impl std::fmt::Debug for Consensus {
 }
 
 impl Consensus {
-    /// Goes on with what recovery found. `members` as of the applied index.
+    /// Starts from what recovery found. `members` is the configuration as of the applied index.
     pub fn start(
         elections: Elections,
         retention: Retention,
@@ -165,8 +168,8 @@ impl Consensus {
             check_quorum: true,
             pre_vote: true,
             read_only_option: ReadOnlyOption::Safe,
-            // Of no use with one entry for many commands, and in 0.7 it may put
-            // entries into a message that says it goes on elsewhere.
+            // It is of no use with one entry for many commands, and version 0.7 may add
+            // entries to a message that do not follow the entries in it.
             batch_append: false,
             max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
             // See `Consensus::owes_commit`.
@@ -202,18 +205,18 @@ impl Consensus {
         })
     }
 
-    /// A unit of time has passed.
+    /// Notes that a tick has passed.
     pub fn tick(&mut self) {
         self.node.tick();
     }
 
-    /// Stands for election at once: alone in the cluster, or asked to.
+    /// Stands for election at once.
     pub fn campaign(&mut self) -> Result<(), Error> {
         self.node.campaign().map_err(refused)
     }
 
-    /// A message of a peer, but for snapshots. Fails where the library would panic:
-    /// the leader counts on entries that are not here, or has others.
+    /// Handles a message of a peer that carries no snapshot. Fails where the library would
+    /// panic: the leader counts on entries that this member lacks, or has others in their place.
     pub fn receive(&mut self, mut message: Message) -> Result<(), Error> {
         match message.get_msg_type() {
             MessageType::MsgHeartbeat => self.check_heartbeat(&mut message)?,
@@ -229,7 +232,8 @@ impl Consensus {
         Ok(())
     }
 
-    /// What fits is taken; the rest is dropped, as the network might have done.
+    /// Passes a message to the library. A message that the library refuses is dropped, as the
+    /// network might have done.
     pub fn step(&mut self, message: Message) {
         let kind = message.get_msg_type();
         if let Err(error) = self.node.step(message) {
@@ -238,8 +242,8 @@ impl Consensus {
         self.mend_progress();
     }
 
-    /// After a peer's late rejection raft-rs 0.7 may be about to send what the
-    /// peer has confirmed already (tikv/raft-rs#557).
+    /// Repairs the next index of peers: after a late rejection, raft-rs 0.7 might send entries
+    /// that the peer has confirmed already (tikv/raft-rs#557).
     fn mend_progress(&mut self) {
         if self.node.raft.state == StateRole::Leader {
             for (_, progress) in self.node.raft.mut_prs().iter_mut() {
@@ -248,8 +252,8 @@ impl Consensus {
         }
     }
 
-    /// Proposes the next entry: on the leader, of [`Consensus::next`]. Refused
-    /// when the library will not have it now.
+    /// Proposes the next entry at the leader, with the term and index of [`Consensus::next`].
+    /// Fails if the library refuses it.
     pub fn propose(&mut self, batch: Batch, body: Body) -> Result<(), Error> {
         assert_eq!((batch.term, batch.index), self.next(), "the next entry");
         let mut message = Message::default();
@@ -266,13 +270,13 @@ impl Consensus {
         outcome
     }
 
-    /// What a leader's last entry needs before it can be applied, or that it needs
-    /// nothing any more; `None` where there may be more to do than that.
+    /// The acknowledgements that a leader's last entry needs before it can be applied; an empty
+    /// list if it is applied already. `None` if other messages may be of use now.
     pub fn awaited(&self) -> Option<Awaited> {
         let raft = &self.node.raft;
         let (term, index) = (raft.term, raft.raft_log.last_index());
-        let speaks = self.unpersisted.iter().any(|it| !it.messages.is_empty());
-        if raft.state != StateRole::Leader || raft.prs().is_singleton() || speaks {
+        let owes_messages = self.unpersisted.iter().any(|it| !it.messages.is_empty());
+        if raft.state != StateRole::Leader || raft.prs().is_singleton() || owes_messages {
             return None;
         }
         let mut awaited = Awaited {
@@ -303,26 +307,26 @@ impl Consensus {
         (awaited.own.is_some() || awaited.others > 0).then_some(awaited)
     }
 
-    /// The leader knows of entries to be committed what the others have not been
-    /// told. The next entry tells them; without one, [`Consensus::tell_commit`].
+    /// Whether this leader has a commit index that it has not sent to the followers. The next
+    /// entry carries it; without one, [`Consensus::tell_commit`] sends it.
     pub fn owes_commit(&self) -> bool {
         let raft = &self.node.raft;
         let leads_others = raft.state == StateRole::Leader && !raft.prs().is_singleton();
         leads_others && raft.raft_log.committed > self.commit_told
     }
 
-    /// Up to where the others have been told.
+    /// The commit index that was sent to the followers last.
     pub fn commit_told(&self) -> u64 {
         self.commit_told
     }
 
-    /// Tells the others how far the log is committed.
+    /// Sends the commit index to the followers.
     pub fn tell_commit(&mut self) {
         self.node.raft.bcast_append();
         self.commit_told = self.node.raft.raft_log.committed;
     }
 
-    /// Term and index of the next entry this member would propose.
+    /// Term and index of the next entry that this member would propose.
     pub fn next(&self) -> (u64, u64) {
         (
             self.node.raft.term,
@@ -330,25 +334,26 @@ impl Consensus {
         )
     }
 
-    /// Asks for a round of leadership confirmation.
+    /// Starts a round of heartbeats that confirms this member's leadership.
     pub fn read_index(&mut self, round: u64) {
         self.node.read_index(round.to_le_bytes().to_vec());
     }
 
-    /// Nothing can be sent to a member at present: it is asked how far it is
-    /// before it gets more.
+    /// Notes that nothing can be sent to a member at present. The library probes how far its
+    /// log goes before it sends more entries.
     pub fn unreachable(&mut self, member: u64) {
         self.node.report_unreachable(member);
     }
 
-    /// The log is on stable storage up to here; false when that is nothing new.
+    /// Notes that the log is on stable storage up to `sequence`; returns whether that is new.
     pub fn persisted(&mut self, sequence: Sequence) -> bool {
         let more = self.durable < sequence;
         self.durable = self.durable.max(sequence);
         more
     }
 
-    /// Carries out everything the last inputs brought about.
+    /// Processes every ready of the library: writes entries, releases messages, and collects
+    /// the results.
     pub fn advance(&mut self, progress: &mut Progress) -> Result<(), Error> {
         loop {
             let released = self.release(progress)?;
@@ -368,7 +373,7 @@ impl Consensus {
                 (!ready.snapshot().is_empty()).then(|| ready.snapshot().get_metadata().index);
             assert!(
                 restored.is_none_or(|index| index + 1 == self.node.store().first()),
-                "Raft is handed only what is installed"
+                "the library gets only snapshots that are installed"
             );
             let last = ready.entries().last().map(|it| (it.index, it.term));
             let binds = self.write(&mut ready)?;
@@ -378,7 +383,7 @@ impl Consensus {
             let (at_once, later) = self.part(ready.take_persisted_messages());
             progress.messages.extend(at_once);
             if !binds && later.is_empty() && self.writes_at_once() {
-                assert!(restored.is_none(), "a leader restores nothing");
+                assert!(restored.is_none(), "a leader restores no snapshot");
                 self.advance_at_once(ready, progress);
                 continue;
             }
@@ -396,9 +401,10 @@ impl Consensus {
         }
     }
 
-    /// Tells the library what is on stable storage by now; false when that is
-    /// nothing new. A vote, a term or a change of the configuration is on the device
-    /// before anyone hears of it, whatever the log is content with for entries.
+    /// Reports to the library which readies are on stable storage, and releases their messages;
+    /// returns whether there was one. A vote, a term or a change of the configuration is on
+    /// the device before any member gets a message about it, even if the log acknowledges
+    /// entries that are only in the page cache.
     fn release(&mut self, progress: &mut Progress) -> Result<bool, Error> {
         let mut last = None;
         while self
@@ -423,7 +429,7 @@ impl Consensus {
         Ok(last.is_some())
     }
 
-    /// What counts as being on stable storage.
+    /// Up to where the log counts as being on stable storage.
     fn stable(&self) -> Sequence {
         match self.mutant {
             Some(Mutant::AcknowledgesBeforeTheFlush) => self.appended,
@@ -431,8 +437,9 @@ impl Consensus {
         }
     }
 
-    /// An answer to a heartbeat promises nothing but its term: where that is
-    /// on stable storage, it waits for no flush.
+    /// Splits messages into those that can be sent at once and those that wait for a flush. An
+    /// answer to a heartbeat promises nothing but its term, and is sent at once if the term is
+    /// on stable storage.
     fn part(&self, messages: Vec<Message>) -> (Vec<Message>, Vec<Message>) {
         let stable_term = if self.appended <= self.durable {
             self.written.term
@@ -445,7 +452,7 @@ impl Consensus {
         })
     }
 
-    /// An entry of more changes than this is not applied.
+    /// Whether an entry of more than `changes_max` changes is not applied.
     pub fn has_a_batch_above(&self, changes_max: usize) -> bool {
         let mut pending = self.pending.iter();
         pending.any(|it| it.batch.changes.len() > changes_max)
@@ -453,7 +460,7 @@ impl Consensus {
 
     pub(super) fn take_pending(&mut self, entry: &eraftpb::Entry) -> Pending {
         let pending = self.pending.pop_front();
-        let pending = pending.expect("what is committed and stable here is in the log here");
+        let pending = pending.expect("a committed entry that is stable here is in the log here");
         assert_eq!(
             (pending.batch.term, pending.batch.index),
             (entry.term, entry.index),
@@ -462,7 +469,8 @@ impl Consensus {
         pending
     }
 
-    /// The entry is applied. What it does to the configuration comes true now.
+    /// Notes that the entry is applied. A change of the configuration takes effect now. `body`
+    /// is the entry's records if it changes the configuration.
     pub fn applied(&mut self, index: u64, body: Option<&Body>) -> Result<(), Error> {
         if let Some(change) = body.and_then(configuration_change) {
             let members = self.node.apply_conf_change(&change).map_err(refused)?;
@@ -472,9 +480,10 @@ impl Consensus {
         Ok(())
     }
 
-    /// That a change of the configuration is committed must not be forgotten: a
-    /// member that is removed goes, and with it a vote that would be needed to
-    /// find out again. So it is on stable storage before anything of it leaves.
+    /// Puts on stable storage that the log is committed up to `index`, an entry that changes
+    /// the configuration. A removed member ends when it learns of this, and its vote could be
+    /// needed to find out again that the entry is committed. So this must precede every
+    /// message about it.
     pub(super) fn remember_commit(&mut self, index: u64) -> Result<(), Error> {
         assert!(self.hard_state.commit >= index, "{self:?}");
         if self.written.commit < index {
@@ -494,14 +503,14 @@ impl Consensus {
         Ok(self.engine.body(entry)?)
     }
 
-    /// Where the whole cluster stands, in the library's words.
+    /// The library's state.
     pub fn raft(&self) -> &raft::Raft<View> {
         &self.node.raft
     }
 
-    /// Lets go of old entries that are applied; what is behind `needed_from` stays
-    /// longer. Returns the oldest that is kept, for members that are behind; alone
-    /// in the cluster, there are none.
+    /// Drops old entries that are applied, beyond the retention limits; entries from
+    /// `needed_from` on are kept longer. Returns the oldest entry that is kept for members that
+    /// are behind; none if the cluster has no other member.
     pub fn trim(&mut self, applied: u64, needed_from: u64) -> Option<Entry> {
         let alone = self.node.raft.prs().iter().count() <= 1;
         let Retention {
@@ -524,7 +533,7 @@ impl Consensus {
         view.entry(view.first()).copied().filter(|_| !alone)
     }
 
-    /// Hands the lead to a peer.
+    /// Begins a transfer of leadership to a peer.
     pub fn transfer(&mut self, to: u64) {
         self.node.transfer_leader(to);
     }

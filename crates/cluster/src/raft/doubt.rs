@@ -1,16 +1,16 @@
-//! Members whose log may lack what they have confirmed, as far as the Raft library is
-//! concerned.
+//! The Raft library and members that may lack entries which they have confirmed.
 //!
-//! The library takes for granted that nobody loses what it has confirmed. Where that
-//! does not hold:
+//! The library takes for granted that no member loses an entry that it has confirmed. If
+//! one may have:
 //!
-//! - a leader forgets what such a member had confirmed ([`Consensus::forget`]), and
-//!   asks where its log ends;
-//! - the member believes a heartbeat only up to where this life's log was compared
-//!   with its leader's: what the leader may have counted on before that was in the
-//!   former life's log. In its place there may be entries that were overruled, and
-//!   that the loss of power has brought back;
-//! - a log that contradicts what was applied here ends the member with the reason.
+//! - a leader forgets what the member had confirmed ([`Consensus::forget`]), and asks where
+//!   its log ends;
+//! - the member accepts the commit index of a heartbeat only up to the index up to which
+//!   this life's log was compared with its leader's. Beyond that, the leader may count on
+//!   entries in the former life's log. In their place there may be overruled entries, which
+//!   the loss of power has brought back;
+//! - a leader's log that contradicts the entries committed here ends the member with an
+//!   error.
 
 use raft::StateRole;
 use raft::eraftpb::{Message, MessageType};
@@ -18,18 +18,19 @@ use raft::eraftpb::{Message, MessageType};
 use super::consensus::Consensus;
 use crate::Error;
 
-/// How far this life's log is known to be the leader's.
+/// Up to which index this life's log is known to equal the leader's.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Compared {
-    /// This life began with a log that may lack its end.
+    /// This life began with a log that may lack its last entries.
     pub is_needed: bool,
-    /// The greatest index confirmed to the leader of a term.
+    /// The term of the leader for which `index` holds.
     term: u64,
+    /// The greatest index that this member has confirmed to that leader.
     index: u64,
 }
 
 impl Consensus {
-    /// This life's log may lack what lives before have confirmed.
+    /// Notes that this life's log may lack entries that former lives have confirmed.
     pub fn doubt(&mut self) {
         self.compared.is_needed = true;
     }
@@ -40,8 +41,8 @@ impl Consensus {
         (log.last_term(), log.last_index())
     }
 
-    /// What a member has confirmed counts no more: the leader sends what follows
-    /// the end that the member names, or what it would have sent next.
+    /// Forgets, at a leader, what a member has confirmed. The leader then sends the entries
+    /// behind `end`, or, if it is not given, those that it would have sent next.
     pub fn forget(&mut self, member: u64, end: Option<u64>) {
         let raft = &mut self.node.raft;
         if raft.state != StateRole::Leader || member == raft.id {
@@ -59,10 +60,10 @@ impl Consensus {
         raft.send_append(member);
     }
 
-    /// As far as a member must have caught up with this leader's log to have all
-    /// that was committed by now. The leader has all that was committed in terms
-    /// before its own; it knows so itself once it has committed an entry of its
-    /// own term.
+    /// The index up to which a member must have committed this leader's log to have every entry
+    /// that was committed before now; none if this member does not lead. It is the commit index
+    /// once the leader has committed an entry of its own term, and until then the end of its
+    /// log, which contains every entry that was committed in earlier terms.
     pub fn owed(&self) -> Option<u64> {
         let raft = &self.node.raft;
         let log = &raft.raft_log;
@@ -72,8 +73,8 @@ impl Consensus {
         })
     }
 
-    /// Time passes for a member that may not stand: when its patience with a leader
-    /// ends, it knows that there is none.
+    /// Notes that a tick has passed for a member that may not stand for election. After an
+    /// election timeout without a message of its leader it takes the leader for lost.
     pub fn tick_without_standing(&mut self) {
         let raft = &mut self.node.raft;
         if raft.election_elapsed + 1 < raft.randomized_election_timeout() {
@@ -83,10 +84,11 @@ impl Consensus {
         }
     }
 
-    /// Nobody is told that a change of the configuration is committed before this
-    /// member has that on its device: who is removed goes when it hears so, or when
-    /// enough others have heard, and cannot be asked any more. The next heartbeat or
-    /// the answer to it tells it.
+    /// Lowers the commit index in a message to what precedes a change of the configuration that
+    /// this member has not applied yet. Before this member applies the change, it puts on its
+    /// device that the change is committed; only then it informs other members. A removed
+    /// member ends when it or enough others know of the commit, and cannot be asked any more.
+    /// The next heartbeat, or the answer to it, carries the full commit index.
     pub fn hold_back(&self, message: &mut Message) {
         const TELLING: [MessageType; 4] = [
             MessageType::MsgAppend,
@@ -103,7 +105,7 @@ impl Consensus {
         }
     }
 
-    /// This member confirms how far its log is the leader's.
+    /// Notes from an answer of this member up to which index it confirms the leader's log.
     pub fn note_compared(&mut self, answer: &Message) {
         let compared = &mut self.compared;
         if answer.reject || answer.get_msg_type() != MessageType::MsgAppendResponse {
@@ -117,8 +119,8 @@ impl Consensus {
         }
     }
 
-    /// Cuts a heartbeat's commit index to what was compared. Fails where the leader
-    /// counts on entries that a member without doubts does not have: the library
+    /// Lowers a heartbeat's commit index to the compared part of the log, if this life's log may
+    /// lack entries. Fails if the leader counts on entries that this member lacks: the library
     /// would panic.
     pub(super) fn check_heartbeat(&self, heartbeat: &mut Message) -> Result<(), Error> {
         let raft = &self.node.raft;
@@ -136,14 +138,14 @@ impl Consensus {
         }
         Err(Error::Storage(format!(
             "member {:x} has lost entries that it had confirmed: its log ends with entry {last}, \
-             and its leader counts on entry {}; remove it from the cluster, and add it anew \
+             and its leader counts on entry {}; remove it from the cluster, and add it again \
              with an empty directory",
             raft.id, heartbeat.commit
         )))
     }
 
-    /// Fails where the leader has other entries than those committed here: the
-    /// library would panic, or confirm what is not here.
+    /// Fails if the leader has other entries in the place of entries committed here: the library
+    /// would panic, or confirm entries that this member lacks.
     pub(super) fn check_committed(&self, append: &Message) -> Result<(), Error> {
         let raft = &self.node.raft;
         let log = &raft.raft_log;
@@ -153,13 +155,13 @@ impl Consensus {
         let entries = append.entries.iter().map(|it| (it.index, it.term));
         let places = std::iter::once((append.index, append.log_term)).chain(entries);
         for (index, term) in places.take_while(|&(index, _)| index <= log.committed) {
-            // 0: it is not kept any more, or index 0.
+            // The term is 0 if the entry is not kept any more, or for index 0.
             let own = log.term(index).unwrap_or(0);
             if own != 0 && own != term {
                 return Err(Error::Storage(format!(
-                    "member {:x} has applied entry {index} of term {own}, and the cluster goes on \
-                     with one of term {term} in its place: what this member has applied was lost \
-                     elsewhere; remove it from the cluster, and add it anew with an empty directory",
+                    "member {:x} has applied entry {index} of term {own}, and its leader has one of \
+                     term {term} in its place: the other members have lost what this member has \
+                     applied; remove it from the cluster, and add it again with an empty directory",
                     raft.id
                 )));
             }

@@ -1,9 +1,8 @@
-//! Entries between the log and the Raft library.
+//! Converts entries between the log and the Raft library.
 //!
-//! A batch's records are an entry's data, byte for byte. Where the batch changes
-//! who belongs to the cluster, the library wants to read the change itself, in
-//! its own encoding; that is made anew from the records wherever it is needed,
-//! and neither stored nor sent.
+//! A batch's records are an entry's data, byte for byte. If the batch changes the members
+//! of the cluster, the library has to read the change in its own encoding. That encoding is
+//! derived from the records wherever it is needed, and neither stored nor sent.
 
 use bytes::Bytes;
 use engine::Body;
@@ -38,7 +37,7 @@ pub(crate) fn records_of(entry: &Entry) -> &Bytes {
     }
 }
 
-/// What a batch does to Raft's configuration.
+/// The change that a batch makes to Raft's configuration, if it makes one.
 pub(crate) fn configuration_change(body: &Body) -> Option<ConfChangeV2> {
     let (kind, node_id) = match revisions::membership_of_body(body)? {
         MemberChange::Added {

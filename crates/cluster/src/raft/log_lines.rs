@@ -1,9 +1,9 @@
-//! The library's log lines, among ours.
+//! Passes the library's log lines to this program's log.
 
 use slog::{Drain, Level, Logger, OwnedKVList, Record};
 
-/// Says to `tracing` what the library says to `slog`, more quietly: who leads is
-/// told by the replica.
+/// Passes lines from `slog` to `tracing`. Information is logged at debug level, because the
+/// replica itself logs changes of leadership.
 struct ToTracing;
 
 impl Drain for ToTracing {

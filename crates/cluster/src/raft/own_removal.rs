@@ -1,5 +1,5 @@
-//! A leader that is removed goes on for a while, and has to get some things past the
-//! Raft library, and past its own device.
+//! What a removed leader, which continues for a while, needs from the Raft library and from
+//! its own device.
 
 use raft::StateRole;
 use raft::eraftpb::{ConfChangeType, ConfChangeV2};
@@ -9,13 +9,13 @@ use super::entry::configuration_change;
 use crate::Error;
 
 impl Consensus {
-    /// Whether this member, as a leader, has counted the entry as committed. Maybe
-    /// nobody else knows.
+    /// Whether this member, as a leader, determined itself that the entry is committed. Then
+    /// perhaps no other member knows.
     pub fn committed_itself(&self, index: u64) -> bool {
         index <= self.counted
     }
 
-    /// After everything that may commit entries.
+    /// Notes the leader's commit index. To be called after every step that may raise it.
     pub(super) fn note_counted(&mut self) {
         let raft = &self.node.raft;
         if raft.state == StateRole::Leader {
@@ -23,9 +23,10 @@ impl Consensus {
         }
     }
 
-    /// Before an entry is applied, and readers and the peers' door can see what it has
-    /// changed: who hears there that it is removed goes for good, and with it a vote
-    /// that would be needed to find out again.
+    /// Puts on stable storage that a change of the configuration is committed. This must precede
+    /// the entry's apply: from then on readers see the change, and connections of a removed
+    /// member are refused. That member ends for good, and its vote could be needed to find out
+    /// again that the entry is committed.
     pub fn remember_before_it_shows(&mut self, pending: &Pending) -> Result<(), Error> {
         if !pending.changes_configuration {
             return Ok(());
@@ -40,9 +41,9 @@ impl Consensus {
         }
     }
 
-    /// Who ends with this change at once must find it on its device at the next start.
-    /// Who has counted that it is removed itself stays until others know; should it be
-    /// started again before that, it has forgotten, and has a vote to find out with.
+    /// Whether the commit of this change must be on stable storage at once. The exception is a
+    /// leader that has itself determined that its own removal is committed: it stays until
+    /// others know, and if it restarts before that, it still has a vote to find out with.
     fn is_remembered_at_once(&self, index: u64, change: &ConfChangeV2) -> bool {
         let own = |it: &raft::eraftpb::ConfChangeSingle| {
             it.get_change_type() == ConfChangeType::RemoveNode && it.node_id == self.node.raft.id
@@ -50,14 +51,15 @@ impl Consensus {
         !(self.committed_itself(index) && change.changes.iter().any(own))
     }
 
-    /// The next start is refused: others know that this member is removed.
+    /// Puts this member's own removal on stable storage, once other members know of it, so that
+    /// the next start is refused.
     pub fn remember_own_removal(&mut self, index: u64) -> Result<(), Error> {
         self.remember_commit(index)
     }
 
-    /// The library looks for the leader among the members when its log is on stable
-    /// storage, and panics where it is none any more. It does not look where it has
-    /// nothing new to note.
+    /// Notes in the library's log, at a leader that is not a member any more, that entries up to
+    /// `last` are on stable storage. On its own the library would look for the leader among the
+    /// members and panic; it does not look if the log has nothing new to note.
     pub(super) fn note_persisted_without_progress(&mut self, last: (u64, u64)) {
         let raft = &mut self.node.raft;
         if raft.state == StateRole::Leader && raft.prs().get(raft.id).is_none() {

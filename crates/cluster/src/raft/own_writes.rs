@@ -1,18 +1,20 @@
-//! A member that writes its log itself, and waits for no device and nobody.
+//! A member that writes its log on the replica's thread, and waits neither for the device
+//! nor for other members.
 //!
 //! ```text
 //!   ready ──► log ──► page cache ──► committed entries
 //! ```
 //!
-//! Others hear from a flush thread, some time later, how far the log is. Here it is
-//! known before the library is asked again, which saves a round with it.
+//! Elsewhere a flush thread reports later how far the log is on stable storage. Here that is
+//! known before the library is called again, which saves one of its readies.
 
 use raft::{Ready, StateRole};
 
 use super::consensus::{Consensus, Progress};
 
 impl Consensus {
-    /// Whether all that was appended is written by now, and nobody waits for more.
+    /// Writes what was appended, if this member writes itself, is the only voter and leads, and
+    /// no earlier ready waits. Returns whether everything is written.
     pub(super) fn writes_at_once(&mut self) -> bool {
         let raft = &self.node.raft;
         let leads = raft.state == StateRole::Leader && raft.promotable();
@@ -24,7 +26,8 @@ impl Consensus {
         self.appended <= self.durable
     }
 
-    /// Goes on behind a ready that is written: a leader alone has committed it with that.
+    /// Completes a ready that is written: a leader that is the only voter has committed its
+    /// entries with that.
     pub(super) fn advance_at_once(&mut self, ready: Ready, progress: &mut Progress) {
         let mut light = self.node.advance_append(ready);
         self.note_counted();
@@ -35,14 +38,14 @@ impl Consensus {
         }
     }
 
-    /// From now on what is appended is written before anything else happens, on a log
-    /// that its callers work for.
+    /// From now on this member writes what it appends before it continues. For a log without a
+    /// writing thread of its own ([`engine::Worker`]).
     pub fn write_itself(&mut self) {
         self.writes_itself = true;
     }
 
-    /// Writes what there is, if this member does that itself; false when that is
-    /// nothing new. A failure is told as always: with a notice.
+    /// Writes what was appended, if this member writes itself; returns whether more is on stable
+    /// storage than before. A failure is reported by the engine's notice, as on other logs.
     pub fn write_own(&mut self) -> bool {
         if !self.writes_itself {
             return false;

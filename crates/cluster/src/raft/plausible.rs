@@ -1,21 +1,23 @@
-//! What no honest member sends: refused before the library hears of it.
+//! Refuses messages that no correct member sends, before the library gets them.
 //!
-//! The library believes whatever comes. A heartbeat of term 2^64-1 would end every
-//! member that it reaches, and again after each restart, since the term is in the log
-//! by then. Indexes are added to, and a confirmation of entries that this leader does
-//! not have would commit them.
+//! The library trusts every message. A heartbeat of term 2^64-1 would end every member
+//! that it reaches, and again after each restart, since the term is in the log by then. The
+//! library adds to indexes, which could overflow; and it would commit entries that a
+//! message confirms although this leader does not have them.
 //!
-//! | bound | why no honest member meets it |
+//! | bound | why no correct member exceeds it |
 //! |---|---|
-//! | a term is at most [`TERM_AHEAD_MAX`] above this member's | each election adds one, and a member whose request for votes is not granted by a majority beforehand adds none: a member that is met this far behind was away for an election every two seconds of a year |
+//! | a term is at most [`TERM_AHEAD_MAX`] above this member's | each election adds one, and
+//! a member adds none without a majority that grants its pre-vote: a member this far behind
+//! was away for an election every two seconds of a year |
 //! | a term is at most [`TERM_MAX`] | a hundred elections a second for three hundred years |
 //! | an index is at most [`INDEX_MAX`] | a million entries a second for thirty thousand years |
 //!
-//! A member without a term waits for its cluster, whose term it does not know: only a
-//! fixed bound holds there ([`FIRST_TERM_MAX`]).
+//! A member without a term waits for its cluster and does not know the cluster's term, so
+//! only a fixed bound holds for it ([`FIRST_TERM_MAX`]).
 //!
-//! What passes may still be a lie. A sender with a member's id that is not held to a
-//! secret can say what that member could say.
+//! A message that passes may still be false. If members prove their identity by no secret,
+//! another process can send whatever the member could send.
 
 use raft::StateRole;
 use raft::eraftpb::{Message, MessageType};
@@ -25,25 +27,25 @@ use crate::Error;
 
 /// How far above this member's term a message's term may be.
 const TERM_AHEAD_MAX: u64 = 1 << 24;
-/// Largest term that is believed.
+/// Largest term that a member accepts.
 const TERM_MAX: u64 = 1 << 60;
-/// Largest term that a member believes that has none.
+/// Largest term that a member without a term accepts.
 const FIRST_TERM_MAX: u64 = 1 << 40;
-/// Largest index that is believed.
+/// Largest index that a member accepts.
 const INDEX_MAX: u64 = 1 << 60;
 
-/// A member's own place, which a message is compared with.
+/// The part of a member's own state with which a message is compared.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     term: u64,
-    /// 0: none is known.
+    /// 0 if none is known.
     leader: u64,
     leads: bool,
     last_index: u64,
 }
 
 impl Consensus {
-    /// Says why no honest member sends `message`, if so.
+    /// Fails with the reason if no correct member sends `message`.
     pub fn check_plausible(&self, message: &Message) -> Result<(), String> {
         let raft = &self.node.raft;
         let place = Place {
@@ -58,17 +60,17 @@ impl Consensus {
     }
 }
 
-/// Refuses a log that a release before these bounds has let a false term into.
+/// Refuses a log with a false term, which a release without these bounds may have accepted.
 pub(super) fn check_own_term(term: u64) -> Result<(), Error> {
     if term <= TERM_MAX {
         return Ok(());
     }
     Err(Error::Storage(format!(
-        "the log is at term {term}, which no cluster comes to by its own elections: something \
-         that is no member reached the peer port of an earlier release. What is acknowledged is \
-         intact, but no member can lead any more. Where others still have a leader, remove this \
-         member and add it anew with an empty directory; otherwise begin a new cluster from a \
-         backup"
+        "the log is at term {term}, which no cluster reaches by its own elections: a process \
+         that is not a member has reached the peer port of an earlier release. Acknowledged \
+         writes are intact, but no member can lead any more. If the other members still have a \
+         leader, remove this member and add it again with an empty directory; otherwise begin a \
+         new cluster from a backup"
     )))
 }
 
@@ -80,7 +82,7 @@ fn check_numbers(message: &Message, own_term: u64) -> Result<(), String> {
     };
     if term == 0 || term > ahead_max {
         return Err(format!(
-            "term {term} is none that a member at term {own_term} can hear of"
+            "a member at term {own_term} accepts no term {term}"
         ));
     }
     for (name, older) in [
@@ -95,7 +97,7 @@ fn check_numbers(message: &Message, own_term: u64) -> Result<(), String> {
         ("index", message.index),
         ("commit index", message.commit),
         ("hint", message.reject_hint),
-        ("wish for a snapshot", message.request_snapshot),
+        ("snapshot request", message.request_snapshot),
     ] {
         if index > INDEX_MAX {
             return Err(format!("its {name} {index} is above {INDEX_MAX}"));
@@ -104,27 +106,28 @@ fn check_numbers(message: &Message, own_term: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Fields that the members of this program leave empty.
+/// Refuses messages with fields that no member of this program fills.
 fn check_contents(message: &Message) -> Result<(), String> {
     let kind = message.get_msg_type();
     if message.priority != 0 {
         return Err("it has a priority".into());
     }
     if message.request_snapshot != 0 && kind != MessageType::MsgAppendResponse {
-        return Err(format!("a wish for a snapshot came with a {kind:?}"));
+        return Err(format!("a {kind:?} may not request a snapshot"));
     }
     if !message.entries.is_empty() && kind != MessageType::MsgAppend {
-        return Err(format!("entries came with a {kind:?}"));
+        return Err(format!("a {kind:?} may not carry entries"));
     }
     Ok(())
 }
 
-/// What only a leader may say, what is only for a leader, and about which entries.
+/// Refuses messages that only a leader may send, if the sender is not the leader, and
+/// confirmations of entries that this leader does not have.
 fn check_role(message: &Message, place: Place) -> Result<(), String> {
     let kind = message.get_msg_type();
     let is_leader = (message.term, message.from) == (place.term, place.leader);
     if kind == MessageType::MsgTimeoutNow && !is_leader {
-        return Err("only the leader says which member stands next".into());
+        return Err("only the leader may ask a member to stand for election".into());
     }
     if message.term != place.term {
         return Ok(());
@@ -182,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_honest_members_send_passes() {
+    fn messages_of_correct_members_pass() {
         for kind in [
             MessageType::MsgAppend,
             MessageType::MsgAppendResponse,
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn terms_beyond_every_honest_election_are_refused() {
+    fn terms_that_no_election_can_reach_are_refused() {
         let heartbeat = |term| Message {
             term,
             ..message(MessageType::MsgHeartbeat)
@@ -261,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_takes_no_confirmation_of_what_it_does_not_have() {
+    fn a_leader_refuses_confirmations_of_entries_that_it_does_not_have() {
         let leader = Place {
             leader: 1,
             leads: true,
@@ -276,10 +279,10 @@ mod tests {
     }
 
     #[test]
-    fn a_log_with_an_absurd_term_says_what_to_do() {
+    fn the_error_for_a_log_with_a_false_term_names_the_remedy() {
         assert!(check_own_term(TERM_MAX).is_ok());
-        let told = check_own_term(u64::MAX).unwrap_err().to_string();
-        assert!(told.contains("the log is at term 18446744073709551615"));
-        assert!(told.contains("remove this member and add it anew"));
+        let error = check_own_term(u64::MAX).unwrap_err().to_string();
+        assert!(error.contains("the log is at term 18446744073709551615"));
+        assert!(error.contains("remove this member and add it again"));
     }
 }

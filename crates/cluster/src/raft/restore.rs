@@ -1,4 +1,4 @@
-//! Snapshots, as far as the Raft library is concerned.
+//! Snapshots at the border to the Raft library.
 //!
 //! ```text
 //!   leader     a member needs one ──wanted──► exported ──offered──► MsgSnapshot names that export
@@ -6,11 +6,11 @@
 //!   follower   MsgSnapshot with the last piece ──judged──► installed ─┴► restored: view, pending
 //! ```
 //!
-//! The library would have it the other way round on the follower: restore first,
-//! and find the snapshot in the next ready. But an installation may fail (the
-//! disk is full) and leave everything as it was, and a library that has restored
-//! cannot go back. So it is asked first what it would do ([`Consensus::judge`]),
-//! in the same breath in which it then does it.
+//! By the library's design, a follower restores first and then finds the snapshot in the
+//! next ready. But an installation may fail (the disk is full) and leave everything as it
+//! was, and a library that has restored cannot go back. So [`Consensus::judge`] first
+//! determines what the library would do; the installation and the library's step follow
+//! with no other message in between.
 
 use engine::HardState;
 use raft::eraftpb::{Message, MessageType, Snapshot, SnapshotMetadata};
@@ -22,16 +22,16 @@ use crate::Mutant;
 /// What the library would do with a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
-    /// Begin anew with it: install it first.
+    /// It would restore the snapshot, which must be installed first.
     Restores,
-    /// The log has what is in it, or the state is newer: tell the sender so.
+    /// It would answer that the log has the snapshot's entries or newer ones.
     HasIt,
-    /// It comes from a leader of the past, or for somebody else.
+    /// It would ignore a snapshot of a former leader, or for another member.
     Ignores,
 }
 
 impl Consensus {
-    /// What the library would do with a MsgSnapshot now.
+    /// Determines what the library would do with this MsgSnapshot now.
     pub fn judge(&self, message: &Message) -> Judgement {
         let raft = &self.node.raft;
         let metadata = message.get_snapshot().get_metadata();
@@ -52,16 +52,16 @@ impl Consensus {
         }
     }
 
-    /// The snapshot of a message that was judged to be restored is installed,
-    /// with this hard state: the library begins anew with it, and so does the
-    /// view. Entries that were under way here are none any more.
+    /// Resets the library and the view to an installed snapshot. `message` was judged to
+    /// restore; `installed` is the hard state that was installed with the snapshot. All entries
+    /// that were under way here are dropped.
     pub fn restore(&mut self, message: Message, installed: HardState) {
         let metadata = message.get_snapshot().get_metadata().clone();
         let restored = self.node.step(message);
         let pending = self.node.snap().map(|it| it.get_metadata().index);
         assert!(
             restored.is_ok() && pending == Some(metadata.index),
-            "the library has other ideas about a snapshot of entry {} that is installed: \
+            "the library does not restore a snapshot of entry {} that is installed: \
              {restored:?}, {pending:?}",
             metadata.index
         );
@@ -75,28 +75,28 @@ impl Consensus {
         self.node.mut_store().restore(metadata);
     }
 
-    /// The snapshot is on stable storage and applied: it was installed before the
-    /// library heard of it. Until the library knows, it would look for the entries
-    /// before it when this member stands for election.
+    /// Reports to the library that the snapshot of entry `index` is on stable storage and
+    /// applied, as it was installed before the library got it. Without this report the library
+    /// would look for the entries before the snapshot when this member stands for election.
     pub(super) fn skip_to(&mut self, index: u64) {
         self.node.raft.on_persist_snap(index);
         self.node.advance_apply_to(index);
     }
 
-    /// This member has no state, and waits for a snapshot.
+    /// Whether this member has no state and waits for its first snapshot.
     pub fn waits(&self) -> bool {
         let view = self.node.store();
         view.last() == 0 && view.has_no_members()
     }
 
-    /// Who waits for a snapshot asks for one instead of entries, which would begin
-    /// with members that it might take for all there are. The library's own
-    /// `request_snapshot` refuses where there is no entry, so its message is
-    /// made here.
+    /// Handles a message at a member that waits for its first snapshot. The member answers an
+    /// append with a request for a snapshot: the entries would begin with a configuration of
+    /// few members, which it might take for the whole cluster. The library's own
+    /// `request_snapshot` refuses if there is no entry, so the request is made here.
     ///
-    /// It does not stand, for all it knows it has no vote; but it gives its vote to
-    /// who asks for it. Among one or three others it may be the one that is
-    /// missing, and without a leader nobody would ever send it a snapshot.
+    /// The member does not stand for election, because it may not be a voter; but it grants
+    /// votes. In a cluster with one or three other voters its vote may be the one that a
+    /// majority lacks, and without a leader no member would ever send it a snapshot.
     pub(super) fn receive_waiting(&mut self, message: Message) {
         let raft = &mut self.node.raft;
         match message.get_msg_type() {
@@ -121,9 +121,10 @@ impl Consensus {
         }
     }
 
-    /// A request for a snapshot that comes late: the member has one by now. The
-    /// library would send it another; and it forgets such a request only when it
-    /// is told of the transfer's end before it hears from the member.
+    /// Whether a message is a late request for a snapshot, of a member that has one by now. The
+    /// library would send it another. Also clears the library's record of a request that is
+    /// fulfilled: the library does that only if the transfer's end is reported before the
+    /// member's next message arrives.
     pub(super) fn is_stale_request(&mut self, message: &Message) -> bool {
         if message.get_msg_type() != MessageType::MsgAppendResponse {
             return false;
@@ -137,30 +138,35 @@ impl Consensus {
         message.request_snapshot != 0 && progress.matched > 0
     }
 
-    /// Members that need a snapshot and have not been offered one, since the
-    /// last look.
+    /// Takes the members for which the library has asked for a snapshot since the last call.
     pub fn take_wanted(&mut self) -> Vec<u64> {
         self.node.mut_store().take_wanted()
     }
 
-    /// This is what a member may be sent: the library decides whether it still
-    /// needs it, at once or when it hears from the member. Only a leader may say so:
-    /// the library would send an append in the name of any term's.
+    /// Offers the library a snapshot for a member. The library decides whether the member still
+    /// needs it, at once or when the member's next message arrives.
+    ///
+    /// # Panics
+    ///
+    /// If this member does not lead: the library would send an append as if it led the term.
     pub fn offer(&mut self, member: u64, metadata: SnapshotMetadata) {
         let raft = &mut self.node.raft;
-        assert!(raft.state == StateRole::Leader, "a follower offers nothing");
+        assert!(
+            raft.state == StateRole::Leader,
+            "only a leader offers snapshots"
+        );
         raft.mut_store().offer(member, metadata);
         if raft.prs().get(member).is_some() {
             raft.send_append(member);
         }
     }
 
-    /// The offer is taken back, or was taken.
+    /// Removes an offer, which was accepted or is not valid any more.
     pub fn withdraw(&mut self, member: u64) {
         self.node.mut_store().withdraw(member);
     }
 
-    /// The library waits for a transfer to this member to end.
+    /// Whether the library waits for the end of a transfer to this member.
     pub fn awaits_snapshot(&self, member: u64) -> bool {
         let raft = &self.node.raft;
         let progress = raft.prs().get(member);
@@ -168,13 +174,13 @@ impl Consensus {
             && progress.is_some_and(|it| it.state == ProgressState::Snapshot)
     }
 
-    /// How a transfer to a member has ended.
+    /// Reports to the library how a transfer to a member has ended.
     pub fn snapshot_sent(&mut self, member: u64, status: SnapshotStatus) {
         self.node.report_snapshot(member, status);
     }
 }
 
-/// A snapshot as the library knows it: its contents are sent beside it.
+/// A snapshot as the library knows it, without its contents, which are sent separately.
 pub(super) fn named(metadata: &SnapshotMetadata) -> Snapshot {
     let mut snapshot = Snapshot::default();
     snapshot.set_metadata(metadata.clone());

@@ -1,7 +1,7 @@
-//! Room for what is to be taken.
+//! Checks that the log has room for entries before the library accepts them.
 //!
 //! ```text
-//!   entries, a snapshot ──room?──► taken, written
+//!   entries, a snapshot ──room?──► accepted, written
 //!                           └─no─► dropped; the leader sends them again
 //! ```
 
@@ -11,26 +11,28 @@ use value_log::Log;
 use super::consensus::Consensus;
 use super::entry::records_of;
 
-/// Why entries are not taken.
+/// Why entries or a snapshot are not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotTaken {
-    /// The log has no room for so many bytes of entries.
+    /// The log has no room for this many bytes of entries.
     NoRoom { bytes: usize },
-    /// It, or the memory, has none for a snapshot.
+    /// The disk or the memory has no room for a snapshot.
     NoRoomForSnapshot,
-    /// No segment holds one of them.
+    /// An entry is larger than a segment can hold.
     TooLarge,
 }
 
-/// Bytes of an entry's frame beside its records, and at most so much before it.
+/// Bytes of an entry's frame besides its records.
 const FRAME_BYTES_BESIDE: u64 = Log::FRAME_HEADER_BYTES;
+/// Most bytes that the log leaves unused before a frame.
 const GAP_BYTES_MAX: u64 = 4096;
 
 impl Consensus {
-    /// What the library takes must be written, or this member is lost until it is
-    /// started again. Where the log finds no room (a full disk, a quota, no descriptor
-    /// for another segment) it takes no entries: the leader sends them again with every
-    /// heartbeat, until there is room. Of more than a segment holds it takes a part.
+    /// Whether the log has room for the message's entries. Entries that the library accepts must
+    /// be written, or this member fails until its next start. If the log finds no room (a full
+    /// disk, a quota, no descriptor for another segment), the message is dropped; the leader
+    /// sends the entries again with every heartbeat until there is room. Entries that do not
+    /// fit into one segment are cut off the message.
     pub(super) fn has_room_for(&mut self, message: &mut Message) -> bool {
         if message.entries.is_empty() {
             return true;
@@ -41,16 +43,16 @@ impl Consensus {
         if largest > bytes_max {
             if self.not_taken.replace(NotTaken::TooLarge) != Some(NotTaken::TooLarge) {
                 tracing::error!(
-                    "an entry of {largest} bytes is not taken, and so none behind it: this \
-                     member's log segments hold {bytes_max} at most; start it with the \
-                     --segment-bytes of the others, in a new directory"
+                    "this member cannot store an entry of {largest} bytes, nor any entry behind \
+                     it: its log segments hold at most {bytes_max} bytes; start it with the \
+                     --segment-bytes of the other members, in a new directory"
                 );
             }
             return false;
         }
         let (entries, bytes) = fitting(message, bytes_max);
         message.entries.truncate(entries);
-        // Of one entry alone the log knows how much it takes.
+        // For a single entry the log itself computes how much room it takes.
         let is_alone = entries == 1 && self.unwritten_bytes == 0;
         let wanted = if is_alone {
             largest
@@ -64,8 +66,8 @@ impl Consensus {
         has_room
     }
 
-    /// Whether the message's entries and those that were taken and are not written yet
-    /// fit into one segment: room is looked for in one only.
+    /// Whether the message's entries fit into one segment together with those that were accepted
+    /// and are not written yet. The check for room covers one segment only.
     pub fn takes_before_writing(&self, message: &Message) -> bool {
         let bytes_max = self.engine.batch_log_bytes_max();
         let (_, bytes) = fitting(message, bytes_max);
@@ -74,7 +76,7 @@ impl Consensus {
 
     fn look_for_room(&mut self, bytes: usize) -> Result<(), engine::Error> {
         let outcome = self.engine.make_room(bytes);
-        // A log that has failed says so to the write.
+        // Any other error of the log appears again at the write.
         let full = outcome.as_ref().is_err_and(engine::Error::is_shortage);
         let before = std::mem::replace(
             &mut self.not_taken,
@@ -82,13 +84,16 @@ impl Consensus {
         );
         if before.is_some() != full {
             match &outcome {
-                Err(error) => tracing::warn!(%error, "no entry is taken until there is room"),
+                Err(error) => {
+                    tracing::warn!(%error, "this member accepts no entries until there is room")
+                }
                 Ok(()) => tracing::info!("there is room for entries again"),
             }
         }
         if full { outcome } else { Ok(()) }
     }
-    /// The last entries that came, or a snapshot, found no room here.
+
+    /// Whether the last entries, or the last snapshot, found no room here.
     pub fn is_full(&self) -> bool {
         matches!(
             self.not_taken,
@@ -96,13 +101,13 @@ impl Consensus {
         )
     }
 
-    /// A snapshot found no room.
+    /// Notes that a snapshot found no room.
     pub fn note_no_room_for_snapshot(&mut self) {
         self.not_taken = Some(NotTaken::NoRoomForSnapshot);
     }
 
-    /// Where the last entries found no room, looks again: an error where there is none
-    /// now either, with the reason if that is known.
+    /// If the last entries found no room, checks again. Fails if there is still none, with the
+    /// reason if it is known.
     pub fn check_room_again(&mut self) -> Result<(), Option<engine::Error>> {
         match self.not_taken {
             Some(NotTaken::NoRoom { bytes }) => self.look_for_room(bytes).map_err(Some),
@@ -112,8 +117,8 @@ impl Consensus {
     }
 }
 
-/// How many of the message's entries one segment holds for certain, at least one, and
-/// the bytes that they take at most.
+/// The number of the message's entries that one segment certainly holds, at least one, and
+/// an upper bound of the bytes that they take.
 fn fitting(message: &Message, bytes_max: u64) -> (usize, u64) {
     let (mut entries, mut bytes) = (0, 0);
     for entry in &message.entries {

@@ -1,14 +1,14 @@
-//! The value log as Raft's log: no second copy of anything.
+//! The value log as Raft's log, without a second copy of the entries.
 //!
 //! ```text
 //!   base │ e17  e18  e19 │ e20  e21  e22
-//!        │ place only    │ place and bytes (the newest, up to a limit)
+//!        │ position only │ position and bytes (the newest, up to a limit)
 //!        └── read back from the log when a member is that far behind
 //! ```
 //!
-//! Raft asks for the terms of entries all the time and for their bytes when it
-//! sends or applies them, which is nearly always soon after they came. So the
-//! places of all entries that are kept are here, and the bytes of the newest.
+//! Raft reads the terms of entries all the time, and their bytes when it sends or applies
+//! them, nearly always soon after they were appended. So the view holds the positions of
+//! all entries that are kept, and the bytes of the newest.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -20,7 +20,7 @@ use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 use super::entry::to_raft;
 use super::restore::named;
 
-/// An entry's place, and its bytes while they are remembered.
+/// An entry's position in the log, and its bytes while they are kept in memory.
 #[derive(Debug)]
 struct Slot {
     entry: Entry,
@@ -36,20 +36,21 @@ pub(crate) struct View {
     /// Index and term of the entry before the first slot.
     base: (u64, u64),
     slots: VecDeque<Slot>,
-    /// How many slots at the front have no bytes.
+    /// Number of slots at the front without bytes.
     forgotten: usize,
     cached_bytes: u64,
     cached_bytes_max: u64,
     /// Bytes of all slots' entries in the log.
     kept_bytes: u64,
-    /// What there is to be sent to members that need a snapshot.
+    /// The snapshots that are exported for members, by member.
     offers: BTreeMap<u64, SnapshotMetadata>,
-    /// Members for whom Raft asked in vain. Raft asks through a shared reference.
+    /// Members for which Raft has asked for a snapshot and there was none. Raft asks through
+    /// a shared reference.
     wanted: RefCell<BTreeSet<u64>>,
 }
 
 impl View {
-    /// What recovery found. `conf_state` is as of the applied index.
+    /// The log that recovery found. `conf_state` is as of the applied index.
     pub fn new(
         engine: Engine,
         recovered: &engine::Recovered,
@@ -91,7 +92,7 @@ impl View {
             assert_eq!(
                 self.forgotten,
                 self.slots.len(),
-                "the newest are remembered"
+                "the newest entries have their bytes"
             );
             self.forgotten += 1;
         } else {
@@ -102,7 +103,7 @@ impl View {
         self.forget();
     }
 
-    /// Takes in an entry that was appended to the log.
+    /// Adds an entry that was appended to the log.
     pub fn append(&mut self, entry: Entry, body: Body) {
         self.push(entry, Some(body));
     }
@@ -110,7 +111,7 @@ impl View {
     /// Drops the entries from `index` on; returns the first and the last of
     /// them.
     pub fn truncate(&mut self, index: u64) -> Option<(Entry, Entry)> {
-        assert!(index > self.base.0, "entry {index} was let go");
+        assert!(index > self.base.0, "entry {index} was trimmed");
         let kept = (index - self.base.0 - 1) as usize;
         let dropped = (self.slots.get(kept)?.entry, self.slots.back()?.entry);
         for slot in self.slots.drain(kept..) {
@@ -123,12 +124,12 @@ impl View {
         Some(dropped)
     }
 
-    /// Begins anew behind an installed snapshot: whatever entries there were,
-    /// before it and behind it, they are no more.
+    /// Replaces the whole log by an installed snapshot: all entries, before it and behind it,
+    /// are dropped.
     pub fn restore(&mut self, metadata: SnapshotMetadata) {
         assert!(
             metadata.index > self.base.0,
-            "a snapshot of entry {} over one of entry {}",
+            "a snapshot of entry {} would replace a log that begins behind entry {}",
             metadata.index,
             self.base.0
         );
@@ -138,7 +139,7 @@ impl View {
         self.conf_state = metadata.get_conf_state().clone();
     }
 
-    /// Nobody belongs to the cluster, as far as this member knows.
+    /// Whether this member knows of no members: it waits for its first snapshot.
     pub fn has_no_members(&self) -> bool {
         self.conf_state.voters.is_empty()
     }
@@ -148,7 +149,10 @@ impl View {
     }
 
     pub fn offer(&mut self, member: u64, metadata: SnapshotMetadata) {
-        assert!(metadata.index > 0, "a snapshot of nothing");
+        assert!(
+            metadata.index > 0,
+            "an empty state is not sent as a snapshot"
+        );
         self.offers.insert(member, metadata);
     }
 
@@ -156,9 +160,9 @@ impl View {
         self.offers.remove(&member);
     }
 
-    /// Lets go of the oldest entries, as long as they are applied and more than
-    /// so many, or more than so many bytes, are kept: a member that still needs
-    /// them needs a snapshot.
+    /// Drops the oldest entries up to `applied`, as long as more than `entries_max` entries or
+    /// more than `bytes_max` bytes are kept. A member that still needs a dropped entry needs a
+    /// snapshot.
     pub fn trim(&mut self, applied: u64, entries_max: usize, bytes_max: u64) {
         while (self.slots.len() > entries_max || self.kept_bytes > bytes_max)
             && self.first() <= applied
@@ -173,7 +177,7 @@ impl View {
         }
     }
 
-    /// Keeps the bytes in memory below their limit; the newest entry's stay.
+    /// Keeps the bytes in memory below their limit; the newest entry's bytes always stay.
     fn forget(&mut self) {
         while self.cached_bytes > self.cached_bytes_max && self.forgotten + 1 < self.slots.len() {
             let slot = &mut self.slots[self.forgotten];
@@ -198,7 +202,7 @@ impl View {
             .map_or(self.base.1, |slot| slot.entry.term)
     }
 
-    /// The entry's place.
+    /// The entry's position in the log.
     pub fn entry(&self, index: u64) -> Option<&Entry> {
         self.slot(index).map(|slot| &slot.entry)
     }
@@ -216,7 +220,11 @@ impl View {
         match &slot.body {
             Some(body) => Ok(body.clone()),
             None => self.engine.body(&slot.entry).map_err(|error| {
-                tracing::warn!(%error, index = slot.entry.index, "reading an entry back");
+                tracing::warn!(
+                    %error,
+                    index = slot.entry.index,
+                    "an entry could not be read back from the log"
+                );
                 raft::Error::Store(StorageError::Compacted)
             }),
         }
@@ -275,8 +283,8 @@ impl Storage for View {
         Ok(self.last())
     }
 
-    /// Names what was exported for the member. Where nothing was, Raft asks again
-    /// after the member's next word.
+    /// Names the snapshot that was exported for the member. If there is none, Raft asks again
+    /// after the member's next message.
     fn snapshot(&self, request_index: u64, to: u64) -> raft::Result<Snapshot> {
         let offer = self.offers.get(&to);
         match offer.filter(|metadata| metadata.index >= request_index) {

@@ -1,4 +1,4 @@
-//! Raft's messages on the wire.
+//! The encoding of Raft's messages on the wire.
 //!
 //! ```text
 //!   0  u8   type            16  u64 from         56  u64 commit term
@@ -12,8 +12,8 @@
 //!   entry     u64 term, u64 index, u32 length, the records of its batch
 //! ```
 //!
-//! All little-endian. Nothing from the network reaches a decoder of protobuf,
-//! and an entry's records verify before Raft hears of it.
+//! All numbers are little-endian. No bytes from the network reach a protobuf decoder, and
+//! an entry's records are verified before Raft gets the entry.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use engine::Body;
@@ -24,11 +24,11 @@ use super::entry::{records_of, to_raft};
 const HEADER_BYTES: usize = 88;
 const REJECTED: u8 = 1;
 const SNAPSHOT: u8 = 2;
-/// An entry without its records.
+/// Size of an entry without its records.
 const ENTRY_BYTES: usize = 20;
 
-/// What members tell each other. The rest stays within the library, and is refused
-/// when it comes from elsewhere: there it would be believed as this member's own word.
+/// The types of messages that members send to each other. The library uses the other types
+/// internally and would take such a message for this member's own, so they are refused.
 const TYPES: [MessageType; 10] = [
     MessageType::MsgAppend,
     MessageType::MsgAppendResponse,
@@ -46,7 +46,7 @@ const TYPES: [MessageType; 10] = [
 pub(crate) fn encode(message: &Message) -> Vec<Bytes> {
     assert!(
         TYPES.contains(&message.get_msg_type()),
-        "{message:?} stays here"
+        "a message of this type is never sent: {message:?}"
     );
     let mut head = BytesMut::with_capacity(HEADER_BYTES + message.context.len());
     put_header(&mut head, message);
@@ -109,7 +109,7 @@ fn length(number: usize) -> u32 {
     u32::try_from(number).expect("a message is far below 4 GiB")
 }
 
-/// Reads what [`encode`] wrote, in one piece; says what is wrong otherwise.
+/// Decodes a message that [`encode`] wrote. The error says what is wrong with it.
 pub(crate) fn decode(bytes: Bytes) -> Result<Message, String> {
     let mut reader = Reader(bytes);
     let mut message = Message::default();
@@ -142,17 +142,17 @@ pub(crate) fn decode(bytes: Bytes) -> Result<Message, String> {
     if reader.0.is_empty() {
         Ok(message)
     } else {
-        Err("something follows the message".into())
+        Err("bytes follow the message".into())
     }
 }
 
-/// The library takes for granted that entries follow each other.
+/// Checks that entries follow each other, which the library takes for granted.
 fn check_entries(message: &Message) -> Result<(), String> {
     let mut last = (message.index, message.log_term);
     let appends = message.get_msg_type() == MessageType::MsgAppend;
     if appends && (message.index == 0) != (message.log_term == 0) {
         return Err(format!(
-            "entry {} cannot be of term {}: all but the place before the first have one",
+            "entry {} cannot be of term {}: only index 0, before the first entry, has term 0",
             message.index, message.log_term
         ));
     }
@@ -279,14 +279,14 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_back() {
+    fn messages_are_decoded_as_they_were_encoded() {
         for message in [append(), snapshot()] {
             assert_eq!(decode(bytes(&message)), Ok(message));
         }
     }
 
     #[test]
-    fn what_is_cut_off_or_altered_is_refused_and_never_ends_the_process() {
+    fn a_truncated_message_is_refused_and_an_altered_one_causes_no_panic() {
         for message in [append(), snapshot()] {
             let good = bytes(&message);
             for length in 0..good.len() {
@@ -295,14 +295,14 @@ mod tests {
             for bit in 0..good.len() * 8 {
                 let mut bytes = good.to_vec();
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                // The transport has a checksum; here only sense is asked for.
+                // The transport has a checksum, so an altered message may decode here.
                 let _ = decode(bytes.into());
             }
         }
     }
 
     #[test]
-    fn types_that_stay_within_the_library_are_refused() {
+    fn message_types_that_members_do_not_send_are_refused() {
         let mut bytes = bytes(&append()).to_vec();
         for kind in (0..=u8::MAX).filter(|kind| TYPES.iter().all(|it| *it as u8 != *kind)) {
             bytes[0] = kind;

@@ -1,9 +1,9 @@
-//! What the library wants written becomes frames of the log.
+//! Writes the library's entries and hard states as frames of the log.
 //!
 //! ```text
 //!   ready ──► entries ──► a frame each, the last one with the hard state
 //!         └─► a hard state alone ──► a frame of its own
-//!   an entry of an index that is there ──► that one and all behind it count no more
+//!   an entry of an index that exists ──► that one and all behind it are overruled
 //! ```
 
 use engine::{Batch, Body, Entry, HardState};
@@ -15,7 +15,8 @@ use super::entry::{configuration_change, records_of};
 use crate::{Error, Mutant};
 
 impl Consensus {
-    /// Whether what was written enters a term, votes, or changes the configuration.
+    /// Writes the entries and the hard state of a ready. Returns whether they enter a term,
+    /// vote, or change the configuration.
     pub(super) fn write(&mut self, ready: &mut Ready) -> Result<bool, Error> {
         let before = (self.written.term, self.written.vote);
         if let Some(state) = ready.hs() {
@@ -42,7 +43,8 @@ impl Consensus {
         Ok(changes_configuration || before != (self.written.term, self.written.vote))
     }
 
-    /// Whether the entry changes the configuration.
+    /// Appends an entry, with the hard state if one is given. Returns whether the entry changes
+    /// the configuration.
     fn append(&mut self, entry: &eraftpb::Entry, state: Option<HardState>) -> Result<bool, Error> {
         self.overrule(entry.index);
         let (batch, body) = self.read(entry)?;
@@ -65,8 +67,7 @@ impl Consensus {
         Ok(changes_configuration)
     }
 
-    /// An entry of this index is there already: it and all behind it count no
-    /// more.
+    /// Overrules the entry of this index and all behind it, if the log has them.
     fn overrule(&mut self, index: u64) {
         if index > self.node.store().last() {
             return;
@@ -80,7 +81,8 @@ impl Consensus {
         self.pending.truncate(kept);
     }
 
-    /// What an entry changes, and its records.
+    /// Decodes an entry into its changes and its records. Uses this member's own proposal if
+    /// the entry is that one.
     fn read(&mut self, entry: &eraftpb::Entry) -> Result<(Batch, Body), Error> {
         let proposed = self.proposed.take();
         let own =

@@ -342,7 +342,7 @@ impl Replica {
     }
 
     /// From now on [`Replica::run`] itself writes what it appends and continues with the
-    /// result at once. For a log without a thread of its own ([`engine::Worker::Caller`]).
+    /// result at once. For a log without a writing thread of its own ([`engine::Worker`]).
     pub(crate) fn write_itself(&mut self) {
         self.consensus.write_itself();
     }

@@ -1,4 +1,4 @@
-//! Senders on threads of their own, and the road to the member: a stream.
+//! Runs senders on threads of their own, each with a stream to its member.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -12,12 +12,12 @@ use tokio::runtime::{Builder, Runtime};
 use super::{Sender, Step};
 use crate::PeerMessage;
 
-/// The kind of the streams that snapshots travel on.
+/// The kind of the streams that carry snapshots.
 pub(crate) const STREAM: u8 = 1;
-/// A member that takes nothing for so long has gone: the connection is given up.
+/// Time limit for one message on the stream. A connection that is slower is given up.
 const STALLED: Duration = Duration::from_secs(20);
 
-/// Runs senders.
+/// Runs senders, and waits for them at the end.
 pub(crate) struct Couriers {
     peers: Peers,
     clock: Arc<dyn Clock>,
@@ -33,7 +33,8 @@ impl Couriers {
         }
     }
 
-    /// Runs a sender until it is over. Without a thread it ends at once.
+    /// Runs a sender on a new thread. If no thread can be started, the sender is dropped, which
+    /// ends the transfer.
     pub fn carry(&self, sender: Sender) {
         let (peers, clock) = (self.peers.clone(), Arc::clone(&self.clock));
         let thread = threads::spawn("snapshot", move || run(sender, &peers, &*clock));
@@ -43,12 +44,11 @@ impl Couriers {
                 threads.retain(|thread| !thread.is_finished());
                 threads.push(thread);
             }
-            Err(error) => tracing::warn!(%error, "no thread for a snapshot"),
+            Err(error) => tracing::warn!(%error, "cannot start a thread to send a snapshot"),
         }
     }
 
-    /// Waits for the senders, which were told to end: their connections are
-    /// stopped.
+    /// Waits for the threads of all senders. Their transfers must have been stopped before.
     pub fn join(&self) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         for thread in threads.drain(..) {
@@ -62,7 +62,9 @@ impl Couriers {
 fn run(mut sender: Sender, peers: &Peers, clock: &dyn Clock) {
     let runtime = match Builder::new_current_thread().enable_time().build() {
         Ok(runtime) => runtime,
-        Err(error) => return tracing::warn!(%error, "no runtime for a snapshot"),
+        Err(error) => {
+            return tracing::warn!(%error, "cannot start a runtime to send a snapshot");
+        }
     };
     let mut road = Road {
         peers,
@@ -74,7 +76,8 @@ fn run(mut sender: Sender, peers: &Peers, clock: &dyn Clock) {
         match sender.poll(clock.now()) {
             Step::Send(message) => {
                 if let Err(error) = road.send(&message) {
-                    tracing::debug!(to = format!("{:x}", road.to), %error, "a snapshot waits");
+                    let to = format!("{:x}", road.to);
+                    tracing::debug!(to, %error, "a snapshot waits for a connection");
                     sender.interrupted(clock.now());
                 }
             }
@@ -84,6 +87,7 @@ fn run(mut sender: Sender, peers: &Peers, clock: &dyn Clock) {
     }
 }
 
+/// The connection of a sender to its member.
 struct Road<'a> {
     peers: &'a Peers,
     runtime: Runtime,
@@ -92,8 +96,8 @@ struct Road<'a> {
 }
 
 impl Road<'_> {
-    /// Over the stream, or a new one. TCP holds it back while the member is
-    /// behind.
+    /// Sends a message on the stream, or on a new one after a failure. TCP's flow control slows
+    /// it down while the member is behind.
     fn send(&mut self, message: &PeerMessage) -> Result<(), StreamError> {
         let (kind, parts) = message.encode();
         let payload = Bytes::from(parts.concat());
@@ -112,7 +116,7 @@ impl Road<'_> {
             sent.unwrap_or_else(|_| {
                 Err(StreamError::Broken {
                     member: to,
-                    reason: "it takes nothing".into(),
+                    reason: "the member does not accept any data".into(),
                 })
             })
         });

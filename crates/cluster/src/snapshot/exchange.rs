@@ -1,35 +1,35 @@
-//! What the replica and a sender on another thread tell each other.
+//! The state that the replica shares with a sender on another thread.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The member's last word, and the replica's.
+/// The member's last report, and the end of the transfer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
-    /// Words so far.
-    pub words: u64,
+    /// Number of the member's reports so far.
+    pub reports: u64,
     /// Number of the piece that the member wants next.
     pub wanted: u64,
-    /// Pieces that it has written. Begins anew where its import does.
+    /// Number of pieces that the member has written. Falls to 0 when its import restarts.
     pub written: u64,
-    /// The last piece that came was not the one it wanted.
+    /// The last piece that arrived was not the one that the member wanted.
     pub out_of_order: bool,
-    /// The member wants no more, or the replica does not want to go on.
+    /// Set when the member or the replica ends the transfer.
     pub over: Option<Result<(), String>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     heard: Heard,
-    /// How it has ended, from the sender.
+    /// The outcome, set by the sender when it has ended.
     ended: Option<Result<(), String>>,
 }
 
-/// One transfer's.
+/// The shared state of one transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
     state: Mutex<State>,
-    word: Condvar,
+    changed: Condvar,
 }
 
 impl Exchange {
@@ -37,40 +37,42 @@ impl Exchange {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The member says how far it has got.
+    /// Notes a report of the member.
     pub fn wanted(&self, wanted: u64, written: u64, out_of_order: bool) {
         let mut state = self.lock();
         let heard = &mut state.heard;
-        heard.words += 1;
+        heard.reports += 1;
         (heard.wanted, heard.written) = (wanted, written);
         heard.out_of_order = out_of_order;
         drop(state);
-        self.word.notify_all();
+        self.changed.notify_all();
     }
 
-    /// It is to end; the first reason counts.
+    /// Asks the sender to end with this outcome; the first call decides.
     pub fn stop(&self, outcome: Result<(), String>) {
         self.lock().heard.over.get_or_insert(outcome);
-        self.word.notify_all();
+        self.changed.notify_all();
     }
 
     pub fn heard(&self) -> Heard {
         self.lock().heard.clone()
     }
 
-    /// Returns after this many words, or when it is to end, or after `patience`.
-    pub fn wait(&self, words: u64, patience: Duration) {
+    /// Returns when there are other than `reports` reports, when the sender has to end, or after
+    /// `patience`.
+    pub fn wait(&self, reports: u64, patience: Duration) {
         let state = self.lock();
-        let nothing = |state: &mut State| state.heard.words == words && state.heard.over.is_none();
-        drop(self.word.wait_timeout_while(state, patience, nothing));
+        let nothing =
+            |state: &mut State| state.heard.reports == reports && state.heard.over.is_none();
+        drop(self.changed.wait_timeout_while(state, patience, nothing));
     }
 
-    /// The sender has ended; the first outcome counts.
+    /// Notes that the sender has ended; the first outcome counts.
     pub fn end(&self, outcome: Result<(), String>) {
         self.lock().ended.get_or_insert(outcome);
     }
 
-    /// How it has ended, if it has.
+    /// The outcome, if the sender has ended.
     pub fn ended(&self) -> Option<Result<(), String>> {
         self.lock().ended.clone()
     }

@@ -1,7 +1,7 @@
 //! The sender's half of a transfer.
 //!
 //! ```text
-//!   Offering ──the member says where──► Sending ──all sent──► (silent) ──► over
+//!   Offering ──member wants a piece───► Sending ──all sent──► (silent) ──► over
 //!      ▲                                   │
 //!      └──── silence, a broken connection ─┘
 //! ```
@@ -17,70 +17,69 @@ use revisions::Export;
 use super::exchange::{Exchange, Heard};
 use crate::PeerMessage;
 
-/// Without progress a transfer goes on for so many times the patience without a
-/// word: the member may be busy writing what it has.
+/// A transfer without progress is given up after this many times
+/// [`Pace::give_up_after`], if the member still reports: it may be busy writing.
 const PATIENCE_WITHOUT_PROGRESS: u32 = 10;
 
-/// How a transfer goes about its work.
+/// Limits of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Bytes that may be on their way, or at the member and not written; one
-    /// piece more than that is let through.
+    /// Bytes that may be in flight, or unwritten at the member. A piece is sent as long as
+    /// there are fewer, so the last one may exceed the limit.
     pub window_bytes: usize,
-    /// After so long without a word the member is asked where to go on.
+    /// After this time without a report of the member the offer is repeated.
     pub resend_after: Duration,
-    /// After so long without a word the member is given up.
+    /// After this time without a report of the member the transfer is given up.
     pub give_up_after: Duration,
 }
 
-/// What is sent.
+/// The snapshot to send.
 #[derive(Debug)]
 pub(crate) struct Parcel {
-    /// The transfer's number: no other of this member's has it.
+    /// The transfer's number, unique among all transfers of this member.
     pub id: u64,
     pub to: u64,
     pub export: Export,
-    /// What Raft is told at the end.
+    /// The message that the member's Raft library gets when the snapshot is complete.
     pub message: Message,
 }
 
-/// What a [`Sender`] wants of whoever runs it.
+/// What the owner of a [`Sender`] has to do next.
 #[derive(Debug)]
 pub enum Step {
-    /// To be sent to the member; then it wants to go on.
+    /// Send this message to the member, then call [`Sender::poll`] again.
     Send(PeerMessage),
-    /// Nothing to do before a word comes, or so long.
+    /// Call [`Sender::poll`] again when the member has reported, or after this time.
     Wait(Duration),
-    /// It has ended, and may be dropped.
+    /// Drop the sender; it has ended.
     Over,
 }
 
-/// A snapshot on its way to a member. Whoever has it from
-/// [`crate::Output::snapshots`] runs it until it is over; dropping it earlier
-/// ends the transfer.
+/// Sends a snapshot to a member. A caller that takes one from [`crate::Output::snapshots`]
+/// runs it until it is over; dropping it earlier ends the transfer.
 #[derive(Debug)]
 pub struct Sender {
     parcel: Parcel,
     pace: Pace,
     exchange: Arc<Exchange>,
-    /// Words of the member's that were looked at.
-    words: u64,
-    /// The member has said where to begin since the last offer.
+    /// Number of the member's reports that are processed.
+    reports: u64,
+    /// The member has reported which piece it wants since the last offer.
     is_sending: bool,
-    /// All pieces are on their way.
+    /// All pieces are sent.
     all_sent: bool,
-    /// Sent and not written there: numbers and bytes, ascending.
+    /// Pieces that are sent and not written at the member: number and bytes, ascending.
     in_flight: VecDeque<(u64, usize)>,
     in_flight_bytes: usize,
-    /// Gone back to this piece because it was missed: once is enough.
+    /// The missed piece to which the sender has gone back; it goes back to a piece once.
     gone_back_to: Option<u64>,
-    /// Pieces that were sent at least once.
+    /// Number of pieces that were sent at least once.
     given: u64,
-    /// The farthest that the member has got.
+    /// The greatest number of a piece that the member has wanted.
     farthest: u64,
-    /// When it is offered again.
+    /// When the offer is repeated.
     offer_at: Instant,
-    last_word: Instant,
+    last_report: Instant,
     last_progress: Instant,
 }
 
@@ -90,7 +89,7 @@ impl Sender {
             parcel,
             pace,
             exchange,
-            words: 0,
+            reports: 0,
             is_sending: false,
             all_sent: false,
             in_flight: VecDeque::new(),
@@ -99,32 +98,32 @@ impl Sender {
             given: 0,
             farthest: 0,
             offer_at: now,
-            last_word: now,
+            last_report: now,
             last_progress: now,
         }
     }
 
-    /// Whom it is for.
+    /// The member to which the snapshot is sent.
     pub fn to(&self) -> u64 {
         self.parcel.to
     }
 
-    /// What is to be done now. Reads from the disk.
+    /// Returns what the caller has to do now. Reads from the disk.
     pub fn poll(&mut self, now: Instant) -> Step {
         let heard = self.exchange.heard();
         if let Some(outcome) = heard.over {
             return self.end(outcome);
         }
-        if heard.words > self.words
-            && let Err(reason) = self.listen(&heard, now)
+        if heard.reports > self.reports
+            && let Err(reason) = self.process_report(&heard, now)
         {
             return self.end(Err(reason));
         }
-        let silent = now.saturating_since(self.last_word);
+        let silent = now.saturating_since(self.last_report);
         let stuck = now.saturating_since(self.last_progress);
         let give_up = self.pace.give_up_after;
         if silent >= give_up || stuck >= give_up * PATIENCE_WITHOUT_PROGRESS {
-            return self.end(Err("the member does not get on with it".into()));
+            return self.end(Err("the member makes no progress with the snapshot".into()));
         }
         if now >= self.offer_at {
             return self.offer(now);
@@ -136,13 +135,12 @@ impl Sender {
         self.next_piece()
     }
 
-    /// Returns when there may be something to do, after `patience` at the latest.
+    /// Blocks until the member has reported or the transfer has to end, for `patience` at most.
     pub fn wait(&self, patience: Duration) {
-        self.exchange.wait(self.words, patience);
+        self.exchange.wait(self.reports, patience);
     }
 
-    /// The way to the member is broken: it is asked where to go on, a little
-    /// later.
+    /// Notes that the connection to the member is broken. The offer is repeated after a pause.
     pub fn interrupted(&mut self, now: Instant) {
         self.is_sending = false;
         self.offer_at = now + self.pace.resend_after;
@@ -157,10 +155,10 @@ impl Sender {
         })
     }
 
-    /// The member has spoken.
-    fn listen(&mut self, heard: &Heard, now: Instant) -> Result<(), String> {
-        self.words = heard.words;
-        self.last_word = now;
+    /// Processes the member's last report.
+    fn process_report(&mut self, heard: &Heard, now: Instant) -> Result<(), String> {
+        self.reports = heard.reports;
+        self.last_report = now;
         self.offer_at = now + self.pace.resend_after;
         while let Some(&(number, bytes)) = self.in_flight.front()
             && number < heard.written
@@ -181,10 +179,10 @@ impl Sender {
         Ok(())
     }
 
-    /// Pieces go on from this one.
+    /// Continues with the piece of this number.
     fn go_to(&mut self, number: u64) -> Result<(), String> {
         if number > self.given {
-            // Nobody can have what was never sent.
+            // The member cannot have pieces that were never sent.
             return Ok(());
         }
         self.is_sending = true;
@@ -227,6 +225,6 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        self.exchange.end(Err("nobody sends it".into()));
+        self.exchange.end(Err("the sender was dropped".into()));
     }
 }

@@ -1,4 +1,4 @@
-//! A sender, and a member that says all kinds of things.
+//! Tests of a sender against a scripted member.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ struct Scene {
     sender: Sender,
     exchange: Arc<Exchange>,
     clock: SimulatedClock,
-    /// What the export is of.
+    /// The replica from which the snapshot is exported.
     _replica: Replica,
 }
 
@@ -94,7 +94,7 @@ impl Scene {
         )
     }
 
-    /// The pieces that it sends now, until it wants to wait.
+    /// The pieces that the sender sends now, until it waits.
     fn pieces(&mut self) -> Vec<bytes::Bytes> {
         let mut pieces = Vec::new();
         loop {
@@ -108,7 +108,7 @@ impl Scene {
 }
 
 #[test]
-fn nothing_is_sent_before_the_member_says_where_to_begin() {
+fn no_piece_is_sent_before_the_member_wants_one() {
     let mut scene = scene();
     assert!(scene.is_offered());
     assert!(scene.pieces().is_empty());
@@ -119,7 +119,7 @@ fn nothing_is_sent_before_the_member_says_where_to_begin() {
 }
 
 #[test]
-fn no_more_is_under_way_than_the_window_holds() {
+fn bytes_in_flight_are_limited_by_the_window() {
     let mut scene = scene();
     assert!(scene.is_offered());
     scene.exchange.wanted(0, 0, false);
@@ -131,7 +131,7 @@ fn no_more_is_under_way_than_the_window_holds() {
         "{bytes}"
     );
     let sent = first.len() as u64;
-    // They came, and are not written.
+    // The pieces have arrived and are not written.
     scene.exchange.wanted(sent, 0, false);
     assert!(scene.pieces().is_empty());
     scene.exchange.wanted(sent, sent - 1, false);
@@ -139,7 +139,7 @@ fn no_more_is_under_way_than_the_window_holds() {
 }
 
 #[test]
-fn a_broken_connection_is_followed_by_the_piece_that_is_wanted() {
+fn the_sender_continues_with_the_wanted_piece_after_a_broken_connection() {
     let mut scene = scene();
     assert!(scene.is_offered());
     scene.exchange.wanted(0, 0, false);
@@ -169,25 +169,28 @@ fn a_missed_piece_is_sent_again_once() {
     let first = scene.pieces();
     scene.exchange.wanted(1, 1, true);
     assert_eq!(scene.pieces()[0], first[1]);
-    // Every piece behind it is another that was not wanted.
+    // Every piece behind the missed one is out of order too.
     scene.exchange.wanted(1, 1, true);
     assert!(scene.pieces().is_empty());
     scene.exchange.wanted(99, 99, true);
-    assert!(scene.pieces().len() <= first.len(), "nobody can have those");
+    assert!(scene.pieces().len() <= first.len(), "these were never sent");
 }
 
 #[test]
-fn a_member_without_a_word_is_given_up() {
+fn a_transfer_to_a_silent_member_is_given_up() {
     let mut scene = scene();
     assert!(scene.is_offered());
     scene.clock.advance(PACE.give_up_after);
     assert!(matches!(scene.poll(), Step::Over));
     let outcome = scene.exchange.ended().unwrap();
-    assert_eq!(outcome, Err("the member does not get on with it".into()));
+    assert_eq!(
+        outcome,
+        Err("the member makes no progress with the snapshot".into())
+    );
 }
 
 #[test]
-fn the_member_s_last_word_counts() {
+fn a_transfer_ends_with_the_outcome_that_the_member_reports() {
     for outcome in [Ok(()), Err("its disk is full".to_owned())] {
         let mut scene = scene();
         assert!(scene.is_offered());
@@ -199,7 +202,7 @@ fn the_member_s_last_word_counts() {
 }
 
 #[test]
-fn a_sender_that_nobody_runs_has_failed() {
+fn a_transfer_fails_when_its_sender_is_dropped() {
     let scene = scene();
     drop(scene.sender);
     assert!(scene.exchange.ended().unwrap().is_err());
