@@ -1,7 +1,7 @@
 //! How long an append takes: `cargo run --release -p value-log --example append_rate`.
 //!
 //! One producer, 549-byte records, page-cache durability; beside it, in the
-//! same run, what cannot be avoided: one copy and one checksum of the record.
+//! same run, the cost that cannot be avoided: one copy and one checksum of the record.
 //! Best of several rounds; on a machine that does other work besides, the
 //! flush thread takes the producer's core and the figures say little.
 
@@ -19,8 +19,8 @@ use environment::{Disk, OpenMode};
 use value_log::{Durability, Log, Options, Record, Seal, Tag};
 
 const RECORD_BYTES: usize = 549;
-/// As many as a segment holds, so that no other thread makes segments
-/// meanwhile and no flush is measured.
+/// As many as a segment holds, so that during the measurement no other thread makes
+/// segments and no flush is measured.
 const RECORDS: u32 = 90_000;
 const ROUNDS: u32 = 7;
 

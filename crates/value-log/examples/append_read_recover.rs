@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }])?;
     log.wait_durable(kept.sequence)?;
 
-    // Retain: let go of what is sealed; its file is recycled.
+    // Retain: release a sealed segment; its file is recycled.
     let sealed: Vec<u32> = log
         .segments()
         .into_iter()

@@ -25,7 +25,7 @@ pub struct Body(Bytes);
 pub struct BodyBuilder(BytesMut);
 
 impl BodyBuilder {
-    /// Without records, and with room for so many bytes
+    /// A builder without records that has room for `bytes`
     /// ([`Log::record_bytes`](crate::Log::record_bytes)).
     pub fn with_capacity(bytes: usize) -> BodyBuilder {
         BodyBuilder(BytesMut::with_capacity(bytes))
@@ -40,7 +40,7 @@ impl BodyBuilder {
         assert_eq!(encoded_bytes, record_bytes, "a record fills its stretch");
     }
 
-    /// All that was added.
+    /// The body with all records added.
     pub fn finish(self) -> Body {
         Body(self.0.freeze())
     }
@@ -54,7 +54,7 @@ impl Body {
         body.finish()
     }
 
-    /// Takes bytes from elsewhere if every record in them verifies.
+    /// Makes a body of bytes from elsewhere; an error if any record in them does not verify.
     pub fn verify(bytes: Bytes) -> Result<Body, Error> {
         let mut covered = 0;
         for (at, header, record) in record::walk(&bytes) {
@@ -70,7 +70,7 @@ impl Body {
         }
     }
 
-    /// Takes bytes that [`Body::verify`] has seen before.
+    /// Makes a body of bytes that [`Body::verify`] has accepted before.
     pub fn verified_before(bytes: Bytes) -> Body {
         Body(bytes)
     }

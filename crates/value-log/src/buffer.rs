@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::ledger::{Ledger, Refusal, Reserved, Sealed, UNIT_BYTES, Want};
 use crate::{Position, Sequence};
 
-/// What producers need to know of a buffer's present life. Written by the
-/// committer before it opens the buffer, constant until it is sealed and
-/// drained; so it may be read between a reservation and its commit.
+/// What producers need to know of a buffer's present life, from its opening to its
+/// draining. The committer writes it before it opens the buffer, and it is constant until
+/// the buffer is sealed and drained; so it may be read between a reservation and its commit.
 #[derive(Debug, Default)]
 struct Life {
     /// Units of room at opening.
@@ -36,7 +36,7 @@ pub(crate) struct Buffer {
     life: Life,
 }
 
-// SAFETY: `memory` is reached only through `Slot`, whose stretches the ledger
+// SAFETY: `memory` is reached only through `Slot`s, with stretches that the ledger
 // keeps apart, and through `Drained`, of which the committer holds one at most
 // and only after every slot was committed.
 unsafe impl Sync for Buffer {}
@@ -87,7 +87,7 @@ impl Slot<'_> {
     }
 }
 
-/// A sealed buffer whose producers are all done.
+/// A sealed buffer after all its producers are done.
 #[derive(Debug)]
 pub(crate) struct Drained<'a> {
     /// All that was reserved.
@@ -143,7 +143,7 @@ impl Buffer {
         Ok(Slot {
             buffer: self,
             reserved,
-            // SAFETY: the ledger gave this stretch to nobody else in this
+            // SAFETY: the ledger gave this stretch to no other producer in this
             // life, and the committer waits for its commit.
             bytes: unsafe { self.stretch(start, length) },
             position: Position::new(base.segment(), base.offset() + start as u64),
@@ -162,8 +162,7 @@ impl Buffer {
         Sequence((first + self.ledger.frames()).saturating_sub(1))
     }
 
-    /// Lets nobody in any more; returns the bytes reserved and the frames
-    /// opened.
+    /// Ends reservations; returns the bytes reserved and the frames opened.
     pub fn seal(&self) -> (usize, u64) {
         let Sealed { room, frames } = self.ledger.seal();
         let used = self.life.limit.load(Ordering::Relaxed) - room;
@@ -197,7 +196,7 @@ impl Buffer {
     }
 
     /// # Safety
-    /// Nobody else may hold any byte of the stretch.
+    /// No other reference to any byte of the stretch is alive.
     #[expect(clippy::mut_from_ref, reason = "the ledger keeps the stretches apart")]
     unsafe fn stretch(&self, start: usize, length: usize) -> &mut [u8] {
         let cells = &self.memory[start..start + length];

@@ -12,8 +12,8 @@
 //! bottleneck and producers wait.
 //!
 //! A turn that has more to do than write the buffer (a large frame, another
-//! segment, the end) keeps the log closed until it is done, so that the place
-//! of whatever comes next is known.
+//! segment, the end) keeps both buffers closed until it is done, so that the
+//! position of the next frame is known.
 
 mod turnover;
 
@@ -34,11 +34,11 @@ pub(crate) struct Committer {
     shared: Arc<Shared>,
     /// The segment that is being written.
     active: Arc<Segment>,
-    /// How far it is laid out: all before is written or in the open buffer.
+    /// End of what is laid out: all before is written or in the open buffer.
     offset: u64,
-    /// How far it is done, and what it holds.
+    /// End of what is done, and the tags in it.
     extent: Extent,
-    /// What its note says on stable storage: no frame ends beyond this.
+    /// What its reach note says on stable storage: no frame ends beyond this.
     reach: u64,
     chain: Chain,
     finisher: Finisher,
@@ -55,8 +55,8 @@ struct Orders {
 }
 
 impl Committer {
-    /// Goes on in `active` behind `extent`; `reach` is what its note is known to
-    /// say on stable storage, 0 when that is not known.
+    /// A committer that continues in `active` behind `extent`; `reach` is what its note is
+    /// known to say on stable storage, 0 when that is not known.
     pub fn new(
         shared: Arc<Shared>,
         active: Arc<Segment>,
@@ -94,7 +94,7 @@ impl Committer {
         0
     }
 
-    /// The thread's life.
+    /// Body of the flush thread.
     pub fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         let _latch = PanicLatch(&shared);
@@ -201,7 +201,7 @@ impl Committer {
         self.open_buffer_at(index, self.chain.next.0);
     }
 
-    /// Opens a buffer at the present offset and tells whoever waits for it.
+    /// Opens a buffer at the present offset and wakes the producers that wait for it.
     fn open_buffer_at(&mut self, index: usize, first_sequence: u64) {
         let Shared {
             buffers,
@@ -224,8 +224,8 @@ impl Committer {
         }
     }
 
-    /// A full segment's end may lie beyond what a position can say; a buffer
-    /// without room gives no position away.
+    /// The position at `offset`. The end of a full segment may lie beyond what a position can
+    /// name; a buffer without room hands out no position.
     fn position_at_offset(&self) -> Position {
         if self.room() == 0 {
             self.active.position(0)
@@ -244,7 +244,7 @@ impl Committer {
         let buffer = &shared.buffers[index];
         shared.doorbell.wait_until(|| buffer.is_committed(used));
         // SAFETY: a log has one committer, which is borrowed until `drained` has gone: it
-        // neither drains nor opens a buffer meanwhile, and no other caller does.
+        // neither drains nor opens a buffer until then, and no other caller does.
         let drained = unsafe { buffer.drained(used) };
         assert_eq!(
             drained.first_sequence, self.chain.next,
@@ -351,7 +351,7 @@ impl Committer {
         Ok(())
     }
 
-    /// `frames` more are done, up to `end` of the active segment.
+    /// Publishes that `frames` more are done, up to `end` of the active segment.
     fn publish(&mut self, end: u64, frames: u64) {
         self.extent.end = end;
         self.active.set_extent(self.extent);
@@ -384,7 +384,7 @@ impl Committer {
         Ok(self.active.position(start))
     }
 
-    /// Latches the failure and answers everyone with it.
+    /// Latches the failure and wakes all waiting producers with it.
     pub fn fail(&self, error: &Error) {
         let Shared {
             open_buffer,
@@ -398,7 +398,7 @@ impl Committer {
         if index != NO_BUFFER {
             let _ = buffers[index].seal();
         }
-        // The lock orders this with whoever is about to wait.
+        // The lock orders this with producers that are about to wait.
         let control: &mut Control = &mut self.shared.control();
         control.generation += 1;
         control.large.clear();
@@ -406,7 +406,7 @@ impl Committer {
     }
 }
 
-/// A broken invariant ends the writing; nobody may wait for it then.
+/// Latches a failure when the writing thread panics, so that no thread waits for it.
 pub(crate) struct PanicLatch<'a>(pub &'a Shared);
 
 impl Drop for PanicLatch<'_> {

@@ -1,7 +1,7 @@
 //! What lies in a log's directory when it is opened.
 //!
-//! Names that are not ours are left alone: other parts keep their files here.
-//! A file under one of our names must be ours in every respect.
+//! Files with other names are left alone: other crates keep their files here.
+//! A file under one of the log's names must be the log's in every respect.
 
 mod home;
 
@@ -20,13 +20,13 @@ use crate::{Error, SEGMENT_BYTES_MAX, SegmentKind};
 
 pub(crate) use home::Home;
 
-/// All our files, sorted by number.
+/// All files of the log, sorted by number.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub log: Vec<Arc<Segment>>,
     pub sorted: Vec<Arc<Segment>>,
     pub spares: Vec<u32>,
-    /// One more than the highest id that any file bears witness of.
+    /// One more than the highest id that any file names.
     pub next_id: u32,
     /// One more than the highest number of a spare.
     pub spare_number: u32,
@@ -78,7 +78,7 @@ impl Contents {
         Ok(())
     }
 
-    /// All segments are of one log.
+    /// An error unless all segments are of one log.
     fn check_salts(&self) -> Result<(), Error> {
         let segments = || self.log.iter().chain(&self.sorted);
         let salts: Vec<Salt> = segments().map(|it| it.header.salt).collect();
@@ -216,7 +216,7 @@ fn reach_of(note: &[u8], header: &SegmentHeader) -> u64 {
     }
 }
 
-/// Finds out by its headers what a segment without a seal note holds.
+/// Finds the extent of a segment without a seal note by its frame headers.
 pub(crate) fn measure(segment: &Segment) -> Result<(), Error> {
     let mut extent = Extent {
         sealed: true,

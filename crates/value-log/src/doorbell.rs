@@ -22,8 +22,7 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Makes the calling thread the sleeper, in place of another that does not
-    /// wait any more.
+    /// Makes the calling thread the sleeper, in place of another one that no longer waits.
     pub fn attach(&self) {
         *self.sleeper() = Some(current());
     }
@@ -32,7 +31,7 @@ impl Doorbell {
         self.sleeper.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Call after making work visible.
+    /// Wakes the sleeper. Call it after making work visible.
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.claim() {

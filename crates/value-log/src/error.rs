@@ -56,13 +56,13 @@ pub enum Error {
         /// Free space found.
         available_bytes: u64,
     },
-    /// No further segment can be made at present, and not for want of room: the process
-    /// has no file descriptor left, or the system no memory, or it does not let the
-    /// directory be written. The log is unharmed, and nothing of what was refused was
+    /// No further segment can be made at present, for another reason than a full disk: the
+    /// process has no file descriptor left, or the system no memory, or the directory cannot
+    /// be written. The log is unharmed, and nothing of the refused call was
     /// written: try again when the cause has gone.
     #[error("no further segment of the log can be made at present: {cause}")]
     NoSegment {
-        /// What making one failed of.
+        /// Why making one failed.
         cause: Arc<Error>,
     },
     /// A group that no segment can hold. Split it.
@@ -81,7 +81,7 @@ pub enum Error {
     Foreign {
         /// The file.
         file: PathBuf,
-        /// What gives it away.
+        /// How it differs.
         what: String,
     },
     /// Written by another version of this library.
@@ -91,7 +91,7 @@ pub enum Error {
         file: PathBuf,
         /// Its version.
         found: u32,
-        /// Ours.
+        /// The version that this program reads.
         supported: u32,
     },
     /// There is no such record (any more): released, or not durable yet. Look
@@ -136,12 +136,12 @@ impl Error {
         matches!(self, Error::Failed { .. })
     }
 
-    /// Whether the log is unharmed and only has no further segment for now.
+    /// Whether the log is unharmed and only lacks a further segment for now.
     pub fn is_shortage(&self) -> bool {
         matches!(self, Error::NoSpace { .. } | Error::NoSegment { .. })
     }
 
-    /// What the system had too little of for a call of the log's.
+    /// The resource that ran out, if a system call reported one.
     pub fn shortage(&self) -> Option<Shortage> {
         match self {
             Error::NoSpace { .. } => Some(Shortage::Room),

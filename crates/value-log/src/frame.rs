@@ -98,7 +98,7 @@ pub(crate) struct Finisher {
 
 impl Finisher {
     /// Finishes the frame with a provisional header at the start of `bytes`
-    /// and moves the chain on. Returns its header.
+    /// and advances the chain. Returns its header.
     pub fn finish(&mut self, bytes: &mut [u8], segment: u32, chain: &mut Chain) -> FrameHeader {
         let (header, _) = FrameHeader::decode(bytes, Salt::PROVISIONAL)
             .expect("the producer wrote a header here");
@@ -160,9 +160,10 @@ impl Finisher {
             && crc32c(&self.crcs) == header.digest
     }
 
-    /// Which records of `payload` fail their checksums, where the header's digest proves
-    /// that it was written with exactly these records: their lengths and checksums. Where
-    /// one checksum itself is what is damaged, it is set right in `payload`.
+    /// The numbers of the records of `payload` that fail their checksums, if the header's
+    /// digest proves that it was written with exactly these records: their lengths and
+    /// checksums. If only the stored checksum of one record is damaged, it is corrected in
+    /// `payload`.
     pub fn damaged(header: &FrameHeader, payload: &mut [u8]) -> Option<Vec<usize>> {
         let mut failing = Vec::new();
         let (mut crcs, mut covered) = (Vec::new(), 0);

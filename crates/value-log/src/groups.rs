@@ -14,7 +14,7 @@ use crate::window::{Found, Window};
 use crate::{Body, Error, GroupBuffer, Position};
 
 /// Groups in order, up to what is done at each call of `next`. `None` means
-/// "no more yet": asking again later goes on where it stopped.
+/// "no more yet": a later call continues where it stopped.
 #[derive(Debug)]
 pub struct Groups {
     shared: Arc<Shared>,
@@ -24,7 +24,7 @@ pub struct Groups {
     finisher: Finisher,
 }
 
-/// Between two frames.
+/// A place between two frames.
 #[derive(Debug)]
 struct Place {
     segment: Arc<Segment>,
@@ -110,8 +110,8 @@ impl Place {
         }
     }
 
-    /// Goes to the last frame that starts at or before `offset`: there at once
-    /// when one starts right there, by the headers otherwise.
+    /// Goes to the last frame that starts at or before `offset`: at once
+    /// when one starts right there, otherwise from header to header.
     fn go_to(&mut self, offset: u64) -> Result<(), Error> {
         if offset >= FRAMES_START && self.window.header(offset)?.is_some() {
             self.offset = offset;

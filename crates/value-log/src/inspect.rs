@@ -6,10 +6,10 @@
 //!     names               one file, whole        the chain of frames      why no further
 //! ```
 //!
-//! Nothing here trusts a byte: it shows what it can read and says where it
-//! had to stop. The owner of the directory may be at work meanwhile: a segment
-//! may grow or go while it is looked at. So whoever finds damage reads the
-//! segment again before he says so.
+//! No byte is trusted: this module shows what it can read and says where it
+//! had to stop. The owner of the directory may write at the same time: a segment
+//! may grow or be released while it is read. So a caller that finds damage must read
+//! the segment again before it reports the damage.
 
 mod home;
 mod walk;
@@ -80,7 +80,7 @@ pub struct SegmentFile {
 
 impl SegmentFile {
     /// Reads the file as far as the device lets it. An error when it cannot
-    /// be opened at all; released meanwhile, for one.
+    /// be opened at all, for instance because it was released since it was listed.
     pub fn read(&self, disk: &dyn Disk) -> Result<SegmentBytes, Error> {
         let file = disk
             .open(&self.path, OpenMode::Read)
@@ -150,7 +150,7 @@ pub struct Header {
     pub id: u32,
     /// The log segment before it; 0: none.
     pub previous: u32,
-    /// The opening that prepared it.
+    /// Epoch of the opening that prepared it.
     pub epoch: u32,
     /// Its full size.
     pub segment_bytes: u64,

@@ -1,4 +1,4 @@
-//! Who owns which bytes of a group buffer: one atomic word and a counter.
+//! Ownership of the bytes of a group buffer: one atomic word and a counter.
 //!
 //! ```text
 //!   producers:  reserve (one compare-and-swap) ─► copy, checksum ─► commit (one add)
@@ -17,13 +17,13 @@
 //! buffer and then succeeds has reserved correctly in its new life.
 //!
 //! **Block rule.** A frame must not touch more blocks than `ceil(len / 4096)`.
-//! A frame whose length is known starts at the next block where it would. A
+//! A frame of known length that would do so starts at the next block. A
 //! shared frame's length is not known: it either starts at a block boundary
-//! and grows freely, or is *bounded* by the block it started in; what does not
-//! fit there opens the next frame at the boundary.
+//! and grows freely, or is *bounded* by the block it started in; records that do not
+//! fit there open the next frame at the boundary.
 //!
 //! Invariant: `committed` equals what was reserved only when no producer is
-//! inside the buffer, and after `seal` nobody enters. `tests/loom_ledger.rs`
+//! inside the buffer, and after `seal` none enters. `tests/loom_ledger.rs`
 //! compiles this file against loom's atomics and tries every interleaving.
 
 use crate::sync::{AtomicU64, Ordering};
@@ -85,7 +85,7 @@ pub struct Sealed {
 #[derive(Debug)]
 pub struct Ledger {
     state: AtomicU64,
-    /// Units whose producers are done.
+    /// Units that their producers have committed.
     committed: AtomicU64,
 }
 
@@ -140,7 +140,7 @@ impl Ledger {
         );
     }
 
-    /// Lets nobody in any more.
+    /// Ends reservations.
     pub fn seal(&self) -> Sealed {
         let state = self.state.fetch_or(SEALED, Ordering::AcqRel);
         assert!(state & SEALED == 0, "sealed twice");
@@ -158,7 +158,7 @@ impl Ledger {
         committed == units
     }
 
-    /// Whether nobody can enter.
+    /// Whether reservations have ended.
     pub fn is_sealed(&self) -> bool {
         self.state.load(Ordering::Relaxed) & SEALED != 0
     }

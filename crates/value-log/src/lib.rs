@@ -11,8 +11,8 @@
 //!    threads    atomic step      the device is idle             recycled by renaming
 //! ```
 //!
-//! * **Group commit without timers**: what arrives while the device is busy is
-//!   the next group; `committer`, `ledger`.
+//! * **Group commit without timers**: records that arrive while the device is busy
+//!   form the next group; `committer`, `ledger`.
 //! * **One durable group is one system call, one device flush**, and no block
 //!   more than its frame fills: segments consist of blocks that were written
 //!   before; `supply`. Eight times in a segment one more flush notes how far
@@ -52,8 +52,8 @@
 //! example is `examples/append_read_recover.rs`.
 //!
 //! Threads: `log-flush` writes the log and runs the notices, `log-segments`
-//! makes segments ahead; [`Worker`] says who else can. Readers take no lock over I/O.
-//! Taking the directory's lock is the caller's part.
+//! makes segments ahead; with another [`Worker`], callers do that work. Readers take no
+//! lock over I/O. The caller takes the directory's lock.
 
 #![warn(missing_docs)]
 

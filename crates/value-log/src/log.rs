@@ -20,8 +20,8 @@ use crate::{
 /// quick and must not call back into the log.
 pub type Notice = Box<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 
-/// An open log. One process may have a directory open once: taking the
-/// directory's lock is the caller's part.
+/// An open log. A directory must be open once at a time: the caller takes the
+/// directory's lock.
 #[derive(Debug)]
 pub struct Log {
     shared: Arc<Shared>,
@@ -96,15 +96,15 @@ impl Log {
         }
     }
 
-    /// Returns when a group with so many bytes of records has its room: for an
-    /// appender who must not be refused later, and is the only one.
-    /// [`Error::NoSpace`] leaves the log as it is.
+    /// Makes room for a group with `body_bytes` of records, entering the next segment if
+    /// need be. For an appender that must not be refused later, and is the only one.
+    /// After [`Error::NoSpace`] the log is unchanged.
     pub fn make_room(&self, body_bytes: usize) -> Result<(), Error> {
         self.make_room_beside(body_bytes, 0)
     }
 
-    /// The same, where the next segment cannot be made at present with so many bytes left
-    /// in the one in use.
+    /// [`Log::make_room`]. While no next segment can be made, `kept_bytes` of the segment in
+    /// use are left free besides.
     pub fn make_room_beside(&self, body_bytes: usize, kept_bytes: usize) -> Result<(), Error> {
         self.shared.make_room(body_bytes, kept_bytes)
     }
@@ -120,15 +120,15 @@ impl Log {
         self.shared.progress.wait(sequence)
     }
 
-    /// Without a flush thread ([`crate::Worker`]): writes what was appended, flushes it
-    /// where that is wanted, and makes segments ahead where nobody else does. With one,
-    /// nothing is left to do.
+    /// Without a flush thread ([`crate::Worker`]): writes what was appended, flushes it if
+    /// the durability asks for it, and makes segments ahead if no thread does. With a flush
+    /// thread, does nothing.
     pub fn work(&self) {
         self.shared.work();
     }
 
-    /// Returns when everything that is done now is on stable storage, with
-    /// [`crate::Durability::Os`] too: for whoever writes down elsewhere what
+    /// Waits until everything that is done now is on stable storage, with
+    /// [`crate::Durability::Os`] too. For callers that note elsewhere what
     /// the log holds. A failure ends the log, like any failed flush.
     pub fn settle(&self) -> Result<(), Error> {
         self.shared.settle()
@@ -145,8 +145,8 @@ impl Log {
         self.shared.read_record(position, length_hint)
     }
 
-    /// The same for what is not kept: `look` gets its kind and payload. Nothing is
-    /// allocated for a record of up to 1 KiB whose length `length_hint` covers.
+    /// Reads one record and gives `look` its kind and payload, for callers that do not keep
+    /// them. A record of up to 1 KiB that `length_hint` covers needs no allocation.
     pub fn look_at<T>(
         &self,
         position: Position,
@@ -156,10 +156,10 @@ impl Log {
         self.shared.look_at_record(position, length_hint, look)
     }
 
-    /// Reads records of one segment, ascending, with one read, and verifies each.
-    /// To every position goes what [`Log::record_bytes`] says of its payload, or
-    /// more. Fails as a whole: read one by one, each record says how it is. What
-    /// is kept of one payload keeps the bytes of all in memory.
+    /// Reads records of one segment with one read and verifies each. The positions ascend;
+    /// each comes with the [`Log::record_bytes`] of its payload, or more. Fails as a whole if
+    /// any record does: then read them one by one. A payload that is kept keeps the bytes of
+    /// all in memory.
     pub fn read_run(&self, run: &[(Position, usize)]) -> Result<Vec<RecordBuffer>, Error> {
         self.shared.read_run(run)
     }
@@ -171,7 +171,7 @@ impl Log {
 
     /// Writes the record at `position` once more, durably, where it fails its checksum.
     /// False: it is sound. The record takes as many bytes as the one that was written
-    /// there. Its segment must not be released meanwhile.
+    /// there. Its segment must not be released during the call.
     pub fn mend(&self, position: Position, record: &Record<'_>) -> Result<bool, Error> {
         self.shared.mend(position, record)
     }
@@ -192,26 +192,26 @@ impl Log {
             .collect()
     }
 
-    /// Seals the active segment and goes on in the next. Everything appended
+    /// Seals the active segment and continues in the next one. Everything appended
     /// before is done when it returns.
     pub fn rotate(&self) -> Result<(), Error> {
         self.shared.rotate()
     }
 
-    /// Lets go of sealed segments: their files are recycled, or removed when
-    /// there are spares enough. Their records can be read no more.
+    /// Releases sealed segments: their files are recycled, or removed when
+    /// there are enough spares. Their records can no longer be read.
     pub fn release(&self, segments: &[u32]) -> Result<(), Error> {
         self.shared.release(segments)
     }
 
-    /// Starts writing sorted segments with what is in the log: that brings
-    /// segments free, which is what the reserve is for.
+    /// Starts writing sorted segments with records that are in the log already. This may
+    /// use the reserve, because it allows segments to be released.
     pub fn relocate(&self) -> Result<Relocation, Error> {
         self.relocate_beside(0)
     }
 
-    /// The same, with so much free space left alone. On a full disk it takes the last spare
-    /// segment, then the one that the log would go on in.
+    /// [`Log::relocate`] that leaves `reserve_bytes` of free space alone. On a full disk it
+    /// takes the last spare segment, then the log's next one.
     pub fn relocate_beside(&self, reserve_bytes: u64) -> Result<Relocation, Error> {
         self.begin_relocation(SortedRoom {
             reserve_bytes,
@@ -219,22 +219,22 @@ impl Log {
         })
     }
 
-    /// Gives up segments that were made ahead, for a checkpoint that brings others free:
-    /// first the spare ones, then, in another call, the next one of the log. None is made
-    /// until [`Log::end_yielding`], and an append that needs one is refused for want of
-    /// room. False where there is none to give up.
+    /// Removes segments that were made ahead, to make room for a file that allows others to be
+    /// released: first the spare ones, then, in another call, the next one of the log. None is
+    /// made until [`Log::end_yielding`], and an append that needs one fails with
+    /// [`Error::NoSpace`]. False if there is none to remove.
     pub fn yield_room(&self) -> Result<bool, Error> {
         self.shared.supply.yield_room()
     }
 
-    /// Has segments made ahead again.
+    /// Lets segments be made ahead again.
     pub fn end_yielding(&self) {
         self.shared.supply.end_yielding();
-        self.shared.lend_a_hand();
+        self.shared.make_due_segments();
     }
 
-    /// Starts writing sorted segments with what is new here. They leave so much
-    /// free space alone.
+    /// Starts writing sorted segments with records that are not in the log. New files leave
+    /// `reserve_bytes` of free space alone.
     pub fn write_sorted(&self, reserve_bytes: u64) -> Result<Relocation, Error> {
         self.begin_relocation(SortedRoom {
             reserve_bytes,
@@ -250,15 +250,15 @@ impl Log {
     }
 
     /// Bytes from the start of a frame to its first record: with
-    /// [`crate::Seal::Explicit`] a group's frame starts so far before it.
+    /// [`crate::Seal::Explicit`] a group's frame starts this far before it.
     pub const FRAME_HEADER_BYTES: u64 = crate::format::FRAME_HEADER_BYTES as u64;
 
-    /// Bytes that a record with such a payload takes in the log.
+    /// Bytes that a record with a payload of `payload_len` takes in the log.
     pub fn record_bytes(payload_len: usize) -> usize {
         record::record_bytes(payload_len)
     }
 
-    /// Bytes of a segment, as the directory began.
+    /// Size of a segment, chosen when the directory was created.
     pub fn segment_bytes(&self) -> u64 {
         self.shared.supply.segment_bytes
     }
@@ -292,16 +292,16 @@ impl Log {
     }
 
     /// Writes and flushes what was appended, marks the end as clean and ends
-    /// the threads. Dropping the log does the same and tells nobody how it
-    /// went. Nothing may be appended from then on; records can be read as long
-    /// as no other opening writes to the directory.
+    /// the threads. Dropping the log does the same and ignores a failure. Nothing may be
+    /// appended from then on; records can be read as long as no other opening writes to the
+    /// directory.
     pub fn close(&self) -> Result<(), Error> {
         self.end();
         self.shared.progress.failure().map_or(Ok(()), Err)
     }
 
     fn end(&self) {
-        self.shared.dismiss();
+        self.shared.end_caller_committer();
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(Threads { maker, flusher }) = threads.take() else {
             return;

@@ -1,4 +1,4 @@
-//! Opening: read the directory, walk the log, go on behind its end.
+//! Opening: read the directory, walk the log, continue behind its end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -49,7 +49,7 @@ pub(crate) fn open(
     resume(disk, path, options, contents, walked)
 }
 
-/// A log that starts from nothing.
+/// Makes a new log.
 fn create(
     disk: Arc<dyn Disk>,
     path: &Path,
@@ -108,7 +108,7 @@ fn new_salt(options: &Options) -> Result<Salt, Error> {
         .map_err(|source| Error::Randomness(Arc::new(source)))
 }
 
-/// Goes on behind what a walk has found.
+/// Continues the log behind the end that a walk has found.
 fn resume(
     disk: Arc<dyn Disk>,
     path: &Path,
@@ -138,9 +138,9 @@ fn resume(
     start(shared, active, walked)
 }
 
-/// What the page cache holds and the walk accepted must be stable before a
-/// frame promises it; what the last frame promised is. A seal note in the tail
-/// is from before a crash and would be wrong soon.
+/// Flushes the segments that the walk accepted from the page cache, before a frame promises
+/// that they are stable; what the last frame promised is stable already. Removes a seal note
+/// in the tail: it is from before a crash and would be wrong soon.
 fn settle(log: &[Arc<Segment>], walked: &Walked) -> Result<(), Error> {
     for segment in log[..=walked.tail]
         .iter()
@@ -163,9 +163,9 @@ fn settle(log: &[Arc<Segment>], walked: &Walked) -> Result<(), Error> {
 
 /// Segments behind the tail hold nothing that counts: the one that follows it
 /// is kept as the next, others become spares. One that begins with a frame is
-/// never the next: should replay begin there one day, before anything else was
+/// never the next: if a replay began there before anything else was
 /// written to it, that frame would pass for the first. As a spare it gets a
-/// new number, which gives its old bytes away.
+/// new number, so that its old frames are recognised as stale.
 fn retire_beyond(
     disk: &dyn Disk,
     path: &Path,
@@ -263,7 +263,7 @@ fn supply(
     Supply::new(plan, stock)
 }
 
-/// Writes the opening frame, then lets the threads run.
+/// Writes the opening frame, then starts the threads.
 fn start(
     shared: Arc<Shared>,
     active: Arc<Segment>,
@@ -287,7 +287,7 @@ fn start(
         previous_crc: walked.crc,
         synced_up_to: end,
     };
-    // Where a life ended with a failed flush, the page cache may show a note
+    // If the last opening ended with a failed flush, the page cache may show a note
     // that the device never got.
     let reach = if walked.clean { active.reach } else { 0 };
     let mut committer = Committer::new(Arc::clone(&shared), active, (extent, reach), chain);
@@ -306,12 +306,12 @@ fn start(
     let threads = match shared.options.worker {
         Worker::Threads => Some(spawn(&shared, committer)?),
         Worker::Caller => {
-            shared.hire(committer);
+            shared.set_caller_committer(committer);
             None
         }
         Worker::CallerAndMaker => {
             let maker = spawn_maker(&shared)?;
-            shared.hire(committer);
+            shared.set_caller_committer(committer);
             Some(Threads {
                 maker,
                 flusher: None,
@@ -330,7 +330,7 @@ fn spawn(shared: &Arc<Shared>, committer: Committer) -> Result<Threads, Error> {
         }),
         Err(error) => {
             shared.supply.stop();
-            // It ends at once: it only waits for something to do.
+            // The maker ends at once: it only waits for something to do.
             let _ = maker.join();
             Err(no_thread(&error))
         }

@@ -1,4 +1,4 @@
-//! What a log can be told when it is opened.
+//! Options of a log.
 
 use crate::Error;
 
@@ -20,7 +20,7 @@ pub enum Durability {
     Os,
 }
 
-/// Who decides where a group ends.
+/// What ends a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Seal {
     /// Many producers share the open group; it is sealed as soon as the
@@ -31,28 +31,28 @@ pub enum Seal {
     Explicit,
 }
 
-/// Who does the log's work.
+/// The threads that do the log's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Worker {
     /// Two threads of its own: one writes and flushes, one makes segments.
     #[default]
     Threads,
-    /// Whoever calls: nothing is written before [`crate::Log::work`], or a call
-    /// that has to wait for it. For simulations: one thread does everything, in
+    /// The calling threads: nothing is written before a call of [`crate::Log::work`], or one
+    /// that has to wait for a write. For simulations: one thread does everything, in
     /// an order that a seed decides.
     Caller,
-    /// The same, but a thread of the log's own makes segments. For few and short
-    /// writes that nobody waits for a device with: no thread has to be woken.
+    /// The calling threads write, but a thread of the log makes segments. For few and short
+    /// writes that do not wait for the device: no thread has to be woken.
     CallerAndMaker,
 }
 
 impl Worker {
-    /// Groups are written by whoever calls [`crate::Log::work`].
+    /// Whether groups are written by the threads that call [`crate::Log::work`].
     pub(crate) fn is_caller(self) -> bool {
         self != Worker::Threads
     }
 
-    /// Segments are made by a thread.
+    /// Whether a thread makes segments.
     pub(crate) fn has_maker(self) -> bool {
         self != Worker::Caller
     }
@@ -69,25 +69,25 @@ pub struct Options {
     pub spare_segments: usize,
     /// When a group counts as done.
     pub durability: Durability,
-    /// Room of one group buffer (there are two). A larger append takes a
-    /// slower way that copies it once more.
+    /// Size of one group buffer (there are two). A larger append is slower: it is
+    /// copied once more.
     pub group_bytes_max: usize,
-    /// Who decides where a group ends.
+    /// What ends a group.
     pub seal: Seal,
-    /// Free space on the file system that making segments never touches, but
-    /// for those that a relocation fills.
+    /// Free space on the file system that making segments never touches, except
+    /// segments that a relocation fills.
     pub reserve_bytes: u64,
-    /// Who does the log's work.
+    /// The threads that do the log's work.
     pub worker: Worker,
-    /// What tells the frames of a new log from bytes that only look like some;
+    /// Random number that tells the frames of a new log from bytes that only look like some;
     /// `None`: drawn from the kernel. A log keeps the one it was made with.
     pub salt: Option<u64>,
     /// Recovery shows groups with damaged records too ([`crate::Group::damaged`]), where
-    /// the frame's header proves which records it was written with. The visitor refuses
-    /// those that it cannot do with; otherwise such a group refuses the opening.
+    /// the frame's header proves which records it was written with. The visitor may refuse
+    /// them. Without this option such a group makes the opening fail.
     pub shows_damaged_groups: bool,
-    /// Recovery takes a frame for whole without looking: a rule to break, for
-    /// simulations that must notice.
+    /// Recovery accepts frames without verifying them. This breaks the log, for
+    /// simulations that must notice it.
     #[doc(hidden)]
     pub accepts_torn_frames: bool,
 }

@@ -1,6 +1,6 @@
 //! The appending side: reserve, copy and checksum in place, commit, ring.
 //!
-//! The fast way takes no lock. What does not fit (the buffer or the segment is
+//! The fast way takes no lock. An append that does not fit (the buffer or the segment is
 //! full, the frame is larger than a buffer) goes through `control` and waits
 //! for the committer.
 
@@ -85,7 +85,7 @@ impl Shared {
         self.doorbell.ring();
     }
 
-    /// Whether a frame takes the slow way; an error when no segment holds it.
+    /// Whether a frame goes through `control`; an error when no segment holds it.
     fn is_large(&self, frame_bytes: usize) -> Result<bool, Error> {
         let limit_bytes = self.supply.segment_bytes - FRAMES_START;
         if frame_bytes as u64 > limit_bytes {
@@ -117,7 +117,7 @@ impl Shared {
 
     /// Asks the committer for room and waits until it has opened a buffer.
     fn reserve_slowly(&self, want: Want) -> Result<Slot<'_>, Error> {
-        // Refusals before this wish was made known.
+        // Refusals before this want was registered.
         let mut asked = None;
         let mut control = self.control();
         loop {
@@ -144,7 +144,7 @@ impl Shared {
         }
     }
 
-    /// Has the committer place a frame.
+    /// Lets the committer write a frame and waits for its place.
     fn place_large(&self, bytes: Vec<u8>) -> Result<(crate::Sequence, Position), Error> {
         let placed = Placed::default();
         let mut control = self.control();
@@ -167,16 +167,16 @@ impl Shared {
         }
     }
 
-    /// Makes sure that a frame with so many bytes of records can be appended
-    /// next: in what is left of the segment, or in the one behind it. Where that cannot be
-    /// made at present, `kept_bytes` are left in the segment.
+    /// Makes sure that a frame with `body_bytes` of records can be appended
+    /// next: in what is left of the segment, or in the one behind it. While that one cannot be
+    /// made, `kept_bytes` of the segment are left free.
     pub fn make_room(&self, body_bytes: usize, kept_bytes: usize) -> Result<(), Error> {
         let bytes = FRAME_HEADER_BYTES + body_bytes;
         self.is_large(bytes)?;
         if self.supply.has_next() {
             return Ok(());
         }
-        // Then it is known how far the segment is filled.
+        // Once all is written, it is known how far the segment is filled.
         let appended = self.appended();
         self.work();
         self.progress.wait(appended)?;
@@ -195,7 +195,7 @@ impl Shared {
         if fits { Ok(()) } else { self.rotate() }
     }
 
-    /// Has the committer go on in the next segment.
+    /// Lets the committer enter the next segment, and waits for it.
     pub fn rotate(&self) -> Result<(), Error> {
         let mut control = self.control();
         control.rotations_wanted += 1;

@@ -1,13 +1,13 @@
-//! How far the log is done, who waits for it, and whether it has stopped.
+//! How far the log is done, the threads that wait for it, and whether it has stopped.
 //!
 //! Written by the committer only. A waiter leaves its thread's handle and
 //! parks; after a flush the committer takes out the handles that are served,
-//! lets go of the lock and wakes them one by one: nobody wakes into a lock.
+//! releases the lock and wakes them one by one: no waiter wakes into a held lock.
 //!
 //! **Fail-stop.** After the first failed write or flush nothing is known about
 //! what the device holds, and the kernel may have marked the lost pages clean.
 //! The failure is latched: every later append and wait gets it, no flush is
-//! tried again, and only a new opening (which reads the device) goes on.
+//! tried again, and only a new opening, which reads the device, can continue.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::{Error, Position, Sequence};
 
 type SharedNotice = Arc<dyn Fn(Result<Sequence, Error>) + Send + Sync>;
 
-/// The committer's word to everyone else.
+/// What the committer publishes to all other threads.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// Sequence of the last frame that is done. Only grows.
@@ -73,7 +73,7 @@ impl Progress {
         *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(notice);
     }
 
-    /// Everything up to `sequence`, which ends at `end`, is done.
+    /// Publishes that everything up to `sequence`, which ends at `end`, is done.
     pub fn publish(&self, sequence: Sequence, end: Position) {
         assert!(
             sequence > self.durable() && end >= self.end(),
@@ -114,7 +114,7 @@ impl Progress {
     }
 
     /// Leaves this thread's handle, unless it need not wait. The lock orders
-    /// this with [`Progress::take_waiters`]: whoever comes after the
+    /// this with [`Progress::take_waiters`]: a waiter that enlists after the
     /// committer's turn finds the new state.
     fn enlist(&self, sequence: Sequence) {
         let mut waiters = self.waiters.lock().unwrap_or_else(PoisonError::into_inner);

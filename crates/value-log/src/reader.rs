@@ -25,8 +25,8 @@ impl Shared {
         })
     }
 
-    /// Kind and payload go to `look`; nothing is allocated for a short record whose
-    /// length `length_hint` covers.
+    /// Gives kind and payload to `look`. A short record that `length_hint` covers needs no
+    /// allocation.
     pub fn look_at_record<T>(
         &self,
         position: Position,
@@ -53,7 +53,7 @@ impl Shared {
             return Err(not_found());
         }
         let result = read(&segment);
-        // Only now is it known whose bytes they were.
+        // Only now is it known that the bytes were this segment's.
         if segment.is_released() {
             Err(not_found())
         } else {

@@ -12,7 +12,7 @@
 //! an unfinished write reached the device, none of it speaks for a missing
 //! piece. A frame of a later write does: it was only written after the flush
 //! of all before it had returned. So a later frame of this opening or a newer
-//! one whose promise lies beyond ✗ proves that ✗ was stable once.
+//! one that promises beyond ✗ proves that ✗ was stable once.
 //!
 //! The tail is read from the device: after a failed flush the page cache may
 //! show bytes that the device never got.
@@ -41,18 +41,18 @@ use crate::segment::{Extent, FileName, Segment};
 use crate::window::{Found, Window};
 use crate::{Error, Group, Position, SegmentKind, Sequence, Tag};
 
-/// How far a segment is searched that was never entered, as far as anyone knows.
+/// How far a segment is searched if no seal note shows that it was entered.
 const GLANCE_BYTES: u64 = 4 << 20;
 
 /// Called with every group from the place to replay from on.
 pub(crate) type Visit<'a> = dyn FnMut(&Group<'_>) -> Result<(), Error> + 'a;
 
-/// What is taken for a group besides one that verifies.
+/// Which groups are accepted besides those that verify.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Trust {
-    /// Any: a rule to break.
+    /// Any frame with a valid header. This breaks recovery, for simulations.
     pub torn_frames: bool,
-    /// One that was stable once and has damaged records.
+    /// Groups that were stable once and have damaged records.
     pub damaged_groups: bool,
 }
 
@@ -112,8 +112,8 @@ pub(crate) struct Reached {
     pub last: Option<Last>,
 }
 
-/// Walks like [`walk`]; where that would fail because of damage, or because the visitor
-/// refuses a group, returns how far it came, and why no further.
+/// Walks like [`walk`]. If that would fail because of damage, or because the visitor
+/// refuses a group, returns how far it came, and the error.
 pub(crate) fn survey<'a>(
     disk: &'a dyn Disk,
     directory: &Path,
@@ -242,7 +242,7 @@ impl Walker<'_> {
             return Ok(());
         }
         let walked = self.walk_segment(first - 1, first > device_from, Extent::EMPTY)?;
-        // Not needed for replay, so damage there is not this opening's business.
+        // That segment is not needed for replay, so damage there is ignored.
         if walked.end != self.contents.log[first - 1].extent().end {
             self.last = None;
         }
@@ -445,14 +445,14 @@ impl Walker<'_> {
         index > 0 && self.contents.log[index].header.previous == self.contents.log[index - 1].id()
     }
 
-    /// Whether the log goes on in segment `index`. Released segments leave
+    /// Whether the log continues in segment `index`. Released segments leave
     /// holes in what an opening from the oldest on finds; behind a place to
     /// replay from nothing is ever released, so there a hole is a lost file.
     fn goes_on_in(&self, index: usize) -> Result<bool, Error> {
         let Some(segment) = self.contents.log.get(index) else {
             return Ok(false);
         };
-        // A segment is only left with a frame in it.
+        // The log leaves a segment only when it has a frame.
         if self.last.is_none() {
             return Ok(false);
         }
@@ -476,7 +476,8 @@ impl Walker<'_> {
         Ok(true)
     }
 
-    /// A place within a segment is one where a group is known to be.
+    /// An error if the walk ended before the place to replay from, or at it: a place within a
+    /// segment is one where a group is known to be.
     fn check_reaches_replay(&self, index: usize, end: u64) -> Result<(), Error> {
         let segment = &self.contents.log[index];
         let end_position = end_of(segment.id(), end);
@@ -493,8 +494,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Looks for a promise beyond the end. Returns whether there is anything
-    /// of an unfinished write.
+    /// Looks behind the end for a frame that promises more than was found; that is damage.
+    /// Returns whether there are frames of an unfinished write.
     fn check_nothing_promised(&self, index: usize, end: u64) -> Result<bool, Error> {
         let here = end_of(self.contents.log[index].id(), end);
         let epoch = self.last.map_or(0, |last| last.epoch);

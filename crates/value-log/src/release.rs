@@ -1,12 +1,12 @@
-//! Letting go of segments.
+//! Releasing segments.
 
 use crate::Error;
 use crate::shared::Shared;
 
 impl Shared {
-    /// Recycles or removes sealed segments: none when one may not go, all of
-    /// them otherwise, or all before the one at which the disk fails, which
-    /// stays in use. What is gone is so lastingly.
+    /// Recycles or removes sealed segments: none if one of them must not be released, otherwise
+    /// all of them, or all before the one at which the disk fails, which stays in use. Releases
+    /// are durable when this returns.
     pub fn release(&self, ids: &[u32]) -> Result<(), Error> {
         for &id in ids {
             self.check_releasable(id)?;
@@ -24,7 +24,7 @@ impl Shared {
 
     /// Adds the number of the spare that the file becomes, if it becomes one.
     fn recycle(&self, id: u32, spares: &mut Vec<u32>) -> Result<(), Error> {
-        // Absent when the caller named it twice.
+        // It is absent when the caller named it twice.
         let Some(segment) = self.segments.remove(id) else {
             return Ok(());
         };

@@ -2,7 +2,7 @@
 //!
 //! A sorted segment has the log's frames and records but is no part of the
 //! log: it is written front to back into a spare, flushed once, and only then
-//! gets its name. What has no name after a crash never was.
+//! gets its name. A file without that name after a crash does not count.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ pub struct Relocation {
     open: Option<OpenSegment>,
     /// Complete segments, in use already.
     finished: Vec<u32>,
-    /// What failed: records may be missing, so nothing is added or finished.
+    /// The first failure: records may be missing, so nothing is added or finished after it.
     failure: Option<Error>,
-    /// What new files may take.
+    /// How much disk space new files may take.
     room: SortedRoom,
     done: bool,
 }
@@ -113,7 +113,7 @@ impl Relocation {
             return Ok(());
         };
         open.seal()?;
-        // From here on the file is the supply's, whatever comes of it.
+        // From here on the supply owns the file, even if naming it fails.
         let open = self.open.take().expect("it was there just now");
         self.shared
             .supply
@@ -130,13 +130,13 @@ impl Drop for Relocation {
             return;
         }
         if let Some(open) = self.open.take() {
-            // While a segment is open, what fails is a write or flush of it.
+            // While a segment is open, only a write or flush of it can have failed.
             match self.failure {
                 Some(_) => self.shared.supply.discard(open.spare),
                 None => self.shared.supply.put_back(&[open.spare]),
             }
         }
-        // Nobody was told of them; what cannot be released now stays, whole and
+        // No caller has their ids. Those that cannot be released now stay, whole and
         // unreferenced.
         let _ = self.shared.release(&self.finished);
     }

@@ -8,8 +8,8 @@
 //!
 //! [`survey`] walks as an opening does and writes nothing. [`cut`] keeps every byte: the
 //! segment's file is copied and later segments are renamed. Each step leaves a log that
-//! is refused as before, or is cut: what must outlive the cut is stable in front of the
-//! damage before anything behind it goes.
+//! is refused as before, or is cut: the records that must outlive the cut are stable in
+//! front of the damage before anything behind it goes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use crate::{Body, Error, Options, Position, Record, Sequence, Tag};
 
 /// Bytes copied or cleared at a time.
 const PIECE_BYTES: usize = 1 << 20;
-/// Room that is looked for: a block that is not filled, and the frame.
+/// Room that the last words may need: a block that is not filled, and the frame.
 const LAST_WORDS_BYTES_MAX: u64 = 2 * BLOCK_BYTES;
 /// Names that are tried for a copy.
 const COPIES_MAX: u32 = 1000;
@@ -47,7 +47,7 @@ pub struct Cut {
     pub link: Link,
     /// Files of the segments behind, in order.
     pub beyond: Vec<PathBuf>,
-    /// Later openings than this are not known.
+    /// Highest epoch that was found.
     epoch: u32,
     synced_up_to: Position,
     salt: Salt,

@@ -5,8 +5,8 @@
 //!   one read   └─────────────────────────────────────────┘   each payload is a slice of it
 //! ```
 //!
-//! A run is a shortcut and decides nothing: where anything is wrong with it, its
-//! records are to be read one by one, and each says what became of it.
+//! A run is a shortcut only: if anything is wrong with it, the caller reads its
+//! records one by one, and each read says how its record is.
 
 use bytes::Bytes;
 

@@ -58,13 +58,12 @@ pub(crate) const NO_TAG: Tag = Tag {
     last: 0,
 };
 
-/// A reach moves in steps of so many parts of a segment, each of which costs
-/// one more flush.
+/// Number of steps in which a segment's reach moves; each step costs one more flush.
 const REACH_STEPS: u64 = 8;
 /// Steps are no smaller than this.
 const REACH_STEP_BYTES_MIN: u64 = 64 << 10;
 
-/// The reach of a segment whose frames are to end at `end`.
+/// The reach of a segment for frames that end at `end`.
 pub(crate) fn reach_for(header: &SegmentHeader, end: u64) -> ReachNote {
     let step = (header.segment_bytes / REACH_STEPS).max(REACH_STEP_BYTES_MIN);
     ReachNote {
@@ -80,7 +79,7 @@ pub(crate) struct Segment {
     /// Its name while it is in use.
     pub path: PathBuf,
     pub file: Arc<dyn File>,
-    /// When it was opened no frame ended beyond this, says its note.
+    /// What its reach note said at opening: no frame ended beyond this.
     pub reach: u64,
     extent: Mutex<Extent>,
     released: AtomicBool,
@@ -125,7 +124,7 @@ impl Segment {
     }
 
     /// Where a search from `from` on can end. A note that frames have passed is
-    /// not what was written last, and says nothing.
+    /// not the one that was written last, and is ignored.
     pub fn search_limit(&self, from: u64) -> u64 {
         match self.reach {
             reach if (from..=self.header.segment_bytes).contains(&reach) => reach,
@@ -175,11 +174,11 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// From now on it is read, record by record.
+    /// Adds a segment, which can be read from now on.
     pub fn insert(&self, segment: Arc<Segment>) {
         let id = segment.id();
-        // A segment's file has its whole size from the beginning, and is not cut. Not earlier:
-        // where recovery has the kernel forget a page, this opening must not have it mapped.
+        // A segment's file has its whole size from the beginning, and is not cut. This is not
+        // called earlier: recovery may make the kernel drop a page, which must not be mapped then.
         segment.file.keep_size();
         let before = self
             .map
@@ -222,7 +221,7 @@ impl Segments {
     }
 }
 
-/// What a file's name says.
+/// A file name of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileName {
     /// `<id as 8 hex>.log` or `.sorted`.
@@ -276,7 +275,7 @@ mod tests {
     use crate::format::Salt;
 
     #[test]
-    fn what_is_in_use_keeps_its_size() {
+    fn a_segment_in_use_keeps_its_size() {
         let disk = SimulatedDisk::new(1);
         let path = Path::new("/00000001.log");
         let file = disk.open(path, OpenMode::CreateNew).unwrap();
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn only_names_that_we_would_write_are_ours() {
+    fn only_names_that_the_log_would_write_are_parsed() {
         let ours = FileName::Segment(SegmentKind::Log, 0x1f);
         assert_eq!(FileName::parse("0000001f.log"), Some(ours));
         assert_eq!(FileName::parse("12.spare"), Some(FileName::Spare(12)));

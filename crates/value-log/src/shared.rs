@@ -1,4 +1,4 @@
-//! What producers, committer and readers have in common.
+//! The state that producers, committer and readers share.
 //!
 //! ```text
 //!   producers ──records──► buffers[0|1] ──sealed──► committer ──► device
@@ -20,7 +20,7 @@ use crate::ledger::Want;
 use crate::progress::Progress;
 use crate::segment::Segments;
 use crate::supply::Supply;
-use crate::work::Hands;
+use crate::work::CallerCommitter;
 use crate::{Durability, Error, Options, Position, SegmentKind, Sequence};
 
 /// No buffer is open.
@@ -34,11 +34,11 @@ pub(crate) type Placed = Arc<OnceLock<Result<(Sequence, Position), Error>>>;
 pub(crate) struct LargeFrame {
     /// The frame with a provisional header.
     pub bytes: Vec<u8>,
-    /// Filled in when it has its place (and, as it happens, is done).
+    /// Filled in when it has its place (and is done).
     pub placed: Placed,
 }
 
-/// What producers ask of the committer beside writing the open buffer.
+/// Orders of producers to the committer, beside writing the open buffer.
 #[derive(Debug, Default)]
 pub(crate) struct Control {
     /// Counts the openings of buffers.
@@ -46,12 +46,12 @@ pub(crate) struct Control {
     /// Threads that wait to be served: without any the committer saves itself
     /// the system call.
     pub waiting: usize,
-    /// The largest wish that found the buffer or the segment full.
+    /// The largest want that found the buffer or the segment full.
     pub wanted: Option<Want>,
     pub large: VecDeque<LargeFrame>,
     /// Rotations asked for.
     pub rotations_wanted: u64,
-    /// Rotations answered, one way or the other.
+    /// Rotations answered, refused ones included.
     pub rotations_done: u64,
     /// The newest of those that were refused.
     pub rotations_refused: u64,
@@ -59,31 +59,31 @@ pub(crate) struct Control {
     /// Why there was no further segment when one was last needed; cleared when
     /// one is entered.
     pub refusal: Option<Error>,
-    /// Wishes of producers that were refused so far, and the size of the last.
+    /// Number of wants that were refused so far, and the size of the last one.
     refused: (u64, u64),
 }
 
 impl Control {
-    /// Remembers the larger of the wishes.
+    /// Remembers the largest want.
     pub fn want(&mut self, want: Want) {
         if self.wanted.is_none_or(|other| units(other) < units(want)) {
             self.wanted = Some(want);
         }
     }
 
-    /// There is no segment for such a wish.
+    /// Refuses a want, because there is no segment for it.
     pub fn refuse(&mut self, want: Want) {
         assert!(self.refusal.is_some(), "a refusal has a reason");
         self.refused = (self.refused.0 + 1, units(want));
     }
 
-    /// How many wishes were refused so far.
+    /// Number of wants that were refused so far.
     pub fn refusals(&self) -> u64 {
         self.refused.0
     }
 
-    /// Why a wish of that size was refused since there were `before` refusals.
-    /// What was refused earlier, or was larger, says nothing about it.
+    /// Why `want` was refused since there were `before` refusals. Refusals of earlier or of
+    /// larger wants do not concern it.
     pub fn refusal_since(&self, before: u64, want: Want) -> Option<Error> {
         let (refusals, size) = self.refused;
         let concerned = refusals > before && size <= units(want);
@@ -105,7 +105,7 @@ pub(crate) struct Shared {
     /// Index of the buffer that producers fill, or [`NO_BUFFER`].
     pub open_buffer: AtomicUsize,
     control: Mutex<Control>,
-    /// Told when a buffer was opened or an order was served or refused.
+    /// Signalled when a buffer was opened or an order was served or refused.
     pub served: Condvar,
     /// `control` may hold something for the committer.
     pub ordered: AtomicBool,
@@ -114,9 +114,9 @@ pub(crate) struct Shared {
     pub progress: Progress,
     pub segments: Segments,
     pub supply: Supply,
-    /// Without a flush thread: what it would own, until the end. In a box, because it is
-    /// large, and taken and put back for each group.
-    pub caller: Mutex<Option<Box<Hands>>>,
+    /// The committer of a log without a flush thread; `None` once the log is closed. In a box,
+    /// because it is large, and taken out and put back for each group.
+    pub caller: Mutex<Option<Box<CallerCommitter>>>,
 }
 
 impl Shared {
@@ -150,7 +150,7 @@ impl Shared {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the committer's next word; may wake for nothing.
+    /// Waits until the committer has opened a buffer or served an order; may wake spuriously.
     pub fn wait_served<'a>(
         &'a self,
         mut control: MutexGuard<'a, Control>,
@@ -169,8 +169,7 @@ impl Shared {
         control
     }
 
-    /// Makes everything that is done stable: nothing to do where being done
-    /// means that already.
+    /// Makes everything that is done stable. With [`Durability::Durable`] it is already.
     pub fn settle(&self) -> Result<(), Error> {
         if self.options.durability == Durability::Durable {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What the log says about itself.
+//! State and counters of a log and its segments.
 
 use crate::{Position, Sequence, Tag};
 
@@ -60,7 +60,7 @@ pub struct Recovered {
     pub sequence: Sequence,
     /// Tag of the last tagged group seen.
     pub tag: Tag,
-    /// Where the log goes on.
+    /// Where the log continues.
     pub end: Position,
     /// Generation of this opening.
     pub epoch: u32,

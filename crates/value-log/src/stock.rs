@@ -29,12 +29,12 @@ pub(crate) struct Stock {
     pub failure: Option<Error>,
     /// Failures since something was made.
     pub failures: u32,
-    /// The last failure came after much had been written: callers are told of it until
-    /// the maker has paused, where there is one.
+    /// The last failure came after much had been written: with a maker thread, callers get
+    /// this failure without another attempt until the maker has paused.
     pub is_costly: bool,
-    /// What was made ahead has been given up for a moment, and nothing is made.
+    /// Segments made ahead were removed to make room, and none is made for now.
     pub yields: bool,
-    /// Somebody has asked for the next segment since, and waits.
+    /// The committer has asked for the next segment since the last failure, and waits.
     pub awaited: bool,
     /// A flush of the directory failed: no segment is given any more.
     pub stopped: Option<Error>,
@@ -42,7 +42,7 @@ pub(crate) struct Stock {
     pub settling: VecDeque<Arc<Segment>>,
     /// A flush failed: nothing is flushed any more.
     pub unsettled: Option<Error>,
-    /// The maker ends.
+    /// The maker must end.
     pub stop: bool,
 }
 
@@ -51,20 +51,20 @@ pub(crate) struct Stock {
 pub(crate) enum Job {
     /// The log needs its next segment.
     Next,
-    /// A segment that was left is not flushed yet.
+    /// A sealed segment is not flushed yet.
     Settle(Arc<Segment>),
     /// The stock is low.
     Spare,
 }
 
 impl Stock {
-    /// What has failed may be tried again.
+    /// Lets making be tried again.
     pub fn forget_failure(&mut self) {
         self.failure = None;
         self.is_costly = false;
     }
 
-    /// Keeps why making failed.
+    /// Records whether making has failed, and why.
     pub fn note_outcome(&mut self, made: Result<(), Error>) {
         match made {
             Ok(()) => (self.failures, self.is_costly) = (0, false),
@@ -81,7 +81,7 @@ impl Stock {
         (RETRY_MIN * (1 << doublings)).min(RETRY_MAX)
     }
 
-    /// What is to be done first.
+    /// The job to do next.
     pub fn due(&self, target: usize) -> Option<Job> {
         let ready = self.spares.len() + usize::from(self.next.is_some());
         let makes = self.failure.is_none() && self.stopped.is_none() && !self.yields;

@@ -18,11 +18,11 @@
 //! a quota, no descriptor, no memory, no permission. The failure is kept for the
 //! caller that needs a segment, and making is tried again when a caller asks,
 //! when something is released, and after a pause. A failed flush of the
-//! directory is another matter: which names last is not known, so the supply
+//! directory is different: it is unknown which names last, so the supply
 //! gives nothing any more and the log ends where it needs a segment.
 //!
-//! With page-cache durability the same thread flushes the segments that were
-//! left, in their order, so that nobody waits for that either.
+//! With page-cache durability the same thread flushes sealed segments, in their order,
+//! so that no commit waits for that either.
 
 mod sorted;
 
@@ -53,30 +53,30 @@ const ZERO_BYTES: usize = 16 << 10;
 pub(crate) struct Supply {
     disk: Arc<dyn Disk>,
     directory: PathBuf,
-    /// Size of what it makes.
+    /// Size of the segments that it makes.
     pub segment_bytes: u64,
     reserve_bytes: u64,
     /// Segments wanted ready, the next one included.
     target: usize,
-    /// A thread makes them.
+    /// Whether a thread makes them.
     has_maker: bool,
     epoch: u32,
     salt: Salt,
     stock: Mutex<Stock>,
-    /// Told when the maker may have something to do.
+    /// Signalled when the maker may have something to do.
     changed: Condvar,
     /// Rung when a segment is ready or making failed.
     doorbell: Arc<Doorbell>,
-    /// All before this was flushed here.
+    /// Bits of a position: everything before it was flushed here.
     settled: AtomicU64,
-    /// Held over a flush: the kernel tells a failure to one caller only, and
-    /// whoever comes next must find it in the stock.
+    /// Held over a flush: the kernel reports a failure to one caller only, and
+    /// the next caller must find it in the stock.
     flushing: Mutex<()>,
     /// The same over a flush of the directory.
     flushing_names: Mutex<()>,
 }
 
-/// What a supply needs to know.
+/// Parameters of a supply.
 #[derive(Debug)]
 pub(crate) struct SupplyPlan {
     pub disk: Arc<dyn Disk>,
@@ -126,7 +126,7 @@ impl Supply {
         self.stock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The maker's life.
+    /// Body of the maker's thread.
     pub fn run(&self) {
         while let Some(job) = self.wait_for_job() {
             self.run_job(job);
@@ -219,7 +219,7 @@ impl Supply {
         self.settled.fetch_max(end.to_bits(), Ordering::AcqRel);
     }
 
-    /// Has a segment that was left flushed in the background.
+    /// Lets the maker flush a sealed segment in the background.
     pub fn settle_later(&self, segment: Arc<Segment>) {
         self.stock().settling.push_back(segment);
         self.changed.notify_all();
@@ -244,13 +244,13 @@ impl Supply {
         stock.settling.is_empty() || stock.unsettled.is_some()
     }
 
-    /// Ends the maker.
+    /// Lets the maker's thread end.
     pub fn stop(&self) {
         self.stock().stop = true;
         self.changed.notify_all();
     }
 
-    /// Tries again what failed.
+    /// Forgets a failure, so that making is tried again.
     pub fn retry(&self) {
         self.stock().forget_failure();
         self.changed.notify_all();
@@ -286,8 +286,8 @@ impl Supply {
     }
 
     /// The prepared log segment; `None` while it is being made. A failure is
-    /// given once and then tried again. One that nobody waited for is tried
-    /// again first: the disk that was full then may have room now.
+    /// returned once, and then making is tried again. A failure from before any caller waited
+    /// is tried again first: the disk that was full then may have room now.
     pub fn take_next(&self) -> Result<Option<Arc<Segment>>, Error> {
         let mut stock = self.stock();
         let was_awaited = std::mem::replace(&mut stock.awaited, true);
@@ -348,12 +348,11 @@ impl Supply {
         }
     }
 
-    /// Removes a spare that failed to take a write: what its blocks hold nobody
-    /// knows.
+    /// Removes a spare after a failed write to it: the contents of its blocks are unknown.
     pub fn discard(&self, number: u32) {
         let path = FileName::Spare(number).in_directory(&self.directory);
-        // Where it stays, the next opening finds a spare: it is overwritten
-        // before anyone believes it.
+        // If the removal fails, the next opening finds a spare, which is overwritten before
+        // it is read.
         let _ = self.disk.remove(&path);
     }
 
@@ -364,9 +363,9 @@ impl Supply {
         self.stock().spares.extend_from_slice(numbers);
     }
 
-    /// Renames the file of a segment that is in use no more to a spare's name,
-    /// which is returned, or removes it when there are enough. Where that
-    /// fails the segment is as it was.
+    /// Renames the file of a segment that is no longer in use to a spare's name and returns
+    /// the spare's number, or removes it when there are enough. After an error the segment is
+    /// as it was.
     pub fn recycle(&self, segment: &Segment) -> Result<Option<u32>, Error> {
         let Some(number) = self.number_for(segment) else {
             self.disk
@@ -381,8 +380,8 @@ impl Supply {
         Ok(Some(number))
     }
 
-    /// A spare's number for the file, unless it is of no use. On a disk that is nearly
-    /// full the log keeps its next segment, and other programs get the room of the rest.
+    /// A spare's number for the file, unless the file is not needed. On a disk that is nearly
+    /// full the log keeps its next segment only, and the room of the rest is given back.
     fn number_for(&self, segment: &Segment) -> Option<u32> {
         let is_low = self.is_low_on_space();
         let mut stock = self.stock();
@@ -392,17 +391,16 @@ impl Supply {
         wanted.then(|| take_number(&mut stock))
     }
 
-    /// Less is free than two segments and the reserve.
+    /// Whether less is free than two segments and the reserve.
     fn is_low_on_space(&self) -> bool {
         let wanted_bytes = self.reserve_bytes + 2 * self.segment_bytes;
         let space = self.disk.space(&self.directory);
         space.is_ok_and(|it| it.available_bytes < wanted_bytes)
     }
 
-    /// Removes the files that were made ahead, those that are spare and then the log's
-    /// next segment, and makes no other until [`Supply::end_yielding`]. An append that
-    /// needs a segment meanwhile is told that there is no room. False where there is
-    /// nothing to remove.
+    /// Removes the files that were made ahead, first the spares and in another call the log's
+    /// next segment. None is made until [`Supply::end_yielding`]: until then an append that
+    /// needs a segment fails for want of room. False when there is nothing to remove.
     pub fn yield_room(&self) -> Result<bool, Error> {
         let (spares, next) = {
             let mut stock = self.stock();
@@ -428,7 +426,7 @@ impl Supply {
         Ok(count > 0)
     }
 
-    /// From now on segments are made again.
+    /// Lets segments be made again.
     pub fn end_yielding(&self) {
         let mut stock = self.stock();
         stock.yields = false;
@@ -449,7 +447,7 @@ impl Supply {
         self.check_running()?;
         let synced = self.disk.sync_directory(&self.directory);
         synced.map_err(|error| {
-            // Without a descriptor of the directory no flush was tried.
+            // If the directory could not be opened, no flush was tried.
             let was_tried = Shortage::of(&error) != Some(Shortage::Descriptors);
             let error = Error::io("sync directory", &self.directory)(error);
             if was_tried {
@@ -473,8 +471,7 @@ impl Supply {
         let written = self.write_zeros(&making);
         if let Err(error) = &written {
             self.stock().is_costly = error.shortage() == Some(Shortage::Room);
-            // The half-made file only takes room; the next open would remove
-            // it too.
+            // The half-made file only takes room; if it stays, the next opening removes it.
             let _ = self.disk.remove(&making);
         }
         written?;
@@ -482,7 +479,7 @@ impl Supply {
         let named = self.rename(&making, &spare);
         let named = named.and_then(|()| self.sync_directory());
         if named.is_err() {
-            // It has one of the two names, and is in stock under neither.
+            // The file has one of the two names, and is in stock under neither.
             let _ = self.disk.remove(&making);
             self.discard(number);
         }
@@ -522,8 +519,8 @@ impl Supply {
         file.sync_data().map_err(Error::io("flush", path))
     }
 
-    /// What a caller that needs a segment is told: a full disk and a quota that is used
-    /// up differ from other reasons, as the remedy does.
+    /// The error for a caller that needs a segment. A full disk and a quota that is used
+    /// up have an error of their own, because their remedy differs.
     fn refusal(&self, error: Error) -> Error {
         match &error {
             Error::Io { .. } if error.shortage() == Some(Shortage::Room) => {
@@ -536,9 +533,9 @@ impl Supply {
         }
     }
 
-    /// Turns spare `number` into a segment in use. One that cannot be opened stays in
-    /// stock, and one that cannot be written goes. One that cannot be renamed for good
-    /// is left alone: the next open sorts out under which name it is.
+    /// Turns spare `number` into a segment in use. A spare that cannot be opened stays in
+    /// stock, and one that cannot be written is removed. One that cannot be renamed for good
+    /// is left alone: the next opening finds it under one of the two names.
     fn dress_spare(&self, number: u32, header: SegmentHeader) -> Result<Segment, Error> {
         let from = FileName::Spare(number).in_directory(&self.directory);
         let file = self.open(&from).inspect_err(|_| self.put_back(&[number]))?;
@@ -567,8 +564,8 @@ fn segment_path(directory: &Path, header: &SegmentHeader) -> PathBuf {
     FileName::Segment(header.kind, header.id).in_directory(directory)
 }
 
-/// The reach of a segment without frames. Sorted ones go without a note: they
-/// have their name when they are complete.
+/// The reach of a segment without frames. That of a sorted one is the whole segment: it
+/// gets its name only when it is complete.
 fn first_reach(header: &SegmentHeader) -> ReachNote {
     let end = match header.kind {
         SegmentKind::Log => FRAMES_START,

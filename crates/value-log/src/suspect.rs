@@ -14,7 +14,7 @@ pub struct Suspect {
 }
 
 impl Suspect {
-    /// Of a whole record, header and padding included.
+    /// The bytes of a whole record, header and padding included.
     pub(crate) fn new(bytes: Vec<u8>) -> Suspect {
         Suspect { bytes }
     }
@@ -51,8 +51,8 @@ impl Shared {
     }
 
     /// Writes the record at `position` once more where it fails its checksum, durably,
-    /// and reads it back. False: it is sound, or has another length. The caller keeps
-    /// the segment from being released meanwhile.
+    /// and reads it back. False: it is sound. The caller keeps
+    /// the segment from being released during the call.
     pub fn mend(&self, position: Position, record: &Record<'_>) -> Result<bool, Error> {
         let mut whole = vec![0; record::record_bytes(record.payload_bytes())];
         record::encode(&mut whole, record);

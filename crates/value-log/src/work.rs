@@ -1,13 +1,13 @@
-//! A log without a flush thread: whoever calls does the work.
+//! A log without a flush thread: the calling threads do the work.
 //!
 //! ```text
 //!   append ──► buffer ──► work() ──► one turn of the committer, and the
 //!                                    segments that are due, without a maker
 //! ```
 //!
-//! The same code and the same order of I/O as with threads, only that nothing is
-//! written by itself: a simulation decides when a flush comes true, and whoever wants
-//! a group in the page cache puts it there without waking anybody.
+//! The code and the order of I/O are the same as with threads, but nothing is written
+//! by itself: a simulation decides when a flush happens, and a caller that wants
+//! a group in the page cache puts it there without waking another thread.
 
 use std::mem;
 use std::sync::{MutexGuard, PoisonError};
@@ -15,26 +15,26 @@ use std::sync::{MutexGuard, PoisonError};
 use crate::committer::{Committer, PanicLatch};
 use crate::shared::Shared;
 
-/// What the flush thread would own.
+/// A committer that callers use, and its open buffer.
 #[derive(Debug)]
-pub(crate) struct Hands {
+pub(crate) struct CallerCommitter {
     committer: Committer,
     /// The buffer that is open.
     index: usize,
 }
 
 impl Shared {
-    fn caller(&self) -> MutexGuard<'_, Option<Box<Hands>>> {
+    fn caller(&self) -> MutexGuard<'_, Option<Box<CallerCommitter>>> {
         self.caller.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on callers work with this.
-    pub fn hire(&self, mut committer: Committer) {
+    /// Opens the first buffer of `committer` and lets callers work with it.
+    pub fn set_caller_committer(&self, mut committer: Committer) {
         let index = committer.begin();
-        let hands = Hands { committer, index };
-        let before = self.caller().replace(Box::new(hands));
+        let working = CallerCommitter { committer, index };
+        let before = self.caller().replace(Box::new(working));
         assert!(before.is_none(), "a log is written by one");
-        self.lend_a_hand();
+        self.make_due_segments();
     }
 
     /// One turn, if there is anything to do; nothing on a log with a flush thread.
@@ -43,37 +43,36 @@ impl Shared {
             return;
         }
         let mut caller = self.caller();
-        let Some(mut hands) = caller.take() else {
+        let Some(mut working) = caller.take() else {
             return;
         };
-        if hands.committer.has_work(hands.index) {
+        if working.committer.has_work(working.index) {
             let _latch = PanicLatch(self);
             self.doorbell.attach();
-            match hands.committer.turn(hands.index) {
-                Ok(Some(next)) => hands.index = next,
+            match working.committer.turn(working.index) {
+                Ok(Some(next)) => working.index = next,
                 Ok(None) => return,
-                Err(error) => return hands.committer.fail(&error),
+                Err(error) => return working.committer.fail(&error),
             }
         }
-        *caller = Some(hands);
-        self.lend_a_hand();
+        *caller = Some(working);
+        self.make_due_segments();
     }
 
-    /// The committer needs what the maker has not made: without a maker it
-    /// does that itself.
-    pub fn lend_a_hand(&self) {
+    /// Makes the segments that are due, unless a maker thread does that.
+    pub fn make_due_segments(&self) {
         if !self.options.worker.has_maker() {
             self.supply.run_due();
         }
     }
 
     /// Ends a log without a flush thread.
-    pub fn dismiss(&self) {
+    pub fn end_caller_committer(&self) {
         if self.options.worker.is_caller() {
             self.control().closing = true;
             self.order();
             self.work();
-            // It holds this, and nobody else holds it.
+            // `self` and the committer hold each other: this ends the cycle.
             drop(mem::take(&mut *self.caller()));
         }
     }

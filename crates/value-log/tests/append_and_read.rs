@@ -196,7 +196,7 @@ fn groups_start_anywhere_and_resume() {
 }
 
 #[test]
-fn what_is_not_there_is_an_error_and_never_other_bytes() {
+fn reading_a_missing_record_is_an_error_and_never_other_bytes() {
     let disk = SimulatedDisk::new(1);
     let (log, _, _) = open(&disk, explicit()).unwrap();
     let position = put(&log, 1, &payload(1, 500)).unwrap();
@@ -218,7 +218,7 @@ fn what_is_not_there_is_an_error_and_never_other_bytes() {
 }
 
 #[test]
-fn wrong_calls_are_told_apart() {
+fn wrong_calls_have_errors_of_their_own() {
     let disk = SimulatedDisk::new(1);
     let (log, _, _) = open(&disk, shared()).unwrap();
     let misuse = log.append_group(Tag::default(), &[]).unwrap_err();

@@ -1,4 +1,4 @@
-//! A log whose caller does the work: nothing happens by itself.
+//! A log with a caller that does the work: nothing happens by itself.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -34,11 +34,11 @@ fn append(log: &Log, index: u64) -> Sequence {
 }
 
 #[test]
-fn a_flush_comes_true_when_the_caller_says_so() {
+fn groups_are_flushed_only_when_the_caller_works() {
     let disk = SimulatedDisk::new(1);
     let (log, ..) = open(&disk, options()).unwrap();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let notices = Arc::clone(&told);
+    let notified = Arc::new(Mutex::new(Vec::new()));
+    let notices = Arc::clone(&notified);
     log.on_durable(Box::new(move |outcome| {
         notices.lock().unwrap().extend(outcome);
     }));
@@ -47,7 +47,7 @@ fn a_flush_comes_true_when_the_caller_says_so() {
     let second = append(&log, 2);
     assert_eq!((log.durable() < first, disk.io_count()), (true, before));
     log.work();
-    assert_eq!(*told.lock().unwrap(), [second], "one flush for both");
+    assert_eq!(*notified.lock().unwrap(), [second], "one flush for both");
     append(&log, 3);
     disk.crash();
     drop(log);

@@ -1,8 +1,7 @@
-//! A crash at every single I/O: what was acknowledged is there, what was not
-//! is there whole or not at all, and what is there is a prefix.
+//! A crash at every single I/O: acknowledged groups are there, other groups are there
+//! whole or not at all, and all that are there form a prefix.
 //!
-//! Another `INKSTONE_TEST_SEED` tells other stories: what a loss of power leaves,
-//! which blocks, in which order.
+//! `INKSTONE_TEST_SEED` changes which blocks a loss of power leaves, and in which order.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -12,14 +11,14 @@ use environment::simulated::{Restart, SimulatedDisk};
 use support::{explicit, open, payload, seed, shared};
 use value_log::{Error, Log, Options, Record, Seal, Tag, Worker};
 
-/// A run takes more, however many groups share a write: how many do is up to
-/// the threads.
+/// Every run takes more I/Os than this, however many groups share a write (which depends
+/// on the threads).
 const IOS_MIN: u64 = 60;
 
-/// What a run told its client before it died.
+/// What a run had promised to its client before the crash.
 #[derive(Clone, Copy, Debug, Default)]
-struct Told {
-    /// Highest index whose durability was promised.
+struct Promised {
+    /// Highest index that was promised to be durable.
     acknowledged: u64,
     /// Highest index that was handed over.
     appended: u64,
@@ -62,20 +61,20 @@ fn work(
     options: &Options,
     from: u64,
     to: u64,
-    told: &mut Told,
+    promised: &mut Promised,
 ) -> Result<(), Error> {
     let (log, ..) = open(disk, options.clone())?;
     for index in from..to {
-        told.appended = index;
+        promised.appended = index;
         let appended = append(&log, options.seal, index)?;
         if index % 3 == 0 {
             log.wait_durable(appended.sequence)?;
-            told.acknowledged = index;
+            promised.acknowledged = index;
         }
         if index % 20 == 0 {
-            told.released_below = index;
+            promised.released_below = index;
             log.rotate()?;
-            told.acknowledged = index;
+            promised.acknowledged = index;
             let mut relocation = log.relocate()?;
             relocation.append(Record {
                 kind: 2,
@@ -96,7 +95,7 @@ fn work(
 }
 
 /// Opens and checks; returns the highest index found.
-fn check(disk: &SimulatedDisk, options: &Options, told: &Told, story: &str) -> u64 {
+fn check(disk: &SimulatedDisk, options: &Options, promised: &Promised, story: &str) -> u64 {
     let (log, recovered, seen) = match open(disk, options.clone()) {
         Ok(opened) => opened,
         Err(error) => panic!("{story}: {error}\n{}", disk.trace()),
@@ -107,12 +106,12 @@ fn check(disk: &SimulatedDisk, options: &Options, told: &Told, story: &str) -> u
         let index = u64::from_le_bytes(record[..8].try_into().unwrap());
         let next = expected.unwrap_or(index);
         assert!(
-            expected.is_some() || index <= told.released_below + 1,
+            expected.is_some() || index <= promised.released_below + 1,
             "{story}: starts with {index}\n{}",
             disk.trace()
         );
         assert!(
-            index == next || index <= told.released_below,
+            index == next || index <= promised.released_below,
             "{story}: {index} follows {next}\n{}",
             disk.trace()
         );
@@ -123,13 +122,13 @@ fn check(disk: &SimulatedDisk, options: &Options, told: &Told, story: &str) -> u
         );
         expected = Some(index + 1);
     }
-    let last = expected.unwrap_or(told.released_below + 1) - 1;
+    let last = expected.unwrap_or(promised.released_below + 1) - 1;
     assert!(
-        last >= told.acknowledged,
-        "{story}: {last} of {told:?}, {recovered:?}\n{}",
+        last >= promised.acknowledged,
+        "{story}: {last} of {promised:?}, {recovered:?}\n{}",
         disk.trace()
     );
-    assert!(last <= told.appended, "{story}: {last} of {told:?}");
+    assert!(last <= promised.appended, "{story}: {last} of {promised:?}");
     drop(log);
     last
 }
@@ -151,8 +150,8 @@ fn crash_everywhere(options: &Options, seed: u64) {
     for io in 0.. {
         let disk = SimulatedDisk::new(seed + io);
         disk.crash_at(io);
-        let mut told = Told::default();
-        let ended = work(&disk, options, 1, 62, &mut told);
+        let mut promised = Promised::default();
+        let ended = work(&disk, options, 1, 62, &mut promised);
         if !disk.has_crashed() {
             assert!(ended.is_ok() && io > IOS_MIN, "{io}: {ended:?}");
             return;
@@ -161,20 +160,26 @@ fn crash_everywhere(options: &Options, seed: u64) {
             let story = format!("seed {seed}, crash at {io}, {name}");
             let revived = disk.restart(restart);
             let again = revived.fork();
-            let last = check(&revived, options, &told, &story);
-            second_life(&again, options, &told, io, &format!("{story}, last {last}"));
+            let last = check(&revived, options, &promised, &story);
+            second_life(
+                &again,
+                options,
+                &promised,
+                io,
+                &format!("{story}, last {last}"),
+            );
         }
     }
 }
 
-/// With page-cache durability a process crash loses nothing that was told, and
+/// With page-cache durability a process crash loses nothing that was promised, and
 /// a loss of power leaves a prefix.
 fn crash_everywhere_in_the_page_cache(options: &Options, seed: u64) {
     for io in 0.. {
         let disk = SimulatedDisk::new(seed + io);
         disk.crash_at(io);
-        let mut told = Told::default();
-        let ended = work(&disk, options, 1, 62, &mut told);
+        let mut promised = Promised::default();
+        let ended = work(&disk, options, 1, 62, &mut promised);
         if !disk.has_crashed() {
             assert!(ended.is_ok() && io > IOS_MIN, "{io}: {ended:?}");
             return;
@@ -182,21 +187,21 @@ fn crash_everywhere_in_the_page_cache(options: &Options, seed: u64) {
         for (name, restart) in restarts() {
             let story = format!("seed {seed}, crash at {io}, {name}");
             let kept = if restart == Restart::ProcessCrash {
-                told.acknowledged
+                promised.acknowledged
             } else {
                 0
             };
-            let told = Told {
+            let promised = Promised {
                 acknowledged: kept,
-                ..told
+                ..promised
             };
-            check(&disk.restart(restart), options, &told, &story);
+            check(&disk.restart(restart), options, &promised, &story);
         }
     }
 }
 
 /// Opens a crashed disk and crashes again within or soon after recovery.
-fn second_life(disk: &SimulatedDisk, options: &Options, told: &Told, io: u64, story: &str) {
+fn second_life(disk: &SimulatedDisk, options: &Options, promised: &Promised, io: u64, story: &str) {
     disk.crash_at(io % 17);
     let found = open(disk, options.clone()).map(|(log, _, seen)| {
         drop(log);
@@ -207,16 +212,16 @@ fn second_life(disk: &SimulatedDisk, options: &Options, told: &Told, io: u64, st
     });
     let disk = disk.restart(Restart::power_loss());
     // What the first recovery showed is there for good.
-    let shown = found.ok().flatten().unwrap_or(0).max(told.acknowledged);
-    let told = Told {
+    let shown = found.ok().flatten().unwrap_or(0).max(promised.acknowledged);
+    let promised = Promised {
         acknowledged: shown,
-        appended: told.appended,
-        released_below: told.released_below,
+        appended: promised.appended,
+        released_below: promised.released_below,
     };
     check(
         &disk,
         options,
-        &told,
+        &promised,
         &format!("{story}, second crash at {}", io % 17),
     );
 }

@@ -98,7 +98,7 @@ fn a_short_write_stops_the_log_until_it_is_opened_again() {
 }
 
 #[test]
-fn what_the_page_cache_shows_after_a_failed_flush_is_not_believed() {
+fn the_page_cache_is_not_trusted_after_a_failed_flush() {
     let disk = SimulatedDisk::new(5);
     let (log, _, _) = open(&disk, explicit()).unwrap();
     put(&log, 1, b"one").unwrap();
@@ -185,7 +185,7 @@ fn the_reserve_is_never_touched() {
 }
 
 #[test]
-fn a_disk_without_room_for_the_first_segment_is_told_at_open() {
+fn a_disk_without_room_for_the_first_segment_fails_the_opening() {
     let disk = SimulatedDisk::new(5);
     disk.set_capacity(32 << 10);
     let error = open(&disk, explicit()).err().unwrap();

@@ -15,7 +15,7 @@ use support::{
 };
 use value_log::{Error, Options, Position, Record};
 
-/// What whoever fills values may guess at best.
+/// Salt that an author of values may guess; it is not the log's.
 const GUESSED: u64 = !SALT;
 
 /// A frame without records, right in every respect that `salt` leaves.
@@ -75,7 +75,7 @@ fn a_forged_frame_behind_a_torn_tail_does_not_stop_the_log_from_opening() {
 }
 
 #[test]
-fn the_same_frame_made_with_the_salt_would_stop_it() {
+fn the_same_frame_made_with_the_salt_stops_the_opening() {
     let (disk, group) = killed_with(&promising(SALT));
     tear(&disk, group);
     let refused = open(&disk, explicit()).map(|(_, recovered, _)| recovered);

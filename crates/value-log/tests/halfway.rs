@@ -1,6 +1,6 @@
-//! What fails halfway: names that may not last, a release, a relocation. What
-//! was promised stays, nothing is used that nobody knows the state of, and the
-//! next opening finds all in order.
+//! Operations that fail halfway: flushes of names, a release, a relocation. Promised
+//! groups stay, no file of unknown state is used, and the next opening finds all in
+//! order.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -16,8 +16,8 @@ use environment::{Disk, File, OpenMode};
 use support::{DIRECTORY, Seen, explicit, open, payload, put, segment_path, shared};
 use value_log::{Error, Log, Position, Record, SegmentKind};
 
-/// A disk whose directories can fail to be flushed, once, and answer well
-/// afterwards, as the kernel does where it has told one caller.
+/// A disk on which one flush of a directory can fail and later ones succeed, as the
+/// kernel reports a failure to one caller only.
 #[derive(Debug)]
 struct Forgetful {
     disk: SimulatedDisk,
@@ -98,8 +98,8 @@ impl Disk for Forgetful {
     }
 }
 
-/// Goes on until the log ends; returns the last index that was promised. The
-/// end is one of the whole log and comes before a third segment.
+/// Appends until the log ends; returns the last index that was promised. The
+/// whole log ends, and before it enters a third segment.
 fn put_until_it_ends(log: &Log, from: u64) -> u64 {
     let before = log.segments().last().unwrap().id;
     for index in from.. {
@@ -130,7 +130,7 @@ fn expect_all(disk: &SimulatedDisk, last: u64) -> Vec<Seen> {
 }
 
 #[test]
-fn after_a_failed_flush_of_names_nothing_is_given_and_nothing_flushed_again() {
+fn after_a_failed_directory_flush_no_segment_is_given_and_nothing_is_flushed_again() {
     let disk = Forgetful::new();
     let log = disk.open_log();
     put(&log, 1, b"first").unwrap();
@@ -154,7 +154,7 @@ fn after_a_failed_flush_of_names_nothing_is_given_and_nothing_flushed_again() {
 }
 
 #[test]
-fn a_release_whose_names_may_not_last_stops_the_supply() {
+fn a_release_with_a_failed_directory_flush_stops_the_supply() {
     let disk = Forgetful::new();
     let log = disk.open_log();
     put(&log, 1, b"first").unwrap();
@@ -188,7 +188,7 @@ fn fill(relocation: &mut value_log::Relocation) -> Result<(), Error> {
 }
 
 #[test]
-fn a_sorted_segment_whose_name_may_not_last_is_no_spare() {
+fn a_sorted_segment_with_a_failed_directory_flush_is_no_spare() {
     let disk = Forgetful::new();
     let log = disk.open_log();
     put(&log, 1, b"first").unwrap();
@@ -297,7 +297,7 @@ fn a_release_that_fails_halfway_keeps_what_it_has_recycled_and_what_it_has_not()
 }
 
 #[test]
-fn an_old_refusal_is_not_given_to_whoever_finds_a_buffer_full() {
+fn an_old_refusal_is_not_given_to_a_producer_that_finds_a_buffer_full() {
     let disk = SimulatedDisk::new(5);
     let options = value_log::Options {
         segment_bytes: 1 << 20,
@@ -314,7 +314,7 @@ fn an_old_refusal_is_not_given_to_whoever_finds_a_buffer_full() {
     append(300 << 10).unwrap();
     let refusal = append(900 << 10).unwrap_err();
     assert!(matches!(refusal, Error::NoSpace { .. }), "{refusal}");
-    // Two fit a buffer: most find it full, and again when they look again.
+    // Two appends fit a buffer: most find it full, often twice.
     std::thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {

@@ -48,7 +48,7 @@ impl Buffer {
             Ok(reserved) => {
                 let start = ROOM - reserved.room_before;
                 for unit in start..start + reserved.units {
-                    // SAFETY: loom checks that nobody else is in this cell.
+                    // SAFETY: loom checks that no other thread is in this cell.
                     self.units[unit as usize].with_mut(|unit| unsafe { *unit = mark });
                 }
                 self.ledger.commit(&reserved);
@@ -67,7 +67,7 @@ impl Buffer {
         self.doorbell.wait_until(|| self.ledger.is_used());
         let used = ROOM - self.ledger.seal().room;
         self.doorbell.wait_until(|| self.ledger.is_committed(used));
-        // SAFETY: loom checks that nobody writes this cell meanwhile.
+        // SAFETY: loom checks that no thread writes this cell at the same time.
         (0..used)
             .map(|unit| self.units[unit as usize].with(|unit| unsafe { *unit }))
             .collect()

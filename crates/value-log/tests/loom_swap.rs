@@ -85,7 +85,7 @@ impl Log {
         };
         let life = buffer.life.load(Ordering::Relaxed);
         let frame = (ROOM - reserved.room_before) / FRAME;
-        // SAFETY: loom checks that nobody else is in this cell.
+        // SAFETY: loom checks that no other thread is in this cell.
         buffer.frames[frame as usize].with_mut(|it| unsafe { *it = (mark, life) });
         buffer.ledger.commit(&reserved);
         self.doorbell.ring();
@@ -110,7 +110,7 @@ impl Log {
             self.doorbell
                 .wait_until(|| buffer.ledger.is_committed(used));
             for frame in &buffer.frames[..(used / FRAME) as usize] {
-                // SAFETY: loom checks that nobody writes this cell meanwhile.
+                // SAFETY: loom checks that no thread writes this cell at the same time.
                 let (mark, its_life) = frame.with(|it| unsafe { *it });
                 assert_eq!(its_life, life, "frame {mark} is of another life");
                 marks.push(mark);

@@ -1,5 +1,5 @@
-//! What an opening reads: what it must, however large the segments are, and
-//! all that could bear witness of damage.
+//! What an opening reads: no more than it must, however large the segments are, and
+//! all frames that could show damage.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 
@@ -83,7 +83,7 @@ fn the_reach_is_stable_before_what_it_covers() {
 }
 
 #[test]
-fn a_witness_at_the_far_end_is_found() {
+fn damage_is_found_by_a_promise_at_the_far_end() {
     let (disk, positions) = killed();
     // All between the second group and the last is gone.
     let from = positions[1].offset() - 88;

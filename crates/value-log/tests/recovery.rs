@@ -185,7 +185,7 @@ fn replay_from_a_frame_needs_nothing_that_lies_before_it() {
 }
 
 #[test]
-fn what_a_segment_began_with_is_known_when_replay_begins_in_its_middle() {
+fn the_first_tag_of_a_segment_is_known_when_replay_begins_in_its_middle() {
     let (disk, positions) = killed(20, 1000);
     let from = frame_of(positions[12]);
     assert_eq!(from.segment(), 1);
@@ -316,7 +316,7 @@ fn page_cache_durability_survives_the_process_and_stays_a_prefix_without_power()
 }
 
 #[test]
-fn what_was_settled_in_the_page_cache_survives_a_loss_of_power() {
+fn settled_groups_in_the_page_cache_survive_a_loss_of_power() {
     let options = Options {
         durability: Durability::Os,
         ..explicit()

@@ -82,8 +82,8 @@ fn epochs_grow_when_the_segment_that_knows_them_is_not_replayed() {
     assert_eq!(epochs, [2, 3, 4, 5]);
 }
 
-/// A log that loses the end of one segment goes on, and enters the segment in
-/// which the lost end went on: what still stands there is another history.
+/// A log that loses the end of one segment goes on, and enters the segment that the
+/// lost end had entered: the frames that still stand there are of another history.
 #[test]
 fn frames_behind_a_lost_tail_never_come_back() {
     let disk = SimulatedDisk::new(12);

@@ -1,4 +1,4 @@
-//! Records that are read together say what they say when read alone.
+//! Records that are read together are the same as when they are read one by one.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 

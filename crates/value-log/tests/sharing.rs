@@ -15,7 +15,7 @@ use value_log::{Durability, Log, Options, Position, Record, Seal, Sequence};
 
 const PRODUCERS: u64 = 8;
 
-/// A disk whose durable writes wait at a gate.
+/// A disk on which durable writes wait at a gate.
 #[derive(Clone, Debug)]
 struct GatedDisk {
     disk: SimulatedDisk,

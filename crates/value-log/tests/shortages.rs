@@ -1,4 +1,5 @@
-//! What making a segment fails of: the log is unharmed, and goes on by itself.
+//! Making a segment fails for want of a resource: the log is unharmed, and continues
+//! by itself.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 

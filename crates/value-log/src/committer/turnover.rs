@@ -1,9 +1,9 @@
 //! What the committer does beside writing the open buffer: large frames, the
 //! next segment, the end.
 //!
-//! The log is closed meanwhile. A missing segment (a full disk) harms nothing
-//! that was accepted: whoever needs one is told, and the log goes on in the
-//! room that is left. So these functions have two kinds of errors: the inner
+//! No buffer is open during that work. A missing segment (a full disk) harms nothing
+//! that was accepted: the producer that needs one gets an error, and the log continues
+//! in the room that is left. So these functions have two kinds of errors: the inner
 //! one is a refusal, the outer one ends the log.
 
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::shared::Shared;
 use crate::{Durability, Error, Position, Sequence};
 
 impl Committer {
-    /// Serves what is beyond the open buffer. Only a failure of the log is an
-    /// error here; a missing segment is told to whoever needs it.
+    /// Serves the orders beside the open buffer. Only a failure of the log is an
+    /// error here; a missing segment is an error for the producer that needs it.
     pub(super) fn serve(&mut self, orders: Orders) -> Result<(), Error> {
         for large in orders.large {
             let placed = self.place_large(large.bytes)?;
@@ -27,7 +27,7 @@ impl Committer {
         if let Some(want) = orders.wanted.filter(|&want| !self.want_fits(want)) {
             match self.try_enter_next()? {
                 Ok(()) => assert!(self.want_fits(want), "a segment holds what was let through"),
-                // Kept in `control`, where the producer finds it.
+                // The producer finds the refusal in `control`.
                 Err(_) => self.shared.control().refuse(want),
             }
         }
@@ -86,7 +86,7 @@ impl Committer {
         }
     }
 
-    /// The same before the threads run, when nobody else prepares one.
+    /// The same before the threads run: this one prepares the segment itself.
     pub(super) fn enter_next(&mut self) -> Result<(), Error> {
         if !self.shared.supply.has_next() {
             self.shared.supply.prepare_next()?;
@@ -103,13 +103,12 @@ impl Committer {
             if let Some(next) = supply.take_next()? {
                 return Ok(next);
             }
-            self.shared.lend_a_hand();
+            self.shared.make_due_segments();
             doorbell.wait_until(|| supply.is_settled());
         }
     }
 
-    /// Everything in the active segment is written; notes what it holds and
-    /// goes on in `next`.
+    /// Seals the active segment, which is written to its end, and continues in `next`.
     fn enter(&mut self, next: Arc<Segment>) -> Result<(), Error> {
         assert_eq!(
             next.header.previous,
@@ -129,7 +128,7 @@ impl Committer {
         self.shared.segments.insert(Arc::clone(&next));
         self.active = next;
         self.extent = self.active.extent();
-        // What an earlier opening prepared, the device may not have noted.
+        // The device may lack the reach note of a segment that an earlier opening prepared.
         let prepared_now = self.active.header.epoch == self.chain.epoch;
         self.reach = if prepared_now { self.active.reach } else { 0 };
         self.offset = self.extent.end;
@@ -152,8 +151,8 @@ impl Committer {
     }
 
     /// Notes that frames may end at `end`, before one does: recovery searches no
-    /// further, so the note is stable first. The page cache gives up the saving
-    /// to be flushed but once.
+    /// further, so the note is stable first. With page-cache durability one note covers the
+    /// whole segment: recovery searches more, but only one flush is needed.
     pub(super) fn extend_reach(&mut self, end: u64) -> Result<(), Error> {
         let header = &self.active.header;
         let wanted = match self.shared.options.durability {
@@ -192,7 +191,7 @@ impl Committer {
             let Shared {
                 supply, doorbell, ..
             } = &*self.shared;
-            self.shared.lend_a_hand();
+            self.shared.make_due_segments();
             doorbell.wait_until(|| supply.has_settled_all());
             self.believe_settled()?;
             self.sync_active()?;

@@ -1,7 +1,7 @@
 //! Which log the segments of a directory are of.
 //!
 //! All segments of a log show one salt; one that was copied here from another
-//! log shows another. Where they differ, most are taken to be at home.
+//! log shows another. Where they differ, most segments are taken to be of this log.
 
 use crate::format::Salt;
 
@@ -35,7 +35,7 @@ impl Home {
         })
     }
 
-    /// What to say about a segment of that salt; `None` if it is at home.
+    /// Why a segment with that salt is refused; `None` if it is of this log.
     pub fn complaint(&self, salt: Salt) -> Option<String> {
         let Home {
             at_home, segments, ..

@@ -1,4 +1,4 @@
-//! Which files are of the log, by the rule that opening has.
+//! Tells which files are of a directory's log, by the rule that an opening uses.
 
 use environment::{Disk, OpenMode};
 
@@ -7,7 +7,7 @@ use crate::SegmentKind;
 use crate::directory::Home;
 use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, Unreadable};
 
-/// The log that a directory is taken to be of.
+/// The log that a directory holds, by most of its segments.
 #[derive(Clone, Copy, Debug)]
 pub struct HomeLog(Option<Home>);
 

@@ -1,11 +1,11 @@
-//! From frame to frame, until there is none.
+//! A walk from frame to frame through one segment.
 //!
 //! The next frame starts where the last one ended, or at the block boundary
 //! after it. Where neither place holds a frame that follows, three things are
-//! possible, and they are told apart as recovery does:
+//! possible, which are distinguished as recovery does:
 //!
 //! ```text
-//!   the bytes there are ..        and somebody promised them   nobody did
+//!   the bytes there are ..        and were promised            were not promised
 //!   zero, or of a former life     damaged                      the end
 //!   ours, and do not verify       damaged                      torn
 //! ```
@@ -56,7 +56,7 @@ impl From<format::FrameKind> for FrameKind {
     }
 }
 
-/// A frame all of whose bytes verify.
+/// A frame that verifies as a whole.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// What it is for.
@@ -102,9 +102,9 @@ pub struct Stop {
 pub enum Why {
     /// Nothing more was written.
     End,
-    /// A frame was begun and never promised; recovery drops it.
+    /// An unfinished frame that was never promised; recovery drops it.
     Torn(String),
-    /// What was stable once no longer verifies.
+    /// Bytes that were stable once no longer verify.
     Damaged(String),
 }
 
@@ -164,9 +164,9 @@ impl Walk {
         self.at
     }
 
-    /// Goes on behind the damage at `from`, the end of the last sound frame.
-    /// A damaged frame whose header verifies is left whole: its length is
-    /// known. Goes forward, if only to the next damaged frame.
+    /// Continues behind the damage at `from`, the end of the last sound frame.
+    /// A damaged frame with a valid header is skipped as a whole, because its length is
+    /// known. The walk may come to the next damaged frame only.
     pub(super) fn behind(mut self, from: u64) -> Option<Walk> {
         let (start, header, crc) = self.header_from(from)?;
         let sequence = header.sequence.0;

@@ -7,7 +7,7 @@ use crate::segment::{Extent, FileName, Segment};
 use crate::stock::{allocate, take_number};
 use crate::{Error, SegmentKind};
 
-/// What sorted segments may take.
+/// How much disk space sorted segments may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SortedRoom {
     /// Free space that new files leave alone.
@@ -18,14 +18,14 @@ pub(crate) struct SortedRoom {
 
 impl Supply {
     /// A spare file that will become a sorted segment: its header is written,
-    /// its name is still the spare's. Leaves the last spare to the log, and so
-    /// much free space to whoever needs it.
+    /// its name is still the spare's. Leaves the last spare to the log and the reserve of
+    /// `room` alone, unless `room` allows it to take the last one.
     pub fn begin_sorted(&self, room: SortedRoom) -> Result<(u32, Segment), Error> {
         let begun = self.try_begin_sorted(room);
         begun.map_err(|error| self.refusal(error))
     }
 
-    /// A spare file, but for the last one where that is left to the log.
+    /// A spare file, taken or made. The last one is left to the log unless `room` allows it.
     fn spare_for_sorted(&self, room: SortedRoom) -> Result<u32, Error> {
         let taken = {
             let mut stock = self.stock();
@@ -47,8 +47,8 @@ impl Supply {
         }
     }
 
-    /// The last spare, or what was to be the log's next segment: what it is filled with
-    /// brings others free.
+    /// Takes the last spare, or else the log's next segment. Filling it allows other segments
+    /// to be released.
     fn take_last(&self) -> Result<Option<u32>, Error> {
         let next = {
             let mut stock = self.stock();
@@ -86,9 +86,9 @@ impl Supply {
         ))
     }
 
-    /// Gives a finished, flushed sorted segment its name. Where that fails it
-    /// is a spare still; where only the name may not last, the next opening
-    /// finds it under one of the two.
+    /// Gives a finished, flushed sorted segment its name. If the rename fails it
+    /// is still a spare; if only the flush of the directory fails, the next opening
+    /// finds it under one of the two names.
     pub fn finish_sorted(&self, number: u32, segment: &Segment) -> Result<(), Error> {
         let from = FileName::Spare(number).in_directory(&self.directory);
         let renamed = self.rename(&from, &segment.path);
