@@ -1,8 +1,8 @@
-//! Time, as the rest of the house sees it.
+//! The two clocks of a process.
 //!
-//! Two clocks that must never be mixed: `now` only ever moves forward and
-//! means nothing outside this process (timeouts, leases, elections);
-//! `unix_time` is what the wall says, may jump, and is only for people.
+//! They must never be mixed: `now` only moves forward and means nothing outside this process
+//! (timeouts, leases, elections); `unix_time` is the wall clock, may jump, and is only for
+//! display.
 
 use std::fmt::Debug;
 use std::ops::Add;
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub struct Instant(Duration);
 
 impl Instant {
-    /// The moment that lies `elapsed` after the origin.
+    /// Returns the moment that lies `elapsed` after the origin.
     pub const fn from_origin(elapsed: Duration) -> Instant {
         Instant(elapsed)
     }
@@ -33,19 +33,19 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Instant;
 
-    /// Saturates: a deadline too far to express is "never".
+    /// Saturates: a deadline that is too far to express becomes the latest moment.
     fn add(self, length: Duration) -> Instant {
         Instant(self.0.saturating_add(length))
     }
 }
 
-/// Where time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync + Debug {
-    /// The monotonic clock.
+    /// Returns the time of the monotonic clock.
     fn now(&self) -> Instant;
-    /// Time since 1970 by the wall clock; zero when the wall says earlier.
+    /// Returns the time since 1970 by the wall clock; zero if the wall clock shows an earlier time.
     fn unix_time(&self) -> Duration;
-    /// Blocks the calling thread.
+    /// Blocks the calling thread for `length`.
     fn sleep(&self, length: Duration);
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_earlier_moment_is_zero_away_never_negative() {
+    fn the_time_since_a_later_moment_is_zero() {
         let early = Instant::from_origin(Duration::from_secs(1));
         let late = early + Duration::from_secs(2);
         assert_eq!(late.saturating_since(early), Duration::from_secs(2));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_past_the_end_of_time_saturates() {
+    fn a_deadline_that_overflows_saturates() {
         let never = Instant::from_origin(Duration::MAX) + Duration::from_secs(1);
         assert_eq!(never.since_origin(), Duration::MAX);
     }

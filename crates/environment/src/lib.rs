@@ -1,9 +1,9 @@
-//! The only room with windows.
+//! The only crate that talks to the operating system.
 //!
-//! Everything outside the process enters through this crate: the disk, the
-//! clock, randomness and threads. Each door has a real form and a simulated
-//! one, so that a test can replay a crash at every single I/O from a seed.
-//! `clippy.toml` forbids the same calls elsewhere in the workspace.
+//! The disk, the clock, randomness and threads are reached through this crate. Disk and clock
+//! have a real and a simulated form, and randomness takes a seed, so that a test can replay a
+//! crash at every single I/O from a seed. `clippy.toml` forbids the same calls elsewhere in the
+//! workspace.
 
 pub mod clock;
 pub mod disk;

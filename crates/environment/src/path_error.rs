@@ -1,13 +1,13 @@
-//! Errors of a disk, with the path they are about.
+//! I/O errors that name their path.
 //!
-//! The kernel answers with a bare number. A person needs the file's name, a
-//! caller still needs the kind (`NotFound`, `StorageFull`): both are kept,
-//! and the number itself stays reachable as the source.
+//! The kernel answers with a bare number. A person needs the file's name, and a caller needs the
+//! kind (`NotFound`, `StorageFull`): the error has both, and the number itself stays reachable as
+//! its source.
 
 use std::io;
 use std::path::Path;
 
-/// What was tried on which path, and what the kernel said.
+/// An operation, the path that it was tried on, and the kernel's error.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {what} {path}: {source}")]
 struct OnPath {
@@ -18,12 +18,12 @@ struct OnPath {
     source: io::Error,
 }
 
-/// Names `path` in an error and keeps its kind.
+/// Adds the operation and the path to an error; the error's kind stays.
 pub(crate) fn on_path(what: &'static str, path: &Path, error: impl Into<io::Error>) -> io::Error {
     named(what, path.display().to_string(), error.into())
 }
 
-/// The same for a call with two paths.
+/// As [`on_path`], for an operation with two paths.
 pub(crate) fn on_paths(what: &'static str, from: &Path, to: &Path, error: io::Error) -> io::Error {
     named(
         what,

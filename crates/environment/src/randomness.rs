@@ -1,20 +1,20 @@
 //! Randomness that can be replayed.
 //!
-//! xoshiro256** seeded through SplitMix64 (Blackman and Vigna, public
-//! domain). Forty lines of our own, because a seed in a bug report must give
-//! the same story years later, whatever a dependency does between releases.
-//! Not for secrets: those come from the kernel.
+//! xoshiro256** seeded through SplitMix64 (Blackman and Vigna, public domain). It is forty lines
+//! of our own, because a seed in a bug report must replay the same run years later, whatever a
+//! dependency changes between releases. It is not for secrets: [`secret_bytes`] come from the
+//! kernel.
 
 use std::io;
 
-/// A stream of numbers that its seed fully decides.
+/// A stream of pseudo-random numbers that is fully determined by its seed.
 #[derive(Clone, Debug)]
 pub struct Random {
-    /// Never all zero: the generator would be stuck there.
+    /// Never all zero, because the generator would return zeros for ever.
     state: [u64; 4],
 }
 
-/// Bytes from the kernel that nothing can foretell, for challenges; at most 256.
+/// Returns unpredictable bytes from the kernel, for challenges; at most 256.
 pub fn secret_bytes<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
     const { assert!(COUNT <= 256, "the kernel may fill longer requests in part") };
     let mut bytes = [0; COUNT];
@@ -24,7 +24,7 @@ pub fn secret_bytes<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
 }
 
 impl Random {
-    /// The stream of a seed.
+    /// Creates the stream of a seed.
     pub fn from_seed(seed: u64) -> Random {
         let mut counter = seed;
         let state = std::array::from_fn(|_| split_mix(&mut counter));
@@ -35,7 +35,7 @@ impl Random {
         Random { state }
     }
 
-    /// A stream that nobody can foretell, seeded by the kernel.
+    /// Creates a stream with a seed from the kernel, which is different in each call.
     pub fn from_system() -> io::Result<Random> {
         let mut seed = [0; 8];
         let filled = rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
@@ -47,7 +47,7 @@ impl Random {
         Ok(Random::from_seed(u64::from_le_bytes(seed)))
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         let [s0, s1, s2, s3] = self.state;
         let result = s1.wrapping_mul(5).rotate_left(7).wrapping_mul(9);
@@ -56,7 +56,7 @@ impl Random {
         result
     }
 
-    /// A number in `0..bound`, each equally likely.
+    /// Returns a number in `0..bound`, each with the same probability.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "there is no number below zero");
         // Lemire: the high half of a product, rejecting the few low halves
@@ -70,12 +70,12 @@ impl Random {
         }
     }
 
-    /// True `numerator` times out of `denominator`.
+    /// Returns true with the probability `numerator / denominator`.
     pub fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
         self.below(denominator) < numerator
     }
 
-    /// Fills `bytes`.
+    /// Fills `bytes` with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             let word = self.next_u64().to_le_bytes();
@@ -83,12 +83,12 @@ impl Random {
         }
     }
 
-    /// One of `choices`.
+    /// Returns one of `choices`, each with the same probability.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len() as u64) as usize]
     }
 
-    /// A stream of its own, decided by this one.
+    /// Creates an independent stream with the next number of this one as its seed.
     pub fn split(&mut self) -> Random {
         Random::from_seed(self.next_u64())
     }
@@ -106,7 +106,7 @@ fn split_mix(counter: &mut u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Pins the stream: a seed in an old report must still tell its story.
+    /// Pins the stream: a seed in an old report must still replay the same run.
     #[test]
     fn a_seed_gives_the_same_numbers_for_ever() {
         let mut counter = 0;

@@ -1,28 +1,26 @@
-//! What an operating system runs out of, and has again later.
+//! Errors for want of a resource, which end by themselves.
 //!
-//! A call that fails for want of something has done nothing that matters, and may
-//! succeed when another program has ended or a person has made room. A call that
-//! fails for another reason, such as a device that does not answer (EIO), is no
-//! shortage.
+//! A call that fails for want of a resource has changed nothing that matters, and may succeed
+//! after another program has ended or an operator has made room. A call that fails for another
+//! reason, such as a device that does not answer (EIO), is no shortage.
 
 use std::error::Error;
 use std::io;
 
 use rustix::io::Errno;
 
-/// What there is too little of.
+/// The resource that the operating system has run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shortage {
     /// Room on the disk, or within the quota of a user or a project.
     Room,
     /// File descriptors of the process, or of the system.
     Descriptors,
-    /// Memory.
     Memory,
 }
 
 impl Shortage {
-    /// The shortage that an error of a [`crate::Disk`] or a socket tells of, if any.
+    /// Returns the shortage that an error of a [`crate::Disk`] or a socket reports, if it is one.
     pub fn of(error: &io::Error) -> Option<Shortage> {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(Shortage::Room),
@@ -41,7 +39,7 @@ impl Shortage {
     }
 }
 
-/// The kernel's number: errors of a disk carry it below the path they are about.
+/// Returns the kernel's error number; an error that names its path has it in its chain of sources.
 fn number(error: &io::Error) -> Option<i32> {
     if let Some(number) = error.raw_os_error() {
         return Some(number);

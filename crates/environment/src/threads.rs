@@ -1,7 +1,7 @@
-//! Threads, always with a name.
+//! Threads with names.
 //!
-//! The name is what `top -H`, a panic message and a core dump show, so every
-//! thread of the house has one. Linux keeps the first 15 bytes.
+//! `top -H`, panic messages and core dumps show a thread's name, so every thread of the workspace
+//! has one. Linux keeps the first 15 bytes.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};

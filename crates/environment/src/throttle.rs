@@ -1,23 +1,23 @@
-//! How often a line about a repeated event is logged.
+//! Limits how often a repeated event is logged.
 
 use std::time::Duration;
 
 use crate::Instant;
 
-/// Lets one line through in a period, and counts the events that it stands for.
+/// Allows one log line in each period, and counts the events that the line stands for.
 ///
 /// The first event is logged at once, so that the cause is seen when it begins.
 #[derive(Debug)]
 pub struct Throttle {
     period: Duration,
-    /// From when on the next line may be logged; `None`: there was no line yet.
+    /// When the next line may be logged; `None` before the first line.
     next_line: Option<Instant>,
     /// Events since the last line.
     events: u64,
 }
 
 impl Throttle {
-    /// At most one line in `period`.
+    /// Allows at most one line in each `period`.
     pub const fn new(period: Duration) -> Throttle {
         Throttle {
             period,
@@ -26,8 +26,8 @@ impl Throttle {
         }
     }
 
-    /// Takes note of `events` at `now`. Returns how many have come since the last line where
-    /// a line is due.
+    /// Counts `events` at `now`. Returns the number of events since the last line if a line may
+    /// be logged now.
     pub fn note(&mut self, now: Instant, events: u64) -> Option<u64> {
         self.events += events;
         if self.next_line.is_some_and(|next_line| now < next_line) {

@@ -2,8 +2,8 @@
 //! disk must catch, and the same log without it, which must pass.
 //!
 //! A simulation that finds nothing proves nothing. Every mistake here has
-//! lost somebody's data; if a change to the disk lets one of them through,
-//! all green crash tests above it are worth nothing.
+//! lost data in a real system; if a change to the disk lets one of them pass,
+//! all passing crash tests of other crates prove nothing.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use environment::simulated::{Fault, Restart, SimulatedDisk};
 use environment::{Disk, File, OpenMode};
 
-/// What a log forgot.
+/// A mistake of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mistake {
     None,
@@ -180,7 +180,10 @@ fn check(disk: &SimulatedDisk, mistake: Mistake, promised: usize) -> Result<usiz
 /// What the machine may do to a log that ran, one after the other. What the
 /// first restart shows is a promise to the second.
 const FATES: [[Restart; 2]; 6] = [
-    [Restart::power_loss_within_a_sector(), Restart::nothing_kept()],
+    [
+        Restart::power_loss_within_a_sector(),
+        Restart::nothing_kept(),
+    ],
     [Restart::power_loss(), Restart::nothing_kept()],
     [Restart::power_loss_without_journal(), Restart::power_loss()],
     [Restart::ProcessCrash, Restart::nothing_kept()],

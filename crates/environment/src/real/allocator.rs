@@ -1,16 +1,17 @@
-//! Large pieces of memory go back to the system when they are freed.
+//! Configures the C library's allocator to return large blocks of memory when they are freed.
 
-/// Keeps the C library from holding on to large pieces. By itself it moves the bound
-/// between mapped pieces and its heap up to the largest piece that was freed, after
-/// which values of a mebibyte lie between small pieces that live on, and their memory
-/// stays with the process: after 200 answers of 10 MiB half a gigabyte did. To be
-/// called before there are other threads. Does nothing where the C library is not GNU's.
+/// Makes the C library return large blocks of memory to the system when they are freed. By
+/// default glibc raises the threshold between mapped blocks and its heap to the largest block
+/// that was freed. After that, values of a mebibyte lie on the heap between small blocks that
+/// live longer, and their memory stays with the process: half a gigabyte after 200 answers of 10
+/// MiB. Must be called before other threads are started. Does nothing if the C library is not
+/// GNU's.
 pub fn return_large_pieces() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
-        /// Pieces from this size on are mapped and unmapped one by one.
+        /// Blocks of at least this size are mapped and unmapped one by one.
         const MAPPED_BYTES_MIN: i32 = 512 << 10;
-        /// What may be free at the end of the heap before it is given back.
+        /// Free bytes at the end of the heap above which they are returned.
         const FREE_BYTES_MAX: i32 = 64 << 20;
         for (parameter, bytes) in [
             (libc::M_MMAP_THRESHOLD, MAPPED_BYTES_MIN),

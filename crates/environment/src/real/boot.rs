@@ -1,15 +1,15 @@
-//! Which start of the kernel this is.
+//! The identity of the running kernel's boot.
 
 use std::path::Path;
 
 use super::RealDisk;
 use crate::{Disk, OpenMode};
 
-/// Drawn by Linux when it starts; the same for all processes and containers.
+/// A random id that Linux draws at boot; the same for all processes and containers.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// What tells this start of the kernel from all others: what was in the page cache
-/// under another one is gone. `None`: that cannot be read here.
+/// Returns an id of this boot of the kernel. After a boot with another id, the page cache of the
+/// earlier boot is lost. `None` if the id cannot be read here.
 pub fn boot_id() -> Option<String> {
     let file = RealDisk.open(Path::new(BOOT_ID), OpenMode::Read).ok()?;
     let mut text = [0; 64];
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_stays_the_same_while_the_kernel_runs() {
+    fn the_boot_id_is_a_uuid_that_does_not_change() {
         assert!(boot_id().is_some_and(|id| id.len() == 36));
         assert_eq!(boot_id(), boot_id());
     }

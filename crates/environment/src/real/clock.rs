@@ -9,7 +9,7 @@ use crate::clock::{Clock, Instant};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealClock;
 
-/// First use of the clock in this process: what all [`Instant`]s count from.
+/// The origin of all [`Instant`]s: the first use of the clock in this process.
 static ORIGIN: OnceLock<std::time::Instant> = OnceLock::new();
 
 #[expect(clippy::disallowed_methods, reason = "this is the door")]

@@ -1,12 +1,12 @@
-//! A file read past the page cache.
+//! A file that is read from the device, not from the page cache.
 //!
-//! After a failed flush the kernel marks pages clean that the device never
-//! got: the cache then shows bytes that the next boot will not find. So
-//! recovery reads the tail of the log from the device.
+//! After a failed flush the kernel marks pages clean that never reached the device: the cache
+//! then shows bytes that are lost after the next boot. So recovery reads the tail of the log from
+//! the device.
 //!
 //! ```text
 //!   wanted            [ offset .. offset + length )
-//!   read        [ rounded down ............. rounded up )   into an aligned bounce
+//!   read        [ rounded down ............. rounded up )   into an aligned buffer
 //! ```
 //!
 //! Where `O_DIRECT` is refused (tmpfs on old kernels, some network file
@@ -23,18 +23,18 @@ use super::disk::open_with;
 use crate::disk::File;
 use crate::path_error::on_path;
 
-/// Satisfies every device we know: sectors are 512 bytes or 4 KiB.
+/// Alignment of direct reads. Sectors of devices are 512 bytes or 4 KiB.
 const ALIGNMENT: usize = 4096;
-/// The bounce buffer's size: longer reads go in steps.
+/// Largest size of the bounce buffer: longer reads are done in steps.
 const STEP_BYTES: usize = 4 << 20;
 
 /// A file opened with [`crate::disk::OpenMode::ReadDevice`].
 #[derive(Debug)]
 pub(super) struct DeviceFile {
     descriptor: OwnedFd,
-    /// Where it was when opened; only for messages.
+    /// Path at which the file was opened; for messages only.
     path: PathBuf,
-    /// False where `O_DIRECT` was refused. Decided at open.
+    /// False if the file system refused `O_DIRECT` when the file was opened.
     direct: bool,
 }
 
@@ -48,8 +48,8 @@ impl DeviceFile {
             .map_err(|error| on_path("open for device reads", path, error))
     }
 
-    /// Some file systems take the flag and refuse the first read, so one is
-    /// tried here.
+    /// Opens with `O_DIRECT` and tries one read, because some file systems accept the flag and
+    /// refuse the first read.
     fn open_direct(path: &Path) -> rustix::io::Result<DeviceFile> {
         let descriptor = open_with(path, OFlags::RDONLY | OFlags::DIRECT)?;
         let mut bounce = Bounce::new(ALIGNMENT);
@@ -70,8 +70,8 @@ impl DeviceFile {
         })
     }
 
-    /// Reads into `buffer` from one aligned window of at most a step; returns
-    /// the bytes that the window had for it.
+    /// Reads into `buffer` from one aligned window of at most [`STEP_BYTES`]. Returns the number
+    /// of bytes that the window held for `buffer`.
     fn read_step(&self, bounce: &mut Bounce, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let start = offset - offset % ALIGNMENT as u64;
         let skipped = (offset - start) as usize;
@@ -139,7 +139,7 @@ impl File for DeviceFile {
 /// Memory that starts at a multiple of [`ALIGNMENT`].
 struct Bounce {
     memory: Vec<u8>,
-    /// Where the aligned part begins.
+    /// Offset in `memory` of the aligned part.
     start: usize,
 }
 
@@ -162,7 +162,7 @@ mod tests {
     use crate::disk::OpenMode;
     use crate::real::file::CachedFile;
 
-    /// A file longer than two steps whose bytes tell their offset.
+    /// Writes a file longer than two steps, in which each byte is its offset modulo 253.
     fn pattern_file(path: &Path) -> Vec<u8> {
         let bytes: Vec<u8> = (0..2 * STEP_BYTES + 777)
             .map(|at| (at % 253) as u8)

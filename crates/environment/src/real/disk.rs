@@ -1,8 +1,7 @@
-//! The file system under this process.
+//! The disk of the operating system.
 //!
-//! Every call is one system call and says the path when it fails. Nothing is
-//! cached here but a descriptor of each directory that is locked: what a caller
-//! knows about its files is the caller's business.
+//! Each call is a system call or a few of them, and its error names the path. Nothing is cached
+//! here except a descriptor of each locked directory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,11 +15,12 @@ use super::lock::{held_directory, take_lock};
 use crate::disk::{DirectoryLock, Disk, File, OpenMode, Space};
 use crate::path_error::{on_path, on_paths};
 
-/// The machine's file systems, through rustix.
+/// The file systems of the machine, through rustix.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
-/// Who may read a new file: the owner. It holds other people's secrets.
+/// Permissions of a new file: only its owner may read and write it, as it may hold secrets of
+/// users.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 impl Disk for RealDisk {
@@ -81,8 +81,8 @@ impl Disk for RealDisk {
 }
 
 impl RealDisk {
-    /// Makes one level and its name durable. Losing a race to another
-    /// creator is fine.
+    /// Creates one directory level and makes its name durable. Succeeds if another process
+    /// creates it first.
     fn create_directory(self, path: &Path) -> io::Result<()> {
         match rustix::fs::mkdir(path, Mode::RWXU) {
             Ok(()) | Err(rustix::io::Errno::EXIST) => {}
@@ -92,7 +92,7 @@ impl RealDisk {
     }
 }
 
-/// Opens with the flags every file here wants.
+/// Opens a file with the flags and permissions that all files here have.
 pub(super) fn open_with(path: &Path, flags: OFlags) -> rustix::io::Result<rustix::fd::OwnedFd> {
     rustix::fs::open(path, flags | OFlags::CLOEXEC, FILE_MODE)
 }
@@ -117,7 +117,8 @@ fn list_files(directory: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Some file systems leave the type out of the directory: then ask the file.
+/// Returns whether an entry is a regular file. Some file systems do not store the type in the
+/// directory; then the file is asked.
 fn is_file(
     directory: &rustix::fd::OwnedFd,
     entry: &rustix::fs::DirEntry,

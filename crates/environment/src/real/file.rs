@@ -1,16 +1,15 @@
-//! A file behind the page cache, and the one system call that a durable
-//! group costs.
+//! A file behind the page cache, and the one system call that a durable write costs.
 //!
 //! ```text
-//!   write_at          pwritev                       survives the process
-//!   write_durable_at  pwritev2(.., RWF_DSYNC)       survives the machine
+//!   write_at          pwritev                       survives the end of the process
+//!   write_durable_at  pwritev2(.., RWF_DSYNC)       survives a loss of power
 //!                     pwritev + fdatasync           where that is refused
 //! ```
 //!
 //! `RWF_DSYNC` costs the device one write and one flush when the blocks have
 //! been written before; on a hole or past the end the file system adds a
-//! journal commit. It also reports *this* write's error, where `fdatasync`
-//! reports whatever failed since someone last asked.
+//! journal commit. It also reports the error of *this* write, where `fdatasync` reports any
+//! failure of the file since the last report.
 
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
@@ -30,12 +29,12 @@ use crate::path_error::on_path;
 #[derive(Debug)]
 pub(super) struct CachedFile {
     descriptor: OwnedFd,
-    /// Where it was when opened; only for messages.
+    /// Path at which the file was opened; for messages only.
     path: PathBuf,
-    /// The file system refused `RWF_DSYNC`. Set once and for good: a refusal
-    /// comes before any byte is written, so falling back loses nothing.
+    /// The file system refused `RWF_DSYNC`. Once set it stays set. A refusal comes before any
+    /// byte is written, so the write can be done again in the other way.
     without_dsync: AtomicBool,
-    /// Once its size is known to last; `None` within: the kernel has refused.
+    /// Set by [`File::keep_size`]; `None` within if the kernel refused the mapping.
     mapping: OnceLock<Option<Mapping>>,
 }
 
@@ -50,8 +49,8 @@ impl CachedFile {
             OpenMode::CreateNew => ("create", OFlags::RDWR | OFlags::CREATE | OFlags::EXCL),
         };
         let descriptor = open_with(path, flags).map_err(|error| on_path(what, path, error))?;
-        // Records are read one by one, wherever they lie: read-ahead would
-        // multiply the bytes read. Advice only, so a refusal is no matter.
+        // Records are read one by one in random order: read-ahead would multiply the bytes read.
+        // This is only advice, so a refusal does no harm.
         let _ = rustix::fs::fadvise(&descriptor, 0, None, Advice::Random);
         Ok(CachedFile {
             descriptor,
@@ -61,8 +60,8 @@ impl CachedFile {
         })
     }
 
-    /// Writes all of `parts`, each system call with `flags`; a short write's
-    /// remainder goes out in another.
+    /// Writes all of `parts`, each system call with `flags`; the remainder of a short write goes
+    /// into another call.
     fn write_all(
         &self,
         parts: &[&[u8]],
@@ -87,7 +86,8 @@ impl CachedFile {
         Ok(())
     }
 
-    /// The same without flags, for one part: no list for the kernel to read.
+    /// Writes one part without flags. `pwrite` needs no list of parts, which the kernel would
+    /// have to copy.
     fn write_one(&self, mut part: &[u8], mut offset: u64) -> rustix::io::Result<()> {
         while !part.is_empty() {
             let written = retry_on_intr(|| rustix::io::pwrite(&self.descriptor, part, offset))?;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn where_dsync_is_refused_a_durable_write_still_writes() {
+    fn a_durable_write_succeeds_when_dsync_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let file = new_file(&directory);
         file.without_dsync.store(true, Ordering::Relaxed);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn more_parts_than_one_call_takes_arrive_in_order() {
+    fn parts_beyond_the_limit_of_one_call_are_written_in_order() {
         let directory = tempfile::tempdir().unwrap();
         let file = new_file(&directory);
         let bytes: Vec<u8> = (0..3_000_u32).map(|at| (at % 251) as u8).collect();
@@ -233,7 +233,7 @@ mod tests {
                 assert_eq!(
                     (buffer[9], buffer[10]),
                     (1, 2),
-                    "of the size kept, and beyond"
+                    "the last byte of the kept size, and the first beyond it"
                 );
                 assert_eq!(file.read_at(&mut buffer, 9_990).unwrap(), 10);
             }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_once_is_there_without_a_system_call() {
+    fn a_page_is_read_from_the_mapping_after_its_first_read() {
         let directory = tempfile::tempdir().unwrap();
         let file = new_file(&directory);
         file.write_at(&[&[1; 5_000]], 0).unwrap();

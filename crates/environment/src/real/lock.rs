@@ -1,13 +1,12 @@
 //! One owner per data directory.
 //!
-//! `flock` on a file `LOCK`: the kernel lets go when the owner dies, however
+//! `flock` on a file `LOCK`: the kernel releases it when the owner dies, however
 //! it dies, so there is no stale lock to clear. The lock belongs to the open
 //! file, not to the process, so a second open in the same process is refused
 //! too. The process id inside is only for the message.
 //!
-//! With the lock goes a descriptor of the directory itself: syncing it takes one, and
-//! a name that cannot be made lasting for want of a descriptor would end a log that
-//! is whole.
+//! The lock comes with a descriptor of the directory itself. Syncing the directory takes
+//! one, and a log that cannot make a name durable for want of a descriptor would have to end.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +37,7 @@ pub(super) fn held_directory(directory: &Path) -> Option<Arc<OwnedFd>> {
     found.map(|(_, descriptor)| Arc::clone(descriptor))
 }
 
-/// Holds the lock; dropping it lets go.
+/// Holds the lock; dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct HeldLock {
     descriptor: OwnedFd,
@@ -48,15 +47,15 @@ pub(super) struct HeldLock {
 impl Drop for HeldLock {
     fn drop(&mut self) {
         held().retain(|(_, it)| !Arc::ptr_eq(it, &self.directory));
-        // Closing alone would do, but for a child of this process that has not
-        // come to its exec yet and holds the file open too.
+        // Closing alone is not enough if a child of this process has not reached its exec
+        // yet: it holds the file open too.
         let _ = rustix::fs::flock(&self.descriptor, FlockOperation::Unlock);
     }
 }
 
 impl DirectoryLock for HeldLock {}
 
-/// Takes the lock or says who has it.
+/// Takes the lock; the error names the process that has it.
 pub(super) fn take_lock(directory: &Path) -> io::Result<HeldLock> {
     let path = directory.join(LOCK_FILE);
     let named = |error: Errno| on_path("lock", &path, error);
@@ -118,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_the_descriptor_does_not_keep_a_lock_that_was_let_go() {
+    fn a_copy_of_the_descriptor_does_not_keep_a_lock_that_was_released() {
         let directory = tempfile::tempdir().unwrap();
         let held = take_lock(directory.path()).unwrap();
         let _copy = held.descriptor.try_clone().unwrap();
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_directory_has_a_descriptor_until_it_is_let_go() {
+    fn a_locked_directory_has_a_descriptor_until_it_is_unlocked() {
         let directory = tempfile::tempdir().unwrap();
         assert!(held_directory(directory.path()).is_none());
         let held = take_lock(directory.path()).unwrap();

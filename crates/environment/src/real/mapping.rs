@@ -2,8 +2,8 @@
 //!
 //! A page that cannot be read in from the device ends the process here (`SIGBUS`), where
 //! `pread` answers with an error. So the first read of each page is a `pread`, which also
-//! brings it into the page cache; what is met by the signal is a page that the cache had
-//! then, has since let go, and that the device cannot give back (docs/assumptions.md, 13).
+//! brings it into the page cache. The signal then strikes only for a page that the cache has
+//! dropped since, and that the device cannot read again (docs/assumptions.md, 13).
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, null_mut};
@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rustix::fd::BorrowedFd;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// The unit in which reads are remembered. Where the kernel's pages are larger, a neighbour in
-/// the same page may be met by the signal although this one was good.
+/// The unit in which reads are remembered. Where the kernel's pages are larger, a read of a
+/// neighbour in the same page may meet the signal although this one was good.
 const PAGE_BYTES: usize = 4096;
-/// Longer reads are left to `pread`: what that costs is little beside the copy, and it reads
-/// from the device in one piece.
+/// Longer reads are left to `pread`: the system call costs little beside the copy, and it
+/// reads from the device in one piece.
 const READ_BYTES_MAX: usize = 2 * PAGE_BYTES;
 
-/// The pages of a file that is not cut while this is there.
+/// A mapping of a file that must not be cut while this exists.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
@@ -28,7 +28,7 @@ pub(super) struct Mapping {
     known: Box<[AtomicU64]>,
 }
 
-// SAFETY: the memory is only read, and unmapped when nobody has the mapping any more.
+// SAFETY: the memory is only read, and unmapped when the mapping is dropped.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -40,7 +40,7 @@ impl Mapping {
         // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe { rustix::mm::mmap(null_mut(), bytes, may, how, descriptor, 0) };
         let start = start.ok()?;
-        // Records lie anywhere; advice only, so a refusal is no matter.
+        // Reads are scattered. This is advice only, so a refusal does not matter.
         // SAFETY: this is the mapping that was just made, and reads give the same after it.
         let _ = unsafe { rustix::mm::madvise(start, bytes, Advice::Random) };
         let words = bytes.div_ceil(PAGE_BYTES).div_ceil(64);
@@ -63,9 +63,9 @@ impl Mapping {
         if buffer.len() > READ_BYTES_MAX || !(first..=last).all(|page| self.is_known(page)) {
             return false;
         }
-        // SAFETY: `pages` has seen that the range lies within the mapping. Others may write to
-        // the file meanwhile: a copy of which some bytes are older and some newer is what
-        // `pread` gives, too, and whoever reads looks whose bytes they were.
+        // SAFETY: `pages` has checked that the range lies within the mapping. The file may be
+        // written at the same time: a copy with older and newer bytes is what `pread` gives,
+        // too, and callers check afterwards whether the bytes are those they asked for.
         unsafe {
             let from = self.start.as_ptr().add(offset as usize);
             std::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), buffer.len());
@@ -73,7 +73,7 @@ impl Mapping {
         true
     }
 
-    /// So many bytes were read with `pread`, without an error.
+    /// Notes that `bytes` at `offset` were read with `pread`, without an error.
     pub fn note_read(&self, offset: u64, bytes: usize) {
         if let Some((first, last)) = self.pages(offset, bytes) {
             for page in first..=last {
@@ -98,8 +98,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let start = self.start.as_ptr().cast::<c_void>();
-        // SAFETY: whoever drops it has it alone, so nobody reads any more. A refusal leaves
-        // the addresses in use, which harms nobody.
+        // SAFETY: a drop has exclusive access, so no thread reads any more. A refusal leaves
+        // the addresses in use, which does no harm.
         let _ = unsafe { rustix::mm::munmap(start, self.bytes) };
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_later_is_seen() {
+    fn later_writes_are_seen() {
         let (file, mapping) = a_mapping();
         mapping.note_read(0, BYTES);
         file.write_all_at(b"later", 5_000).unwrap();

@@ -1,4 +1,4 @@
-//! How much memory this process may count on.
+//! The memory that this process may use.
 
 use std::path::Path;
 

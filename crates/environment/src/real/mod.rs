@@ -1,4 +1,4 @@
-//! The doors that open on the real world.
+//! The real disk, clocks and memory of the machine.
 
 mod allocator;
 mod boot;

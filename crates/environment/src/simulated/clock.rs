@@ -1,8 +1,8 @@
-//! A clock that moves when told.
+//! A clock that a test moves.
 //!
-//! Two habits. [`SimulatedClock::stepped`]: a sleeper sleeps until the test
-//! advances the clock past its deadline. [`SimulatedClock::jumping`]: whoever
-//! sleeps moves the clock itself, so that nothing ever waits.
+//! There are two kinds. [`SimulatedClock::stepped`]: a sleeper sleeps until the test
+//! advances the clock past its deadline. [`SimulatedClock::jumping`]: a sleeper
+//! advances the clock itself, so that no thread ever waits.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub struct SimulatedClock {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Told whenever the time moves or a sleeper comes.
+    /// Signalled whenever the time moves or a sleeper comes.
     changed: Condvar,
 }
 
@@ -26,7 +26,7 @@ struct Shared {
 struct State {
     /// Time since the origin. Only grows.
     elapsed: Duration,
-    /// What the wall shows. Moves with `elapsed`; a test may set it either way.
+    /// The wall clock. Moves with `elapsed`; a test may set it either way.
     wall: Duration,
     /// Threads inside `sleep`.
     sleepers: usize,
@@ -34,7 +34,7 @@ struct State {
     jumping: bool,
 }
 
-/// The wall shows this at the origin: 2026-01-01, so that a time that was
+/// The wall clock at the origin: 2026-01-01, so that a time that was
 /// wrongly taken from it is easy to see.
 const WALL_AT_ORIGIN: Duration = Duration::from_secs(1_767_225_600);
 
@@ -65,7 +65,7 @@ impl SimulatedClock {
         }
     }
 
-    /// Moves the clock and wakes whoever has slept enough.
+    /// Moves the clock and wakes the sleepers past their deadlines.
     pub fn advance(&self, length: Duration) {
         self.state().advance(length);
         self.shared.changed.notify_all();

@@ -1,14 +1,14 @@
-//! A disk in memory that breaks every promise nobody made.
+//! A disk in memory that does whatever a real one is not required to avoid.
 //!
 //! It keeps two images of everything: what callers see, and what survives.
-//! Only a sync moves bytes from one to the other for certain; a crash lets
-//! chance decide about the rest, block by block and sector by sector. The
-//! seed decides the chance, so a failure can be told again.
+//! Only a sync moves bytes from one to the other for certain; a crash decides about
+//! the rest at random, block by block and sector by sector. The seed determines the
+//! random choices, so a failure can be reproduced.
 //!
 //! Trade-off: the model is harsher than ext4 in a few places (names and
-//! bytes are unrelated; a durable write vouches for its own range only).
-//! What passes here does not lean on one file system's habits. What it does
-//! *not* break is listed, with reasons, in `docs/assumptions.md`.
+//! bytes are unrelated; a durable write makes only its own range durable).
+//! Code that passes here does not depend on one file system's habits. What the disk
+//! does *not* break is listed, with reasons, in `docs/assumptions.md`.
 
 use std::io;
 use std::ops::Range;
@@ -37,7 +37,7 @@ pub struct SimulatedDisk {
 }
 
 impl SimulatedDisk {
-    /// An empty disk whose accidents `seed` decides.
+    /// An empty disk; `seed` determines what crashes leave.
     pub fn new(seed: u64) -> SimulatedDisk {
         SimulatedDisk::of(State::new(seed))
     }
@@ -74,7 +74,7 @@ impl SimulatedDisk {
 
     /// The disk as the next start of the machine finds it. This one stays
     /// down for ever (threads that still use it do no harm), and can be
-    /// restarted again: each time the dice fall anew.
+    /// restarted again: each restart draws new random choices.
     #[must_use = "the restarted disk is a new one; this one stays down"]
     pub fn restart(&self, restart: Restart) -> SimulatedDisk {
         SimulatedDisk::of(self.state().restart(restart))
@@ -98,7 +98,7 @@ impl SimulatedDisk {
         self.state().counters
     }
 
-    /// The story so far, of earlier lives too.
+    /// The events so far, of earlier lives too.
     pub fn trace(&self) -> Trace {
         self.state().trace.clone()
     }
@@ -121,9 +121,8 @@ impl SimulatedDisk {
         self.state().quota_bytes = bytes;
     }
 
-    /// From now on no file is opened: each call that needs a descriptor fails with this
-    /// number of the kernel, such as EMFILE. `None` ends that. Files that are open, and
-    /// directories that are locked, are used as before.
+    /// Makes each call that needs a new descriptor fail with this error number, such as
+    /// EMFILE. `None` ends that. Open files and locked directories can be used as before.
     pub fn fail_opens(&self, raw_os_error: Option<i32>) {
         let mut state = self.state();
         state.opens_fail_with = raw_os_error;
@@ -299,7 +298,7 @@ fn create(state: &mut State, path: &Path) -> io::Result<InodeId> {
     begun.answer().map(|()| inode)
 }
 
-/// Its name matters to nobody's recovery: no I/O, durable at once.
+/// Creates a lock file. No recovery depends on its name: it is no I/O, and durable at once.
 fn make_lock_file(state: &mut State, path: PathBuf) {
     if state.find(&path).is_err() {
         let inode = state.new_inode();

@@ -1,12 +1,12 @@
-//! What can go wrong short of a crash, and the error that a crash gives.
+//! Faults short of a crash, and the error that a crash gives.
 
 use std::io;
 use std::path::Path;
 
 use crate::path_error::on_path;
 
-/// Every call on a crashed disk fails with this kind. Linux says the same of
-/// a FUSE file system whose process died; a healthy disk never says it.
+/// Every call on a crashed disk fails with this kind. Linux gives it for a FUSE
+/// file system after its process died; a healthy disk never does.
 pub const CRASHED: io::ErrorKind = io::ErrorKind::NotConnected;
 
 /// Whether an error means that the simulated machine is down.
@@ -18,13 +18,13 @@ pub fn is_crash(error: &io::Error) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The next `sync_data`, `write_durable_at` or `sync_directory` fails with
-    /// EIO. As on Linux a file's pages are then clean: nobody will write them
-    /// again, and a repeated sync succeeds without having done anything. Of
-    /// what was under way each block may have arrived or not. A directory's
+    /// EIO. As on Linux a file's pages are then clean: the kernel does not write
+    /// them again, and a repeated sync succeeds without having done anything. Each
+    /// block that was under way may have arrived or not. A directory's
     /// failure is one of the journal: the file system goes read-only until
     /// the machine restarts.
     FailedFlush,
-    /// The next flush of a kind that `FailedFlush` could strike answers well
+    /// The next flush of a kind that `FailedFlush` could strike succeeds
     /// and does nothing: a device that breaks its promise. No log survives
     /// this; it is here to show that a checker notices.
     IgnoredFlush,

@@ -13,15 +13,15 @@ use super::trace::Operation;
 use crate::disk::{File, OpenMode};
 use crate::path_error::on_path;
 
-/// A handle; dies with the machine it was opened on.
+/// A handle; it fails once the machine it was opened on has crashed.
 #[derive(Debug)]
 pub(super) struct SimulatedFile {
     state: Arc<Mutex<State>>,
     inode: InodeId,
-    /// Where it was when opened; for messages and the story.
+    /// Its path when it was opened; for messages and the trace.
     path: PathBuf,
     mode: OpenMode,
-    /// Nobody cuts the file below this.
+    /// The file must not be cut below this.
     kept_bytes: AtomicU64,
 }
 
@@ -59,7 +59,7 @@ impl SimulatedFile {
         }
     }
 
-    /// Puts as much into the cache as the fates allow.
+    /// Writes into the cache, as far as crash, fault and free room allow.
     fn write(
         &self,
         state: &mut State,
@@ -83,7 +83,7 @@ impl SimulatedFile {
         answer.map(|()| length)
     }
 
-    /// How many bytes of a write get through, and what it answers.
+    /// The number of bytes of a write that get through, and its answer.
     fn allowed(
         &self,
         state: &State,
@@ -123,7 +123,7 @@ impl SimulatedFile {
         }
     }
 
-    /// Ends a flush: as asked, not at all, or the way it fails on Linux.
+    /// Ends a flush: it succeeds, is ignored, or fails as on Linux.
     fn finish_flush(
         &self,
         state: &mut State,

@@ -1,4 +1,4 @@
-//! One file's bytes, three times over.
+//! One file's bytes: as cached, as written back, and as stable.
 //!
 //! ```text
 //!            write            write-back (any time)          flush
@@ -111,7 +111,7 @@ impl Block {
         self.pending.is_empty() && Arc::ptr_eq(&self.cached, &self.stable)
     }
 
-    /// Decides that the device has `image` and nothing is under way.
+    /// Makes `image` the stable version; nothing is under way any more.
     pub fn settle(&mut self, image: Image) {
         self.written |= !Arc::ptr_eq(&image, &self.stable);
         self.stable = image;
@@ -204,7 +204,7 @@ impl Inode {
 
     /// Makes the blocks of a range stable, and as much of the size as it
     /// takes to find them again. Other dirty blocks stay dirty: the kernel
-    /// may well write them too, but nobody promised.
+    /// may well write them too, but does not promise it.
     pub fn flush_range(&mut self, offset: u64, length: u64) -> Flushed {
         if length == 0 {
             return Flushed::default();
@@ -238,9 +238,9 @@ impl Inode {
         flushed
     }
 
-    /// What a failed flush leaves: nothing is dirty any more, the cache still
+    /// Fails a flush: nothing is dirty any more, the cache still
     /// shows everything, and the device got some blocks or none. Returns a
-    /// line about each block for the story.
+    /// line about each block for the trace.
     pub fn fail_flush(&mut self, range: Option<(u64, u64)>, random: &mut Random) -> Vec<String> {
         let (first, end) = match range {
             Some((offset, length)) => (

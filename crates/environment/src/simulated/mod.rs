@@ -1,5 +1,5 @@
-//! A world made from a seed: a disk that can crash at any I/O, and a clock
-//! that moves when told.
+//! A simulated machine made from a seed: a disk that can crash at any I/O, and a clock
+//! that a test moves.
 //!
 //! ```text
 //!   for io in 0..ios {                     // how many a whole run takes

@@ -1,4 +1,4 @@
-//! Which name leads to which file.
+//! The directory tree: names and the files they lead to.
 //!
 //! A creation, a rename or a removal is seen at once and is durable after
 //! `sync_directory`. Between the two a loss of power keeps some of them: a
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rename_whose_creation_was_lost_still_leads_to_its_file() {
+    fn a_rename_of_a_lost_creation_still_leads_to_its_file() {
         let mut names = NameTable::default();
         names.change(NameChange::Link {
             path: "/d/a".into(),

@@ -1,13 +1,13 @@
-//! What is left when the machine comes back.
+//! The contents of a disk after a restart.
 //!
 //! | | page cache | un-synced blocks and sizes | un-synced names |
 //! |---|---|---|---|
 //! | process crash | kept, still dirty | as seen, still not durable | as seen, still not durable |
 //! | loss of power | gone | each kept, lost or torn | kept or lost |
 //!
-//! Every loss of power has its own weather: sometimes nearly all arrives and
-//! one block is missing, sometimes nearly nothing does and one block is
-//! there. Fair coins alone would show neither once many blocks are dirty.
+//! Every loss of power draws its own odds: sometimes nearly all blocks arrive and
+//! one is missing, sometimes nearly none arrives and one is there. With even
+//! odds alone neither would be seen once many blocks are dirty.
 //!
 //! A torn block is a mix of sectors of an older and a newer version. A sector
 //! itself is torn only by `Writes::Shredded`, and even then no byte changes
@@ -22,14 +22,14 @@ use crate::randomness::Random;
 /// How the machine went down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
-    /// Only the process died: the page cache lives on. What was not synced
+    /// Only the process died: the page cache is kept. Un-synced data
     /// is still not durable, and a later loss of power may take it.
     ProcessCrash,
     /// The machine lost power.
     PowerLoss(PowerLoss),
 }
 
-/// What the device made of that which nobody had synced.
+/// What a loss of power does to un-synced data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerLoss {
     /// Un-synced bytes and sizes.
@@ -46,11 +46,11 @@ pub enum Writes {
     /// None arrived.
     Lost,
     /// Each block arrived, was lost or was torn, in any order; a file's size
-    /// likewise, whatever became of its blocks.
+    /// likewise, independently of its blocks.
     Scattered,
     /// Like `Scattered`, and in a torn block one sector holds rubbish wherever
-    /// the two versions differ: what a device may leave that writes sectors
-    /// neither whole nor not at all, but harms no byte it was not changing.
+    /// the two versions differ: what a device may leave that does not write sectors
+    /// atomically, but harms no byte it was not changing.
     Shredded,
 }
 
@@ -85,7 +85,7 @@ impl Restart {
         })
     }
 
-    /// Power lost on a device whose sectors are not atomic.
+    /// Power lost on a device that does not write sectors atomically.
     pub const fn power_loss_within_a_sector() -> Restart {
         Restart::PowerLoss(PowerLoss {
             writes: Writes::Shredded,
@@ -131,7 +131,7 @@ impl Weather {
     }
 
     /// Decides an inode's un-synced blocks and sizes; returns a line about
-    /// each for the story.
+    /// each for the trace.
     pub fn settle(self, inode: &mut Inode, writes: Writes, random: &mut Random) -> Vec<String> {
         let mut story = Vec::new();
         for (&number, block) in &mut inode.blocks {

@@ -21,13 +21,13 @@ use super::trace::{Counters, Operation, Trace};
 use crate::path_error::on_path;
 use crate::randomness::Random;
 
-/// Size of a disk that nobody limited.
+/// Size of a disk without a set capacity.
 const TOTAL_BYTES: u64 = 1 << 40;
 
 /// One life of the simulated machine, from a start to a crash.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    /// Where this life's chance comes from; differs from life to life.
+    /// Seed of the random choices of this life; differs from life to life.
     life_seed: u64,
     pub names: NameTable,
     pub inodes: BTreeMap<InodeId, Arc<Inode>>,
@@ -36,9 +36,9 @@ pub(super) struct State {
     pub open_files: BTreeMap<InodeId, usize>,
     /// Directories with a `LOCK` that is held.
     pub locks: BTreeSet<PathBuf>,
-    /// The I/O that will not return.
+    /// The I/O at which the machine crashes.
     pub crash_at: Option<u64>,
-    /// The machine is down; for good, a restart makes a new one.
+    /// The machine is down for good: a restart makes a new one.
     pub crashed: bool,
     /// The journal failed: nothing changes until the machine restarts.
     read_only: bool,
@@ -46,11 +46,11 @@ pub(super) struct State {
     pub faults: Vec<(u64, Fault)>,
     /// Room on the disk, where limited.
     pub capacity_bytes: Option<u64>,
-    /// What the files may take together, whatever room the disk has.
+    /// Bytes that the files may take together, whatever room the disk has.
     pub quota_bytes: Option<u64>,
-    /// The kernel's number with which files are not opened at present.
+    /// Error number with which opening a file fails at present.
     pub opens_fail_with: Option<i32>,
-    /// Restarts tried from this crash: each rolls its own dice.
+    /// Restarts tried from this crash: each draws its own random choices.
     restarts: u64,
     pub counters: Counters,
     pub trace: Trace,
@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    /// The gate.
+    /// Passes an I/O through the gate: counts it, and lets crash and fault strike.
     pub fn begin(&mut self, operation: Operation) -> io::Result<Begun> {
         self.alive()?;
         if self.read_only {
@@ -195,7 +195,7 @@ impl State {
     /// Makes a directory's changes durable.
     pub fn sync_directory(&mut self, directory: &Path) -> io::Result<()> {
         self.require_directory(directory)?;
-        // Of a directory that is locked there is one already.
+        // A locked directory has a descriptor already.
         if !self.locks.contains(directory) {
             self.take_descriptor("sync directory", directory)?;
         }
@@ -240,7 +240,7 @@ impl State {
         Some(quota.saturating_sub(self.used_blocks()))
     }
 
-    /// Fails where a call needs a descriptor and there is none to be had.
+    /// Fails if a call needs a descriptor and none can be opened.
     pub fn take_descriptor(&self, what: &'static str, path: &Path) -> io::Result<()> {
         match self.opens_fail_with {
             Some(number) => Err(on_path(what, path, io::Error::from_raw_os_error(number))),
@@ -259,7 +259,7 @@ impl State {
         used.map(|(_, inode)| inode.used_blocks()).sum()
     }
 
-    /// An independent copy, as if nobody had anything open.
+    /// An independent copy without open files and locks.
     pub fn fork(&self) -> State {
         let mut copy = self.clone();
         copy.open_files.clear();
@@ -274,7 +274,7 @@ impl State {
         copy
     }
 
-    /// The next life. This one is over, whoever still holds a handle.
+    /// The next life. This one is over, even if handles are still open.
     pub fn restart(&mut self, restart: Restart) -> State {
         self.crashed = true;
         let mut random = self.dice(self.counters.ios, self.restarts + 1);

@@ -1,4 +1,4 @@
-//! What happened, for the story that a failing test tells.
+//! The events of a disk, which a failing test prints.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -107,16 +107,16 @@ impl fmt::Display for Operation {
     }
 }
 
-/// One line of the story.
+/// One line of the trace.
 #[derive(Clone, Debug)]
 enum Event {
     /// A numbered I/O.
     Io(u64, Operation),
-    /// What became of it, or of the machine.
+    /// A remark about that I/O or the machine.
     Note(String),
 }
 
-/// The story of a disk; `Display` tells it.
+/// The events of a disk; `Display` prints them.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     seed: u64,
