@@ -204,7 +204,8 @@ fn entry(number: usize) -> Entry {
     }
 }
 
-/// Random inserts of new keys, published so many at a time; then counts and short ranges.
+/// Random inserts of new keys, published in batches of several sizes; then counts and short
+/// ranges.
 fn batches(mut writer: Writer, reader: &Reader, keys: &[Vec<u8>], random: &mut Random, key: KeyOf) {
     for batch in [1usize, 10, 100, 1_000] {
         let rounds = 20_000 / batch;

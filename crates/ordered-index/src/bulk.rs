@@ -13,10 +13,10 @@ use crate::tree::Tree;
 use std::fmt;
 use std::mem;
 
-/// A key that was not greater than the one before it. Whoever made the input must repair it.
+/// A key that was not greater than the one before it: the input is not sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfOrder {
-    /// How many keys had been accepted before it.
+    /// Number of keys accepted before it.
     pub accepted: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct BulkLoad {
     /// The key pushed last; meaningless before the first.
     last: Vec<u8>,
     accepted: u64,
-    /// Takes keys until it is as full as a bulk load fills a leaf.
+    /// The leaf that keys are added to, until it is as full as a bulk load fills leaves.
     open: Leaf,
     /// Separator on the left of `open`; empty for the first leaf.
     open_separator: Vec<u8>,
@@ -104,8 +104,8 @@ impl BulkLoad {
         self.accepted
     }
 
-    /// Heap bytes that the full leaves will take in the index. The inner nodes, which
-    /// are some percent of that, come on top.
+    /// Heap bytes that the full leaves will take in the index. Inner nodes take some percent
+    /// of that besides.
     pub fn memory_bytes(&self) -> u64 {
         self.leaves_bytes
     }
@@ -162,7 +162,7 @@ impl BulkLoad {
     }
 }
 
-/// A level of full nodes above these.
+/// The level of nodes above `below`, filled as a bulk load fills them.
 pub(crate) fn level_above(below: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
     let width = Fanout::loaded(batch.fanout.inner);
     let mut above = Vec::with_capacity(below.len() / width + 1);
@@ -173,7 +173,8 @@ pub(crate) fn level_above(below: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> 
     above
 }
 
-/// The first child's separator goes up, the others' stay between the children.
+/// A node above these children. The first child's separator moves up, the others stay
+/// between the children.
 pub(crate) fn parent(
     first: Placed,
     others: impl Iterator<Item = Placed>,

@@ -8,7 +8,7 @@
 //!
 //! Both bounds become key numbers at the start, so the walk itself compares no
 //! keys, the ends meet by arithmetic, and `remaining` is known before the first
-//! step: a limited range request gets its full count for nothing.
+//! step: a limited range request gets its full count without a walk.
 
 use crate::Entry;
 use crate::node::{Body, Inner, Leaf};
@@ -18,7 +18,7 @@ use std::ops::Bound;
 
 /// A walk over a key range from both ends; the two ends stop where they meet.
 ///
-/// It lends its keys from a buffer, one at a time; copy what has to last.
+/// It lends its keys from a buffer, one at a time; copy a key to keep it.
 pub struct Cursor<'a> {
     tree: &'a Tree,
     /// Number of the key that `next` returns.

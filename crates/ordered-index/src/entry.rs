@@ -1,4 +1,4 @@
-//! What a key leads to.
+//! The entry of a key.
 
 /// The 16 bytes stored with a key; both words are opaque to the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

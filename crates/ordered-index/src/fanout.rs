@@ -1,4 +1,4 @@
-//! How wide nodes are.
+//! The width of nodes.
 
 /// Slots per node before it splits.
 ///
@@ -28,7 +28,8 @@ impl Fanout {
         slots_max / 4
     }
 
-    /// A merge may fill a node so far: the next inserts must not split it again.
+    /// Slots up to which a merge may fill a node, so that the next inserts do not split it
+    /// again.
     pub(crate) fn merged(slots_max: usize) -> usize {
         slots_max * 3 / 4
     }

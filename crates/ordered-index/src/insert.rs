@@ -1,4 +1,4 @@
-//! Putting a key in, and splitting a node that has become too wide.
+//! Inserting a key, and splitting a node that has become too wide.
 //!
 //! A node splits in the middle, except when the key that filled it is its last
 //! one: then it keeps all the others. Ascending keys, which is how revisions
@@ -18,7 +18,7 @@ const SLOTS_INSERTED: usize = 1;
 enum Inserted {
     Replaced(Entry),
     Added,
-    /// Added, and the node gave its upper part away.
+    /// Added, and the upper part of the node was split off.
     Split(Sibling),
 }
 
@@ -51,7 +51,7 @@ impl Tree {
         None
     }
 
-    /// The root has split: a new root above both halves.
+    /// Makes a new root above the two halves of a root that has split.
     fn grow(&mut self, sibling: Sibling, batch: &mut Batch) {
         assert!(
             sibling.len < self.len,
@@ -105,7 +105,7 @@ fn insert_in_child(inner: &mut Inner, key: &[u8], entry: Entry, batch: &mut Batc
     Inserted::Split(split_inner(inner, child + 1, batch))
 }
 
-/// The slot from which on a full node gives its slots away.
+/// The slot at which a full node is split.
 fn split_point(slots: usize, inserted: usize) -> usize {
     if inserted + 1 == slots {
         inserted
@@ -136,7 +136,7 @@ fn split_leaf(leaf: &mut Leaf, inserted: usize, batch: &mut Batch) -> Sibling {
     }
 }
 
-/// The separator at the split goes up: it is in neither half.
+/// Splits an inner node. The separator at the split moves up: it is in neither half.
 fn split_inner(inner: &mut Inner, inserted: usize, batch: &mut Batch) -> Sibling {
     let slots = inner.children.len();
     let at = split_point(slots, inserted);

@@ -10,15 +10,15 @@
 //!
 //! An index holds several trees (the engine: current keys and history). Their
 //! roots are published by one store, so a snapshot never sees one tree ahead of
-//! another. What a publish replaces is used again, or freed, once no snapshot
-//! can reach it.
+//! another. Nodes that a publish replaces are used again, or freed, once no snapshot
+//! can reach them.
 //!
 //! Trade-offs: a batch of one change copies a path (about three nodes, 10 KB);
 //! a snapshot that is held for long keeps replaced nodes on the heap; there is
 //! one writer, and that is enough because the log orders all writes anyway.
 //!
-//! Where to read on: `keys` (how keys are packed), `link` (who owns a node and
-//! when it goes: all `unsafe`), `spare` (what is used again), `insert` and `remove`,
+//! Where to read on: `keys` (how keys are packed), `link` (ownership of nodes, and when
+//! they are freed: all `unsafe`), `spare` (memory that is used again), `insert` and `remove`,
 //! `sorted` (many changes at once), `cursor`.
 //!
 //! ```
@@ -70,7 +70,7 @@ pub fn new(trees: usize) -> (Writer, Reader) {
     with_fanout(trees, Fanout::default())
 }
 
-/// The same with nodes of another width.
+/// [`new`] with nodes of another width.
 pub fn with_fanout(trees: usize, fanout: Fanout) -> (Writer, Reader) {
     let (writer, current) = Writer::new(trees, fanout);
     (writer, Reader::new(current))

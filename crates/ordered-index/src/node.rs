@@ -59,7 +59,7 @@ impl Body {
         }
     }
 
-    /// Another of the same kind, without content.
+    /// An empty body of the same kind.
     pub(crate) fn empty_like(&self) -> Body {
         match self {
             Body::Leaf(_) => Body::Leaf(Leaf::default()),
@@ -116,7 +116,7 @@ impl Leaf {
 }
 
 impl Inner {
-    /// The child whose range holds `key`.
+    /// The child with the range that holds `key`.
     #[inline]
     pub(crate) fn child_of(&self, key: &[u8]) -> usize {
         match self.separators.search(key) {

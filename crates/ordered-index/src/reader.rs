@@ -1,11 +1,11 @@
-//! The readers' side: pin a state, look, let go.
+//! The readers' side: pin a state, look, drop the pin.
 //!
 //! A pin is two stores, a fence and a load. It takes no lock, does not loop
 //! and never waits for the writer, wherever the writer has been descheduled;
-//! every 128th pin of a thread helps to free what is no longer seen.
-//! The price is paid in memory: what is replaced while a snapshot lives stays
+//! every 128th pin of a thread helps to free nodes that no reader can reach.
+//! The price is paid in memory: nodes that are replaced while a snapshot lives stay
 //! on the heap (`Writer::garbage_bytes`). A long walk should therefore drop its
-//! snapshot every few thousand keys, pin again and go on after the last key.
+//! snapshot every few thousand keys, pin again and continue after the last key.
 
 use crate::cursor::Cursor;
 use crate::entry::Entry;
@@ -37,8 +37,8 @@ impl Reader {
 
 /// All trees as one publish left them. Bound to its thread; may outlive writer and readers.
 ///
-/// A thread that holds one snapshot while it pins another still holds back
-/// everything that the first one may see.
+/// While a thread holds a snapshot, a newer snapshot of the same thread does not let
+/// anything be freed that the older one may see.
 ///
 /// ```compile_fail,E0277
 /// let (_writer, reader) = ordered_index::new(1);

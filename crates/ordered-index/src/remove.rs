@@ -1,4 +1,4 @@
-//! Taking a key out, and keeping the tree narrow afterwards.
+//! Removing a key, and merging nodes that have become narrow.
 //!
 //! An empty node leaves at once. One below a quarter of its width merges with a
 //! neighbour when both together stay below three quarters, so that a tree
@@ -22,7 +22,7 @@ impl Tree {
         Some(removed)
     }
 
-    /// A root with one child is a level too many.
+    /// Replaces a root that has one child by this child.
     pub(crate) fn shrink(&mut self, batch: &mut Batch) {
         while matches!(&self.root.body, Body::Inner(inner) if inner.children.len() == 1) {
             let placeholder = batch.link(Body::Leaf(Leaf::default()));
@@ -128,7 +128,8 @@ fn absorb_leaf(left: &mut Leaf, right: Leaf) {
     left.entries.extend(right.entries);
 }
 
-/// What separated the two nodes now separates two children of one.
+/// Moves the children of `right` into `left`. The separator of the two nodes becomes one
+/// between two children.
 fn absorb_inner(left: &mut Inner, right: Inner, separator: &[u8]) {
     left.separators.push(separator);
     let parts = [

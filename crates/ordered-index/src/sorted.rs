@@ -6,7 +6,7 @@
 //!   after      [ a  d' e' f ]   [ p ]          [ u' v  w ] [ x  z ]
 //! ```
 //!
-//! Each touched leaf is written anew once, where changes one by one would walk from the
+//! Each touched leaf is rebuilt once, where changes one by one would walk from the
 //! root and move the leaf's keys for each of them. That pays from a few changes per leaf on.
 
 use crate::Entry;
@@ -21,14 +21,14 @@ use std::mem;
 /// A change of one key among many.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'k> {
-    /// Which.
+    /// The key to change.
     pub key: &'k [u8],
     /// Its entry from now on; `None` removes the key.
     pub entry: Option<Entry>,
 }
 
 impl Tree {
-    /// Makes the changes; `before` gets the entry that each of them found.
+    /// Makes the changes; appends to `before` the entry that each of them found.
     pub(crate) fn change_sorted(
         &mut self,
         changes: &[Change<'_>],
@@ -55,7 +55,8 @@ impl Tree {
     }
 }
 
-/// What takes the place of a node: of the same height, as many as it needs.
+/// Changes a subtree. Returns the nodes that replace its root: of the same height, as many
+/// as the result needs.
 fn change_below(
     link: Link,
     separator: Vec<u8>,
@@ -163,7 +164,7 @@ fn should_merge(left: &Placed, right: &Placed, batch: &Batch) -> bool {
     narrow && left + right <= Fanout::merged(slots_max)
 }
 
-/// As few nodes above these as hold them, equally wide.
+/// The smallest number of nodes that hold `children`, equally wide.
 fn parents(children: Vec<Placed>, batch: &mut Batch) -> Vec<Placed> {
     let nodes = children.len().div_ceil(batch.fanout.inner);
     let width = children.len().div_ceil(nodes.max(1));

@@ -1,18 +1,18 @@
-//! Nodes and states that nothing reaches any more, kept to be written anew.
+//! Nodes and states that nothing reaches any more, kept to be used again.
 //!
 //! ```text
 //!    Link::edit <---- Spare (the writer's) <---- Returned <---- the collector,
 //!    a copy fills     by kind and by class       behind a lock     on any thread
-//!    a spare node     of capacity                nobody waits for
+//!    a spare node     of capacity                (try_lock only)
 //! ```
 //!
 //! A batch of one change copies a path of nodes and retires the old one. To
 //! ask the allocator for five blocks a node, and to give five back, costs
 //! several times what the copying costs.
 //!
-//! Trade-off: some hundred KiB stay on the heap, and where many changes are published
-//! together some MiB ([`KEPT_BYTES_MAX`], twice); `Writer::spare_bytes` tells how much. A copy
-//! takes only a node of the class it would ask for, so that a tree of recycled nodes is as
+//! Trade-off: some hundred KiB stay on the heap, and some MiB ([`KEPT_BYTES_MAX`], twice)
+//! when many changes are published together; `Writer::spare_bytes` says how much. A copy
+//! takes only a node of the class it would allocate, so that a tree of recycled nodes is as
 //! tight as one of new ones.
 #![expect(
     clippy::vec_box,
@@ -28,23 +28,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SLOTS_IN_CLASS: usize = 8;
 /// The last class holds every wider node.
 const CLASSES: usize = 18;
-/// Kept of what is returned, and the same of what is spare, while every change is published:
-/// some nodes of each class that is in use.
+/// Bytes of returned nodes that are kept, and the same of spare ones, while every change is
+/// published: some nodes of each class that is in use.
 pub(crate) const KEPT_BYTES_MIN: u64 = 384 << 10;
-/// However many changes are published together.
+/// Upper limit of these bytes, however many changes are published together.
 pub(crate) const KEPT_BYTES_MAX: u64 = 4 << 20;
-/// Batches whose nodes are kept: the collector lets those of some go at once.
+/// Number of batches with nodes worth keeping: the collector releases those of several
+/// batches at a time.
 const BATCHES_KEPT: u64 = 8;
-/// A large batch is forgotten after some times so many small ones.
+/// The remembered size of the largest batch shrinks by this part with each smaller batch.
 const BATCHES_REMEMBERED: u64 = 64;
-/// States are not counted: each has a list of at most 2 KiB.
+/// Most states that are kept. Their bytes are not counted: each has a list of at most 2 KiB.
 const STATES_MAX: usize = 32;
-/// Spare nodes among which one with fitting bytes is looked for.
+/// Number of spare nodes that are searched for one with fitting bytes.
 const LOOKED_AT_MAX: usize = 8;
-/// After so many deliveries, spare nodes that nobody asked for meanwhile are freed.
+/// Deliveries after which spare nodes are freed that were not used since.
 const DELIVERIES_WAITED: u64 = 8;
 
-/// Slots for which a copy of `slots` slots asks.
+/// Capacity that a copy of `slots` slots allocates.
 pub(crate) fn capacity_for(slots: usize) -> usize {
     slots.next_multiple_of(SLOTS_IN_CLASS)
 }
@@ -72,12 +73,12 @@ fn fits(has: usize, wanted: usize) -> bool {
 #[derive(Debug, Default)]
 struct Class {
     nodes: Vec<Box<Node>>,
-    /// The fewest nodes there were lately: nobody asked for these.
-    unasked: usize,
+    /// The lowest number of nodes since the last check: that number was never used.
+    unused: usize,
 }
 
 impl Class {
-    /// One whose bytes fit, if it is among the last few, or else the last.
+    /// Takes a node with fitting bytes if it is among the last few, otherwise the last.
     fn take(&mut self, bytes: usize) -> Option<Box<Node>> {
         let last = self.nodes.len().checked_sub(1)?;
         let mut looked_at = self.nodes.iter().enumerate().rev().take(LOOKED_AT_MAX);
@@ -85,7 +86,7 @@ impl Class {
             .find(|(_, node)| fits(node.body.keys().bytes_capacity(), bytes))
             .map(|(position, _)| position);
         let node = self.nodes.swap_remove(fitting.unwrap_or(last));
-        self.unasked = self.unasked.min(self.nodes.len());
+        self.unused = self.unused.min(self.nodes.len());
         Some(node)
     }
 }
@@ -110,13 +111,13 @@ impl Classes {
     }
 }
 
-/// What the writer fills next.
+/// Memory for the writer's next copies.
 #[derive(Debug, Default)]
 pub(crate) struct Spare {
     classes: Classes,
     /// Heap bytes of all these nodes.
     bytes: u64,
-    /// What the largest of the last batches has replaced.
+    /// Heap bytes that the largest of the recent batches has replaced.
     batch_bytes: u64,
     states: Vec<Box<Published>>,
     deliveries: u64,
@@ -129,7 +130,8 @@ impl Spare {
         self.bytes
     }
 
-    /// A batch has replaced nodes of so many heap bytes. What the next ones may keep.
+    /// Notes that a batch has replaced nodes of `bytes` heap bytes. Returns how many bytes may
+    /// be kept from now on.
     pub(crate) fn note_batch(&mut self, bytes: u64) -> u64 {
         let faded = self.batch_bytes - self.batch_bytes / BATCHES_REMEMBERED;
         self.batch_bytes = bytes.max(faded);
@@ -149,7 +151,7 @@ impl Spare {
         Some(node)
     }
 
-    /// A state whose content is old.
+    /// A state with old content.
     pub(crate) fn state(&mut self) -> Option<Box<Published>> {
         self.states.pop()
     }
@@ -158,7 +160,7 @@ impl Spare {
     fn sort(&mut self) {
         self.deliveries += 1;
         if self.deliveries.is_multiple_of(DELIVERIES_WAITED) {
-            self.drop_unasked();
+            self.drop_unused();
         }
         let bytes_max = self.bytes_max();
         let mut delivery = std::mem::take(&mut self.delivery);
@@ -174,36 +176,38 @@ impl Spare {
         self.delivery = delivery;
     }
 
-    /// What nobody has asked for goes: no class may starve the others for long.
-    fn drop_unasked(&mut self) {
+    /// Frees nodes that were not used since the last check, so that no class takes the room of
+    /// the others for long.
+    fn drop_unused(&mut self) {
         for class in &mut self.classes.0 {
-            let dropped = class.nodes.drain(..class.unasked);
+            let dropped = class.nodes.drain(..class.unused);
             self.bytes -= dropped.map(|node| node.heap_bytes()).sum::<u64>();
-            class.unasked = class.nodes.len();
+            class.unused = class.nodes.len();
         }
     }
 }
 
-/// What has become unreachable, until the writer looks here.
+/// Unreachable nodes and states that the writer has not taken yet.
 #[derive(Debug, Default)]
 struct Pile {
     nodes: Vec<Box<Node>>,
     states: Vec<Box<Published>>,
 }
 
-/// Where the collector puts what has become unreachable. Nobody waits for the
-/// lock: who finds it taken frees, or looks again at the next publish.
+/// Where the collector puts nodes and states that have become unreachable. No thread waits
+/// for the lock: if it is taken, the collector frees them, and the writer looks again at the
+/// next publish.
 #[derive(Debug, Default)]
 pub(crate) struct Returned {
     pile: Mutex<Pile>,
     /// Heap bytes of the nodes in the pile; changes under the lock.
     bytes: AtomicU64,
-    /// Nothing before the first publish.
+    /// 0 before the first publish.
     bytes_max: AtomicU64,
 }
 
 impl Returned {
-    /// So many heap bytes of nodes are kept from now on.
+    /// Sets the limit of heap bytes of the nodes that are kept.
     pub(crate) fn set_bytes_max(&self, bytes: u64) {
         self.bytes_max.store(bytes, Ordering::Relaxed);
     }
@@ -212,9 +216,9 @@ impl Returned {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Keeps `nodes` (of so many heap bytes), or frees them.
+    /// Keeps `nodes`, which have `bytes` heap bytes, or frees them.
     pub(crate) fn put_nodes(&self, nodes: impl Iterator<Item = Box<Node>>, bytes: u64) {
-        // Freeing what is too much takes its time, without the lock.
+        // Freeing takes time, so it is done without the lock.
         if let Ok(mut pile) = self.pile.try_lock()
             && self.bytes() + bytes <= self.bytes_max.load(Ordering::Relaxed)
         {
@@ -234,7 +238,7 @@ impl Returned {
         }
     }
 
-    /// Sorts all that is here into `spare`.
+    /// Moves everything into `spare`.
     pub(crate) fn move_to(&self, spare: &mut Spare) {
         if self.bytes() == 0 {
             return;

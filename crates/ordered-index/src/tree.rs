@@ -1,4 +1,4 @@
-//! Looking things up in one tree: a walk from the root to a leaf, without a lock.
+//! Lookups in one tree: a walk from the root to a leaf, without a lock.
 
 use crate::Entry;
 use crate::link::Link;
@@ -16,7 +16,7 @@ pub(crate) struct Tree {
 pub(crate) struct Rank {
     /// Keys smaller than it.
     pub(crate) before: u64,
-    /// Whether it is there itself.
+    /// Whether the tree has it.
     pub(crate) found: bool,
 }
 
@@ -28,7 +28,7 @@ impl Rank {
 }
 
 impl Tree {
-    /// The leaf whose range holds `key`.
+    /// The leaf with the range that holds `key`.
     #[inline]
     fn leaf_of(&self, key: &[u8]) -> &Leaf {
         let mut link = &self.root;

@@ -1,4 +1,4 @@
-//! The writer's side: change, change, publish.
+//! The writer's side: change trees, then publish.
 
 use crate::bulk::{BulkLoad, OutOfOrder};
 use crate::cursor::Cursor;
@@ -12,7 +12,7 @@ use std::mem;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// The only one who changes the trees; readers see nothing before `publish`.
+/// The only handle that changes the trees; readers see no change before `publish`.
 ///
 /// The first change of a node in a batch copies it, later ones do not: the more
 /// changes a batch holds, the less each one costs. Dropping a writer forgets
@@ -70,7 +70,8 @@ impl Writer {
         self.trees[tree].get(key)
     }
 
-    /// Sets `new` only where `old` still stands; false (and no change) otherwise.
+    /// Sets the entry `new` only if the key still has `old`; otherwise returns false and changes
+    /// nothing.
     pub fn replace_value(&mut self, tree: usize, key: &[u8], old: Entry, new: Entry) -> bool {
         let stands = self.get(tree, key) == Some(old);
         if stands {
@@ -127,21 +128,21 @@ impl Writer {
         self.current.publish(mark, &self.trees, &mut self.batch);
     }
 
-    /// Takes the collector a step further: after some, all that was replaced and that no reader
-    /// can see any more is freed or spare. Publishes do so themselves while there is much; this
-    /// is for a writer that rests.
+    /// Lets the collector take a step. After some steps all replaced nodes that no reader can see
+    /// any more are freed or spare. Publishes take such steps while there is much garbage; this
+    /// is for a writer that publishes nothing.
     pub fn collect(&mut self) {
         self.batch.collect();
     }
 
-    /// Heap bytes of all nodes of the working state, as they were asked from the
+    /// Heap bytes of all nodes of the working state, as requested from the
     /// allocator (its own overhead is not known here).
     pub fn memory_bytes(&self) -> u64 {
         self.batch.live_bytes
     }
 
-    /// Heap bytes of replaced nodes that are kept for the next changes; bounded,
-    /// whatever the index holds.
+    /// Heap bytes of replaced nodes that are kept for the next changes. They are bounded,
+    /// whatever the size of the index.
     pub fn spare_bytes(&self) -> u64 {
         self.batch.spare.bytes() + self.current.returned_bytes()
     }

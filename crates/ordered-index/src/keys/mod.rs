@@ -1,4 +1,4 @@
-//! The sorted keys of one node, without what they share.
+//! The sorted keys of one node, without their common prefix.
 //!
 //! ```text
 //!   /registry/pods/blue/web-1      prefix  "/registry/pods/"   once per node
@@ -34,13 +34,15 @@ pub(crate) const HEAD_BYTES: usize = 8;
 const HEADS_IN_LINE: usize = 64 / size_of::<u64>();
 /// Longer tails get an allocation of their own, shared by all copies of the node.
 const INLINE_TAIL_BYTES_MAX: usize = 256;
-/// What keys share beyond this stays in their tails: a copy of a node must stay cheap.
+/// Longest prefix: what keys share beyond it stays in their tails, so that a copy of a node
+/// stays cheap.
 const PREFIX_BYTES_MAX: usize = 4096;
 /// Holes below this are not worth a rebuild.
 const HOLE_BYTES_TOLERATED: usize = 512;
 /// Room for a tail or two in a copy that expects another key.
 const TAIL_ROOM_BYTES: usize = 24;
-/// Capacities of copied bytes are multiples of this, so that copies can take each other's.
+/// Capacities of copied bytes are multiples of this, so that copies can reuse each other's
+/// memory.
 const BYTES_STEP: usize = 16;
 /// Two reference counts in front of a shared tail.
 const SHARED_HEADER_BYTES: usize = 16;
@@ -141,13 +143,13 @@ impl Keys {
     /// Puts `key` at `slot`, which `search` has named.
     pub(crate) fn insert(&mut self, slot: usize, key: &[u8]) {
         self.insert_under_prefix(slot, key);
-        // A block that began with few keys learns late what all of them share.
+        // A block that began with few keys may have a longer common prefix by now.
         if self.len().is_power_of_two() && self.shares_head() {
             *self = Keys::gather(&[(self, 0..self.len())]);
         }
     }
 
-    /// The prefix becomes no longer by this.
+    /// Inserts without making the prefix longer.
     fn insert_under_prefix(&mut self, slot: usize, key: &[u8]) {
         if !key.starts_with(self.prefix()) {
             let prefix = common(self.prefix(), key).to_vec();
@@ -165,7 +167,7 @@ impl Keys {
         self.places.insert(slot, place);
     }
 
-    /// Whether heads tell no keys apart, so that every search would look at tails.
+    /// Whether all heads are equal, so that every search would look at tails.
     fn shares_head(&self) -> bool {
         let could_grow = self.prefix_bytes + HEAD_BYTES <= PREFIX_BYTES_MAX;
         could_grow && self.len() > 1 && self.heads.first() == self.heads.last()
@@ -280,8 +282,8 @@ impl Keys {
         }
     }
 
-    /// Bytes for which a copy with so many slots asks: where there are tails, more
-    /// of them are to come.
+    /// Bytes that a copy with `capacity` slots reserves. If there are tails, more of
+    /// them are expected.
     pub(crate) fn bytes_wanted(&self, capacity: usize) -> usize {
         let bytes = self.bytes.len();
         let is_to_grow = capacity > self.len() && bytes > self.prefix_bytes;
@@ -333,9 +335,9 @@ pub(crate) fn make_room<T>(items: &mut Vec<T>) {
 
 /// The first of `heads` that is not below `head`.
 ///
-/// Looks at one head of each cache line, and then into one line: those loads
-/// wait for nothing but memory, all of them together, where each step of a binary
-/// search waits for the one before.
+/// Looks at one head of each cache line, and then into one line. These loads do not depend
+/// on each other, so they wait for memory together, where each step of a binary search
+/// waits for the one before.
 #[inline]
 fn first_not_below(heads: &[u64], head: u64) -> usize {
     let below = |heads: &[u64]| heads.iter().filter(|&&other| other < head).count();
@@ -381,8 +383,8 @@ fn inline_bytes((keys, slots): &Part<'_>, prefix_bytes: usize) -> usize {
         .sum()
 }
 
-/// What all keys of `parts` share. One key alone keeps the prefix it had: the
-/// neighbours it is going to get are rarely closer to it than its old ones.
+/// The common prefix of all keys of `parts`. One key alone keeps the prefix it had: the
+/// neighbours it will get rarely share more with it than its old ones.
 fn prefix_of(parts: &[Part<'_>]) -> Vec<u8> {
     let mut filled = parts.iter().filter(|(_, slots)| !slots.is_empty());
     let Some(opening @ (first, first_slots)) = filled.next() else {

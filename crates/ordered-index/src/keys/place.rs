@@ -23,7 +23,7 @@ pub(crate) struct Place(u32);
 /// The same, unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
-    /// Nothing follows the head, of which so many bytes count.
+    /// Nothing follows the head; this number of its bytes count.
     InHead(usize),
     /// A length byte and the tail begin at this offset of the block's bytes.
     Inline(usize),

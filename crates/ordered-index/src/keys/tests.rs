@@ -11,7 +11,7 @@ fn all(block: &Keys) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn zero_bytes_at_the_end_of_a_head_are_told_from_padding() {
+fn zero_bytes_at_the_end_of_a_head_differ_from_padding() {
     let keys: [&[u8]; 6] = [
         b"",
         b"\0",

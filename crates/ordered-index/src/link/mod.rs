@@ -1,4 +1,4 @@
-//! Who owns a node, and when it may go: all `unsafe` of this crate.
+//! Ownership of nodes, and when they are freed: all `unsafe` of this crate.
 //!
 //! ```text
 //!     published state 7                working state (becomes 8)
@@ -19,15 +19,15 @@
 //!    retires it.
 //! 3. A link is reached only through `&Writer`, through a pinned `Snapshot`, or
 //!    through a node reached so. (`Link` cannot be cloned outside this file.)
-//! 4. A retired node is let go by the epoch collector, after the state that
+//! 4. The epoch collector releases a retired node after the state that
 //!    replaced it has been published and every reader pinned before that has
 //!    gone; a node of the running batch is freed at once when it is dropped.
-//! 5. What is let go is owned, as a `Box`, before anyone writes to it: no link
+//! 5. A released node is owned, as a `Box`, before it is written to: no link
 //!    leads to a spare node and no spare node's links are followed. It becomes a
-//!    node of the running batch when it is filled anew (rule 1).
+//!    node of the running batch when it is filled again (rule 1).
 //!
-//! From 3 and 4 follows that whoever borrows a link may borrow its node for as
-//! long, which is what `Deref` says.
+//! From 3 and 4 follows that a borrow of a link may borrow its node for the same
+//! time, which is what `Deref` does.
 
 mod state;
 
@@ -57,7 +57,7 @@ impl Deref for Link {
     #[inline]
     fn deref(&self) -> &Node {
         // SAFETY: rules 3 and 4: the node outlives every borrow of a link to it;
-        // rule 1: nobody holds a mutable reference while the link is borrowed.
+        // rule 1: no mutable reference exists while the link is borrowed.
         unsafe { self.0.as_ref() }
     }
 }
@@ -87,8 +87,8 @@ impl Link {
         self.born == batch.number
     }
 
-    /// Changes the node, in place when this batch made it, else a copy that
-    /// takes its place (with room for `more` slots).
+    /// Changes the node: in place when this batch made it, otherwise a copy that
+    /// replaces it (with room for `more` slots).
     pub(crate) fn edit<R>(
         &mut self,
         batch: &mut Batch,
@@ -109,7 +109,7 @@ impl Link {
         result
     }
 
-    /// The working state no longer contains this node (its children it may).
+    /// Takes this node out of the working state (its children may stay in it).
     pub(crate) fn discard(self, batch: &mut Batch) {
         let bytes = self.heap_bytes();
         batch.live_bytes -= bytes;
@@ -122,7 +122,7 @@ impl Link {
         }
     }
 
-    /// The same, but its content goes on living elsewhere.
+    /// The same, but returns a copy of its content.
     pub(crate) fn take(self, batch: &mut Batch) -> Body {
         let mut body = self.body.empty_like();
         copy_body(&self, &mut body, self.body.slots());
@@ -130,7 +130,7 @@ impl Link {
         body
     }
 
-    /// The working state no longer contains anything below this link.
+    /// Takes this node and all nodes below it out of the working state.
     pub(crate) fn discard_all(self, batch: &mut Batch) {
         if let Body::Inner(inner) = &self.body {
             for child in &inner.children {
@@ -191,7 +191,7 @@ fn share_all(children: &[Link], copy: &mut Vec<Link>, capacity: usize) {
     }
 }
 
-/// What the writer has done since the last publish.
+/// The writer's state since the last publish.
 #[derive(Debug)]
 pub(crate) struct Batch {
     /// Counts publishes; nodes that bear it are the writer's own.
@@ -220,7 +220,7 @@ impl Batch {
         }
     }
 
-    /// Takes the collector a step further.
+    /// Lets the collector take a step.
     pub(crate) fn collect(&mut self) {
         self.participant.collect();
     }
@@ -253,7 +253,7 @@ impl Batch {
         Link::to(node)
     }
 
-    /// Frees what was never published. The working trees must not be used any more.
+    /// Frees the nodes that were never published. The working trees must not be used any more.
     pub(crate) fn abandon(&mut self, trees: Vec<Tree>) {
         let number = self.number;
         for tree in trees {

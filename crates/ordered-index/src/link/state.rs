@@ -1,8 +1,8 @@
-//! The state that readers see, and what becomes of the one before it.
+//! The state that readers see, and the release of the one before it.
 //!
 //! ```text
 //!   publish       state 7 -> 8; state 7 takes over what batch 8 has retired
-//!   the collector lets state 7 go, with that: their memory is the writer's again
+//!   the collector releases state 7 with these nodes: the writer can use their memory
 //! ```
 //!
 //! The rules are in the module above.
@@ -18,39 +18,43 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// Once so much garbage waits for the collector, one publish in [`URGED_EVERY`] urges it on.
+/// Once more garbage than this waits for the collector, one publish in [`URGED_EVERY`] makes
+/// it take a step.
 const GARBAGE_BYTES_TOLERATED: u64 = 128 << 10;
-/// It looks at each writer and each thread that has ever read, which is much for every publish.
+/// A step looks at each writer and each thread that has ever read, which would cost every
+/// publish too much.
 const URGED_EVERY: u64 = 8;
-/// One that replaces so much may do so, too: looking at all threads is little beside what it has done,
-/// and what comes back soon is still in the processor's caches.
+/// A publish that replaces at least this much makes the collector take a step, too: looking at
+/// all threads costs little beside such a batch, and memory that comes back soon is still in
+/// the processor's caches.
 const BATCH_BYTES_PRESSING: u64 = GARBAGE_BYTES_TOLERATED / 2;
 
-/// A state that has retired more nodes is not filled anew: its list is too long to keep.
+/// A state that has retired more nodes is not used again: its list is too long to keep.
 const LINKS_KEPT_MAX: usize = 256;
 
-/// The writer's part in the collector, whichever thread it is on. Threads that only write are
-/// not looked at then, and what is retired waits in one place.
+/// The writer's registration with the collector, on whichever thread the writer is. So the
+/// collector need not look at threads that only write, and retired nodes wait in one place.
 #[derive(Debug)]
 pub(super) struct Participant(LocalHandle);
 
-/// The writer's guard, which is gone before the writer can go to another thread.
+/// The writer's guard, which is dropped before the writer can move to another thread.
 struct WriterGuard<'a> {
     guard: Guard,
     holds: PhantomData<&'a mut Participant>,
 }
 
-// SAFETY: only we have this handle. While it lives, other threads read only atomics of what it
-// points to; the rest is touched by `pin`, by its guards and by the end of the handle, each of
-// which has it to itself. Afterwards that is the collector's, on whichever thread; and what is
-// deferred may run on any, as `Link` may be freed on any. This is read from the code of 0.9.21,
-// not promised by its documentation: `Cargo.toml` pins that version.
+// SAFETY: only this struct has the handle. While the handle lives, other threads read only
+// atomics of what it points to; the rest is accessed by `pin`, by its guards and by the drop of
+// the handle, each of which has exclusive access. Afterwards the collector owns it, on whichever
+// thread; and a deferred function may run on any thread, as `Link` may be freed on any. This is
+// read from the code of 0.9.21, not promised by its documentation: `Cargo.toml` pins that version.
 unsafe impl Send for Participant {}
 // SAFETY: nothing is reached through a shared reference.
 unsafe impl Sync for Participant {}
 
 impl Participant {
-    /// In the collector that readers pin (`epoch::pin`), without which rule 4 would not hold.
+    /// Registers with the collector that readers pin (`epoch::pin`); with another one rule 4
+    /// would not hold.
     pub(super) fn new() -> Participant {
         Participant(epoch::default_collector().register())
     }
@@ -88,7 +92,7 @@ pub(super) struct Retired {
 pub(crate) struct Published {
     pub(crate) mark: u64,
     pub(crate) trees: Vec<Tree>,
-    /// What goes when this state goes. Set by the publish that replaces it; no
+    /// Nodes that are released with this state. Set by the publish that replaces it; no
     /// reader looks here, so the lock is always free.
     retired: Mutex<Retired>,
 }
@@ -118,7 +122,7 @@ impl Published {
     /// # Safety
     /// No reader can reach this state any more, nor any other state that holds
     /// the nodes retired with it.
-    unsafe fn let_go(mut self: Box<Published>, memory: &Memory) {
+    unsafe fn release(mut self: Box<Published>, memory: &Memory) {
         let retired = self.retired.get_mut().expect("only the writer retires");
         let bytes = mem::take(&mut retired.bytes);
         // SAFETY: the caller's promise: these are the last links (rule 4).
@@ -131,10 +135,10 @@ impl Published {
     }
 }
 
-/// Memory that is in nobody's tree.
+/// Memory that is in no tree of any state.
 #[derive(Debug, Default)]
 struct Memory {
-    /// Heap bytes of retired nodes that have not been let go yet.
+    /// Heap bytes of retired nodes that are not released yet.
     garbage_bytes: AtomicU64,
     returned: Returned,
 }
@@ -167,7 +171,7 @@ impl Current {
         self.memory.garbage_bytes.load(Ordering::Relaxed)
     }
 
-    /// Heap bytes of nodes that were let go and wait for the writer.
+    /// Heap bytes of nodes that were released and wait for the writer.
     pub(crate) fn returned_bytes(&self) -> u64 {
         self.memory.returned.bytes()
     }
@@ -176,7 +180,7 @@ impl Current {
     pub(crate) fn publish(&self, mark: u64, working: &[Tree], batch: &mut Batch) {
         let guard = batch.participant.pin();
         if batch.has_urged {
-            // Before anything new is deferred, which would be put away by itself.
+            // Before a new function is deferred, which the flush would seal in a bag of its own.
             guard.flush();
         }
         self.memory.returned.move_to(&mut batch.spare);
@@ -195,7 +199,7 @@ impl Current {
         // Two words, which the collector keeps without an allocation.
         // SAFETY: rule 4: neither the old state nor the retired nodes can be
         // reached from the state just published, and each is retired once.
-        unsafe { guard.defer_unchecked(move || old.into_owned().into_box().let_go(&memory)) };
+        unsafe { guard.defer_unchecked(move || old.into_owned().into_box().release(&memory)) };
         self.memory
             .returned
             .set_bytes_max(batch.spare.note_batch(bytes));
@@ -223,7 +227,7 @@ impl Drop for Current {
     fn drop(&mut self) {
         let guard = epoch::pin();
         let state = self.state.swap(Shared::null(), Ordering::AcqRel, &guard);
-        // SAFETY: writer and readers are gone, so nobody can pin this state any
+        // SAFETY: writer and readers are gone, so this state cannot be pinned any
         // more; snapshots that outlive them hold the collector back.
         unsafe {
             guard.defer_unchecked(move || {
@@ -238,7 +242,7 @@ impl Drop for Current {
     }
 }
 
-/// A published state that cannot go while this lives.
+/// A published state that is not released while this lives.
 pub(crate) struct Pinned {
     state: NonNull<Published>,
     /// Keeps the state; also keeps `Pinned` on its thread.

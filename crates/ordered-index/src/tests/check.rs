@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::Entry;
 
-/// What a subtree turned out to be.
+/// Measures of a subtree.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) keys: u64,

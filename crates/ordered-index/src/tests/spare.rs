@@ -1,4 +1,5 @@
-//! What is recycled, how much of it is kept, and that it is as tight as new.
+//! Recycled nodes: that they are used, how many are kept, and that they are as tight as new
+//! ones.
 
 use super::check::check;
 use super::entry;
@@ -40,7 +41,7 @@ fn a_change_fills_nodes_that_earlier_ones_replaced() {
 }
 
 #[test]
-fn what_is_kept_is_bounded_however_much_is_replaced_at_once() {
+fn spare_bytes_are_bounded_however_much_is_replaced_at_once() {
     let (mut writer, _reader) = new(2);
     for mark in 1..=20 {
         for number in 0..KEYS {
