@@ -10,7 +10,7 @@
 //! cannot: the others must know its address before it starts, and find it there again after
 //! each restart. A port that the kernel hands out may be another program's by then. So ports
 //! are taken from below those, and each is claimed for the life of this process, so that no
-//! other process that uses this crate takes it meanwhile.
+//! other process that uses this crate takes it.
 #![expect(
     clippy::disallowed_methods,
     reason = "looks whether a port is free, and reads what the kernel hands out"
@@ -22,17 +22,17 @@ use std::sync::{Mutex, PoisonError};
 
 /// Below are ports of well-known services.
 const FIRST: u16 = 10_000;
-/// Where fewer are left below the kernel's own, the kernel chooses.
+/// If fewer ports are left below the kernel's own, the kernel chooses.
 const ROOM_MIN: u16 = 1_000;
-/// What Linux hands out from unless it is told otherwise.
+/// First port that Linux hands out by default.
 const HANDED_OUT_FROM: u16 = 32_768;
 /// Spreads the process ids, which follow each other, over all ports.
 const SPREAD: u32 = 2_654_435_769;
 
-/// What this process has claimed.
+/// The claims of this process.
 static CLAIMS: Mutex<Vec<Claim>> = Mutex::new(Vec::new());
 
-/// So many different ports at which no program listens, claimed until this process ends.
+/// `count` different ports at which no program listens, claimed until this process ends.
 pub fn reserve(count: usize) -> io::Result<Vec<u16>> {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let end = handed_out_from(&text.unwrap_or_default());

@@ -21,7 +21,7 @@ mod watches;
 use crate::{Answer, History, Moment, Operation, Rule, Version, Violation, ledger::Ledger};
 use completed::Completed;
 
-/// What the rules look at.
+/// A history with the structures that the rules use.
 struct Case<'a> {
     history: &'a History,
     ledger: Ledger<'a>,

@@ -1,4 +1,4 @@
-//! What was recorded.
+//! The data of a recording.
 
 /// Nanoseconds since the recording began, on one monotonic clock.
 pub type Moment = u64;
@@ -6,42 +6,39 @@ pub type Moment = u64;
 /// Everything that was recorded of one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// By how much the members' clocks ran faster than ours at most, in percent:
-    /// a lease may end so much earlier.
+    /// By how much the members' clocks ran faster than the recording's at most, in percent:
+    /// a lease may end earlier by this much.
     pub clock_error_percent: u64,
     /// In any order.
     pub operations: Vec<Operation>,
     /// In any order.
     pub watches: Vec<Watch>,
-    /// Every revision from 2 on, as the members tell it in the end.
+    /// Every revision from 2 on, as the members show it in the end.
     pub ledger: Vec<Entry>,
 }
 
 /// One request of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Who asked.
+    /// Number of the client that asked.
     pub client: u32,
-    /// Which member was asked.
+    /// Number of the member that was asked.
     pub member: u32,
-    /// Which life of that member answered; `None`: that is not certain.
+    /// The life of that member that answered; `None`: that is not certain.
     pub life: Option<u32>,
     /// When the client began.
     pub called: Moment,
     /// When the answer, or the failure, was there.
     pub returned: Moment,
-    /// What was asked.
     pub request: Request,
-    /// What came of it.
     pub outcome: Outcome,
 }
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Writes a key.
     Put {
-        /// Which.
         key: String,
         /// Never written to this key before.
         value: String,
@@ -51,10 +48,7 @@ pub enum Request {
         previous: bool,
     },
     /// Deletes a key, and wants to see the version before.
-    Delete {
-        /// Which.
-        key: String,
-    },
+    Delete { key: String },
     /// Reads.
     Get {
         /// The key, or the first of the range.
@@ -94,12 +88,12 @@ pub enum Request {
     },
 }
 
-/// What a client knows afterwards.
+/// What the client knows of an operation afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Answered.
     Done(Answer),
-    /// It may have happened, may still happen, or never; why that is not known.
+    /// It may have happened, may still happen, or may never happen; why that is unknown.
     Unknown(String),
     /// It has certainly not happened and never will; why.
     Refused(String),
@@ -137,35 +131,29 @@ pub struct Version {
     pub lease: i64,
 }
 
-/// What happens to one key at one revision.
+/// A change of one key at one revision.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
     /// A new version.
     Put(Version),
-    /// The key goes.
-    Delete {
-        /// Which.
-        key: String,
-        /// When.
-        modified: i64,
-    },
+    /// The key is deleted.
+    Delete { key: String, modified: i64 },
 }
 
 /// One revision of the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Which.
     pub revision: i64,
-    /// By key.
+    /// Its changes, by key.
     pub changes: Vec<Change>,
 }
 
 /// One watch, from its creation to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watch {
-    /// Who watched.
+    /// Number of the client that watched.
     pub client: u32,
-    /// Which member.
+    /// Number of the member that was asked.
     pub member: u32,
     /// The key, or the first of the range.
     pub key: String,
@@ -186,7 +174,6 @@ pub struct Delivery {
     pub at: Moment,
     /// Without changes: nothing up to this revision is missing.
     pub revision: i64,
-    /// What happened.
     pub changes: Vec<Change>,
 }
 
@@ -217,12 +204,12 @@ impl Operation {
         }
     }
 
-    /// It may have happened, and nobody said so.
+    /// Whether its outcome is unknown.
     pub fn is_unknown(&self) -> bool {
         matches!(self.outcome, Outcome::Unknown(_))
     }
 
-    /// The revision that it took for itself, as far as the client was told.
+    /// The revision that it wrote, if the client knows it.
     pub fn revision_taken(&self) -> Option<i64> {
         let answer = self.answer().filter(|answer| answer.succeeded)?;
         match self.request {

@@ -1,4 +1,4 @@
-//! The ledger as a model: what every key was at every revision.
+//! The ledger as a model: the state of every key at every revision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -1,4 +1,4 @@
-//! What concurrent clients saw of an etcd API, and whether it can be true.
+//! Checks a recorded history of concurrent clients of an etcd API.
 //!
 //! ```text
 //!   clients ──► operations   called ... returned, request, outcome ──┐
@@ -15,10 +15,10 @@
 //! - **Ledger**: the revisions have no gap, and each change's create revision,
 //!   version and lease follow from those before it.
 //! - **Lost**: an acknowledged write is in the ledger, whole, at its revision.
-//! - **Origin**: every change of the ledger was asked for by exactly one write,
+//! - **Origin**: every change of the ledger comes from exactly one write,
 //!   acknowledged or of unknown outcome, or is the end of a lease.
-//! - **Order**: what began after something else had ended has a revision that is
-//!   not smaller; a greater one if it is a write that changed something. This
+//! - **Order**: an operation that began after another one had ended has a revision that
+//!   is not smaller, and a greater one if it is a write that changed something. This
 //!   holds for every operation but serializable reads and renewals of leases.
 //! - **Contents**: a read shows what the ledger says at its revision, all fields;
 //!   so do a write's previous versions, a comparison's outcome and a deletion's
@@ -28,16 +28,16 @@
 //!   of any answer that the same member gave, in the same life, before the read
 //!   began. (A member that was killed may begin its next life further back; etcd's
 //!   may, too.)
-//! - **Future**: no answer names a revision that never was.
+//! - **Future**: no answer names a revision that the ledger does not have.
 //! - **Watch**: a watch delivers every change of its range from its first
 //!   revision on, whole revisions, in order, each once; a notice of progress says
 //!   that nothing up to its revision is missing. That nothing is delivered before
 //!   it was written is part of *order*: what was delivered has happened.
 //! - **Lease**: keys of a lease go all at once, and only because it was revoked or
-//!   because nobody renewed it for its time; nothing is attached to a lease that
+//!   because it was not renewed in its time; nothing is attached to a lease that
 //!   ended, and no renewal succeeds after it.
 //!
-//! Two things are asked of whoever records: a value is written to a key at most
+//! A recording must have two properties: a value is written to a key at most
 //! once, so that an unacknowledged write can be recognised; and the ledger is
 //! complete, from revision 2 to the newest.
 

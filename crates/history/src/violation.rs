@@ -1,17 +1,17 @@
-//! What cannot be true, for people.
+//! Broken rules, in a form for people.
 
 use std::fmt;
 
 use crate::Moment;
 
-/// Which promise is broken; the crate's page says what each one is.
+/// The rules that a history must keep; the crate's page describes each one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// The final account contradicts itself.
     Ledger,
     /// An acknowledged write is not in the ledger as it was asked for.
     Lost,
-    /// Something happened that nobody asked for.
+    /// A change has no cause in the history.
     Origin,
     /// Revisions disagree with real time.
     Order,
@@ -19,7 +19,7 @@ pub enum Rule {
     Contents,
     /// A member's serializable reads went back.
     Backwards,
-    /// A revision that never was.
+    /// An answer names a revision that the ledger does not have.
     Future,
     /// A watch missed, repeated, split or invented something.
     Watch,
@@ -27,10 +27,9 @@ pub enum Rule {
     Lease,
 }
 
-/// One broken promise.
+/// One broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
     pub rule: Rule,
     /// What was expected and what was found.
     pub text: String,

@@ -121,8 +121,8 @@ fn possible(history: &History, store: &Store, left: &[usize]) -> bool {
     })
 }
 
-/// Something that did happen: each operation at a moment between its call and
-/// its return, or after it if nobody knows its outcome.
+/// A true history: each operation happens at a moment between its call and
+/// its return, or after it if its outcome is unknown.
 fn truth(random: &mut Random) -> History {
     let many = 1 + random.below(OPERATIONS_MAX);
     let mut planned: Vec<(u64, Operation)> = (0..many).map(|it| plan(it, random)).collect();
@@ -232,7 +232,7 @@ fn lie(history: &mut History, random: &mut Random) {
 }
 
 #[test]
-fn the_checker_says_what_trying_every_order_says() {
+fn the_checker_agrees_with_a_search_of_every_order() {
     let mut random = Random::from_seed(3);
     let (mut right, mut wrong) = (0, 0);
     for case in 0..CASES {

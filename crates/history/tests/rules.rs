@@ -1,4 +1,4 @@
-//! One right history, and for each rule what breaks it.
+//! One right history, and for each rule changes that break it.
 
 use history::{
     Answer, Change, Delivery, Entry, History, Operation, Outcome, Request, Rule, Version, Watch,
@@ -259,14 +259,14 @@ fn lost_one_revision_for_two_writes_is_found() {
 }
 
 #[test]
-fn origin_what_nobody_wrote_is_found() {
+fn origin_a_change_without_a_writer_is_found() {
     let mut story = right();
     story.enter(&[Change::Put(version("z", "7", 6, 6, 1))]);
     assert_eq!(story.broken(), [Rule::Origin]);
 }
 
 #[test]
-fn origin_what_was_refused_and_happened_is_found() {
+fn origin_a_refused_write_that_happened_is_found() {
     let mut story = right();
     story.operation(put("z", "7"), Outcome::Refused("no space".to_owned()));
     story.enter(&[Change::Put(version("z", "7", 6, 6, 1))]);
@@ -394,7 +394,7 @@ fn future_a_revision_that_never_was_is_found() {
 }
 
 #[test]
-fn watch_what_is_missed_repeated_or_split_is_found() {
+fn watch_a_missed_repeated_or_split_delivery_is_found() {
     let (one, two) = (version("x", "1", 2, 2, 1), version("y", "1", 2, 2, 1));
     let later = version("x", "2", 2, 3, 2);
     let base = || {
@@ -501,7 +501,7 @@ fn origin_half_of_a_lease_is_no_end_of_it() {
 }
 
 #[test]
-fn lease_what_is_attached_after_the_end_is_found() {
+fn lease_a_key_attached_after_the_end_is_found() {
     let mut story = with_a_lease(11 * SECOND);
     story.done(attach("z", "3", 7), 5, &[]);
     story.enter(&[Change::Put(leased("z", "3", 5, 7))]);

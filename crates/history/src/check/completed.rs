@@ -1,8 +1,8 @@
-//! Which revisions were known to have happened, and when.
+//! The revisions that clients knew to have happened, and from when on.
 
 use crate::{History, Moment, Request};
 
-/// Who knew: an operation by its index, or a watch.
+/// The part of a history that shows that a revision has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Witness {
     /// Its index in the history.
@@ -11,7 +11,7 @@ pub(super) enum Witness {
     Watch(usize),
 }
 
-/// The newest revision known at each moment, and from when on each was known.
+/// The newest revision that was known at each moment.
 #[derive(Debug)]
 pub(super) struct Completed {
     /// By moment; revisions rise.
@@ -24,9 +24,9 @@ impl Completed {
     pub fn of(history: &History) -> Completed {
         let mut all = Vec::new();
         for (index, operation) in history.operations.iter().enumerate() {
-            // The header of a renewal is any member's guess.
-            let told = !matches!(operation.request, Request::Renew { .. });
-            if let Some(answer) = operation.answer().filter(|_| told) {
+            // The header of a renewal need not name a revision that has happened.
+            let is_reliable = !matches!(operation.request, Request::Renew { .. });
+            if let Some(answer) = operation.answer().filter(|_| is_reliable) {
                 all.push((
                     operation.returned,
                     answer.revision,
@@ -51,14 +51,14 @@ impl Completed {
         Completed { rising: all }
     }
 
-    /// The newest revision that was known before a moment, and who knew it.
+    /// The newest revision that was known before a moment, and its witness.
     pub fn before(&self, moment: Moment) -> Option<(i64, Witness)> {
         let earlier = self.rising.partition_point(|(at, ..)| *at < moment);
         let (_, revision, witness) = self.rising[..earlier].last()?;
         Some((*revision, *witness))
     }
 
-    /// From when on it was known that a revision had happened.
+    /// The moment from which on it was known that a revision had happened, and the witness.
     pub fn known_from(&self, revision: i64) -> Option<(Moment, Witness)> {
         let first = self
             .rising

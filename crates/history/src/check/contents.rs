@@ -1,4 +1,4 @@
-//! Answers against the model.
+//! Compares answers with the model.
 
 use super::{Case, answered, same};
 use crate::ledger::EMPTY;
@@ -7,13 +7,13 @@ use crate::{Answer, Operation, Request, Rule, Version};
 pub(super) fn check(case: &mut Case<'_>) {
     let history = case.history;
     for (operation, answer) in answered(history) {
-        // Anybody's guess.
+        // The header of a renewal need not name a revision that has happened.
         if matches!(operation.request, Request::Renew { .. }) {
             continue;
         }
         let newest = case.ledger.newest();
         if !(EMPTY..=newest).contains(&answer.revision) {
-            // A write that is nowhere is lost, which `origins` tells.
+            // A write that is nowhere is lost, which `origins` reports.
             if operation.revision_taken().is_none() {
                 let text = format!("there are the revisions {EMPTY} to {newest}");
                 case.blame(Rule::Future, text, &[operation]);
@@ -24,7 +24,7 @@ pub(super) fn check(case: &mut Case<'_>) {
     }
 }
 
-/// What the answer should have been.
+/// An error says what the answer should have been.
 fn judge(case: &Case<'_>, operation: &Operation, answer: &Answer) -> Result<(), String> {
     let revision = answer.revision;
     match &operation.request {

@@ -1,4 +1,4 @@
-//! Leases: what they hold, and when they may end.
+//! Leases: the keys that they hold, and when they may end.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ const NANOSECONDS: u64 = 1_000_000_000;
 /// What is known of one lease.
 #[derive(Default)]
 struct Lease<'a> {
-    /// The one that must live longest: until when, and who was told so.
+    /// The latest moment until which it must live, and the operation that promised it.
     lives: Option<(Moment, &'a Operation)>,
     /// The last renewal that succeeded, by its beginning.
     renewed: Option<&'a Operation>,
@@ -33,7 +33,7 @@ impl<'a> Leases<'a> {
         for operation in &case.history.operations {
             match operation.request {
                 Request::Grant { lease, seconds } if may_have_happened(operation) => {
-                    // Unanswered it was granted no earlier than that.
+                    // Without an answer, the time to live is the one that was asked for.
                     let seconds = operation.answer().map_or(seconds, |it| it.seconds);
                     leases.lives(case, lease, operation, seconds);
                 }
@@ -56,7 +56,8 @@ impl<'a> Leases<'a> {
         leases
     }
 
-    /// Since it was asked for this lease lives for so long, by our clock.
+    /// Notes that the lease must live for `seconds` after the call of `since`, by the
+    /// recording's clock.
     fn lives(&mut self, case: &Case<'a>, lease: i64, since: &'a Operation, seconds: i64) {
         let time = NANOSECONDS * seconds.max(0).unsigned_abs() * 100;
         let until = since.called + time / (100 + case.history.clock_error_percent);
@@ -66,8 +67,7 @@ impl<'a> Leases<'a> {
         }
     }
 
-    /// Whether this is the end of a lease; if it is one that may not be, that
-    /// is told.
+    /// Whether this entry is the end of a lease. Reports a lease that ended too early.
     pub fn ends(&mut self, case: &mut Case<'a>, entry: &Entry) -> bool {
         let Some(id) = self.holder(entry) else {
             return false;
@@ -92,12 +92,12 @@ impl<'a> Leases<'a> {
                 "lease {id} ended at revision {} at least {short:.3} s too early",
                 entry.revision
             );
-            tell(case, text, &[renewal], Some((known, witness)));
+            report(case, text, &[renewal], Some((known, witness)));
         }
         true
     }
 
-    /// The lease that holds all that goes, if nothing but that happens.
+    /// The lease that holds the first key, if the entry only deletes keys.
     fn holder(&self, entry: &Entry) -> Option<i64> {
         let first = entry.changes.first()?;
         let deletes = |change: &Change| matches!(change, Change::Delete { .. });
@@ -109,7 +109,7 @@ impl<'a> Leases<'a> {
         holders.next().map(|(id, _)| *id)
     }
 
-    /// Goes on to the next revision.
+    /// Advances to the next revision.
     pub fn follow(&mut self, case: &mut Case<'a>, entry: &'a Entry) {
         for change in &entry.changes {
             if let Some(before) = case.ledger.at(change.key(), entry.revision - 1)
@@ -130,7 +130,7 @@ impl<'a> Leases<'a> {
                     "revision {} attaches to lease {}, which ended at revision {ended}",
                     entry.revision, version.lease
                 );
-                tell(case, text, &[], None);
+                report(case, text, &[], None);
             }
         }
     }
@@ -145,13 +145,13 @@ impl<'a> Leases<'a> {
                 && known < renewal.called
             {
                 let text = format!("lease {id} was renewed after its keys had gone");
-                tell(case, text, &[renewal], Some((known, witness)));
+                report(case, text, &[renewal], Some((known, witness)));
             }
             let revoked = lease.revocations.iter().filter(|it| it.answer().is_some());
             let revoked: Vec<&Operation> = revoked.copied().collect();
             if let ([first, ..], false) = (&revoked[..], lease.keys.is_empty()) {
                 let text = format!("lease {id} was revoked, and still holds {:?}", lease.keys);
-                tell(case, text, &[first], None);
+                report(case, text, &[first], None);
             }
         }
     }
@@ -161,7 +161,7 @@ fn may_have_happened(operation: &Operation) -> bool {
     operation.answer().is_some() || operation.is_unknown()
 }
 
-fn tell(
+fn report(
     case: &mut Case<'_>,
     text: String,
     operations: &[&Operation],

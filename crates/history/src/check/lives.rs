@@ -1,4 +1,4 @@
-//! Serializable reads: never behind what the same life of a member has shown.
+//! Serializable reads: never behind an earlier answer of the same life of a member.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use crate::{Operation, Request, Rule};
 pub(super) fn check(case: &mut Case<'_>) {
     let mut lives: HashMap<(u32, u32), Vec<(&Operation, i64)>> = HashMap::new();
     for (operation, answer) in answered(case.history) {
-        let speaks_for_its_member = !matches!(operation.request, Request::Renew { .. });
-        if let Some(life) = operation.life.filter(|_| speaks_for_its_member) {
+        let shows_a_revision = !matches!(operation.request, Request::Renew { .. });
+        if let Some(life) = operation.life.filter(|_| shows_a_revision) {
             let all = lives.entry((operation.member, life)).or_default();
             all.push((operation, answer.revision));
         }

@@ -1,4 +1,4 @@
-//! Revisions against real time.
+//! Compares revisions with real time.
 
 use super::{Case, answered, completed::Witness, evidence};
 use crate::{Request, Rule, Violation};
@@ -29,8 +29,8 @@ pub(super) fn check(case: &mut Case<'_>) {
             violations.push(Violation {
                 rule: Rule::Order,
                 text: format!(
-                    "revision {} is answered to what began after revision {newest} was known; \
-                     at least {least} was due",
+                    "revision {} is the answer to an operation that began after revision {newest} was \
+                    known; it must be at least {least}",
                     answer.revision
                 ),
                 evidence: vec![known, evidence(operation)],

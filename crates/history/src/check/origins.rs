@@ -1,7 +1,7 @@
 //! Every change has one cause, and every acknowledged write its change.
 //!
 //! The ledger is walked once. A revision that was acknowledged must be what was
-//! asked for. One that nobody acknowledged is the end of a lease, or a write of
+//! asked for. An unacknowledged one is the end of a lease, or a write of
 //! unknown outcome that did happen: after everything that was known when it was
 //! called. Unknown deletions of one key are alike; since each may explain any
 //! revision after the one it saw, taking any that is allowed is never wrong.
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Case, answered, leases::Leases};
 use crate::{Change, Entry, Operation, Request, Rule};
 
-/// Writes whose outcome nobody knows, by what they would do.
+/// Writes of unknown outcome, by what they would do.
 #[derive(Default)]
 struct Unknown<'a> {
     /// By the first key and value that they put.

@@ -1,4 +1,4 @@
-//! What watches delivered against the ledger.
+//! Compares the deliveries of watches with the ledger.
 
 use super::Case;
 use crate::history::holds;
