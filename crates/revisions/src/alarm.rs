@@ -1,5 +1,5 @@
-//! Alarms: what the cluster's operator must look at, and what is refused
-//! meanwhile.
+//! Alarms: conditions that need the cluster's operator, and the requests that are refused until
+//! an alarm is cleared.
 //!
 //! | alarm   | refused until it is cleared                                   |
 //! |---------|---------------------------------------------------------------|
@@ -23,9 +23,9 @@ use crate::{Command, Error};
 /// One member's alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Alarm {
-    /// `AlarmType` as a number; unknown ones of the future included.
+    /// `AlarmType` as a number, which may be one that this release does not know.
     pub kind: i32,
-    /// Whose.
+    /// The member that raised the alarm.
     pub member_id: u64,
 }
 
@@ -45,12 +45,11 @@ impl Alarm {
     }
 }
 
-/// An alarm is raised or cleared.
+/// Raises or clears an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlarmChange {
-    /// Which.
     pub alarm: Alarm,
-    /// `false`: cleared.
+    /// True if the alarm is raised, false if it is cleared.
     pub raised: bool,
 }
 
@@ -59,7 +58,7 @@ pub struct AlarmChange {
 pub struct Alarms(pub BTreeSet<Alarm>);
 
 impl Alarms {
-    /// Raises or clears one; `false`: it was like that already.
+    /// Raises or clears an alarm. Returns whether that changed anything.
     pub fn change(&mut self, change: AlarmChange) -> bool {
         if change.raised {
             self.0.insert(change.alarm)
@@ -68,12 +67,12 @@ impl Alarms {
         }
     }
 
-    /// Some member has raised one of this type.
+    /// Returns whether any member has raised an alarm of this type.
     pub fn raised(&self, kind: AlarmType) -> bool {
         self.0.iter().any(|alarm| alarm.kind == kind as i32)
     }
 
-    /// For a response: all (`AlarmType::None`) or those of one type.
+    /// Returns all alarms (`AlarmType::None`) or those of one type, for a response.
     pub fn members(&self, kind: i32) -> Vec<AlarmMember> {
         let all = kind == AlarmType::None as i32;
         let wanted = self.0.iter().filter(|alarm| all || alarm.kind == kind);
@@ -82,7 +81,8 @@ impl Alarms {
 }
 
 impl Machine {
-    /// Some member's alarm of this type is raised, as far as this one has applied.
+    /// Returns whether an alarm of this type is raised by any member, in the applied state of
+    /// this one.
     pub fn alarm_is_raised(&self, kind: AlarmType) -> bool {
         self.shared.applied().alarms.raised(kind)
     }
@@ -120,7 +120,7 @@ impl Machine {
         }
     }
 
-    /// This member is out of space.
+    /// Raises this member's NOSPACE alarm.
     pub(crate) fn raise_no_space(&mut self) {
         let kind = AlarmType::Nospace as i32;
         let alarm = Alarm {

@@ -1,4 +1,4 @@
-//! Apply: what was decided becomes visible.
+//! Apply: makes committed batches visible.
 //!
 //! ```text
 //!   Batch ─► index (published at once) ─► leases, alarms, compaction ─► watch hub ─► overlay forgets
@@ -6,7 +6,7 @@
 //!
 //! Nothing is decided here: the same batches give the same state everywhere,
 //! at recovery too, which replays them through the same [`Applied::absorb`].
-//! The index comes first, so that whoever hears of an event can read it.
+//! The index comes first, so that a client that receives an event can read its key.
 
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ use crate::state::StateRecord;
 /// Everything applied besides keys.
 #[derive(Debug)]
 pub(crate) struct Applied {
-    /// Leases and what hangs on them.
+    /// Leases and the keys that are attached to them.
     pub lessor: Lessor,
     /// Raised alarms.
     pub alarms: Alarms,
     /// Newest compaction; -1 before the first.
     pub compacted: i64,
-    /// Who belongs to the cluster; replaced, never changed, so that readers
-    /// keep theirs.
+    /// The members of the cluster. A change replaces the whole set, so that readers keep a
+    /// consistent one.
     pub members: Arc<Members>,
 }
 
@@ -44,7 +44,7 @@ impl Applied {
         }
     }
 
-    /// Takes in one batch.
+    /// Applies one batch.
     pub fn absorb(&mut self, batch: &Batch) -> Result<(), Error> {
         for change in &batch.changes {
             match change {
@@ -89,9 +89,9 @@ impl Applied {
 }
 
 impl Machine {
-    /// Makes a durable and committed batch visible: one that was sealed here,
-    /// in the order of sealing, or, where this machine does not lead, whatever
-    /// the log says. Its records are such as this release reads
+    /// Makes a durable and committed batch visible. Batches that were sealed here must be applied
+    /// in the order of sealing; other batches, in the order of the log, are allowed only while
+    /// this machine does not lead. The caller has checked that this release can read the records
     /// ([`crate::check_records`]).
     pub fn apply(&mut self, batch: Batch, appended: Appended) {
         self.check_order(&batch);
@@ -131,7 +131,7 @@ impl Machine {
         Some(applied.compacted).filter(|&compacted| compacted != before)
     }
 
-    /// Drops from the overlay what the index holds now.
+    /// Removes from the overlay the versions and leases that this batch has applied.
     fn forget(&mut self, batch: &Batch) {
         for change in &batch.changes {
             match change {

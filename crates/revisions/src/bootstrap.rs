@@ -4,13 +4,12 @@
 //!   index    1 ........ n          every founding member writes the same
 //!   term     1 ........ 1
 //!   record   added .... added      ascending by id
-//!                         └── hard state: term 1, nobody voted for, commit n
+//!                         └── hard state: term 1, no vote, commit n
 //! ```
 //!
-//! They count as committed before anyone has voted, because all members that
-//! the cluster starts with have them (as in etcd and its library). A crash
-//! before the hard state is durable leaves a directory that is still new: the
-//! entries are written again over what is there.
+//! They count as committed before any election, because all founding members have them (as in
+//! etcd and its library). A crash before the hard state is durable leaves a directory that is
+//! still new: the next start writes the entries again in place of those that are there.
 
 use engine::{Applier, Batch, Commitment, Engine, Entry, HardState, Recovered};
 
@@ -21,7 +20,7 @@ use crate::state::StateRecord;
 
 const TERM: u64 = 1;
 
-/// Where a new cluster's first entries go.
+/// The parts of a new machine that the first entries are written to.
 pub(crate) struct Bootstrap<'a> {
     pub engine: &'a Engine,
     pub applier: &'a mut Applier,
@@ -29,7 +28,7 @@ pub(crate) struct Bootstrap<'a> {
     pub commitment: Commitment,
 }
 
-/// Nobody has promised, written or applied anything here.
+/// Returns whether the directory has neither an applied entry nor a hard state.
 pub(crate) fn is_new(recovered: &Recovered) -> bool {
     recovered.applied_index == 0 && recovered.hard_state == HardState::default()
 }
@@ -68,7 +67,7 @@ impl Bootstrap<'_> {
         Ok(())
     }
 
-    /// What an attempt before this one has left.
+    /// Discards the entries that an interrupted bootstrap has left.
     fn overrule(&self, recovered: &mut Recovered) {
         let entries = std::mem::take(&mut recovered.entries);
         recovered.unapplied.clear();
@@ -95,7 +94,8 @@ impl Bootstrap<'_> {
     }
 }
 
-/// Ascending by id; refuses what is no set of members.
+/// Returns the members in ascending order of their ids. Fails if two have the same id or peer
+/// URL, or if one has the id 0.
 fn founding(members: &[Member]) -> Result<Vec<Member>, Error> {
     let mut sorted = Members::default();
     for member in members {

@@ -1,8 +1,7 @@
-//! What can be asked of the state machine, and what it answers.
+//! The commands of the state machine and their responses.
 //!
-//! A command is one entry of the queue in front of the replica thread: it is
-//! evaluated whole or not at all. Reads are not commands; request tasks do
-//! them through [`crate::Reader`].
+//! A command is one entry of the queue in front of the replica thread. It is evaluated as a whole
+//! or not at all. Reads are not commands: request tasks perform them through [`crate::Reader`].
 
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{
@@ -20,33 +19,33 @@ use crate::membership::{MemberPublishRequest, MemberPublishResponse};
 /// A request that may change something.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Set one key.
+    /// Sets one key.
     Put(PutRequest),
-    /// Delete a key or a range.
+    /// Deletes a key or a range.
     DeleteRange(DeleteRangeRequest),
-    /// Compare, then do one list of operations or the other, atomically.
+    /// Compares, then performs one of two lists of operations, atomically.
     Txn(TxnRequest),
-    /// Forget history below a revision.
+    /// Discards the history below a revision.
     Compact(CompactionRequest),
-    /// Make a lease. Id 0: the machine picks one.
+    /// Grants a lease. For id 0 the machine picks an id.
     LeaseGrant(LeaseGrantRequest),
-    /// End a lease and delete its keys.
+    /// Ends a lease and deletes its keys.
     LeaseRevoke(LeaseRevokeRequest),
-    /// Look at, raise or clear alarms.
+    /// Lists, raises or clears alarms.
     Alarm(AlarmRequest),
-    /// Take in a member; the machine gives it its id.
+    /// Adds a member; the machine computes its id.
     MemberAdd(MemberAddRequest),
-    /// Let a member go, forever.
+    /// Removes a member; its id cannot be used again.
     MemberRemove(MemberRemoveRequest),
-    /// A member is reached elsewhere.
+    /// Changes the peer URLs of a member.
     MemberUpdate(MemberUpdateRequest),
-    /// A learner votes from now on.
+    /// Makes a learner a voter.
     MemberPromote(MemberPromoteRequest),
-    /// A member that has started says who it is.
+    /// Publishes the name and the client URLs of a member that has started.
     MemberPublish(MemberPublishRequest),
 }
 
-/// What a [`Command`] of the same name answers.
+/// The response to the [`Command`] of the same name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Response {
     /// See [`Command::Put`].
@@ -76,7 +75,7 @@ pub enum Response {
 }
 
 impl Command {
-    /// Bytes of the request as it came over the wire: what queues count.
+    /// Encoded size of the request, by which queues are limited.
     pub fn size_bytes(&self) -> usize {
         match self {
             Command::Put(request) => request.encoded_len(),
@@ -94,8 +93,8 @@ impl Command {
         }
     }
 
-    /// Raft counts votes differently once it is applied: it needs a batch of
-    /// its own, and no other such change under way
+    /// Returns whether the command changes Raft's configuration. Such a command needs a batch of
+    /// its own, and no other such change may be pending
     /// ([`crate::Machine::configuration_is_pending`]).
     pub fn changes_configuration(&self) -> bool {
         matches!(
@@ -104,7 +103,8 @@ impl Command {
         )
     }
 
-    /// It may concern any number of keys: its evaluation may take long.
+    /// Returns whether the command may touch any number of keys, so that its evaluation may take
+    /// long.
     pub fn concerns_many_keys(&self) -> bool {
         match self {
             Command::DeleteRange(request) => !request.range_end.is_empty(),
@@ -114,7 +114,7 @@ impl Command {
         }
     }
 
-    /// About the members, not about what they keep.
+    /// Returns whether the command changes the members and not the data.
     pub(crate) fn is_about_members(&self) -> bool {
         self.changes_configuration()
             || matches!(self, Command::MemberUpdate(_) | Command::MemberPublish(_))
@@ -122,7 +122,7 @@ impl Command {
 }
 
 impl Response {
-    /// The header, where the caller fills in ids and term.
+    /// Returns the header, in which the caller fills in the ids and the term.
     pub fn header_mut(&mut self) -> &mut ResponseHeader {
         match self {
             Response::Put(response) => &mut response.header,
@@ -142,15 +142,14 @@ impl Response {
     }
 }
 
-/// The transaction holds ranges only, so it need not be queued:
-/// [`crate::Reader::txn`] answers it. A nested transaction counts as a write
-/// whatever it holds, as in etcd.
+/// Returns whether the transaction has ranges only, so that [`crate::Reader::txn`] can answer it
+/// without the queue. A nested transaction counts as a write whatever it contains, as in etcd.
 pub fn is_read_only(request: &TxnRequest) -> bool {
     operations(request)
         .all(|operation| matches!(operation.request, Some(Operation::RequestRange(_))))
 }
 
-/// Read-only, and every range in it may be served from local state.
+/// Returns whether the transaction is read-only and all its ranges may be served from local state.
 pub fn is_serializable(request: &TxnRequest) -> bool {
     operations(request).all(|operation| match &operation.request {
         Some(Operation::RequestRange(range)) => range.serializable,

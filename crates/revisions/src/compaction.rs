@@ -1,10 +1,10 @@
-//! Compaction: history below a revision may be forgotten.
+//! Compaction: discards the history below a revision.
 //!
-//! What survives is the engine's business (`Applier::compact`), and it goes by
-//! and by; who asks for a physical compaction waits for that
-//! (`Machine::swept`). Here: which
-//! revisions may be asked for, and that the answer holds from now on for
-//! everything evaluated later, though history goes only at apply.
+//! The engine decides which versions survive and removes the others step by step
+//! (`Applier::compact`); a client that asks for a physical compaction waits until they are
+//! removed (`Machine::swept`). This module checks the requested revision and makes the compaction
+//! count for all commands that are evaluated later, although the history is removed only after
+//! the batch is applied.
 
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{CompactionRequest, CompactionResponse};

@@ -4,52 +4,50 @@ use std::time::Duration;
 
 use crate::Member;
 
-/// How a [`crate::Machine`] behaves.
+/// Options of a [`crate::Machine`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The storage underneath.
     pub engine: engine::Options,
     /// Bytes the log may hold before puts are refused with NOSPACE;
     /// `None` = no quota.
     pub quota_bytes: Option<u64>,
-    /// Whose name alarms carry that this machine raises.
+    /// Id of this member, which the alarms that this machine raises carry.
     pub member_id: u64,
-    /// Whom a new directory starts with; every member of a new cluster is given
-    /// the same. None: the directory waits to be filled by a cluster that exists.
-    /// A directory that holds something ignores them.
+    /// Members of a new cluster, with which a new directory starts; all of them must be given the
+    /// same list. If the list is empty, a new directory waits for a snapshot from an existing
+    /// cluster. A directory that is not new ignores the list.
     pub initial_members: Vec<Member>,
-    /// Learners that a cluster takes at a time.
+    /// Most learners that a cluster can have at a time.
     pub learners_max: usize,
     /// Shorter leases are lengthened to this.
     pub lease_ttl_min_seconds: i64,
     /// Expired leases handed out by [`crate::Machine::expired`] per second.
     pub lease_revocations_per_second: u32,
-    /// An expired lease whose revocation has not come through is handed out
-    /// again after this.
+    /// Delay after which [`crate::Machine::expired`] returns an expired lease again if it has not
+    /// been revoked.
     pub lease_revocation_retry: Duration,
-    /// Decides the lease ids that the machine picks; `None` = the kernel does.
+    /// Seed of the lease ids that the machine picks; `None` takes a seed from the kernel.
     pub lease_id_seed: Option<u64>,
-    /// Watch streams.
     pub watch: WatchOptions,
 }
 
 /// Limits of one watch stream.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchOptions {
-    /// Bytes of events that wait in memory for a slow reader; what comes on
-    /// top is read from the log once the reader is back.
+    /// Bytes of events that wait in memory for a slow client. Further events are read from the
+    /// log when the client reads again.
     pub queue_bytes_max: usize,
-    /// Watchers that asked for it get larger responses in fragments.
+    /// Size above which a response is split for watches that asked for fragments.
     pub response_bytes_max: usize,
-    /// The same for all streams together. Beyond it a stream keeps only a small part of its
-    /// own bound.
+    /// Limit of the queued bytes of all streams together. While it is exceeded, a stream may
+    /// queue only a small part of its own limit.
     pub total_queue_bytes_max: usize,
-    /// Changes in one revision above which watchers read it from the log instead of being
-    /// handed it: handing it out would hold up every command behind it.
+    /// Changes in one revision above which watchers read it from the log instead of receiving it
+    /// from the hub, which would delay every later command.
     pub large_revision_changes: usize,
-    /// Bytes of history read in one go while a watcher catches up.
+    /// Bytes of history that are read in one step while watchers catch up.
     pub catch_up_bytes: usize,
-    /// Control answers (created, canceled) waiting before
+    /// Number of waiting control responses (created, canceled) at which
     /// [`crate::WatchStream::accepts_requests`] blocks.
     pub control_responses_max: usize,
 }
