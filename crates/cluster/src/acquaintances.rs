@@ -1,22 +1,21 @@
-//! The members that the connections know, where they are reached, and which senders are
-//! let in.
+//! The members that the connections know, their addresses, and which senders are admitted.
 //!
 //! ```text
 //!   which members            where a member is reached, tried in this order
 //!   ─────────────            ──────────────────────────────────────────────
 //!   applied here             the peer URLs that are applied here
-//!   in a roster of a member  the peer URLs in that roster
+//!   in a member's roster     the peer URLs in that roster
 //!   contacts, until the      the addresses that it announced itself, in the hello of a
 //!   first are applied        connection that it opened
 //! ```
 //!
-//! A member that was down may have missed much: others moved to other addresses, and
-//! members that it has never heard of lead. Where a member moved, its own announcement
-//! tells; it is only believed of the member that makes it, and only as one more address.
-//! A sender of unknown id is not let in because it says that it is a member. The known
-//! members are asked, and the peer URLs that the operator listed; a sender that one of
-//! their rosters names is let in when it comes again. With a peer secret a sender has
-//! proved more than a roster can say, and is reached where it announced itself.
+//! While a member was down, others may have moved to other addresses, and a member that it
+//! does not know may have become the leader. A member that moved announces its new address.
+//! An announcement counts only for its sender, and only as one more address. A sender with an
+//! unknown id is not admitted on its own claim. This member asks the known members, and the
+//! peer URLs that the operator listed; a sender that is in one of their rosters is admitted
+//! when it connects again. With a peer secret, a sender has proved its membership better than
+//! a roster could, and is reached at the addresses that it announced.
 //! docs/decisions/0022-addresses-of-members.md
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,17 +31,17 @@ use crate::transport::address;
 
 /// Time limit for a member's answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Pause between two questions about unknown senders: a member that is asked may not
-/// have applied the news yet. It doubles each time that nothing new is learned.
+/// First pause between two questions about unknown senders: a member that is asked may not
+/// have applied the change yet. The pause doubles each time that the answers have nothing
+/// new.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
-/// Longest pause between questions about unknown senders, which may come as often as they
-/// like.
+/// Longest pause between questions about unknown senders, which may connect at any rate.
 const STRANGER_PAUSE_MAX: Duration = Duration::from_secs(4);
 /// Longest pause between questions about members that cannot be reached.
 const SEARCH_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// Unknown senders with the peer secret whose announced addresses are kept.
+/// Most unknown senders with the peer secret for which announced addresses are kept.
 const NEWCOMERS_MAX: usize = 64;
-/// Addresses of one member that are tried.
+/// Most addresses of one member that are tried.
 const ADDRESSES_MAX: usize = 16;
 
 /// The table of the connections, and the rules by which members get into it.
@@ -59,19 +58,19 @@ pub(crate) struct Acquaintances {
 
 #[derive(Default)]
 struct Known {
-    /// While this member waits for a snapshot.
+    /// Members to contact while this one waits for its first snapshot.
     contacts: Vec<Member>,
     /// The members that this one has applied.
     members: Vec<Member>,
-    /// Ids that never return.
+    /// Ids of removed members, which are never used again.
     removed: BTreeSet<u64>,
-    /// The members of the newest roster that a known member has told.
-    told: Vec<Member>,
+    /// The members of the newest roster that a known member has sent.
+    roster: Vec<Member>,
     /// Addresses that senders announced as their own.
     announced: BTreeMap<u64, Vec<String>>,
     /// Ids that the connections know.
     table: BTreeSet<u64>,
-    /// This member belongs to the cluster.
+    /// This member has applied that it belongs to the cluster.
     belongs: bool,
     is_asking: bool,
     strangers: Pause,
@@ -134,7 +133,7 @@ impl Acquaintances {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over the members as far as this one has applied them.
+    /// Takes over the members that this one has applied.
     pub fn set_members(&self, members: &Members) {
         let mut guard = self.known();
         let known = &mut *guard;
@@ -152,7 +151,8 @@ impl Acquaintances {
         let table = known.addresses(self.member_id, self.secret.is_some());
         for (id, addresses) in &table {
             if let Err(error) = self.peers.set_member(*id, addresses.clone()) {
-                tracing::warn!(member = format!("{id:x}"), %error, "no way to a member");
+                let member = format!("{id:x}");
+                tracing::warn!(member, %error, "the addresses of a member cannot be used");
             }
         }
         for gone in known.table.iter().filter(|id| !table.contains_key(id)) {
@@ -162,8 +162,8 @@ impl Acquaintances {
         known.table = table.into_keys().collect();
     }
 
-    /// A sender that was let in announces where it listens. Its connections to other
-    /// addresses are given up if it announced others before: it has moved.
+    /// Takes the addresses that an admitted sender announces as its own. If it announced others
+    /// before, it has moved, and connections to other addresses are closed.
     pub fn announced(&self, sender: u64, addresses: &[String]) {
         let mut known = self.known();
         if sender == self.member_id || known.removed.contains(&sender) {
@@ -184,8 +184,8 @@ impl Acquaintances {
         }
     }
 
-    /// Whether a sender is a member, as far as this one knows or is told by those that
-    /// it knows. If not, they are asked; the sender comes again.
+    /// Whether a sender is a member, as far as this one knows. If not, the known members are
+    /// asked; their answer counts when the sender connects again.
     pub fn admits(self: &Arc<Acquaintances>, sender: u64) -> bool {
         let mut known = self.known();
         if known.table.contains(&sender) {
@@ -198,7 +198,7 @@ impl Acquaintances {
         false
     }
 
-    /// A member cannot be reached where it is known to listen: the others may know better.
+    /// Asks the other members for the addresses of one that cannot be reached.
     pub fn out_of_reach(self: &Arc<Acquaintances>, member: u64) {
         let mut known = self.known();
         let now = self.clock.now();
@@ -224,17 +224,19 @@ impl Acquaintances {
         }
         let here = Arc::clone(self);
         let secret = self.secret.clone();
-        let asking = Roster::ask_aside(urls, ANSWER_TIMEOUT, secret, move |told| here.learn(told));
+        let asking = Roster::ask_aside(urls, ANSWER_TIMEOUT, secret, move |rosters| {
+            here.learn(rosters);
+        });
         match asking {
             Ok(()) => known.is_asking = true,
             Err(error) => {
                 known.strangers.begin(self.clock.now(), STRANGER_PAUSE_MAX);
-                tracing::warn!(%error, "no thread to ask the members for each other");
+                tracing::warn!(%error, "cannot start a thread to ask members for their rosters");
             }
         }
     }
 
-    /// Takes over the newest of the rosters that came.
+    /// Takes over the newest of the rosters that arrived.
     fn learn(&self, rosters: Vec<Roster>) {
         let mut known = self.known();
         known.is_asking = false;
@@ -252,12 +254,12 @@ impl Acquaintances {
 }
 
 impl Known {
-    /// Where each member besides this one is reached. `trusts_newcomers`: an unknown
-    /// sender that announced itself counts as a member.
+    /// The addresses of each member besides this one. If `trusts_newcomers`, unknown senders
+    /// that announced addresses count as members.
     fn addresses(&self, own_id: u64, trusts_newcomers: bool) -> BTreeMap<u64, Vec<String>> {
         let mut table: BTreeMap<u64, Vec<String>> = BTreeMap::new();
         let contacts = self.contacts.iter().filter(|_| !self.belongs);
-        for member in self.members.iter().chain(&self.told).chain(contacts) {
+        for member in self.members.iter().chain(&self.roster).chain(contacts) {
             let addresses = member.peer_urls.iter().filter_map(|url| address(url));
             table.entry(member.id).or_default().extend(addresses);
         }
@@ -276,19 +278,24 @@ impl Known {
         table
     }
 
-    /// Senders whose announcements are all that is known of them.
+    /// Number of senders of which only their announcements are known.
     fn newcomers(&self) -> usize {
-        let rosters = || self.members.iter().chain(&self.told).chain(&self.contacts);
+        let rosters = || {
+            self.members
+                .iter()
+                .chain(&self.roster)
+                .chain(&self.contacts)
+        };
         let is_new = |id: &&u64| !rosters().any(|member| member.id == **id);
         self.announced.keys().filter(is_new).count()
     }
 
-    /// Takes over a roster. False: it has nothing new.
+    /// Takes over a roster; returns whether it has anything new.
     fn learn(&mut self, roster: Roster) -> bool {
-        let is_news = self.told != roster.members;
-        self.told = roster.members;
+        let is_news = self.roster != roster.members;
+        self.roster = roster.members;
         if !self.belongs {
-            // The contacts of the start may have gone meanwhile.
+            // The contacts of the start may have left the cluster since then.
             self.contacts.clear();
         }
         is_news
@@ -336,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_of_a_stranger_counts_only_with_the_secret() {
+    fn an_announcement_of_an_unknown_sender_counts_only_with_the_secret() {
         let mut known = known();
         known.announced.insert(9, vec!["h:9".into()]);
         assert_eq!(reached(&known, false).len(), 2);

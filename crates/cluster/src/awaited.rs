@@ -1,34 +1,34 @@
-//! What a leader that sleeps is not woken for.
+//! Decides which acknowledgements wake a sleeping leader.
 //!
 //! ```text
-//!   entry on its way ──► own disk    sleep on
-//!                   ├──► member 2    the entry can be applied: wake
-//!                   └──► member 3    sleep on; looked at with whatever comes next
+//!   entry in flight ──► own disk    acknowledged: no wake-up
+//!                  ├──► member 2    acknowledged, the entry can be applied: wake-up
+//!                  └──► member 3    acknowledged: no wake-up, processed with the next input
 //! ```
 //!
-//! Each confirmation of an entry comes by itself, and only the one that lets it be
-//! applied has anything to do; and, where the own disk is slow, the one that makes a
-//! majority without it. The others are left in the inbox. This decides when
-//! they are looked at and not what they mean: without anything else, the next tick
-//! takes them out.
+//! Each acknowledgement of an entry arrives separately. Only the one that lets the entry be
+//! applied leads to work; or, if the leader's own disk is slow, the one that completes a
+//! majority without it. The others stay in the inbox. That changes when they are
+//! processed, not what they mean: the next tick takes them at the latest.
 
 use raft::eraftpb::{Message, MessageType};
 use value_log::Sequence;
 
 use crate::PeerMessage;
 
-/// What is still to come before a leader's last entry can be applied.
+/// The acknowledgements that are missing before a leader's last entry can be applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Awaited {
     pub term: u64,
     pub index: u64,
-    /// The entry's place in the own log; `None`: it is on stable storage here.
+    /// The entry's frame in the leader's own log; `None` if it is on stable storage there.
     pub own: Option<Sequence>,
-    /// So many of the members below make a majority with this one.
+    /// How many of the voters in `silent` must acknowledge to make a majority with the leader.
     pub others: usize,
-    /// So many of them make one without it: the others can be told.
+    /// How many of them must acknowledge to make a majority without the leader. Then the
+    /// followers can learn that the entry is committed.
     pub others_alone: usize,
-    /// Other voters that have not confirmed it.
+    /// The other voters that have not acknowledged the entry.
     pub silent: Vec<u64>,
 }
 
@@ -37,8 +37,8 @@ impl Awaited {
         self.own.is_none() && self.others == 0
     }
 
-    /// The own log is on stable storage up to `sequence`. True: nothing can be done
-    /// about that yet.
+    /// Notes that the leader's log is on stable storage up to `sequence`. Returns whether the
+    /// leader can sleep on.
     pub fn persisted(&mut self, sequence: Sequence) -> bool {
         if self.own.is_none_or(|own| own > sequence) {
             return true;
@@ -47,8 +47,8 @@ impl Awaited {
         !self.is_over()
     }
 
-    /// A message of another member. True: it confirms the entry, or did so before, and
-    /// nothing can be done about that yet.
+    /// Notes a message of another member. Returns whether the leader can sleep on: the message
+    /// acknowledges the entry, perhaps once more, and does not complete a majority.
     pub fn hears(&mut self, from: u64, message: &PeerMessage) -> bool {
         let PeerMessage::Raft(message) = message else {
             return false;
@@ -91,7 +91,7 @@ mod tests {
         PeerMessage::Raft(message)
     }
 
-    /// A leader of three.
+    /// A leader of three members.
     fn awaited() -> Awaited {
         Awaited {
             term: 3,
@@ -104,12 +104,12 @@ mod tests {
     }
 
     #[test]
-    fn the_last_confirmation_that_is_needed_wakes_and_no_other() {
+    fn only_the_acknowledgement_that_completes_a_majority_wakes() {
         let mut first_the_disk = awaited();
-        assert!(first_the_disk.persisted(Sequence(6)), "not so far yet");
+        assert!(first_the_disk.persisted(Sequence(6)), "an earlier frame");
         assert!(first_the_disk.persisted(Sequence(7)));
         assert!(!first_the_disk.hears(2, &confirmation(40)));
-        assert!(first_the_disk.hears(3, &confirmation(40)), "one too many");
+        assert!(first_the_disk.hears(3, &confirmation(40)), "not needed");
         let mut last_the_disk = awaited();
         assert!(last_the_disk.hears(3, &confirmation(40)));
         assert!(last_the_disk.hears(3, &confirmation(40)), "again");
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn of_five_two_others_are_needed_and_none_counts_twice() {
+    fn of_five_members_two_followers_are_needed_and_none_counts_twice() {
         let mut awaited = Awaited {
             own: None,
             others: 2,
@@ -131,9 +131,9 @@ mod tests {
         assert!(!awaited.hears(2, &confirmation(40)));
     }
 
-    /// The leader applies later; the others need not wait for its disk.
+    /// The leader applies the entry later; the followers need not wait for its disk.
     #[test]
-    fn a_majority_without_the_own_disk_wakes() {
+    fn a_majority_without_the_leader_s_disk_wakes() {
         let mut awaited = awaited();
         assert!(awaited.hears(3, &confirmation(40)));
         assert!(!awaited.hears(2, &confirmation(40)));
@@ -141,9 +141,9 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_comes_wakes() {
+    fn every_other_message_wakes() {
         let mut awaited = awaited();
-        assert!(!awaited.hears(2, &confirmation(39)), "it needs more");
+        assert!(!awaited.hears(2, &confirmation(39)), "it lacks entry 40");
         assert!(!awaited.hears(2, &PeerMessage::ReadIndex { round: 1 }));
         let mut rejection = confirmation(40);
         if let PeerMessage::Raft(message) = &mut rejection {

@@ -1,15 +1,15 @@
-//! What a command must be like, wherever it comes from.
+//! Limits on commands that other members forward.
 
 use etcd_api::Error;
 use revisions::{Command, validate};
 
-/// Limits that a leader holds other members' commands to. Each member has held them to its
-/// own before it sent them on, but what comes in need not be from one that did.
+/// Limits that a leader applies to commands of other members. A correct member has applied
+/// its own limits before it forwards a command, but the sender need not be correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandLimits {
-    /// Bytes of a command as it came over the wire.
+    /// Most bytes of a command on the wire.
     pub request_bytes_max: usize,
-    /// Operations that a transaction may hold.
+    /// Most operations in a transaction.
     pub operations_max: usize,
 }
 
@@ -24,13 +24,13 @@ impl Default for CommandLimits {
 }
 
 impl CommandLimits {
-    /// Refuses what `member` must not ask for, with the error that a client gets for it.
+    /// Fails if `member` may not forward this command, with the error that its client gets.
     pub(crate) fn check(&self, member: u64, command: &Command) -> Result<(), Error> {
         if command.size_bytes() > self.request_bytes_max {
             return Err(Error::RequestTooLarge);
         }
         match command {
-            // Members publish what they themselves are.
+            // A member publishes only its own name and URLs.
             Command::MemberPublish(request) if request.id != member => Err(Error::MemberNotFound),
             _ => validate::command(command, self.operations_max),
         }

@@ -1,8 +1,8 @@
-//! What can become of a proposal or a read besides its answer.
+//! The errors of a node.
 
 use thiserror::Error;
 
-/// Why a node did not do what it was asked.
+/// Why a node did not carry out a request.
 #[derive(Clone, Debug, Error)]
 pub enum Error {
     /// The state machine refused the command; nothing changed.
@@ -12,7 +12,7 @@ pub enum Error {
     /// The queue of proposals is full. Try again later.
     #[error("too many requests are waiting ({waiting_bytes} bytes of at most {bytes_max})")]
     TooManyRequests {
-        /// Bytes waiting when the proposal came.
+        /// Bytes that waited when the proposal arrived.
         waiting_bytes: usize,
         /// The limit, [`crate::NodeOptions::queue_bytes_max`].
         bytes_max: usize,
@@ -22,26 +22,26 @@ pub enum Error {
     #[error("the node has stopped")]
     Stopped,
 
-    /// A write or a flush of the log failed: whether this command is durable
-    /// is not known, and the node accepts no write until it is restarted.
+    /// A write or a flush of the log failed. It is unknown whether this command is durable, and
+    /// the node accepts no write until it is restarted.
     #[error("the log has failed, restart the node: {reason}")]
     LogFailed {
-        /// What the log said.
+        /// The log's error.
         reason: String,
     },
 
-    /// The cluster goes on without this member, for ever. Restarting it does not
-    /// help: its directory belongs to nobody any more.
+    /// The member was removed from its cluster. A restart does not help: its directory belongs
+    /// to no member any more.
     #[error(
-        "member {member:x} was removed from its cluster; begin anew in an empty directory, \
-         as a new member"
+        "member {member:x} was removed from its cluster; add a new member and start it in an \
+         empty directory"
     )]
     Removed {
         /// This member's id.
         member: u64,
     },
 
-    /// The consensus refused; nothing changed.
+    /// The consensus refused the request; nothing changed.
     #[error("raft: {0}")]
     Raft(String),
 

@@ -1,15 +1,15 @@
-//! Flushing behind the answers: what is acknowledged from the page cache is on the
+//! Flushing in the background: writes that are acknowledged from the page cache are on the
 //! device a little later.
 //!
 //! ```text
-//!   written ──► written ──► written          whoever writes the log tells
-//!      │  so many entries, or so long ─────► one flush for all of them, on a thread
-//!      ▼                                     of its own: nobody waits for it
+//!   written ──► written ──► written          reported by the thread that writes the log
+//!      │  `entries_max` or `interval` ─────► one flush for all of them, on a thread of its
+//!      ▼                                     own, which no request waits for
 //!   oldest that is not flushed
 //! ```
 //!
-//! The window has no upper bound but what the device does: what is written during a
-//! flush waits for the next one.
+//! Only the device limits the window of unflushed entries: entries that are written during
+//! a flush wait for the next one.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -22,12 +22,13 @@ use tracing::error;
 use crate::Error;
 use crate::inbox::Inbox;
 
-/// When what was acknowledged from the page cache is flushed: whichever comes first.
+/// When entries that were acknowledged from the page cache are flushed: at the limit that is
+/// reached first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flushing {
-    /// After so many entries; at least 1.
+    /// A flush begins when this many entries are not flushed; at least 1.
     pub entries_max: u64,
-    /// After so long.
+    /// A flush begins when the oldest entry has been unflushed for this time.
     pub interval: Duration,
 }
 
@@ -40,12 +41,12 @@ impl Default for Flushing {
     }
 }
 
-/// What a loss of power may take from a member now.
+/// The entries that a loss of power may take from a member now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unflushed {
-    /// Entries of the log.
+    /// Number of entries.
     pub entries: u64,
-    /// How long the oldest of them has been there.
+    /// Age of the oldest of them.
     pub age: Duration,
 }
 
@@ -53,27 +54,30 @@ pub struct Unflushed {
 struct State {
     written: Sequence,
     flushed: Sequence,
-    /// When the first was written that no flush has begun for.
+    /// When the oldest entry was written for which no flush has begun.
     oldest: Option<Instant>,
-    /// The same of the flush under way.
+    /// When the oldest entry in the flush under way was written.
     flushing: Option<Instant>,
     stop: bool,
 }
 
-/// What is written and not flushed.
+/// The entries that are written and not flushed.
 #[derive(Debug)]
 pub(crate) struct Window {
     policy: Flushing,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
-    /// Told when there is something to flush, and at the end.
+    /// Notified when a flush may be due, and at the end.
     changed: Condvar,
 }
 
 impl Window {
-    /// All that is written by now is flushed: opening the log has seen to that.
+    /// An empty window. Opening the log has flushed everything up to `flushed`.
     pub fn new(policy: Flushing, clock: Arc<dyn Clock>, flushed: Sequence) -> Window {
-        assert!(policy.entries_max > 0, "a flush after no entries");
+        assert!(
+            policy.entries_max > 0,
+            "a flush is due after one entry or more"
+        );
         Window {
             policy,
             clock,
@@ -92,7 +96,7 @@ impl Window {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The log is in the page cache up to here.
+    /// Notes that the log is in the page cache up to `sequence`.
     pub fn written(&self, sequence: Sequence) {
         let mut state = self.state();
         state.written = state.written.max(sequence);
@@ -109,7 +113,7 @@ impl Window {
         state.written.0 - state.flushed.0 >= self.policy.entries_max
     }
 
-    /// What a loss of power would take now.
+    /// The entries that a loss of power would take now.
     pub fn unflushed(&self) -> Unflushed {
         let state = self.state();
         let oldest = state.flushing.or(state.oldest);
@@ -119,7 +123,8 @@ impl Window {
         }
     }
 
-    /// Waits until a flush is due; up to where it will reach at least. `None`: the end.
+    /// Waits until a flush is due, and returns the sequence that it will reach at least; `None`
+    /// at the end.
     fn wait(&self) -> Option<Sequence> {
         let mut state = self.state();
         loop {
@@ -167,7 +172,7 @@ pub(crate) struct Flusher {
 }
 
 impl Flusher {
-    /// A failed flush is told to the replica, like any failure of the log.
+    /// Starts the thread. It reports a failed flush to the replica, like any failure of the log.
     pub fn start(window: Arc<Window>, engine: Engine, inbox: Arc<Inbox>) -> Result<Flusher, Error> {
         let shared = Arc::clone(&window);
         let run = move || {
@@ -175,7 +180,7 @@ impl Flusher {
                 match engine.settle() {
                     Ok(()) => shared.flushed(sequence),
                     Err(reason) => {
-                        error!(%reason, "flushing the log");
+                        error!(%reason, "the log could not be flushed");
                         return inbox.persisted(Err(reason.to_string()));
                     }
                 }
@@ -193,7 +198,7 @@ impl Flusher {
         &self.window
     }
 
-    /// Ends the thread; closing the log flushes what is left.
+    /// Ends the thread. Closing the log flushes the rest.
     pub fn stop(&self) {
         self.window.stop();
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -227,19 +232,19 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_is_due_after_so_many_entries() {
+    fn a_flush_is_due_when_entries_max_is_reached() {
         let clock = SimulatedClock::stepped();
         let window = window(&clock, 3);
         window.written(Sequence(13));
         assert_eq!(window.wait(), Some(Sequence(13)));
         window.written(Sequence(14));
-        assert_eq!(window.unflushed().entries, 4, "that one is not in it");
+        assert_eq!(window.unflushed().entries, 4, "the flush is not over");
         window.flushed(Sequence(13));
         assert_eq!(window.unflushed().entries, 1);
     }
 
     #[test]
-    fn a_flush_is_due_after_so_long() {
+    fn a_flush_is_due_when_the_interval_is_over() {
         let clock = SimulatedClock::stepped();
         let window = window(&clock, 1000);
         window.written(Sequence(11));
@@ -257,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_waits_for_nothing() {
+    fn stopping_ends_the_wait_for_a_flush() {
         let window = window(&SimulatedClock::stepped(), 1000);
         window.written(Sequence(11));
         window.stop();

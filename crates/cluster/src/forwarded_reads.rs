@@ -1,12 +1,13 @@
-//! What a forwarded command will read, read before the replica gets the command.
+//! Reads the records that a forwarded command needs before the replica gets the command.
 //!
 //! ```text
-//!   network thread ──much to read──► a blocking thread: reads ──┐
-//!        └───────────otherwise──────────────────────────────────┴──► inbox
+//!   network thread ──needs many bytes──► a blocking thread: reads ──┐
+//!        └───────────otherwise──────────────────────────────────────┴──► inbox
 //! ```
 //!
-//! The member that a client asked has read the same records, but from its own disk. Here
-//! the replica would wait for each of them, and every other command with it.
+//! The member that received the command has read the same records, but from its own disk.
+//! Without this, the leader's replica would wait for its disk during the evaluation, and
+//! delay every other command.
 
 use std::sync::Arc;
 
@@ -18,10 +19,11 @@ use crate::inbox::Inbox;
 
 /// Commands that read no more than this go to the replica at once.
 const BYTES_AT_ONCE_MAX: u64 = 128 << 10;
-/// Commands whose records are read at the same time. More go to the replica unread.
+/// Most commands for which records are read at the same time. Any further command goes to
+/// the replica unread.
 const COMMANDS_MAX: usize = 4;
 
-/// Reads what forwarded commands will need.
+/// Reads the records that forwarded commands need.
 pub(crate) struct ForwardedReads {
     reader: Reader,
     inbox: Arc<Inbox>,
@@ -37,8 +39,10 @@ impl ForwardedReads {
         }
     }
 
-    /// Puts a message of so many bytes into the inbox: at once, or where it is a command
-    /// that reads much, when its records are in memory. To be called on the network thread.
+    /// Puts a message that had `bytes` bytes on the wire into the inbox. That happens at
+    /// once, or,
+    /// if it is a command that reads many bytes, when its records are in memory. To be called
+    /// on the network thread.
     pub fn pass_on(&self, from: u64, message: PeerMessage, bytes: usize) {
         let reads_much = match &message {
             PeerMessage::Command { command, .. } => self.reads_much(command),
@@ -58,7 +62,7 @@ impl ForwardedReads {
         });
     }
 
-    /// What is not a valid command is not read for: the replica refuses it.
+    /// Whether a command reads many bytes. False for an invalid one, which the replica refuses.
     fn reads_much(&self, command: &Command) -> bool {
         let is_valid = validate::command(command, usize::MAX).is_ok();
         is_valid && self.reader.reads_above(command, BYTES_AT_ONCE_MAX)

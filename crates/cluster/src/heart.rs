@@ -1,26 +1,26 @@
-//! Heartbeats that do not wait for the replica.
+//! Heartbeats that the network thread sends while the replica is at work.
 //!
 //! ```text
 //!   leader     replica at work ────────────────────────────────► next heartbeats
 //!              network thread:   the last ones again, each interval
 //!
-//!   follower   replica at work ────────────────────────────────► looks at its inbox
-//!              network thread:   answers the leader it follows
+//!   follower   replica at work ────────────────────────────────► reads its inbox
+//!              network thread:   answers the leader that it follows
 //! ```
 //!
-//! A large command may keep the replica at work for longer than an election timeout: its
-//! evaluation, its entry, its apply. Neither should cost the lead. So the replica leaves
-//! here what its role is, and when it is at work; while it is, the network thread speaks
-//! for it.
+//! The evaluation, the entry or the apply of a large command may keep the replica at work
+//! for longer than an election timeout, and must not end a leader's leadership. So the
+//! replica notes its role here and when it is at work. During long work, the network thread
+//! sends and answers heartbeats for it.
 //!
-//! This is safe. A heartbeat that is sent again is one that the network has doubled, which
-//! Raft allows for. An answer says that this member is in the leader's term, which stays
-//! true as long as the replica is at work, since it votes for no other member meanwhile. The
-//! answer carries no promise for the leader's lease on reads: a vote request that came
-//! before the heartbeat may be waiting, and the replica may still grant it.
+//! This is safe. A repeated heartbeat is like one that the network has doubled, which Raft
+//! tolerates. An answer says that this member is in the leader's term. That stays true as
+//! long as the replica is at work, because it votes for no other member during that time.
+//! The answer carries no promise for the leader's lease on reads: a vote request that
+//! arrived before the heartbeat may be waiting, and the replica may still grant it.
 //!
-//! A replica that is stuck must not hold the lead for ever: after a while without an end of
-//! its work nothing is said for it any more.
+//! A replica that is stuck must not stay leader for ever: if its work takes too long, the
+//! network thread sends and answers nothing for it any more.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,12 +31,12 @@ use raft::eraftpb::{Message, MessageType};
 
 use crate::PeerMessage;
 
-/// Work that takes less needs nothing said meanwhile.
+/// The network thread sends nothing for a replica during shorter work.
 const SHORT_WORK: Duration = Duration::from_millis(20);
 /// Election timeouts after which a replica at work counts as stuck.
 const STUCK_AFTER_TIMEOUTS: u32 = 10;
 
-/// What is said for a replica at work.
+/// The role of the replica, and the heartbeats that can be sent for it.
 #[derive(Debug)]
 pub(crate) struct Heart {
     clock: Arc<dyn Clock>,
@@ -48,18 +48,18 @@ pub(crate) struct Heart {
 #[derive(Debug, Default)]
 struct State {
     role: Role,
-    /// When the work under way began.
+    /// When the work under way began; none if the replica waits for its inbox.
     at_work_since: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
 enum Role {
-    /// Nothing is said for it.
+    /// No leader is known: nothing is sent or answered.
     #[default]
     None,
     Leads {
         term: u64,
-        /// The last heartbeats, by member.
+        /// The last heartbeat to each member.
         heartbeats: BTreeMap<u64, Message>,
         sent_at: Instant,
     },
@@ -87,23 +87,23 @@ impl Heart {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often the network thread should look.
+    /// How often the network thread should call [`Heart::due`].
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// The replica goes to work.
+    /// Notes that the replica begins to work.
     pub fn begin_work(&self) {
         self.state().at_work_since = Some(self.clock.now());
     }
 
-    /// The replica has done its work and waits for its inbox.
+    /// Notes that the replica has done its work and waits for its inbox.
     pub fn end_work(&self) {
         self.state().at_work_since = None;
     }
 
-    /// The replica's role is known: before anything leaves that another term or another
-    /// leader could follow from.
+    /// Notes the replica's role. To be called before a message is sent that could lead to
+    /// another term or another leader.
     pub fn set_role(&self, term: u64, leader: u64, own_id: u64) {
         let mut state = self.state();
         let leads = leader == own_id;
@@ -125,8 +125,8 @@ impl Heart {
         }
     }
 
-    /// Takes note of the heartbeats among messages that the replica sends, and of the
-    /// members that a new leader has sent none yet.
+    /// Keeps the heartbeats among the messages that the replica sends. For members to which a
+    /// new leader has sent other messages only, it makes one.
     pub fn note_sent(&self, messages: &[(u64, PeerMessage)]) {
         let mut state = self.state();
         let Role::Leads {
@@ -153,11 +153,12 @@ impl Heart {
         }
     }
 
-    /// The heartbeats that are due while the replica leads and is at work.
+    /// Returns the heartbeats that are due, if the replica leads and has been at work for a
+    /// while.
     pub fn due(&self) -> Vec<(u64, PeerMessage)> {
         let now = self.clock.now();
         let mut state = self.state();
-        if !state.speaks(now, self.stuck_after) {
+        if !state.acts_for_replica(now, self.stuck_after) {
             return Vec::new();
         }
         let Role::Leads {
@@ -178,8 +179,8 @@ impl Heart {
             .collect()
     }
 
-    /// The answer to a message, where that is a heartbeat of the leader that this member
-    /// follows and the replica is at work.
+    /// Returns the answer to a message, if it is a heartbeat of the leader that this member
+    /// follows, and the replica has been at work for a while.
     pub fn answer(&self, message: &PeerMessage) -> Option<PeerMessage> {
         let PeerMessage::Raft(message) = message else {
             return None;
@@ -190,14 +191,14 @@ impl Heart {
         let state = self.state();
         let follows = matches!(state.role, Role::Follows { term, leader }
             if (term, leader) == (message.term, message.from));
-        if !follows || !state.speaks(self.clock.now(), self.stuck_after) {
+        if !follows || !state.acts_for_replica(self.clock.now(), self.stuck_after) {
             return None;
         }
         let mut answer = Message {
             to: message.from,
             from: message.to,
             term: message.term,
-            // A stamp for a lease comes back as it was: promised is nothing.
+            // The stamp for a lease goes back unchanged, without a promise.
             context: message.context.clone(),
             ..Message::default()
         };
@@ -207,14 +208,15 @@ impl Heart {
 }
 
 impl State {
-    /// The replica has been at work for a while, and is not stuck.
-    fn speaks(&self, now: Instant, stuck_after: Duration) -> bool {
+    /// Whether the network thread acts for the replica: it has been at work for a while, and
+    /// is not stuck.
+    fn acts_for_replica(&self, now: Instant, stuck_after: Duration) -> bool {
         let length = self.at_work_since.map(|since| now.saturating_since(since));
         length.is_some_and(|length| length >= SHORT_WORK && length < stuck_after)
     }
 }
 
-/// A heartbeat that tells a member nothing but who leads.
+/// A heartbeat that carries nothing but the leader and its term.
 fn first_heartbeat(sent: &Message) -> Message {
     let mut heartbeat = Message {
         to: sent.to,
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replica_that_is_stuck_loses_its_lead() {
+    fn no_heartbeats_are_sent_for_a_stuck_replica() {
         let (clock, heart) = heart();
         heart.set_role(5, 1, 1);
         heart.note_sent(&[beat(1, 2, 5)]);
@@ -332,7 +334,7 @@ mod tests {
         let (clock, heart) = heart();
         heart.set_role(5, 1, 2);
         let (_, asked) = beat(1, 2, 5);
-        assert!(heart.answer(&asked).is_none(), "the replica looks itself");
+        assert!(heart.answer(&asked).is_none(), "the replica answers itself");
         heart.begin_work();
         clock.advance(SHORT_WORK);
         let Some(PeerMessage::Raft(answer)) = heart.answer(&asked) else {

@@ -1,4 +1,4 @@
-//! The road of a command: propose, append, flush, apply, answer.
+//! Replication of commands: propose, append, flush, apply, answer.
 //!
 //! ```text
 //!  request tasks          replica thread                 flush thread (value log)
@@ -10,15 +10,15 @@
 //!  future  ◄── answers ◄─ in the order of the log
 //! ```
 //!
-//! [`Replica`] is the object in the middle without its threads: state machine,
-//! log and consensus, no clock but the one it is given, no network, so that a
-//! simulation can drive the very same code. [`Node`] puts it on a thread, gives
-//! request tasks a handle, and connects it to the other members.
+//! [`Replica`] is the object in the middle, without threads: the state machine, the log and
+//! the consensus, with the clock that it gets and without a network, so that a simulation
+//! can drive the same code. [`Node`] puts it on a thread, gives request tasks a handle, and
+//! connects it to the other members.
 //!
-//! One node is a quorum of one: a batch is committed as soon as this node's
-//! log has it on stable storage. Exactly one batch is under way while the next
-//! one is evaluated behind it, so a burst of `n` commands costs about two
-//! flushes, whatever `n` is, and a lone command costs one.
+//! A single node is a quorum of one: a batch is committed as soon as its log has the batch
+//! on stable storage. One batch is under way at most, and commands that arrive are evaluated
+//! into the next one. So a burst of `n` commands costs about two flushes, whatever `n` is,
+//! and a lone command costs one.
 
 mod acquaintances;
 mod awaited;

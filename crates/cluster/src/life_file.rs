@@ -1,10 +1,9 @@
-//! Whether a data directory may lack the end of what its member has acknowledged:
-//! its file `LIFE`.
+//! The file `LIFE`, which says whether a data directory may lack the last entries that its
+//! member has acknowledged.
 //!
-//! Without the file entries were flushed before they were acknowledged, and the
-//! directory is whole. So it is written by members whose entries are only cached,
-//! at each start before anything leaves, and removed by the others once they are
-//! whole.
+//! If there is no file, entries were flushed before they were acknowledged, and the directory
+//! is whole. A member that acknowledges entries from the page cache writes the file at each
+//! start, before its first message. Any other member removes it once it is whole.
 
 mod format;
 
@@ -18,19 +17,19 @@ use crate::member_file::{read, replace};
 const FILE: &str = "LIFE";
 const PARTIAL: &str = "LIFE.partial";
 
-/// What is known of the life that wrote it.
+/// What the file says of the life that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LifeFile {
-    /// It acknowledged what a loss of power may take.
+    /// It acknowledged entries that a loss of power may take.
     pub cached: bool,
-    /// It had all that it and the lives before had acknowledged.
+    /// It had all entries that it and the lives before had acknowledged.
     pub whole: bool,
-    /// The kernel that it ran under, if that is known.
+    /// Identifies the start of the kernel under which it ran, if that is known.
     pub boot: Option<String>,
 }
 
 impl LifeFile {
-    /// What the directory says. `Some(None)`: something that cannot be trusted.
+    /// Reads the file; `None` if there is none, `Some(None)` if it is damaged.
     pub fn find(disk: &dyn Disk, directory: &Path) -> io::Result<Option<Option<LifeFile>>> {
         let file = directory.join(FILE);
         match read(disk, &file) {
@@ -41,13 +40,13 @@ impl LifeFile {
         }
     }
 
-    /// Writes the file; on stable storage on return. The caller has the
-    /// directory to itself.
+    /// Writes the file; it is on stable storage on return. The caller must have locked the
+    /// directory.
     pub fn keep(&self, disk: &dyn Disk, directory: &Path) -> io::Result<()> {
         replace(disk, directory, (PARTIAL, FILE), &format::encode(self))
     }
 
-    /// Removes the file, for good on return.
+    /// Removes the file; the removal is on stable storage on return.
     pub fn remove(disk: &dyn Disk, directory: &Path) -> io::Result<()> {
         match disk.remove(&directory.join(FILE)) {
             Ok(()) => disk.sync_directory(directory),
@@ -73,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_found_until_it_is_removed() {
+    fn a_written_file_is_found_until_it_is_removed() {
         let (disk, path) = (SimulatedDisk::new(1), Path::new("/data"));
         disk.create_directories(path).unwrap();
         assert_eq!(LifeFile::find(&disk, path).unwrap(), None);
@@ -91,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_rubbish_is_there_and_not_trusted() {
+    fn a_damaged_file_is_found_and_not_trusted() {
         let (disk, path) = (SimulatedDisk::new(1), Path::new("/data"));
         disk.create_directories(path).unwrap();
         let file = disk.open(&path.join(FILE), OpenMode::CreateNew).unwrap();

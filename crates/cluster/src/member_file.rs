@@ -1,11 +1,10 @@
-//! Who a data directory belongs to: its file `MEMBER`.
+//! The file `MEMBER`, which says to which member a data directory belongs.
 //!
-//! The ids of a member and of its cluster are computed once, when the directory
-//! begins. After that the directory knows: another token or another peer URL
-//! must not make another member of the same data, because a member that votes
-//! under a second name breaks promises that were made under the first. So the
-//! file is written before the first answer leaves, by whoever has the
-//! directory's lock.
+//! The ids of a member and of its cluster are computed once, at the first start of the
+//! directory. From then on the file decides: another token or another peer URL must not
+//! make another member of the same data, because a member that votes under a second id
+//! breaks promises that were made under the first. So the process that holds the
+//! directory's lock writes the file before its first answer.
 
 mod format;
 
@@ -16,24 +15,24 @@ use environment::{Disk, OpenMode};
 
 const FILE: &str = "MEMBER";
 const PARTIAL: &str = "MEMBER.partial";
-/// A larger file is surely none of ours.
+/// A larger file is not a file of this program.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// What stays the same as long as the data does.
+/// The identity of a data directory, which never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberFile {
     /// The member's id.
     pub member: u64,
     /// The cluster's id.
     pub cluster: u64,
-    /// Where others reached the member when the directory began.
+    /// The member's peer URLs at the first start of the directory.
     pub peer_urls: Vec<String>,
 }
 
-/// A directory's member cannot be told.
+/// Why the member of a directory cannot be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum MemberFileError {
-    /// The file is there and makes no sense.
+    /// The file exists and is damaged.
     #[error("{} {what}; put a copy of it back", file.display())]
     Unusable {
         /// The file.
@@ -46,10 +45,10 @@ pub enum MemberFileError {
     Disk(#[from] io::Error),
 }
 
-/// Besides the file `MEMBER` and the lock there is something. Before its first
-/// start a directory is empty; afterwards, without data, it has lost them.
+/// Whether the directory has a log or a checkpoint. A directory that was started once and
+/// has none has lost its data.
 pub fn holds_data(disk: &dyn Disk, directory: &Path) -> bool {
-    // What cannot be listed, or is not there yet, the engine judges.
+    // The engine reports a directory that cannot be listed, and creates a missing one.
     let names = disk.list(directory).unwrap_or_default();
     let ends = [".log", ".checkpoint"];
     names
@@ -58,7 +57,7 @@ pub fn holds_data(disk: &dyn Disk, directory: &Path) -> bool {
 }
 
 impl MemberFile {
-    /// What the directory says; `None` before its first start.
+    /// Reads the file; `None` before the directory's first start.
     pub fn find(disk: &dyn Disk, directory: &Path) -> Result<Option<MemberFile>, MemberFileError> {
         let file = directory.join(FILE);
         let unusable = |what| MemberFileError::Unusable {
@@ -68,22 +67,22 @@ impl MemberFile {
         let text = match read(disk, &file) {
             Ok(text) => text.map_err(|what| unusable(what.to_owned()))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            // A file in the directory's place: the engine says so.
+            // The engine reports a file in the place of the directory.
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         format::decode(&text).map(Some).map_err(unusable)
     }
 
-    /// Writes the file; on stable storage on return. The caller has the
-    /// directory to itself.
+    /// Writes the file; it is on stable storage on return. The caller must have locked the
+    /// directory.
     pub fn keep(&self, disk: &dyn Disk, directory: &Path) -> io::Result<()> {
         replace(disk, directory, (PARTIAL, FILE), &format::encode(self))
     }
 }
 
-/// Puts a text in a file's place, by way of another name; on stable storage on
-/// return.
+/// Replaces a file by a new text: writes the text to the file `partial` and renames it to
+/// `name`. The text is on stable storage on return.
 pub(crate) fn replace(
     disk: &dyn Disk,
     directory: &Path,
@@ -102,7 +101,7 @@ pub(crate) fn replace(
     disk.sync_directory(directory)
 }
 
-/// The file's text, or why it has none.
+/// Reads a file's text; an inner `Err` says why it is not a text of this program.
 pub(crate) fn read(disk: &dyn Disk, path: &Path) -> io::Result<Result<String, &'static str>> {
     let file = disk.open(path, OpenMode::Read)?;
     let size = file.size()?;
@@ -146,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_found_also_over_the_remains_of_a_crash() {
+    fn a_written_file_is_found_also_after_a_crash_left_a_partial_one() {
         let disk = disk();
         let path = Path::new(DIRECTORY);
         assert_eq!(MemberFile::find(&disk, path).unwrap(), None);
@@ -157,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_refused_by_name() {
+    fn a_damaged_file_is_refused_and_named() {
         let disk = disk();
         keep(&disk);
         let path = Path::new(DIRECTORY).join(FILE);
         let file = disk.open(&path, OpenMode::ReadWrite).unwrap();
-        for (damage, place, told) in [
+        for (damage, place, expected) in [
             (&b"x"[..], 30, "checksum"),
             (b"\xff", 30, "UTF-8"),
             (b"0", BYTES_MAX, "1 MiB"),
@@ -171,7 +170,7 @@ mod tests {
             let error = MemberFile::find(&disk, Path::new(DIRECTORY)).unwrap_err();
             let text = error.to_string();
             assert!(
-                text.contains("/data/MEMBER") && text.contains(told),
+                text.contains("/data/MEMBER") && text.contains(expected),
                 "{text}"
             );
         }

@@ -1,14 +1,14 @@
-//! Members that break a rule on purpose: whoever watches must notice.
+//! Rules that a member can break on purpose, to test that the simulation detects it.
 
-/// A rule that is broken. Only the simulation chooses one, and a build that is
-/// broken from the ground up: a node has no option for it.
+/// A rule that a replica breaks. Only the simulation and a build for tests choose one; a node
+/// has no option for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// Entries and votes count as stable before they are flushed.
+    /// A member acknowledges entries and votes before they are flushed.
     AcknowledgesBeforeTheFlush,
-    /// Whatever begins like a frame counts as one at a start, whole or torn.
+    /// A member that starts accepts torn frames.
     AcceptsATornTail,
-    /// Votes and terms are not written down.
+    /// A member does not write down votes and terms.
     ForgetsItsVote,
     /// A leader serves reads without asking whether it still leads.
     ReadsWithoutConfirmation,
@@ -16,32 +16,33 @@ pub enum Mutant {
     RenewsWithoutConfirmation,
     /// A new leader serves before its term's first entry is applied.
     LeadsBeforeItsFirstEntry,
-    /// What was evaluated and changes nothing is answered without asking anyone.
+    /// A leader answers commands that change nothing without confirming that it still leads.
     AnswersWithoutAnEntry,
-    /// A snapshot is installed although what is here is newer.
+    /// A member installs a snapshot over a newer state.
     InstallsOverNewerEntries,
-    /// Now and then an entry is left out.
+    /// A member does not apply some entries.
     SkipsAnEntry,
-    /// A restarted voter has forgotten whom it heard a moment ago.
+    /// A voter drops its promise to the leader when it restarts.
     VotesAtOnceAfterARestart,
-    /// A lease on reads counts from the answer to a round, not from its sending.
+    /// A leader counts its lease on reads from the answer to a round, not from its sending.
     LeaseFromTheReceiveTime,
-    /// A leader reads under its lease what followers are ahead of.
+    /// A leader reads under its lease although followers may show newer entries.
     LeaseBehindFollowers,
-    /// A leader goes on reading under its lease when it has handed the lead over.
+    /// A leader still reads under its lease after it began to hand leadership over.
     KeepsItsLeaseInATransfer,
-    /// An answer to an earlier life's question is taken for one to this life's.
+    /// A member uses the same numbers for its questions in each life, and takes an answer to
+    /// an earlier life for its own.
     NumbersFromOneInEachLife,
-    /// A member that may have lost the end of its log votes and stands at once.
+    /// A member that may have lost the end of its log votes and stands for election at once.
     VotesWhileReturning,
-    /// A leader goes on counting on what a member's former life has confirmed.
+    /// A leader still relies on what a member's former life has confirmed.
     KeepsItsMatch,
 }
 
-/// The rule that every node of this build breaks: none, unless the compiler was
-/// told `--cfg inkstone_broken_reads`. No flag, variable or file of a program
-/// that was built without it brings it back; `cargo xtask faults --broken`
-/// builds one to see that it is caught.
+/// The rule that every node of this build breaks: none, unless the compiler got
+/// `--cfg inkstone_broken_reads`. No flag, variable or file enables it in a program that was
+/// built without it. `cargo xtask faults --broken` builds such a program, to test that its
+/// checks detect it.
 pub(crate) const OF_THIS_BUILD: Option<Mutant> = if cfg!(inkstone_broken_reads) {
     Some(Mutant::ReadsWithoutConfirmation)
 } else {

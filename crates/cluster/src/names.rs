@@ -1,10 +1,10 @@
-//! The names that messages say once more.
+//! The sender and receiver that some messages name besides their connection.
 
 use crate::PeerMessage;
 
 impl PeerMessage {
-    /// Whether a message that says once more which members it is from and for says so
-    /// truly. The others say it by their connection alone.
+    /// Whether the message is consistent with its connection from member `from` to member `to`.
+    /// Raft's messages name their sender and receiver; all others have no such fields.
     #[must_use]
     pub fn is_in_the_name_of(&self, from: u64, to: u64) -> bool {
         match self {

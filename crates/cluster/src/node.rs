@@ -1,7 +1,7 @@
-//! A node: the replica on its thread and the handle that request tasks hold.
+//! A node: the replica on its thread, and the handle that request tasks hold.
 //!
-//! Lock order: none. The inbox has the only lock here, and nobody holds it
-//! while doing anything else.
+//! Lock order: none. The inbox has the only lock that requests take, and no thread calls
+//! other code while it holds it.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,47 +26,48 @@ use crate::pump::{Desk, Progress, Pump};
 use crate::transport::{Traffic, Transport};
 use crate::{Error, Network, NodeOptions, ReadLease, Replica};
 
-/// What a node says of itself.
+/// A node's state at a moment. The fields are read one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
-    /// Raft's term: one more at every start.
+    /// Raft's term.
     pub term: u64,
-    /// Who leads, as far as this member knows; 0: nobody.
+    /// Id of the leader, as far as this member knows; 0 if it knows of none.
     pub leader: u64,
     /// Index of the newest batch that was appended.
     pub index: u64,
     /// Index of the newest batch that is applied; at most `index`.
     pub applied_index: u64,
-    /// Commands waiting to be evaluated.
+    /// Number of commands that wait to be evaluated.
     pub waiting: usize,
-    /// Leaders seen since the start: each that came, and one that came again
-    /// after there was none.
+    /// Number of times that this member saw a new leader, since the start. The same leader
+    /// counts again if there was none in between.
     pub leader_changes: u64,
-    /// Leases ended because nobody renewed them, since the start.
+    /// Leases that this member, as a leader, ended because they were not renewed, since the
+    /// start.
     pub leases_expired: u64,
-    /// The power failed or files were damaged, and this member may lack what it had acknowledged: it does
-    /// not vote until it has it back.
+    /// The power failed or files were damaged, and this member may lack entries that it has
+    /// acknowledged. It does not vote until it has them back.
     pub returning: bool,
-    /// Times that this member's heartbeats, as a leader, came later than twice their
+    /// How often this member, as a leader, sent its heartbeats later than twice their
     /// interval, since the start.
     pub late_heartbeats: u64,
-    /// Rounds of reads that were repeated because no answer came, since the start.
+    /// Rounds of reads that were repeated because no answer arrived, since the start.
     pub lost_read_rounds: u64,
-    /// Reads that were given up because nobody confirmed them, since the start.
+    /// Reads that ended with a timeout because they were not confirmed, since the start.
     pub reads_given_up: u64,
-    /// A snapshot of another member is being taken in.
+    /// A snapshot from the leader is being imported.
     pub importing: bool,
-    /// The disk is full: the leader's entries are not taken, and writes that come here
-    /// are refused.
+    /// The log has no room: this member accepts no entries of the leader, and refuses writes
+    /// of its clients.
     pub full: bool,
 }
 
-/// Who leads in which term, as far as a member knows.
+/// The leader and the term, as far as a member knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leadership {
     /// Raft's term.
     pub term: u64,
-    /// The leader's id; 0: nobody, or nobody known.
+    /// The leader's id; 0 if there is none or none is known.
     pub leader: u64,
 }
 
@@ -83,24 +84,24 @@ struct Shared {
     read_lease: Arc<ReadLease>,
     progress: Arc<Progress>,
     leadership: watch::Receiver<Leadership>,
-    /// `None` for a node alone.
+    /// `None` for a node without a network.
     transport: Option<Arc<Transport>>,
-    /// `None` where nothing is flushed behind the answers.
+    /// `None` unless [`NodeOptions::flushing`] is set.
     flusher: Option<Flusher>,
-    /// Where callers work with the replica by themselves.
+    /// Set if callers run the replica on their own threads.
     desk: Option<Arc<Desk>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Node {
-    /// Recovers what the directory holds and starts the threads: a node alone,
-    /// which serves when this returns.
+    /// Recovers the directory and starts a node without a network. It serves requests when
+    /// this returns.
     pub fn start(options: NodeOptions) -> Result<Node, Error> {
         Node::launch(options, None)
     }
 
-    /// The same for a member of a cluster that meets over `network`. A leader
-    /// is found after this returns, when enough members are there.
+    /// Recovers the directory and starts a member of a cluster that communicates over
+    /// `network`. The members elect a leader after this returns, when enough of them run.
     ///
     /// To join a cluster that exists: have it add the member
     /// ([`Command::MemberAdd`], as a learner or a voter), then start the member in
@@ -108,9 +109,9 @@ impl Node {
     /// [`initial_members`](revisions::Options::initial_members), and the others as
     /// [`Network::contacts`]. The leader sends it a snapshot. Until that is
     /// installed [`Node::reader`] shows an empty store without members, and the
-    /// member does not stand for election. It may be stopped or crash at any time,
-    /// and is started again in the same way; a directory that holds something
-    /// ignores what only joining needs.
+    /// member does not stand for election. It may be stopped or crash at any time, and is
+    /// started again in the same way; the options that only joining needs are ignored if the
+    /// directory has data.
     ///
     /// A member that the others have removed fails with [`Error::Removed`], here
     /// or in [`Node::refuses_writes`].
@@ -142,7 +143,7 @@ impl Node {
             if let (Ok(sequence), Some(window)) = (&outcome, &written) {
                 window.written(*sequence);
             }
-            // A replica that writes itself has seen what it has written.
+            // A replica that writes itself knows what it has written.
             if !has_desk || outcome.is_err() {
                 notices.persisted(outcome.map_err(|error| error.to_string()));
             }
@@ -153,7 +154,7 @@ impl Node {
         let waking = Arc::clone(&inbox);
         replica.wake_with(Arc::new(move || waking.wake()));
         let progress = Arc::new(Progress::default());
-        let (for_pump, told) = (Arc::clone(&inbox), Arc::clone(&progress));
+        let (for_pump, published) = (Arc::clone(&inbox), Arc::clone(&progress));
         let heart = Arc::new(Heart::new(
             Arc::clone(&options.clock),
             options.heartbeat_interval,
@@ -178,13 +179,13 @@ impl Node {
             Some(transport) => Arc::clone(transport) as Arc<dyn Outbox>,
             None => Arc::new(Nowhere),
         };
-        let mut pump = Pump::new(&options, replica, for_pump, outbox, told);
+        let mut pump = Pump::new(&options, replica, for_pump, outbox, published);
         if transport.is_some() {
             pump.set_heart(heart);
         }
         let leadership = pump.leadership();
         pump.settle_alone();
-        let latch = LastWord {
+        let latch = EndLatch {
             inbox: Arc::clone(&inbox),
             watches: Arc::clone(reader.watch_hub()),
         };
@@ -207,7 +208,7 @@ impl Node {
             directory = %options.directory.display(),
             revision = reader.revision(),
             took = ?options.clock.now().saturating_since(opened),
-            "recovered"
+            "the node has recovered its directory"
         );
         let shared = Shared {
             inbox,
@@ -225,19 +226,20 @@ impl Node {
         })
     }
 
-    /// Queues a command. It is evaluated, made durable and applied before the
-    /// answer comes; dropping the [`Pending`] does not take it back.
+    /// Queues a command. It is evaluated, made durable and applied before its answer is given;
+    /// dropping the [`Pending`] does not cancel it.
     pub fn propose(&self, command: Command) -> Result<Pending, Error> {
         self.shared.inbox.propose(command)
     }
 
-    /// [`Node::propose`], and the answer.
+    /// Queues a command as [`Node::propose`] does, and waits for its answer.
     pub async fn execute(&self, command: Command) -> Result<Response, Error> {
         self.propose(command)?.await
     }
 
-    /// The same for a thread outside a runtime, which waits; a node alone that waits for
-    /// no device works on that thread.
+    /// Carries out a command for a thread outside a runtime, which blocks until the answer is
+    /// there. A node without a network that does not wait for the device does the work on the
+    /// calling thread.
     pub fn carry_out(&self, command: Command) -> Result<Response, Error> {
         match &self.shared.desk {
             Some(desk) => desk.carry_out(command),
@@ -245,10 +247,10 @@ impl Node {
         }
     }
 
-    /// Returns once a read of [`Node::reader`] sees every write that was
-    /// acknowledged before this call. Alone, that is at once: a write is
-    /// acknowledged only after it is applied here; and at a leader under its lease
-    /// ([`crate::ReadMode::Lease`]). What is read must be looked at afterwards.
+    /// Returns once a read of [`Node::reader`] sees every write that was acknowledged before
+    /// this call. That is at once at a leader that is the only voter, because a write is
+    /// acknowledged only after it is applied there, and at a leader with a lease
+    /// ([`crate::ReadMode::Lease`]). The caller must read after this returns.
     pub async fn read_index(&self) -> Result<(), Error> {
         if self.is_alone() {
             return match self.shared.inbox.closed() {
@@ -266,9 +268,9 @@ impl Node {
             .unwrap_or(Err(Error::Stopped))
     }
 
-    /// Gives a lease its full time again: here, or at the leader. Returns its
-    /// time to live in seconds; 0: there is no such lease. A lease that has run
-    /// out and is not revoked yet: waits for the outcome, as etcd does.
+    /// Gives a lease its full time again, here or at the leader. Returns its time to live in
+    /// seconds, or 0 if there is no such lease. If the lease has run out and is not revoked
+    /// yet, waits for the outcome, as etcd does.
     pub async fn renew_lease(&self, id: i64) -> Result<i64, Error> {
         if self.is_alone() {
             match self.reader().lease_keep_alive(id).await {
@@ -283,8 +285,8 @@ impl Node {
         }
     }
 
-    /// Remaining and granted time of a lease, its keys if asked for: from here,
-    /// or from the leader. TTL -1: there is no such lease.
+    /// Returns the remaining and the granted time of a lease, and its keys if the request asks
+    /// for them, from here or from the leader. TTL is -1 if there is no such lease.
     pub async fn lease_time_to_live(
         &self,
         request: LeaseTimeToLiveRequest,
@@ -306,60 +308,61 @@ impl Node {
         answer.await.unwrap_or(Err(Error::Stopped))
     }
 
-    /// Reads here ask nobody at present: this member leads, and its lease holds.
+    /// Whether reads here need no other member at present: this member leads, and its lease
+    /// holds.
     pub fn has_read_lease(&self) -> bool {
         self.shared.read_lease.holds()
     }
 
-    /// This member leads and nobody else votes.
+    /// Whether this member leads and is the only voter.
     fn is_alone(&self) -> bool {
         self.shared.progress.alone.load(Ordering::Acquire)
     }
 
-    /// Hands the lead to another member, and returns when that leads. Refused
-    /// with `NotLeader` where this member does not lead, and with
-    /// `BadLeaderTransferee` where the other has no vote; `Timeout`: it has not
-    /// taken the lead, and this member goes on.
+    /// Hands leadership to another member, and returns when that member leads. Fails with
+    /// `NotLeader` if this member does not lead, with `BadLeaderTransferee` if the other one
+    /// is not a voter, and with `Timeout` if the other one did not become the leader; then
+    /// this member still leads.
     pub async fn move_leader(&self, to: u64) -> Result<(), Error> {
         let answer = self.shared.inbox.move_lead(to);
         answer.await.unwrap_or(Err(Error::Stopped))
     }
 
-    /// Reads: ranges, leases, hashes, watches.
+    /// The reader of ranges, leases, hashes and watches.
     pub fn reader(&self) -> &Reader {
         &self.shared.reader
     }
 
-    /// Why writes are refused, if they are: stopping, or a failed log.
+    /// The reason why writes are refused, if they are: the node stops, its log has failed, or
+    /// it was removed.
     pub fn refuses_writes(&self) -> Option<Error> {
         self.shared.inbox.closed()
     }
 
-    /// Since when another member is connected; `None`: it is not, or this one is
-    /// alone.
+    /// Since when another member is connected; `None` if it is not, or if this node has no
+    /// network.
     pub fn connected_since(&self, member: u64) -> Option<Instant> {
         self.shared.transport.as_ref()?.connected_since(member)
     }
 
-    /// What went to another member and came from it; `None`: there is none of that
-    /// id, or this one is alone.
+    /// The traffic with another member; `None` if no member has this id, or if this node has
+    /// no network.
     pub fn traffic(&self, member: u64) -> Option<Traffic> {
         self.shared.transport.as_ref()?.traffic(member)
     }
 
-    /// This member receives everything and votes on nothing. Asked by every
-    /// request, so it costs one load.
+    /// Whether this member is a learner, which receives all entries and has no vote. Every
+    /// request asks this, so it costs one load.
     pub fn is_learner(&self) -> bool {
         let transport = self.shared.transport.as_ref();
         transport.is_some_and(|transport| transport.is_learner())
     }
 
-    /// Raft's term: in the header of every answer, so it costs one load.
+    /// Raft's term. The header of every answer has it, so it costs one load.
     pub fn term(&self) -> u64 {
         self.shared.progress.term.load(Ordering::Relaxed)
     }
 
-    /// Term and indexes.
     pub fn status(&self) -> Status {
         let progress = &self.shared.progress;
         Status {
@@ -379,20 +382,20 @@ impl Node {
         }
     }
 
-    /// What a loss of power would take from this member now; `None` where nothing is
-    /// flushed behind the answers.
+    /// The acknowledged entries that a loss of power would take from this member now; `None`
+    /// unless [`NodeOptions::flushing`] is set.
     pub fn unflushed(&self) -> Option<Unflushed> {
         let flusher = self.shared.flusher.as_ref();
         flusher.map(|flusher| flusher.window().unflushed())
     }
 
-    /// Tells of each change of who leads, the newest if several come at once. It
-    /// ends when the node does.
+    /// A channel that reports changes of the leader and the term; of several at once, the
+    /// newest. It closes when the node ends.
     pub fn leadership(&self) -> watch::Receiver<Leadership> {
         self.shared.leadership.clone()
     }
 
-    /// Reclaims all that is garbage now. Reads and writes go on meanwhile.
+    /// Reclaims all that is garbage now, while reads and writes continue.
     pub async fn defragment(&self) -> Result<(), Error> {
         self.shared
             .inbox
@@ -401,9 +404,10 @@ impl Node {
             .unwrap_or(Err(Error::Stopped))
     }
 
-    /// Finishes what is under way, hands the lead to another member if this one
-    /// has it, closes the log, lets the directory go and ends the threads. Waits
-    /// for other members half a second at most. Readers that are left are told so.
+    /// Finishes the requests that were taken, hands leadership to another member if this one
+    /// leads, closes the log, releases the directory and ends the threads. Waits for other
+    /// members half a second at most. Open watches end, and readers that are still held get an
+    /// error for reads that need the log.
     pub fn stop(&self) {
         self.shared.stop();
     }
@@ -418,8 +422,8 @@ impl Shared {
         {
             error!("the replica thread panicked; what it had acknowledged is in the log");
         }
-        // Held until here: whoever else stops the node must not end the connections
-        // that the replica works beside.
+        // Held until here: another thread that stops the node must not end the connections
+        // while the replica runs on their thread.
         drop(thread);
         if let Some(flusher) = &self.flusher {
             flusher.stop();
@@ -436,7 +440,8 @@ impl Drop for Shared {
     }
 }
 
-/// What is on the device when it is answered needs no flush behind the answer.
+/// Refuses flushing in the background if writes are flushed before their answers, and a
+/// limit of 0 entries.
 fn check_flushing(options: &NodeOptions) -> Result<(), Error> {
     let durable = options.machine.engine.durability == engine::Durability::Durable;
     match options.flushing {
@@ -463,7 +468,8 @@ fn flusher(
     Flusher::start(Arc::new(window), engine, Arc::clone(inbox)).map(Some)
 }
 
-/// Members whose patience is the same stand for election together.
+/// The seed of the member's randomness. It has to differ between the members of a cluster:
+/// members with the same election delay would stand for election at the same time.
 fn seed(options: &NodeOptions, has_others: bool) -> Result<u64, Error> {
     match options.seed {
         Some(seed) => Ok(seed),
@@ -481,14 +487,14 @@ fn another_answer() -> Error {
     Error::Raft("the leader has answered another question; run the same release everywhere".into())
 }
 
-/// Spoken when the replica thread ends: nothing will be told to watches any
-/// more. A broken invariant ends it, too; then nobody may wait for it.
-struct LastWord {
+/// Ends the watches when the replica thread ends. If the thread has panicked, it also ends
+/// the inbox, so that no caller waits for it.
+struct EndLatch {
     inbox: Arc<Inbox>,
     watches: Arc<WatchHub>,
 }
 
-impl Drop for LastWord {
+impl Drop for EndLatch {
     fn drop(&mut self) {
         self.watches.close();
         if std::thread::panicking() {

@@ -1,7 +1,7 @@
-//! Who counts what the replica thread does.
+//! Events on the replica thread, for metrics.
 //!
-//! The node has no metrics of its own: it tells an observer, and takes the
-//! time only when there is one.
+//! The node has no metrics of its own. It reports events to an observer, and reads the clock
+//! for them only if there is one.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,17 +10,18 @@ use std::time::Duration;
 use environment::{Clock, Instant};
 use revisions::Command;
 
-/// Is told what happens, on the replica thread: it must neither wait nor work.
+/// Receives events. The methods are called on the replica thread and must return quickly.
 pub trait Observer: Debug + Send + Sync {
-    /// A command was evaluated: `done`, unless the state machine refused it.
+    /// A command was evaluated in the time `took`. `done` is false if the state machine refused
+    /// it.
     fn evaluated(&self, command: &Command, done: bool, took: Duration);
 
-    /// Everything that compactions had let go was dropped, this long after the
-    /// first of them.
+    /// Everything that compactions gave up was dropped, in the time `took` since the sweep
+    /// began.
     fn swept(&self, took: Duration);
 }
 
-/// An observer, if there is one, and the watch that it needs.
+/// The observer, if there is one, and the times that it needs.
 #[derive(Debug)]
 pub(crate) struct Observing {
     pub(crate) observer: Option<Arc<dyn Observer>>,
@@ -30,19 +31,20 @@ pub(crate) struct Observing {
 }
 
 impl Observing {
-    /// The time, if anyone wants to know.
+    /// The current time, if there is an observer.
     pub(crate) fn now(&self) -> Option<Instant> {
         self.observer.as_ref().map(|_| self.clock.now())
     }
 
-    /// A command was evaluated since `began`.
+    /// Reports that a command was evaluated, beginning at `began`.
     pub(crate) fn evaluated(&self, command: &Command, done: bool, began: Option<Instant>) {
         if let (Some(observer), Some(began)) = (&self.observer, began) {
             observer.evaluated(command, done, self.clock.now().saturating_since(began));
         }
     }
 
-    /// Whether a sweep is under way, asked before and after each of its steps.
+    /// Reports the end of a sweep. To be called before and after each step of upkeep, with
+    /// whether a sweep is under way.
     pub(crate) fn sweeping(&mut self, under_way: bool) {
         if under_way {
             self.sweep_began = self.sweep_began.or_else(|| self.now());

@@ -1,4 +1,4 @@
-//! What a node is started with.
+//! The options of a node.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use environment::{Clock, Disk};
 
 use crate::{CommandLimits, Flushing, Observer, ReadMode, ReplicaOptions};
 
-/// Small beside the pauses that a member's disk makes, large beside a message.
+/// Small compared to a member's pauses for its disk, large compared to a message.
 const SNAPSHOT_PIECE_BYTES: usize = 256 << 10;
 
-/// The part of the quota that entries kept for members that are behind may have.
+/// Entries that are kept for members that are behind may take this part of the quota.
 const KEPT_PART_OF_QUOTA: u64 = 8;
 
-/// How a [`crate::Node`] is started.
+/// Options of a [`crate::Node`].
 ///
 /// ```no_run
 /// let mut options = cluster::NodeOptions::new("data");
@@ -25,21 +25,20 @@ const KEPT_PART_OF_QUOTA: u64 = 8;
 /// ```
 #[derive(Clone, Debug)]
 pub struct NodeOptions {
-    /// Everything this node keeps lives here; made when missing.
+    /// The data directory; it is created if it does not exist.
     pub directory: PathBuf,
     /// The state machine's and the engine's options.
     pub machine: revisions::Options,
-    /// Bytes of commands that may wait to be evaluated; beyond them proposals
-    /// are refused with [`crate::Error::TooManyRequests`]. A single command
-    /// is always let in.
+    /// Bytes of commands that may wait to be evaluated. A command above this limit is refused
+    /// with [`crate::Error::TooManyRequests`], unless no other one waits.
     pub queue_bytes_max: usize,
     /// Bytes of commands that one batch may hold. Larger batches share a
     /// flush among more commands but make each of them wait longer.
     pub batch_bytes_max: usize,
-    /// Between two heartbeats of a leader, and between two looks at leases and
-    /// upkeep when nothing else happens.
+    /// Time between two heartbeats of a leader, and between two checks of leases and upkeep
+    /// when no request arrives.
     pub heartbeat_interval: Duration,
-    /// Without word from a leader for so long, members stand for election; at
+    /// A member that has received nothing from a leader for this time stands for election; at
     /// least twice the heartbeat interval.
     pub election_timeout: Duration,
     /// Changes of the membership are refused while too few members are up (etcd's
@@ -48,32 +47,32 @@ pub struct NodeOptions {
     /// Entries kept in the log for members that are behind (etcd's
     /// `--snapshot-catchup-entries`): one that is farther behind gets a snapshot.
     pub entries_kept_max: usize,
-    /// The same in bytes, whichever is less. They count against the quota, of which they
-    /// are an eighth at most: else deleting and defragmenting would give no room back.
+    /// The same limit in bytes; the smaller of the two holds. The entries count against the
+    /// quota, and may take an eighth of it at most: otherwise deleting and defragmenting would
+    /// free no room.
     pub bytes_kept_max: u64,
-    /// How a leader makes sure of its lead before a linearizable read.
+    /// How a leader confirms that it still leads before a linearizable read.
     pub read_mode: ReadMode,
-    /// What a leader holds the commands of other members to.
+    /// Limits that a leader applies to commands that other members forward.
     pub command_limits: CommandLimits,
-    /// With [`engine::Durability::Os`]: flushes behind the answers (majority memory).
-    /// `None`: when the kernel likes, and when a segment is full.
+    /// With [`engine::Durability::Os`]: when entries are flushed in the background (majority
+    /// memory). With `None`, the kernel decides, and a segment is flushed when it is full.
     pub flushing: Option<Flushing>,
-    /// What tells this start of the kernel from others, if that is known: a member that
-    /// acknowledges before it flushes may have lost the end of its log where it finds
-    /// another one.
+    /// Identifies the current start of the kernel, if it is known. A member that acknowledges
+    /// before it flushes, was not closed, and finds a different value than in its last life
+    /// may have lost the end of its log.
     pub boot: Option<String>,
-    /// For one start, when somebody has decided so: where the end of the log may be
-    /// lost, what is left here is all there is. Other members' acknowledged writes may
-    /// be lost with it.
+    /// If the end of the log may be lost, the member takes what is left for the whole log. An
+    /// operator sets this, for one start. Acknowledged writes of the cluster may be lost.
     pub accept_lost_tail: bool,
-    /// Draws this member's own patience before an election; `None`: the kernel
-    /// does.
+    /// Seed of this member's randomness, such as its delay before an election; `None` takes
+    /// one from the kernel.
     pub seed: Option<u64>,
-    /// Where the bytes go.
+    /// The disk of the data directory.
     pub disk: Arc<dyn Disk>,
-    /// Where time comes from.
+    /// The source of time.
     pub clock: Arc<dyn Clock>,
-    /// Who counts what happens, if anyone.
+    /// Receives events for metrics.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
@@ -129,14 +128,13 @@ impl NodeOptions {
         }
     }
 
-    /// What entries that are kept may have of the quota.
+    /// Bytes of the quota that kept entries may take.
     fn quota_part(&self) -> u64 {
         let quota_bytes = self.machine.quota_bytes.unwrap_or(u64::MAX);
         quota_bytes / KEPT_PART_OF_QUOTA
     }
 
-    /// After so long nobody waits for a leader or an answer any more: etcd's
-    /// request timeout.
+    /// Time limit for requests that wait for a leader or an answer: etcd's request timeout.
     pub(crate) fn patience(&self) -> Duration {
         Duration::from_secs(5) + self.election_timeout * 2
     }

@@ -1,4 +1,4 @@
-//! The way to the other members.
+//! The replica's output to the other members.
 
 use std::fmt::Debug;
 
@@ -6,23 +6,22 @@ use revisions::Members;
 
 use crate::{PeerMessage, Sender};
 
-/// Takes messages to other members. It must not wait; what it cannot send, it
-/// drops.
+/// Sends messages to other members. It must not block, and drops messages that it cannot
+/// send.
 pub trait Outbox: Debug + Send + Sync {
-    /// Sends each message to the member in front of it. Returns to whom nothing
-    /// can be sent at present.
+    /// Sends each message to the member with the id before it. Returns the members to which
+    /// nothing can be sent at present.
     fn send(&self, messages: Vec<(u64, PeerMessage)>) -> Vec<u64>;
 
-    /// Who belongs to the cluster, and where they are: at the start, and after
-    /// each change.
+    /// Takes over the members and their addresses. Called at the start, and after each change.
     fn set_members(&self, members: &Members);
 
-    /// Runs a snapshot's sender until it is over. Dropping it ends the transfer,
-    /// which is tried again later.
+    /// Runs a snapshot's sender until it is over. An implementation may drop the sender: that
+    /// ends the transfer, and it is tried again later.
     fn carry(&self, snapshot: Sender);
 }
 
-/// There are no others.
+/// The outbox of a node without a network.
 #[derive(Debug)]
 pub(crate) struct Nowhere;
 

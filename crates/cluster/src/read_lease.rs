@@ -1,25 +1,25 @@
-//! The leader's lease on reads: until when nobody else can lead.
+//! The leader's lease on reads: until it ends, no other member can lead.
 //!
 //! ```text
 //!   leader   sends s ─────────────────────────► s + 0.9 T   the lease ends
 //!                 ╲
-//!   voter          ╲─► hears ──────────────────────────► + T   may vote again
+//!   voter          ╲─► receives ───────────────────────► + T   may vote again
 //! ```
 //!
-//! A voter that has heard a leader votes for nobody else for an election timeout
-//! `T` by its own clock, in every mode and after a restart too (`promise.rs`).
-//! The leader counts a round from the moment it *sent* it, and only nine tenths of
-//! that time, so clocks whose rates differ by less than a tenth may disagree. Any
-//! majority that elects another shares a voter with the majority that answered.
+//! After a leader's message a voter votes for no other member for an election timeout `T`
+//! by its own clock, in every mode and after a restart too (`promise.rs`). The leader counts
+//! from the moment when it *sent* a round, and only nine tenths of that time, so clock rates
+//! may differ by less than a tenth. Any majority that elects another member shares a voter
+//! with the majority that answered.
 //!
-//! A read under the lease looks at the end first, then at the clock, and then at
-//! the data. So the lease held at some moment after the request came: what was
-//! acknowledged or shown anywhere before is applied here by then, and the data that
-//! are looked at later show it, however long the thread stands still in between. A
-//! pause between the end and the clock only makes the lease look shorter.
+//! A read under the lease first loads the end of the lease, then the clock, and then the
+//! data. So the lease held at some moment after the request arrived: everything that was
+//! acknowledged, or visible anywhere, before that moment is applied here, and data that are
+//! read later show it, however long the thread pauses in between. A pause between the
+//! loads of the end and the clock only makes the lease look shorter.
 //!
-//! Followers may apply what waits for the leader's own disk, and show it. Meanwhile
-//! the lease is not published: reads go through the replica, and wait for the disk.
+//! Followers may apply, and show, entries that wait for the leader's own disk. During that
+//! time the lease is not published: reads go through the replica, and wait for the disk.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,14 +29,14 @@ use std::time::Duration;
 
 use environment::{Clock, Instant};
 
-/// How a leader makes sure of its lead before a linearizable read.
+/// How a leader confirms that it still leads before a linearizable read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadMode {
-    /// It asks a majority; reads that wait share a round. Believes no clock.
+    /// It asks a majority; reads that wait share a round. Relies on no clock.
     #[default]
     ReadIndex,
-    /// While its lease holds it asks nobody. Believes that members' clocks run at
-    /// rates that differ by less than a tenth.
+    /// While its lease holds, it asks no other member. Relies on clock rates of the members
+    /// that differ by less than a tenth.
     Lease,
 }
 
@@ -60,12 +60,12 @@ impl FromStr for ReadMode {
     }
 }
 
-/// Until when this member may read without asking anyone. The replica alone
-/// writes it, anyone looks.
+/// The end of the lease under which this member may serve reads without asking other members.
+/// Only the replica writes it; any thread may read it.
 #[derive(Debug)]
 pub struct ReadLease {
     clock: Arc<dyn Clock>,
-    /// Nanoseconds on the monotonic clock; 0: there is no lease.
+    /// Nanoseconds on the monotonic clock; 0 if there is no lease.
     until_nanos: AtomicU64,
 }
 
@@ -77,31 +77,31 @@ impl ReadLease {
         }
     }
 
-    /// Whether a read of data that are looked at after this call shows all that
-    /// was acknowledged before it.
+    /// Whether a read of the data after this call shows everything that was acknowledged before
+    /// the call.
     pub fn holds(&self) -> bool {
         let until_nanos = self.until_nanos.load(Ordering::Acquire);
         if until_nanos == 0 {
             return false;
         }
-        // Not before the end is known: between the two it may be withdrawn and a
-        // newer one granted, which says nothing about the time in between.
+        // The clock must be read after the end. In the other order, the lease could be
+        // withdrawn and a newer one granted in between, which does not cover that time.
         self.clock.now() < Instant::from_origin(Duration::from_nanos(until_nanos))
     }
 
-    /// The lease holds until then.
+    /// Sets the end of the lease.
     pub(crate) fn extend(&self, until: Instant) {
         let until_nanos = nanos(until.since_origin());
         self.until_nanos.store(until_nanos, Ordering::Release);
     }
 
-    /// There is no lease, as of now.
+    /// Ends the lease at once.
     pub(crate) fn withdraw(&self) {
         self.until_nanos.store(0, Ordering::Release);
     }
 }
 
-/// Whole nanoseconds: a clock that has run for five centuries stands still.
+/// Whole nanoseconds, at most `u64::MAX`, which is more than five centuries.
 pub(crate) fn nanos(length: Duration) -> u64 {
     u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -115,7 +115,7 @@ mod tests {
     fn a_lease_ends_by_the_clock_or_when_it_is_withdrawn() {
         let clock = SimulatedClock::stepped();
         let lease = ReadLease::new(Arc::new(clock.clone()));
-        assert!(!lease.holds(), "nobody granted one");
+        assert!(!lease.holds(), "no lease was granted");
         lease.extend(clock.now() + Duration::from_millis(900));
         clock.advance(Duration::from_millis(899));
         assert!(lease.holds());
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mode_is_read_as_it_is_written() {
+    fn a_mode_is_parsed_as_it_is_displayed() {
         for mode in [ReadMode::ReadIndex, ReadMode::Lease] {
             assert_eq!(mode.to_string().parse(), Ok(mode));
         }

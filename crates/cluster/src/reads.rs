@@ -1,16 +1,16 @@
-//! Linearizable reads: one confirmation of leadership for all that wait.
+//! Linearizable reads. One confirmation of leadership serves all reads that wait for it.
 //!
 //! ```text
 //!   waiting ──a round starts──► under way ──confirmed at index i──► until applied ≥ i ──► answered
 //!      ▲ new ones                 (one round at most)
 //! ```
 //!
-//! A read may be served once this member has applied everything that was
-//! committed when the read came. The leader asks a majority whether it still
-//! leads (Raft's ReadIndex, Ongaro's thesis 6.4); a follower asks the leader.
-//! All reads that came before a round starts share it, which is etcd's way
-//! too. Under a lease nobody is asked (`read_lease.rs`), and under a load of writes
-//! an append asks (`replica/append_round.rs`). A round that stays without an answer is repeated.
+//! A read may be served once this member has applied everything that was committed when the
+//! read arrived. The leader asks a majority whether it still leads (Raft's ReadIndex,
+//! Ongaro's thesis 6.4); a follower asks the leader. All reads that arrive before a round
+//! starts share it, as in etcd. A leader with a lease asks no other member
+//! (`read_lease.rs`), and under a load of writes an append serves as the question
+//! (`replica/append_round.rs`). A round without an answer is repeated.
 
 use std::time::Duration;
 
@@ -19,24 +19,23 @@ use tokio::sync::oneshot;
 
 use crate::Error;
 
-/// After so long a round is taken for lost.
+/// Time after which a round without an answer counts as lost.
 pub(crate) const ROUND_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Who waits for a read to be allowed.
+/// The receiver of the permission to read.
 #[derive(Debug)]
 pub enum ReadAsker {
     /// A request task of this node.
     Local(oneshot::Sender<Result<(), Error>>),
     /// A follower, for a round of its own.
     Member {
-        /// Which.
         member: u64,
-        /// Its number for the round.
+        /// The follower's number for the round.
         round: u64,
     },
     /// A question about a lease, by its number here.
     Lease(u64),
-    /// Commands that were evaluated and change nothing, by their number here.
+    /// Answers of commands that were evaluated and change nothing, by their number here.
     Unchanged(u64),
 }
 
@@ -53,23 +52,23 @@ struct Round {
     askers: Vec<Waiting>,
 }
 
-/// The reads of one member that wait.
+/// The waiting reads of one member.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     waiting: Vec<Waiting>,
     under_way: Option<Round>,
-    /// May read at these indexes, once applied.
+    /// Confirmed reads, each with the index that must be applied first.
     confirmed: Vec<(u64, Waiting)>,
     last_round: u64,
-    /// Rounds that were repeated because no answer came, since the start.
+    /// Rounds that were repeated because no answer arrived, since the start.
     lost_rounds: u64,
-    /// Reads here that were given up, since the start.
+    /// Local reads that ended with a timeout, since the start.
     given_up: u64,
 }
 
 impl Reads {
-    /// For a new life: its rounds have numbers that no earlier one had, so that
-    /// late answers to those confirm nothing.
+    /// Numbers the rounds of this life above `first_number`. No earlier life used these
+    /// numbers, so late answers to its rounds are ignored.
     pub fn new(first_number: u64) -> Reads {
         Reads {
             last_round: first_number,
@@ -77,17 +76,18 @@ impl Reads {
         }
     }
 
-    /// A read has come; it is given up at `deadline`.
+    /// Adds a read, which is given up at `deadline`.
     pub fn add(&mut self, asker: ReadAsker, deadline: Instant) {
         self.waiting.push(Waiting { asker, deadline });
     }
 
-    /// Nobody waits for a round to start, or to end.
+    /// Whether no read waits for a round to start or to end.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.under_way.is_none()
     }
 
-    /// Starts a round, or repeats a lost one, if there is need: its number.
+    /// Starts a round, if reads wait and none is under way, and returns its number. A lost
+    /// round is repeated, together with the reads that arrived after it.
     pub fn start_round(&mut self, now: Instant) -> Option<u64> {
         if let Some(lost) = self
             .under_way
@@ -108,13 +108,13 @@ impl Reads {
         Some(self.last_round)
     }
 
-    /// Whoever is asked has changed: the round under way is begun anew.
+    /// Lets the reads of the round under way wait for another one, after a change of leader.
     pub fn restart(&mut self) {
         let askers = self.under_way.take().map(|round| round.askers);
         self.waiting.extend(askers.into_iter().flatten());
     }
 
-    /// The round is confirmed; late and doubled answers say nothing.
+    /// Confirms the reads of this round at `index`. Late and doubled answers are ignored.
     pub fn confirm(&mut self, round: u64, index: u64) {
         if let Some(round) = self
             .under_way
@@ -125,8 +125,8 @@ impl Reads {
         }
     }
 
-    /// Who may read now that `applied` is applied. Members get the index and
-    /// wait by themselves.
+    /// Takes the reads that may be served now that `applied` is applied. Reads of other members
+    /// do not wait for that: the members get the index and wait themselves.
     pub fn take_ready(&mut self, applied: u64) -> Vec<(u64, ReadAsker)> {
         if self.confirmed.is_empty() {
             return Vec::new();
@@ -140,7 +140,7 @@ impl Reads {
             .collect()
     }
 
-    /// Whose patience has ended.
+    /// Takes the reads that are past their deadline.
     pub fn take_late(&mut self, now: Instant) -> Vec<ReadAsker> {
         let late = |waiting: &mut Waiting| now >= waiting.deadline;
         let mut askers: Vec<Waiting> = self.waiting.extract_if(.., late).collect();
@@ -151,23 +151,23 @@ impl Reads {
             .confirmed
             .extract_if(.., |(_, waiting)| now >= waiting.deadline);
         askers.extend(confirmed.map(|(_, waiting)| waiting));
-        // Other members count their own.
+        // Other members count their own reads.
         let own = |waiting: &&Waiting| !matches!(waiting.asker, ReadAsker::Member { .. });
         self.given_up += askers.iter().filter(own).count() as u64;
         askers.into_iter().map(|waiting| waiting.asker).collect()
     }
 
-    /// Rounds that were repeated because no answer came, since the start.
+    /// Rounds that were repeated because no answer arrived, since the start.
     pub fn lost_rounds(&self) -> u64 {
         self.lost_rounds
     }
 
-    /// Reads here that were given up, since the start.
+    /// Local reads that ended with a timeout, since the start.
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
 
-    /// All of them, for the end.
+    /// Takes all reads, when this member ends.
     pub fn take_all(&mut self) -> Vec<ReadAsker> {
         self.restart();
         let confirmed = self.confirmed.drain(..).map(|(_, waiting)| waiting);
@@ -204,9 +204,9 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_during_a_round_waits_for_the_next() {
+    fn reads_that_arrive_during_a_round_wait_for_the_next_one() {
         let mut reads = Reads::default();
-        assert_eq!(reads.start_round(at(0)), None, "nobody waits");
+        assert_eq!(reads.start_round(at(0)), None, "no read waits");
         reads.add(member(1), at(9000));
         reads.add(member(2), at(9000));
         assert_eq!(reads.start_round(at(0)), Some(1));
@@ -218,7 +218,7 @@ mod tests {
         reads.confirm(1, 41);
         assert!(
             reads.take_ready(99).is_empty(),
-            "an answer to a round before"
+            "an answer to the former round"
         );
         reads.confirm(2, 41);
         assert_eq!(rounds(reads.take_ready(0)), [(41, Some(3))]);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_round_is_repeated_and_patience_ends() {
+    fn a_lost_round_is_repeated_until_its_reads_reach_their_deadline() {
         let mut reads = Reads::default();
         reads.add(member(1), at(1200));
         assert_eq!(reads.start_round(at(0)), Some(1));
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(reads.start_round(at(500)), Some(2));
         reads.restart();
         assert_eq!(reads.start_round(at(501)), Some(3));
-        assert_eq!(reads.lost_rounds(), 1, "a new leader is no loss");
+        assert_eq!(reads.lost_rounds(), 1, "a change of leader loses no round");
         assert!(reads.take_late(at(1199)).is_empty());
         assert_eq!(reads.take_late(at(1200)).len(), 1);
         reads.confirm(3, 5);

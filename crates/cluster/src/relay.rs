@@ -1,18 +1,17 @@
-//! One wake-up for all that the requests of a runtime and the replica have for
-//! each other.
+//! Batches wake-ups between the request tasks of a runtime and the replica.
 //!
 //! ```text
-//!   request tasks of a turn ──leave──► inbox          relay ──one wake-up──► replica
-//!                           └─ the first: relay, at the end of this turn ─┘
+//!   request tasks of a turn ──queue──► inbox          relay ──one wake-up──► replica
+//!                           └─ the first one: relay, at the end of the turn ─┘
 //!
 //!   replica ──answers──► wakers in the relay ──one wake-up──► relay ──► request tasks
 //! ```
 //!
-//! Waking a thread costs a system call, and often the processor of whoever does it:
-//! the first request of many would have the replica run for it alone, and the
-//! first of many answers would be written to its client alone. A runtime that has a
-//! relay pays once for what its tasks ask in a turn, and once for the answers
-//! that the replica gives together.
+//! Waking a thread costs a system call, and the woken thread often takes the processor of
+//! the waking one. Then the replica would run for the first of many requests alone, and the
+//! first of many answers would be written to its client alone. A runtime with a relay pays
+//! for one wake-up for all requests of a turn, and for one for all answers that the replica
+//! gives together.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -26,13 +25,13 @@ use tokio::sync::Notify;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 thread_local! {
-    /// Of the runtime that this thread runs.
+    /// The relay of the runtime that this thread runs.
     static HERE: RefCell<Option<Arc<Relay>>> = const { RefCell::new(None) };
-    /// To be woken when the answers that are given together are out.
+    /// Relays that `together` wakes after its work; none outside of `together`.
     static HELD: RefCell<Option<Vec<Arc<Relay>>>> = const { RefCell::new(None) };
 }
 
-/// Somebody who sleeps while there is nothing to do.
+/// A thread or task that sleeps while it has nothing to do.
 pub(crate) trait Sleeper: Debug + Send + Sync {
     /// Wakes it, if it sleeps.
     fn rouse(&self);
@@ -44,17 +43,17 @@ struct Relay {
     bell: Notify,
 }
 
-/// Whom the relay is to wake.
+/// The tasks and sleepers that the relay has to wake.
 #[derive(Debug, Default)]
 struct Due {
     tasks: Vec<Waker>,
     sleepers: Vec<Arc<dyn Sleeper>>,
-    /// The relay runs no more.
+    /// The relay does not run any more.
     ended: bool,
 }
 
-/// Runs the relay of a runtime: spawn it as a task there. Only for runtimes of one
-/// thread, whose tasks find it by their thread; ended with the runtime.
+/// Runs the relay of a runtime, as a task that the caller spawns there. Only for runtimes
+/// of one thread, because tasks find their relay by their thread. It ends with the runtime.
 pub async fn relay() -> Infallible {
     let relay = Arc::new(Relay::default());
     let _installed = Installed::new(Arc::clone(&relay));
@@ -64,7 +63,7 @@ pub async fn relay() -> Infallible {
     }
 }
 
-/// Wakes the replica: at the end of this turn, where the thread has a relay.
+/// Wakes the sleeper: at the end of this turn if the thread has a relay, otherwise at once.
 pub(crate) fn rouse_after_turn(sleeper: &Arc<impl Sleeper + 'static>) {
     match here() {
         Some(relay) => relay.add_sleeper(Arc::clone(sleeper) as Arc<dyn Sleeper>),
@@ -72,7 +71,7 @@ pub(crate) fn rouse_after_turn(sleeper: &Arc<impl Sleeper + 'static>) {
     }
 }
 
-/// Lets `work` give many answers, and wakes those who wait for them afterwards.
+/// Runs `work`, which gives many answers, and wakes the waiting tasks afterwards.
 pub(crate) fn together<T>(work: impl FnOnce() -> T) -> T {
     HELD.set(Some(Vec::new()));
     let outcome = work();
@@ -139,7 +138,7 @@ impl Relay {
     }
 }
 
-/// The relay can be found as long as this is there.
+/// Registers a relay for its thread, until it is dropped.
 struct Installed(Arc<Relay>);
 
 impl Installed {
@@ -176,8 +175,7 @@ impl Wake for Relayed {
     }
 }
 
-/// The replica's answer to somebody, some time from now; `None`: it ends without
-/// one.
+/// A future answer of the replica; `None` if the replica ends without one.
 #[derive(Debug)]
 pub(crate) struct Reply<T>(pub oneshot::Receiver<T>);
 
@@ -225,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn what_is_asked_in_a_turn_wakes_the_replica_once_after_it() {
+    async fn requests_of_one_turn_wake_the_replica_once_after_it() {
         let sleeper = Arc::new(Counting::default());
         rouse_after_turn(&sleeper);
         assert_eq!(sleeper.roused(), 1, "at once, without a relay");
@@ -241,7 +239,7 @@ mod tests {
         rouse_after_turn(&sleeper);
         relay.abort();
         assert!(relay.await.unwrap_err().is_cancelled());
-        assert_eq!(sleeper.roused(), 3, "nobody waits for a relay that ended");
+        assert_eq!(sleeper.roused(), 3, "the relay passes it on when it ends");
         rouse_after_turn(&sleeper);
         assert_eq!(sleeper.roused(), 4);
     }

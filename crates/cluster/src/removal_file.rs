@@ -1,7 +1,8 @@
-//! That the cluster has let a data directory's member go: its file `REMOVED`.
+//! The file `REMOVED`, which says that a data directory's member was removed from its cluster.
 //!
-//! A member that was away while it was removed hears of it at another's door, and
-//! its log will never say so. Ids never return, so what is noted once stays true.
+//! A member that was down while it was removed learns of it when another member refuses its
+//! connection, and its log will never contain the removal. Ids are never used again, so the
+//! file stays true.
 
 mod format;
 
@@ -17,7 +18,7 @@ use crate::member_file::{read, replace};
 const FILE: &str = "REMOVED";
 const PARTIAL: &str = "REMOVED.partial";
 
-/// Refuses to go on with a member that the directory calls removed.
+/// Fails if the directory says that this member was removed.
 pub(crate) fn refuse_removed(
     disk: &dyn Disk,
     directory: &Path,
@@ -28,15 +29,15 @@ pub(crate) fn refuse_removed(
         Ok(Some(Ok(member))) if member == member_id => Err(Error::Removed { member }),
         Ok(None | Some(Ok(_))) => Ok(()),
         Ok(Some(Err(what))) => Err(Error::Storage(format!(
-            "{} {what}: whether this member was removed from its cluster is not certain; move \
-             the file away to have the other members asked again",
+            "{} {what}: it is uncertain whether this member was removed from its cluster; move \
+             the file away, and the member asks the other members again",
             file.display()
         ))),
         Err(error) => Err(about(&file, &error)),
     }
 }
 
-/// The member that was removed; `None`: none was.
+/// The removed member in the file; `None` if there is no file.
 fn find(disk: &dyn Disk, file: &Path) -> io::Result<Option<Result<u64, &'static str>>> {
     match read(disk, file) {
         Ok(text) => Ok(Some(text.and_then(|text| format::decode(&text)))),
@@ -49,7 +50,7 @@ fn about(file: &Path, error: &io::Error) -> Error {
     Error::Storage(format!("{}: {error}", file.display()))
 }
 
-/// Where a member's removal is noted.
+/// Writes the file `REMOVED` of a directory.
 #[derive(Debug)]
 pub(crate) struct RemovalFile {
     disk: Arc<dyn Disk>,
@@ -57,7 +58,7 @@ pub(crate) struct RemovalFile {
 }
 
 impl RemovalFile {
-    /// Of a directory that the caller has to itself.
+    /// For a directory that the caller has locked.
     pub fn new(disk: Arc<dyn Disk>, directory: &Path) -> RemovalFile {
         RemovalFile {
             disk,
@@ -65,7 +66,8 @@ impl RemovalFile {
         }
     }
 
-    /// From now on the member does not start; on stable storage on return.
+    /// Writes the file, after which the member does not start any more. It is on stable storage
+    /// on return.
     pub fn keep(&self, member_id: u64) -> Result<(), Error> {
         let text = format::encode(member_id);
         replace(&*self.disk, &self.directory, (PARTIAL, FILE), &text)
@@ -81,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_removal_survives_a_loss_of_power_and_is_the_member_s_own() {
+    fn a_removal_survives_a_loss_of_power_and_holds_for_its_member_only() {
         let (disk, path) = (SimulatedDisk::new(1), Path::new("/data"));
         disk.create_directories(path).unwrap();
         disk.sync_directory(Path::new("/")).unwrap();
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_trusted_is_refused_by_name() {
+    fn a_damaged_file_is_refused_and_named() {
         let (disk, path) = (SimulatedDisk::new(1), Path::new("/data"));
         disk.create_directories(path).unwrap();
         let file = disk.open(&path.join(FILE), OpenMode::CreateNew).unwrap();

@@ -1,15 +1,15 @@
-//! Directories whose log is damaged in the part that a restart replays.
+//! Repairs directories with a log that is damaged in the part that a restart replays.
 //!
 //! ```text
 //!   other voters, promises known ──► cut by the start itself: the member returns (LIFE: not whole)
-//!   alone                        ──► refused, until a person has it cut (`inkstone repair`)
+//!   the only voter               ──► refused, until an operator cuts it (`inkstone repair`)
 //!   promises unknown             ──► refused in a cluster: the member is removed and joins again
 //! ```
 //!
-//! What is cut off was acknowledged. In a cluster the others have what counts of it, and
-//! the member neither votes nor stands before it has that back (decision 0009). Its terms
-//! and votes are never among what is given up: they are read from behind the damage and
-//! written in front of the cut.
+//! The entries that are cut off were acknowledged. In a cluster the other members have those
+//! of them that were committed, and the member neither votes nor stands for election before
+//! it has them back (decision 0009). Its terms and votes are never given up: the repair reads
+//! them from behind the damage and writes them in front of the cut.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use revisions::Members;
 use crate::Error;
 use crate::life_file::LifeFile;
 
-/// What a repair of a directory would do.
+/// A plan for the repair of a directory.
 #[derive(Debug)]
 pub struct Repair {
-    /// What is cut and given up.
+    /// What is cut off and given up.
     pub plan: RepairPlan,
     members: Arc<Members>,
 }
 
 impl Repair {
-    /// Plans the repair of a directory that nothing else has open. `None`: it needs none.
+    /// Plans the repair of a directory that no other process has open; `None` if it needs none.
     pub fn plan(
         disk: &dyn Disk,
         directory: &Path,
@@ -43,18 +43,19 @@ impl Repair {
         Ok(planned.map(|(plan, members)| Repair { plan, members }))
     }
 
-    /// Whether members vote that have what this one gives up.
+    /// Whether there are other voters, which have the committed entries that this member gives
+    /// up.
     pub fn has_others(&self) -> bool {
         self.members.voters().count() > 1
     }
 
-    /// Whether the repair keeps all that was promised to other members.
+    /// Whether the repair keeps the terms and votes that this member has promised to others.
     pub fn is_safe(&self) -> bool {
         self.plan.promises_known || !self.has_others()
     }
 
-    /// Carries it out; returns the files that hold what was given up. From then on the
-    /// directory says that it may lack what was acknowledged.
+    /// Carries out the repair, and returns the files that hold what was given up. From then on
+    /// the directory says that it may lack acknowledged entries.
     pub fn carry_out(&self, disk: &dyn Disk, directory: &Path) -> Result<Vec<PathBuf>, Error> {
         let life = LifeFile {
             cached: false,
@@ -67,8 +68,8 @@ impl Repair {
     }
 }
 
-/// Cuts the log in front of its damage where the other members have what is behind.
-/// False: they have not, or that is not what `refused` is about.
+/// Cuts the log in front of its damage, if other members have what is behind it. Returns
+/// false if they do not, or if `refused` is not about a damaged log.
 pub(crate) fn with_others_help(
     refused: &revisions::Error,
     disk: &dyn Disk,
@@ -83,7 +84,7 @@ pub(crate) fn with_others_help(
         Ok(Some(repair)) => repair,
         Ok(None) => return Ok(false),
         Err(error) => {
-            tracing::warn!(%error, "no repair with the help of other members");
+            tracing::warn!(%error, "the log cannot be repaired with the help of other members");
             return Ok(false);
         }
     };
@@ -95,11 +96,11 @@ pub(crate) fn with_others_help(
         %refused,
         given_up,
         revision = planned.plan.revision,
-        "the log is damaged: it is cut in front of that, and what is behind comes from the \
-         other members; until then this member does not vote"
+        "the log is damaged: this member cuts it in front of the damage and gets the entries \
+         behind that from the other members; until it has them, it does not vote"
     );
     for aside in planned.carry_out(disk, directory)? {
-        tracing::warn!(file = %aside.display(), "what was cut off is kept in this file");
+        tracing::warn!(file = %aside.display(), "this file keeps what was cut off");
     }
     Ok(true)
 }

@@ -1,8 +1,8 @@
-//! Who the members are, told to everyone who asks at the peer port.
+//! The list of members, which a member sends to any process that asks at its peer port.
 //!
-//! A process that is about to begin, or fears that it was removed, asks the
-//! members at the addresses it knows. What it hears is what a member has
-//! applied: it may be old, but was true once, and ids never return.
+//! A process that is about to start, or may have been removed, asks the members at the
+//! addresses that it knows. The answer is the list that a member has applied. It may be old,
+//! but was true once, and ids are never used again.
 
 use std::io;
 use std::time::Duration;
@@ -14,25 +14,24 @@ use prost::Message;
 use revisions::{Member, Members};
 use tokio::task::JoinSet;
 
-/// The kind of question; the question itself is empty.
+/// The kind of the question, which has no contents.
 pub(crate) const QUESTION: u8 = 1;
-/// Of whoever asks.
+/// Name of the thread that asks.
 const THREAD: &str = "introduction";
-/// A cluster of a thousand members would not fill it.
+/// Limit on an answer; the list of a thousand members is smaller.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// What one member knows of the others.
+/// The members of a cluster, as one of them has applied them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roster {
-    /// Their cluster.
     pub cluster_id: u64,
-    /// What the teller had applied: a larger index is a newer roster.
+    /// The applied index of the member that answered; a roster with a larger one is newer.
     pub index: u64,
-    /// Of the teller's log, the same on all members; 0: it does not say.
+    /// Segment size of its log, the same on all members; 0 if the answer does not say.
     pub segment_bytes: u64,
-    /// Ascending by id.
+    /// The members, ascending by id.
     pub members: Vec<Member>,
-    /// Ids of those who were removed, ascending.
+    /// Ids of removed members, ascending.
     pub removed: Vec<u64>,
 }
 
@@ -62,7 +61,7 @@ struct MemberMessage {
     is_learner: bool,
 }
 
-/// What this member has applied up to `index`.
+/// Encodes the members that this one has applied up to `index`.
 pub(crate) fn encode(members: &Members, index: u64, segment_bytes: u64) -> Bytes {
     let message = RosterMessage {
         index,
@@ -109,14 +108,14 @@ impl From<MemberMessage> for Member {
 }
 
 impl Roster {
-    /// One of the members.
+    /// The member with this id.
     pub fn member(&self, id: u64) -> Option<&Member> {
         self.members.iter().find(|member| member.id == id)
     }
 
-    /// Asks at all these peer URLs at once, and waits as long as `patience` for
-    /// whoever is slow: the rosters, the newest first, and why there are no more
-    /// of them. Blocks, on a thread of its own: the caller may be part of a runtime.
+    /// Asks at all these peer URLs at once, each with the time limit `patience`. Returns the
+    /// rosters, the newest first, and the reasons of those that gave none. Blocks the caller,
+    /// and asks on a thread of its own, because the caller may run in a runtime.
     pub fn ask(
         peer_urls: Vec<String>,
         patience: Duration,
@@ -127,7 +126,7 @@ impl Roster {
         asking.join().expect("asking does not panic")
     }
 
-    /// The same without waiting: `then` is given the rosters, on that thread.
+    /// Asks without blocking the caller: `then` gets the rosters, on a thread of its own.
     pub(crate) fn ask_aside(
         peer_urls: Vec<String>,
         patience: Duration,
@@ -150,7 +149,7 @@ impl Roster {
             .enable_all()
             .build()?;
         let answers = runtime.block_on(Roster::ask_all(peer_urls, patience, secret));
-        // A name that is still being looked up keeps nobody waiting.
+        // A host name that is still being resolved must not delay the caller.
         runtime.shutdown_background();
         Ok(answers)
     }
@@ -166,8 +165,8 @@ impl Roster {
         }
         let (mut rosters, mut reasons) = (Vec::new(), Vec::new());
         while let Some(outcome) = asked.join_next().await {
-            match outcome.expect("asking does not panic, and nobody cancels it") {
-                // A member that waits to be filled knows nobody.
+            match outcome.expect("asking does not panic and is not cancelled") {
+                // A member that waits for its first snapshot knows no members.
                 Ok(roster) if roster.members.is_empty() => {}
                 Ok(roster) => rosters.push(roster),
                 Err(reason) => reasons.push(reason),
@@ -185,16 +184,16 @@ async fn ask_one(
     secret: Option<PeerSecret>,
 ) -> Result<Roster, String> {
     let address = crate::transport::address(&url)
-        .ok_or_else(|| format!("{url} is no peer URL: write http://host:port"))?;
+        .ok_or_else(|| format!("{url} is not a peer URL: write http://host:port"))?;
     let limits = Limits {
         payload_bytes_max: ANSWER_BYTES_MAX,
         connect_timeout: patience,
         greeting_timeout: patience,
         ..Limits::default()
     };
-    let told = peers::ask(&address, QUESTION, Bytes::new(), &limits, secret.as_ref()).await;
-    let told = told.map_err(|error| error.to_string())?;
-    let read = decode(told.cluster, told.answer);
+    let answered = peers::ask(&address, QUESTION, Bytes::new(), &limits, secret.as_ref()).await;
+    let answered = answered.map_err(|error| error.to_string())?;
+    let read = decode(answered.cluster, answered.answer);
     read.map_err(|error| format!("{address}: its answer cannot be read: {error}"))
 }
 
@@ -203,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_is_understood() {
+    fn a_roster_is_decoded_as_it_was_encoded() {
         let roster = Roster {
             cluster_id: 9,
             index: 1 << 40,
@@ -232,12 +231,12 @@ mod tests {
     }
 
     #[test]
-    fn an_address_without_a_member_is_a_reason() {
+    fn an_address_without_a_member_yields_a_reason() {
         let urls = vec!["a:1".to_owned(), "http://127.0.0.1:1".to_owned()];
         let (rosters, reasons) = Roster::ask(urls, Duration::from_secs(60), None).unwrap();
         assert_eq!(rosters, []);
         assert_eq!(reasons.len(), 2, "{reasons:?}");
         assert!(reasons[0].starts_with("127.0.0.1:1: cannot connect"));
-        assert!(reasons[1].starts_with("a:1 is no peer URL"));
+        assert!(reasons[1].starts_with("a:1 is not a peer URL"));
     }
 }

@@ -1,4 +1,4 @@
-//! Small files of text that are trusted whole or not at all.
+//! Small text files with a checksum over the whole text.
 //!
 //! ```text
 //!   inkstone member 1
@@ -10,14 +10,14 @@ use sha1::{Digest, Sha1};
 
 const SUM: &str = "sha1 ";
 
-/// Closes the lines with their checksum.
+/// Appends the checksum of the lines.
 pub(crate) fn seal(mut lines: String) -> String {
     let sum = sum(&lines);
     lines.push_str(&sum);
     lines
 }
 
-/// The lines that [`seal`] closed; none if the text is not exactly what it made.
+/// The lines before the checksum; none if the text is not exactly what [`seal`] made.
 pub(crate) fn unseal(text: &str) -> Option<&str> {
     let lines = &text[..text.rfind(SUM)?];
     (text.strip_prefix(lines)? == sum(lines)).then_some(lines)
@@ -29,7 +29,7 @@ fn sum(lines: &str) -> String {
     format!("{SUM}{digits}\n")
 }
 
-/// Panics if a reader takes a text of which a byte was changed or the end is missing.
+/// Panics if a reader accepts a text with a changed byte or a missing end.
 #[cfg(test)]
 pub(crate) fn assert_trusted_whole_only(text: &str, is_taken: impl Fn(&str) -> bool) {
     assert!(is_taken(text), "{text}");

@@ -1,4 +1,4 @@
-//! Members' messages over the connections of the crate `peers`.
+//! Carries members' messages over the connections of the crate `peers`.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,36 +20,36 @@ use crate::inbox::Inbox;
 use crate::snapshot::{Couriers, courier};
 use crate::{Error, Outbox, PeerMessage, Sender, roster};
 
-/// Where the members of a cluster meet.
+/// The addresses and secrets with which a member joins the network of its cluster.
 #[derive(Debug)]
 pub struct Network {
-    /// Members of other clusters are refused.
+    /// The id of the cluster; members of other clusters are refused.
     pub cluster_id: u64,
-    /// Bound sockets, for the other members.
+    /// Bound sockets on which other members connect.
     pub listeners: Vec<TcpListener>,
     /// The peer URLs that this member was started with. It announces them to every
     /// member that it connects to, so that one with an older address of it can answer.
     pub advertised: Vec<String>,
-    /// Members, with their ids and peer URLs, that a member talks to before it
-    /// knows that it belongs to the cluster. They are asked about senders that it does
-    /// not know. Of no use to others.
+    /// Members, with their ids and peer URLs, that this one connects to before it has applied
+    /// that it belongs to the cluster. It asks them about senders that it does not know. Not
+    /// used by other members.
     pub contacts: Vec<Member>,
-    /// Peer URLs of the cluster that the operator lists. They are asked about senders
-    /// that this member does not know, as the known members are.
+    /// Peer URLs of the cluster that the operator lists. This member asks there about senders
+    /// that it does not know, as it asks the known members.
     pub listed: Vec<String>,
-    /// What all members know and no stranger does: connections to members that cannot
-    /// prove that they have it are refused. `None`: all are without.
+    /// A secret that all members share. Connections to members that cannot prove that they
+    /// have it are refused. `None` if all members have none.
     pub secret: Option<PeerSecret>,
 }
 
-/// What went to another member and came from it, since it became known.
+/// Traffic with another member, since it became known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// It is connected at present.
+    /// Whether the member is connected at present.
     pub connected: bool,
-    /// Bytes of messages that went there; snapshots are left out.
+    /// Bytes of messages that were sent, without snapshots.
     pub sent_bytes: u64,
-    /// Bytes that came from there; snapshots are left out.
+    /// Bytes of messages that were received, without snapshots.
     pub received_bytes: u64,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Transport {
     couriers: Couriers,
     member_id: u64,
     acquaintances: Arc<Acquaintances>,
-    /// Whether this member is one, as the newest members that were set say.
+    /// Whether this member is a learner, by the members that were set last.
     is_learner: AtomicBool,
 }
 
@@ -74,8 +74,8 @@ impl std::fmt::Debug for Transport {
 }
 
 impl Transport {
-    /// Starts listening; what comes in goes to `inbox`, and who asks for the
-    /// members hears what `reader` knows.
+    /// Starts to listen. Messages go to `inbox`; questions for the roster are answered with the
+    /// members that `reader` has applied.
     pub fn start(
         network: Network,
         member_id: u64,
@@ -90,8 +90,8 @@ impl Transport {
             .iter()
             .filter_map(|url| address(url))
             .collect();
-        // A leader cuts entries to its own segments: who has smaller ones could not
-        // take them.
+        // A leader sizes entries for its own segments, so a member with smaller ones could not
+        // store them. All members have to agree.
         options.secret.clone_from(&network.secret);
         options.agreement = format!("--segment-bytes={}", reader.engine().segment_bytes());
         let incoming = Arc::new_cyclic(|this| Incoming {
@@ -132,17 +132,17 @@ impl Transport {
         })
     }
 
-    /// This member votes on nothing.
+    /// Whether this member is a learner, without a vote.
     pub fn is_learner(&self) -> bool {
         self.is_learner.load(Ordering::Relaxed)
     }
 
-    /// Since when a member is connected; `None`: it is not.
+    /// Since when a member is connected; `None` if it is not.
     pub fn connected_since(&self, member: u64) -> Option<Instant> {
         self.peers.status(member)?.active_since
     }
 
-    /// What went to a member and came from it; `None`: it is not known.
+    /// The traffic with a member; `None` if the member is not known.
     pub fn traffic(&self, member: u64) -> Option<Traffic> {
         let status = self.peers.status(member)?;
         let sent = status.lanes.iter().map(|lane| lane.counts.sent_bytes);
@@ -158,14 +158,14 @@ impl Transport {
         self.peers.run_beside(guest);
     }
 
-    /// Ends the connections.
+    /// Ends the connections, and waits for the senders of snapshots.
     pub fn stop(&self) {
         self.peers.stop();
         self.couriers.join();
     }
 }
 
-/// Sends the heartbeats of a replica at work, for ever.
+/// Sends heartbeats while the replica is at work, until the connections end.
 async fn beat(heart: Arc<Heart>, peers: WeakPeers) {
     let mut looks = tokio::time::interval(heart.interval());
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -173,7 +173,7 @@ async fn beat(heart: Arc<Heart>, peers: WeakPeers) {
         looks.tick().await;
         for (to, message) in heart.due() {
             let Some(peers) = peers.upgrade() else { return };
-            // A member that cannot be reached hears the next one.
+            // A member that cannot be reached may get the next heartbeat.
             let _ = send(&peers, to, &message);
         }
     }
@@ -203,7 +203,8 @@ impl Outbox for Transport {
     }
 
     fn set_members(&self, members: &Members) {
-        // Until this member has applied its own place, the roster that it joined by counts.
+        // Until this member has applied its own role, the one from the roster by which it
+        // joined holds.
         if let Some(own) = members.get(self.member_id) {
             self.is_learner.store(own.is_learner, Ordering::Relaxed);
         }
@@ -222,17 +223,17 @@ pub(crate) fn address(url: &str) -> Option<String> {
     (!authority.is_empty()).then(|| authority.to_owned())
 }
 
-/// What other members send, and strangers ask.
+/// Handles messages of other members, and questions of any process.
 struct Incoming {
-    /// Itself, for streams.
+    /// A reference to itself, for the tasks of streams.
     this: Weak<Incoming>,
     inbox: Arc<Inbox>,
     forwarded_reads: ForwardedReads,
     heart: Arc<Heart>,
     reader: Reader,
-    /// They own the connections, which own this.
+    /// Weak, because the acquaintances own the connections, which own this.
     acquaintances: OnceLock<Weak<Acquaintances>>,
-    /// The same.
+    /// Weak, because the connections own this.
     connections: OnceLock<WeakPeers>,
     member_id: u64,
     clock: Arc<dyn Clock>,
@@ -240,8 +241,8 @@ struct Incoming {
 }
 
 impl Incoming {
-    /// `None`: a message that is not understood, which is dropped. `Err`: one that no
-    /// honest member sends.
+    /// Decodes a message. Returns `None` for one that cannot be decoded, which is dropped, and
+    /// `Err` for one in another member's name, which no correct member sends.
     fn decode(&self, from: u64, kind: u8, payload: Bytes) -> Result<Option<PeerMessage>, String> {
         match PeerMessage::decode(kind, payload) {
             Ok(message) if message.is_in_the_name_of(from, self.member_id) => Ok(Some(message)),
@@ -258,14 +259,14 @@ impl Incoming {
         self.acquaintances.get().and_then(Weak::upgrade)
     }
 
-    /// Answers a leader's heartbeat where the replica is at work; it will see it too.
+    /// Answers a leader's heartbeat if the replica is at work. The replica gets it later too.
     fn answer_for_replica(&self, from: u64, message: &PeerMessage) {
         let Some(answer) = self.heart.answer(message) else {
             return;
         };
         let peers = self.connections.get().and_then(WeakPeers::upgrade);
         if let Some(peers) = peers {
-            // A leader that cannot be reached asks again.
+            // A leader that cannot be reached sends another heartbeat.
             let _ = send(&peers, from, &answer);
         }
     }
@@ -285,14 +286,15 @@ impl Handler for Incoming {
         if kind != roster::QUESTION {
             return Err(format!("this release answers no questions of kind {kind}"));
         }
-        // The index first: what is applied meanwhile makes the roster newer.
+        // The index is read first. If an entry is applied in between, the roster is newer
+        // than its index says, never older.
         let index = self.reader.engine().applied_index();
         let segment_bytes = self.reader.engine().segment_bytes();
         Ok(roster::encode(&self.reader.members(), index, segment_bytes))
     }
 
-    /// A snapshot. Where too much waits for the replica a piece is dropped, and
-    /// will be missed there.
+    /// Receives the stream of a snapshot. If the inbox is full, it drops a piece, and the
+    /// import reports that it misses that one.
     fn stream(&self, from: u64, kind: u8, _header: Bytes, mut stream: Stream) -> BoxFuture<()> {
         let here = self.this.upgrade();
         let here = here.expect("the connections own it while a stream comes in");

@@ -159,8 +159,8 @@ impl Consensus {
             let own = log.term(index).unwrap_or(0);
             if own != 0 && own != term {
                 return Err(Error::Storage(format!(
-                    "member {:x} has applied entry {index} of term {own}, and its leader has one of \
-                     term {term} in its place: the other members have lost what this member has \
+                    "member {:x} has applied entry {index} of term {own}, and its leader has one \
+                     of term {term} in its place: the other members have lost what this member has \
                      applied; remove it from the cluster, and add it again with an empty directory",
                     raft.id
                 )));

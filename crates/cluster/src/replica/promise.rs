@@ -64,13 +64,19 @@ impl Replica {
             MessageType::MsgRequestVote | MessageType::MsgRequestPreVote
                 if now < self.promise.until && message.context[..] != *CAMPAIGN_TRANSFER =>
             {
-                tracing::debug!(from = message.from, "no vote: a leader was heard lately");
+                tracing::debug!(
+                    from = message.from,
+                    "this member refuses its vote: its promise to a leader holds"
+                );
                 return;
             }
             MessageType::MsgRequestVote | MessageType::MsgRequestPreVote
                 if !self.may_vote_for(&message) =>
             {
-                tracing::debug!(from = message.from, "no vote: this member returns");
+                tracing::debug!(
+                    from = message.from,
+                    "this member refuses its vote: it is returning"
+                );
                 return;
             }
             MessageType::MsgTimeoutNow if !self.may_stand() => return,
