@@ -1,8 +1,7 @@
-//! Why a request was refused.
+//! Errors of requests.
 //!
-//! Two kinds that callers treat differently: what etcd's contract says about
-//! the request ([`Error::Etcd`], the same on every node for the same state),
-//! and what went wrong underneath ([`Error::Storage`], about this node only).
+//! Callers treat two kinds differently: refusals of etcd's contract ([`Error::Etcd`], the same on
+//! every node with the same state), and failures of this node's storage ([`Error::Storage`]).
 
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use thiserror::Error;
 /// quota raises the NOSPACE alarm.
 #[derive(Clone, Debug, Error)]
 pub enum Error {
-    /// One of the errors that etcd's clients know; deterministic.
+    /// One of etcd's errors; deterministic.
     #[error(transparent)]
     Etcd(#[from] etcd_api::Error),
     /// The engine could not read or write; its message says what to do.
@@ -26,55 +25,52 @@ pub enum Error {
     State {
         /// First byte of the record; 0 for the checkpoint's state.
         kind: u8,
-        /// What did not fit.
+        /// The part that could not be read.
         reason: &'static str,
     },
-    /// The members that a new cluster shall start with are no set of members.
+    /// The initial members of a new cluster contradict each other, or one of them is invalid.
     #[error(
         "initial member {id:x}: {what}; list every member once, each with peer URLs of its own"
     )]
     InitialMembers {
-        /// Which of them.
         id: u64,
-        /// What is wrong.
+        /// The fault of this member.
         what: &'static str,
     },
-    /// A command or an answer of another member does not decode.
+    /// A command or an answer of another member cannot be decoded.
     #[error("a message from another member cannot be read ({0}); run the same release everywhere")]
     Unreadable(Arc<str>),
-    /// The member that decides has run out of something but room on its disk: nothing
-    /// was written, and the command may be tried again.
+    /// The leader has run out of descriptors or memory, or another resource except disk space:
+    /// nothing was written, and the command may be tried again.
     #[error("{0}")]
     Short(Arc<str>),
-    /// What went wrong on the member that decides, in its words.
+    /// Another error of the leader, as its message.
     #[error("on the leader: {0}")]
     Elsewhere(Arc<str>),
-    /// A value that the command needs is damaged on the member that decides, in its
-    /// words.
+    /// A value that the command needs is damaged on the leader, as its message.
     #[error("on the leader: {0}")]
     DamagedElsewhere(Arc<str>),
-    /// The lease holds as many keys as can be deleted at once, which is how it
-    /// ends: hang further keys on another lease.
+    /// The lease has as many keys as one batch can delete, and ending a lease deletes all its
+    /// keys in one batch. Attach further keys to another lease.
     #[error(
         "lease {lease:016x} is full: deleting its keys would take {bytes} bytes of log and {bytes_max} are possible at once; hang further keys on another lease"
     )]
     LeaseFull {
-        /// Which.
         lease: i64,
-        /// What deleting all its keys would take, the new one included.
+        /// Log bytes of the deletion of all its keys and the new one.
         bytes: u64,
-        /// What a segment has room for.
+        /// Most log bytes that one batch can have for deletions.
         bytes_max: u64,
     },
-    /// The command writes, and reads more besides than one evaluation may. Nothing changed.
+    /// The command writes and also reads more than one evaluation may. Nothing changed.
     #[error(
         "a command that writes may read {bytes_max} bytes (each key that a condition or a range looks at counts 64 bytes besides its record) and this one reads more: read in a transaction without writes, with a limit, or in parts"
     )]
     ReadsTooMuch {
-        /// What one evaluation may read.
+        /// Most bytes that one evaluation may read.
         bytes_max: u64,
     },
-    /// The kernel gave no random bytes.
+    /// The kernel returned no random bytes.
     #[error("no randomness from the kernel ({0}); set `lease_id_seed` to do without")]
     Randomness(Arc<std::io::Error>),
 }

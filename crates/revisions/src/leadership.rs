@@ -1,4 +1,4 @@
-//! Who decides: this machine, or one elsewhere whose batches it applies.
+//! Leading and following: this machine evaluates commands, or it applies the batches of a leader.
 //!
 //! ```text
 //!                 promote (everything in the log is applied)
@@ -6,11 +6,11 @@
 //!   decided = applied                             decided runs ahead of applied
 //!   leases without deadlines                      leases end in time
 //!           ◄────────────────────────────────────────────────
-//!                 demote (what is unapplied is forgotten)
+//!                 demote (unapplied effects are dropped)
 //! ```
 //!
-//! What was sealed before a demotion is in the log: it may be applied later,
-//! as anybody's batch, or never.
+//! Batches that were sealed before a demotion are in the log. They may be applied later, like the
+//! batches of another leader, or never.
 
 use std::time::Duration;
 
@@ -29,17 +29,17 @@ pub(crate) struct Sealed {
 }
 
 impl Machine {
-    /// This machine decides: commands may be evaluated.
+    /// Returns whether this machine leads, so that commands may be evaluated.
     pub fn leads(&self) -> bool {
         self.leading
     }
 
-    /// This machine decides from now on: leases start over with their full time
-    /// to live and `extend` on top. The caller promises that everything in the
-    /// log is applied: what is decided next, is decided against it.
+    /// Makes this machine the leader: each lease gets its full time to live and `extend` on top.
+    /// The caller must have applied everything in the log, because the next command is evaluated
+    /// against the applied state.
     ///
-    /// A machine whose own log says what is committed leads when it is opened
-    /// ([`engine::Commitment::Alone`]); one in a quorum does not.
+    /// A machine whose entries are committed without a quorum ([`engine::Commitment::Alone`])
+    /// leads from its opening on; a machine in a quorum does not.
     pub fn promote(&mut self, extend: Duration) {
         assert!(
             !self.has_unapplied(),
@@ -48,23 +48,24 @@ impl Machine {
         );
         self.decided = self.shared.decided();
         self.leading = true;
-        // Fewer than may be revoked: a pile must not take the whole allowance.
+        // Fewer per second than may be revoked, so that these leases do not use the whole
+        // allowance.
         let per_second = self.shared.options.lease_revocations_per_second / 4 * 3;
         self.shared.applied().lessor.promote(extend, per_second);
     }
 
-    /// This machine decides no longer: leases do not expire here, and
-    /// everything unapplied is forgotten. Batches of the new leader follow, and
-    /// perhaps some that were sealed here.
+    /// Makes this machine a follower: leases do not expire here any more, and all unapplied
+    /// effects are dropped. The next batches to apply are those of the new leader, and perhaps
+    /// some that were sealed here.
     pub fn demote(&mut self) {
         self.leading = false;
         self.shared.applied().lessor.demote();
         self.abandon();
     }
 
-    /// Forgets everything evaluated and not applied. Where one of several
-    /// sealed batches is refused by the log, [`Machine::demote`] is due: the
-    /// others may still come true.
+    /// Drops all effects that are evaluated and not applied. If the log refuses one of several
+    /// sealed batches, the caller must use [`Machine::demote`] instead, because the others may
+    /// still be committed.
     pub fn abandon(&mut self) {
         self.overlay.clear();
         self.open = OpenBatch::default();
@@ -72,8 +73,8 @@ impl Machine {
         self.decided = self.shared.decided();
     }
 
-    /// A change of Raft's configuration is evaluated or sealed and not applied.
-    /// Raft takes no other until then: an entry that comes too early is emptied.
+    /// Returns whether a change of Raft's configuration is evaluated or sealed and not applied.
+    /// Until it is applied, Raft replaces another such change by an empty entry.
     pub fn configuration_is_pending(&self) -> bool {
         let sealed = || {
             self.sealed
@@ -83,18 +84,18 @@ impl Machine {
         self.open_is_membership() || sealed()
     }
 
-    /// Bytes evaluated that the log does not count yet.
+    /// Log bytes of the evaluated batches that the used bytes do not include yet.
     pub(crate) fn unapplied_bytes(&self) -> u64 {
         self.open.bytes() + self.sealed.iter().map(|sealed| sealed.bytes).sum::<u64>()
     }
 
-    /// Something is evaluated or sealed that is not applied.
+    /// Returns whether any effect is evaluated or sealed and not applied.
     pub(crate) fn has_unapplied(&self) -> bool {
         !self.open_is_empty() || !self.sealed.is_empty()
     }
 
-    /// What this machine sealed is applied in the order of sealing; everything
-    /// else only where it does not lead, but for entries that say nothing.
+    /// Checks that sealed batches are applied in the order of sealing, and that other batches are
+    /// applied only while this machine does not lead, except empty ones.
     pub(crate) fn check_order(&self, batch: &Batch) {
         let expected = self.sealed.front();
         let sealed =
@@ -117,8 +118,8 @@ impl Machine {
         );
     }
 
-    /// A batch has been applied: the log counts it from now on. Measuring
-    /// would walk all segments; `maintain` does that.
+    /// Adds an applied batch to the used bytes. Measuring them would visit all segments;
+    /// `maintain` does that now and then.
     pub(crate) fn count_applied(&mut self, batch: &Batch) {
         let own = self.sealed.front().filter(|it| it.index == batch.index);
         let own = own.copied();

@@ -1,4 +1,4 @@
-//! Who belongs to the cluster.
+//! The members of the cluster.
 //!
 //! ```text
 //!   Added ──► learner ──Promoted──► voter ──Removed──► gone, its id never returns
@@ -18,57 +18,42 @@ use etcd_api::etcdserverpb;
 pub struct Member {
     /// Never 0.
     pub id: u64,
-    /// Empty until the member has started once.
+    /// Empty until the member has started for the first time.
     pub name: String,
-    /// Where other members reach it.
+    /// URLs for the other members.
     pub peer_urls: Vec<String>,
-    /// Where clients reach it; empty until the member has started once.
+    /// URLs for clients; empty until the member has started for the first time.
     pub client_urls: Vec<String>,
-    /// Receives everything, votes on nothing.
+    /// Whether the member receives the log without a vote.
     pub is_learner: bool,
 }
 
-/// Something about the members changes.
+/// A change of the membership.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberChange {
-    /// A new one.
+    /// Adds a member.
     Added {
-        /// Never 0, never that of an earlier member.
+        /// Never 0, and never the id of an earlier member.
         id: u64,
-        /// Without a vote, for now.
+        /// Whether the member starts without a vote.
         is_learner: bool,
-        /// Where other members reach it.
         peer_urls: Vec<String>,
     },
-    /// One less.
-    Removed {
-        /// Whose.
-        id: u64,
-    },
-    /// A learner votes from now on.
-    Promoted {
-        /// Whose.
-        id: u64,
-    },
-    /// A member is reached elsewhere.
-    Updated {
-        /// Whose.
-        id: u64,
-        /// Where from now on.
-        peer_urls: Vec<String>,
-    },
-    /// A member has started and says who it is.
+    /// Removes a member for ever.
+    Removed { id: u64 },
+    /// Makes a learner a voter.
+    Promoted { id: u64 },
+    /// Replaces the peer URLs of a member.
+    Updated { id: u64, peer_urls: Vec<String> },
+    /// Sets the name and the client URLs of a member that has started.
     Published {
-        /// Whose.
         id: u64,
-        /// Its name.
         name: String,
-        /// Where clients reach it.
         client_urls: Vec<String>,
     },
 }
 
-/// All members, and the ids of those that were.
+/// All members, and the ids of removed members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     by_id: BTreeMap<u64, Member>,
@@ -76,12 +61,12 @@ pub struct Members {
 }
 
 impl Member {
-    /// It has told its name, so it was up at least once.
+    /// Returns whether the member has published its name, so it has started at least once.
     pub fn is_started(&self) -> bool {
         !self.name.is_empty()
     }
 
-    /// As clients see it.
+    /// Converts the member to etcd's message.
     pub fn to_message(&self) -> etcdserverpb::Member {
         etcdserverpb::Member {
             id: self.id,
@@ -94,7 +79,7 @@ impl Member {
 }
 
 impl MemberChange {
-    /// Whose change it is.
+    /// The id of the member that changes.
     pub fn id(&self) -> u64 {
         match *self {
             MemberChange::Added { id, .. }
@@ -105,7 +90,7 @@ impl MemberChange {
         }
     }
 
-    /// Raft counts votes differently afterwards.
+    /// Returns whether the change is one of Raft's configuration.
     pub fn changes_configuration(&self) -> bool {
         match self {
             MemberChange::Added { .. }
@@ -117,60 +102,57 @@ impl MemberChange {
 }
 
 impl Members {
-    /// One of them.
     pub fn get(&self, id: u64) -> Option<&Member> {
         self.by_id.get(&id)
     }
 
-    /// All, ascending by id: etcd's order.
+    /// Iterates over all members, ascending by id, as etcd lists them.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Member> {
         self.by_id.values()
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
 
-    /// There is none: a directory that waits to join a cluster.
+    /// Returns whether there is no member: the directory waits to join a cluster.
     pub fn is_empty(&self) -> bool {
         self.by_id.is_empty()
     }
 
-    /// Those who vote, ascending by id.
+    /// Iterates over the voters, ascending by id.
     pub fn voters(&self) -> impl Iterator<Item = &Member> {
         self.iter().filter(|member| !member.is_learner)
     }
 
-    /// Those who do not vote, ascending by id.
+    /// Iterates over the learners, ascending by id.
     pub fn learners(&self) -> impl Iterator<Item = &Member> {
         self.iter().filter(|member| member.is_learner)
     }
 
-    /// A member had this id, and no other will have it again.
+    /// Returns whether a removed member had this id, which cannot be used again.
     pub fn is_removed(&self, id: u64) -> bool {
         self.removed.contains(&id)
     }
 
-    /// Ids of former members, ascending.
+    /// Iterates over the ids of removed members, ascending.
     pub fn removed(&self) -> impl ExactSizeIterator<Item = u64> {
         self.removed.iter().copied()
     }
 
-    /// Some member, other than `id`, is reached under one of these.
+    /// Returns whether a member other than `except` has one of these peer URLs.
     pub(crate) fn has_peer_url(&self, urls: &[String], except: Option<u64>) -> bool {
         self.iter()
             .filter(|member| Some(member.id) != except)
             .any(|member| member.peer_urls.iter().any(|url| urls.contains(url)))
     }
 
-    /// As clients see them.
+    /// Converts all members to etcd's messages.
     pub fn to_messages(&self) -> Vec<etcdserverpb::Member> {
         self.iter().map(Member::to_message).collect()
     }
 
-    /// Takes over a change; what contradicts the changes before it is refused
-    /// and changes nothing.
+    /// Applies a change. A change that contradicts earlier ones fails and changes nothing.
     pub(crate) fn change(&mut self, change: MemberChange) -> Result<(), &'static str> {
         match change {
             MemberChange::Added {
@@ -204,10 +186,10 @@ impl Members {
         Ok(())
     }
 
-    /// Takes in a whole member.
+    /// Adds a member with all its fields. Fails if its id is 0 or was used before.
     pub(crate) fn enter(&mut self, member: Member) -> Result<(), &'static str> {
         if member.id == 0 {
-            return Err("0 is nobody's id");
+            return Err("0 is not a member's id");
         }
         if self.is_removed(member.id) {
             return Err("the member was removed before");
@@ -219,7 +201,7 @@ impl Members {
         Ok(())
     }
 
-    /// Remembers a former member.
+    /// Adds the id of a removed member. Fails if a present member has it.
     pub(crate) fn enter_removed(&mut self, id: u64) -> Result<(), &'static str> {
         if self.by_id.contains_key(&id) {
             return Err("a removed member is there");
@@ -235,24 +217,24 @@ impl Members {
 
 const UNKNOWN: &str = "there is no such member";
 
-/// What a strict cluster asks before it changes: would a majority of the
-/// voters then be members that have started? Whether they are up right now is
-/// for the caller to say, who knows.
+/// Checks of a strict cluster before a change of its members: would a majority of the voters be
+/// members that have started? The caller checks in addition whether the members are connected at
+/// present.
 impl Members {
-    /// With one more voter, which has not started.
+    /// Returns whether a voter that has not started may be added.
     pub fn may_add_voter(&self) -> bool {
         let (started, voters) = self.started_of_voters(None);
-        // One member that is restored to a cluster of two.
+        // A single started member may become a cluster of two, although one of two is no majority.
         (started, voters) == (1, 1) || started >= quorum(voters + 1)
     }
 
-    /// Without this member. Learners may always go.
+    /// Returns whether this member may be removed. A learner may always be.
     pub fn may_remove(&self, id: u64) -> bool {
         let (started, voters) = self.started_of_voters(Some(id));
         self.get(id).is_some_and(|member| member.is_learner) || started >= quorum(voters)
     }
 
-    /// With one learner as a voter, which counts as started.
+    /// Returns whether a learner may become a voter; it counts as started.
     pub fn may_promote(&self) -> bool {
         let (started, voters) = self.started_of_voters(None);
         started + 1 >= quorum(voters + 1)
@@ -265,7 +247,7 @@ impl Members {
     }
 }
 
-/// How many of so many voters decide.
+/// The number of votes that make a majority.
 pub fn quorum(voters: usize) -> usize {
     voters / 2 + 1
 }
@@ -309,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_earlier_changes_is_refused() {
+    fn a_change_that_contradicts_earlier_ones_is_refused() {
         let mut members = members([added(1, false)]);
         assert!(members.change(added(1, true)).is_err());
         assert!(members.change(added(0, true)).is_err());
@@ -334,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn learners_may_go_whatever_the_voters_are() {
+    fn a_learner_may_always_be_removed() {
         let members = members([added(1, false), added(2, true)]);
         assert!(!members.may_remove(1));
         assert!(members.may_remove(2));

@@ -1,12 +1,12 @@
-//! Changes of the membership, decided.
+//! Evaluation of the commands that change the membership.
 //!
-//! etcd checks such a change when it is applied; here the leader checks it when
-//! it is evaluated, against everything evaluated before, as any command.
-//! Whether enough members are up is not known here: the caller asks
-//! [`Members::may_add_voter`] and its like, and its own connections, first.
+//! etcd checks such a change when it is applied. Here the leader checks it when it is evaluated,
+//! against everything that was evaluated before, as it does for all commands. This module does
+//! not know whether enough members are connected: the caller checks that first, with
+//! [`Members::may_add_voter`] and similar functions and with its connections.
 //!
-//! A change of Raft's configuration is an entry of its own, because Raft takes
-//! an entry for one or for none.
+//! A change of Raft's configuration is an entry of its own, because an entry of Raft is either a
+//! configuration change or not.
 
 use std::sync::Arc;
 
@@ -23,24 +23,22 @@ use crate::member::{MemberChange, Members};
 use crate::state::StateRecord;
 use crate::{Error, identity, peer_urls};
 
-/// A member has started and tells its name. Not a request of clients.
+/// Publishes the name and the client URLs of a member that has started. Only members send it;
+/// clients cannot.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct MemberPublishRequest {
-    /// Whose.
     #[prost(uint64, tag = "1")]
     pub id: u64,
-    /// Its name.
     #[prost(string, tag = "2")]
     pub name: String,
-    /// Where clients reach it.
     #[prost(string, repeated, tag = "3")]
     pub client_urls: Vec<String>,
 }
 
-/// The name is known.
+/// The answer to a [`MemberPublishRequest`].
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct MemberPublishResponse {
-    /// As in etcd's answers about members: without a revision.
+    /// Without a revision, as in etcd's responses about members.
     #[prost(message, optional, tag = "1")]
     pub header: Option<ResponseHeader>,
 }
@@ -81,7 +79,7 @@ impl Machine {
         let id = request.id;
         let members = &self.decided.members;
         let member = members.get(id).ok_or(Refusal::MemberNotFound)?;
-        // Nobody could ever change anything again.
+        // Without a voter the cluster could never commit anything again.
         if !member.is_learner && members.voters().count() == 1 {
             return Err(Refusal::MemberNotEnoughStarted.into());
         }
@@ -126,7 +124,7 @@ impl Machine {
         })
     }
 
-    /// A member that says what is known already leaves no trace.
+    /// Writes no change if the name and the URLs are known already.
     pub(crate) fn member_publish(
         &mut self,
         request: &MemberPublishRequest,
@@ -150,7 +148,7 @@ impl Machine {
     }
 }
 
-/// In etcd's order, which decides what a request with two mistakes is told.
+/// Checks in etcd's order, which determines the error of a request with two mistakes.
 fn check_add(members: &Members, id: u64, peer_urls: &[String]) -> Result<(), Refusal> {
     if members.is_removed(id) {
         return Err(Refusal::MemberNotFound);
@@ -164,12 +162,12 @@ fn check_add(members: &Members, id: u64, peer_urls: &[String]) -> Result<(), Ref
     Ok(())
 }
 
-/// etcd's answers about members carry no revision.
+/// A header without a revision, as in etcd's responses about members.
 fn header() -> Option<ResponseHeader> {
     Some(ResponseHeader::default())
 }
 
-/// The change of Raft's configuration that a batch is; `None`: it is none.
+/// Returns the change of Raft's configuration that the batch consists of, if it is one.
 pub fn membership_of(batch: &Batch) -> Option<MemberChange> {
     let [Change::State { kind, payload }] = &batch.changes[..] else {
         return None;
@@ -180,8 +178,8 @@ pub fn membership_of(batch: &Batch) -> Option<MemberChange> {
     }
 }
 
-/// [`membership_of`] of a batch that is still encoded. Looks at no more than
-/// two records' headers of a batch that is none.
+/// As [`membership_of`], for an encoded batch. Reads at most two record headers of a batch that
+/// is no configuration change.
 pub fn membership_of_body(body: &Body) -> Option<MemberChange> {
     if !Batch::is_one_state(body) {
         return None;

@@ -1,4 +1,4 @@
-//! The request tasks' handle: reads that never wait for the replica thread.
+//! The handle of the request tasks, for reads that never wait for the replica thread.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The engine: status, sizes, reclaim.
+    /// The engine, for its status and sizes.
     pub fn engine(&self) -> &Engine {
         &self.shared.engine
     }
@@ -36,8 +36,8 @@ impl Reader {
         self.shared.engine.snapshot().compacted()
     }
 
-    /// The version of one key at a revision (0 and below: the newest), as a
-    /// range of that key would give it.
+    /// Returns the version of one key at a revision (0 and below: the newest), as a range request
+    /// for that key would.
     pub fn get(&self, key: &[u8], revision: i64) -> Result<Option<EncodedKeyValue>, Error> {
         let snapshot = self.shared.engine.snapshot();
         // The newest revision is never compacted: no need to look.
@@ -55,8 +55,8 @@ impl Reader {
         range::range(self.view(&snapshot), request)
     }
 
-    /// Answers a range unless reading it takes more than so many bytes of records: then
-    /// `None`, and no record is read.
+    /// Answers a range if that reads at most `bytes_max` bytes of records. Otherwise returns
+    /// `None` and reads no record.
     pub fn range_within(
         &self,
         request: &RangeRequest,
@@ -71,14 +71,14 @@ impl Reader {
         range::read(view, request, found).map(Some)
     }
 
-    /// Looks a range's keys up, so that the caller knows what reading them takes.
+    /// Looks up the keys of a range, so that the caller knows how many bytes reading them takes.
     pub fn find_range(&self, request: &RangeRequest) -> Result<FoundRange, Error> {
         let snapshot = self.shared.engine.snapshot();
         range::find(self.view(&snapshot), request)
     }
 
-    /// Answers a range whose keys were [found](Reader::find_range) for the same request.
-    /// What was compacted since is an error.
+    /// Answers a range with the keys that [`Reader::find_range`] returned for the same request.
+    /// Fails if a version was compacted in between.
     pub fn read_range(
         &self,
         request: &RangeRequest,
@@ -94,7 +94,7 @@ impl Reader {
         RangeStream::new(self.clone(), request, chunk_bytes)
     }
 
-    /// Keys in a range at a revision, without a walk.
+    /// Counts the keys in a range at a revision, without visiting them.
     pub(crate) fn count(&self, keys: KeyRange<'_>, revision: i64) -> Result<i64, Error> {
         let snapshot = self.shared.engine.snapshot();
         let view = self.view(&snapshot);
@@ -108,12 +108,12 @@ impl Reader {
         transaction::read_only(self.view(&snapshot), request)
     }
 
-    /// Who belongs to the cluster, as applied.
+    /// The applied members of the cluster.
     pub fn members(&self) -> Arc<Members> {
         Arc::clone(&self.shared.applied().members)
     }
 
-    /// A member had this id, and was removed.
+    /// Returns whether a removed member had this id.
     pub fn is_removed(&self, id: u64) -> bool {
         self.shared.applied().members.is_removed(id)
     }
@@ -128,7 +128,6 @@ impl Reader {
         (self.shared.used_bytes(), self.shared.options.quota_bytes)
     }
 
-    /// Watches.
     pub fn watch_hub(&self) -> &Arc<WatchHub> {
         &self.shared.hub
     }

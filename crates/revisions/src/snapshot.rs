@@ -1,10 +1,10 @@
-//! Giving a whole state to another member, and taking one.
+//! Snapshots: exporting the whole state to another member, and installing one.
 //!
 //! ```text
 //!   leader                                 member that is behind
 //!   Machine::export ─► Export ─ pieces ─► Import ─► Machine::install
 //!   (the engine's trees and this                    the trees, then leases, members,
-//!    machine's blob, at one moment)                 alarms; watches go and read
+//!    machine's blob, at one moment)                 alarms; watches read history
 //! ```
 
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use crate::machine::Machine;
 use crate::{Error, checkpoint};
 
 impl Machine {
-    /// Begins an export of everything applied so far, in pieces of about so many
-    /// bytes. Costs what beginning a checkpoint costs; reading the pieces is up
-    /// to another thread. The members at this moment are those of the snapshot.
+    /// Begins an export of the applied state, in pieces of about `piece_bytes` bytes. This call
+    /// costs as much as the beginning of a checkpoint; another thread reads the pieces. The
+    /// snapshot has the members of this moment.
     pub fn export(&self, piece_bytes: usize) -> Export {
         let state = self.shared.checkpoint_state();
         self.applier.export(state, piece_bytes)
     }
 
-    /// Begins to receive a snapshot; this machine goes on meanwhile.
+    /// Begins to receive a snapshot. The machine continues to work until it is installed.
     pub fn import(&self, notice: ImportNotice) -> Result<Import, Error> {
         Ok(self.shared.engine.import(notice)?)
     }
 
-    /// Replaces everything by a complete import, at once and for good. Readers
-    /// and watches stay and see the new state; what was in the log counts no
-    /// more. This machine does not lead.
+    /// Replaces the whole state by a complete import, atomically and durably. Readers and watches
+    /// stay valid and see the new state; the entries of the log do not count any more. Must not
+    /// be called while this machine leads.
     ///
-    /// After [`engine::Error::InstallUnsettled`] the machine is closed; after any
-    /// other error it goes on as it was.
+    /// After [`engine::Error::InstallUnsettled`] the machine is closed; after any other error it
+    /// continues with its old state.
     pub fn install(&mut self, import: Import) -> Result<Installed, Error> {
         assert!(!self.leading, "what was decided here would be lost");
         let compacted = import.info().map(|info| info.compacted);
