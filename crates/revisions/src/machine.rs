@@ -8,9 +8,9 @@
 //!   open      the batch being filled
 //! ```
 //!
-//! Three points in time, in order: *applied* (readers see it), *sealed* (on
-//! its way to the disk), *decided* (evaluated). Losing office moves decided
-//! back to applied.
+//! A command passes three stages: *decided* (evaluated), *sealed* (in a batch on its way to the
+//! disk) and *applied* (visible to readers). When the machine loses the lead, decided is set back
+//! to applied.
 //!
 //! Locks: `applied` is held for lookups and for absorbing a batch, never while
 //! waiting or while another lock is taken.
@@ -36,15 +36,14 @@ use crate::overlay::Overlay;
 use crate::state::StateRecord;
 use crate::{Error, Options, Reader, WatchHub, checkpoint};
 
-/// What a state record takes in the log at most.
+/// Estimate of the log bytes of a state record.
 const STATE_RECORD_BYTES: u64 = 80;
 
-/// Room for what a batch holds besides the changes of keys: state records of
-/// commands that did not fill it.
+/// Bytes that are reserved in a batch for state records of earlier commands.
 const STATE_RECORDS_BYTES: u64 = 4096;
 
-/// Steps of upkeep between two looks at what the segments really hold, which
-/// takes longer the more of them there are.
+/// Steps of upkeep between two measurements of the used bytes. A measurement takes longer the
+/// more segments there are.
 const MEASURE_EVERY_STEPS: u32 = 64;
 
 /// The state machine: owned by the replica thread.
@@ -55,22 +54,22 @@ pub struct Machine {
     pub(crate) overlay: Overlay,
     pub(crate) decided: Decided,
     pub(crate) open: OpenBatch,
-    /// Sealed and not applied, oldest first.
+    /// Batches that are sealed and not applied, oldest first.
     pub(crate) sealed: VecDeque<Sealed>,
-    /// Commands are decided here.
+    /// Whether this machine leads and may evaluate commands.
     pub(crate) leading: bool,
     /// Steps of upkeep since the used bytes were measured.
     unmeasured_steps: u32,
     pub(crate) pace: Pace,
     pub(crate) random: Random,
     pub(crate) clock: Arc<dyn Clock>,
-    /// A thread that hashes what physical compactions let go.
+    /// The thread that hashes the versions that physical compactions are about to remove.
     pub(crate) hashing: Option<Task<()>>,
-    /// Index of the last batch that was in the log when it was opened.
+    /// Index of the last entry in the log when it was opened.
     pub(crate) last_at_start: u64,
 }
 
-/// What request tasks read, and apply writes.
+/// The state that apply writes and request tasks read.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub engine: Engine,
@@ -78,14 +77,13 @@ pub(crate) struct Shared {
     pub hub: Arc<WatchHub>,
     pub compacted_hashes: CompactedHashes,
     pub options: Options,
-    /// Bytes in the log's segments: measured now and then, and what has been
-    /// applied since.
+    /// Bytes in the log's segments at the last measurement, and those that were applied since.
     used_bytes: AtomicU64,
-    /// What request tasks look through: nothing pending.
+    /// The empty overlay of request tasks.
     pub no_overlay: Overlay,
 }
 
-/// As of everything evaluated.
+/// The state after all evaluated commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Decided {
     /// Newest revision.
@@ -94,7 +92,6 @@ pub(crate) struct Decided {
     pub compacted: i64,
     /// Raised alarms.
     pub alarms: Alarms,
-    /// Who belongs to the cluster.
     pub members: Arc<Members>,
 }
 
@@ -102,19 +99,19 @@ pub(crate) struct Decided {
 #[derive(Debug, Default)]
 pub(crate) struct OpenBatch {
     changes: Vec<Change>,
-    /// What it will take in the log.
+    /// Estimated log bytes of the changes.
     bytes: u64,
-    /// It holds a change of Raft's configuration, and nothing else.
+    /// Whether the batch is a change of Raft's configuration, which has no other change beside it.
     changes_configuration: bool,
 }
 
-/// About what a batch takes in the log.
+/// Estimates the log bytes of a batch.
 pub(crate) fn log_bytes_of(batch: &Batch) -> u64 {
     let states = batch.changes.len() - batch.keys().count();
     STATE_RECORD_BYTES * states as u64 + log_bytes(batch.keys())
 }
 
-/// What key changes will take in the log.
+/// Log bytes of key changes.
 pub(crate) fn log_bytes<'c>(changes: impl IntoIterator<Item = &'c KeyChange>) -> u64 {
     changes.into_iter().map(KeyChange::log_bytes).sum()
 }
@@ -147,7 +144,7 @@ impl OpenBatch {
 }
 
 impl Shared {
-    /// Leases, alarms, compaction. Hold it for a moment only.
+    /// Locks leases, alarms, compaction and members. The guard must be held briefly.
     pub fn applied(&self) -> MutexGuard<'_, Applied> {
         self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -157,18 +154,18 @@ impl Shared {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// What one command's effects may take in the log, its deletions left
-    /// aside: half of a batch, so that a batch which is not full has room for
-    /// any command. A batch is half a segment at most, and segments may be
-    /// smaller than the options say: a directory keeps those it was made with.
+    /// Most log bytes of one command's changes without its deletions: half of a batch, so that a
+    /// batch which is not full has room for any command. A batch is half a segment at most, and
+    /// segments may be smaller than the options say, because a directory keeps the segment size
+    /// it was created with.
     pub fn command_bytes_max(&self) -> u64 {
         let half_segment_bytes = self.engine.batch_log_bytes_max() / 2;
         self.options.engine.batch_bytes_max.min(half_segment_bytes) / 2
     }
 
-    /// The same with its deletions: what a segment holds besides a batch that
-    /// is not full, whatever the options say. A lease that was filled up to
-    /// here under other options still ends.
+    /// Most log bytes of one command's changes with its deletions: the part of a segment that a
+    /// batch which is not full leaves free. It does not depend on the options, so that a lease
+    /// that was filled up to this limit can end after the options have changed.
     pub fn deletion_bytes_max(&self) -> u64 {
         self.engine.batch_log_bytes_max() / 4 * 3 - STATE_RECORDS_BYTES
     }
@@ -178,12 +175,12 @@ impl Shared {
             .store(self.engine.status().log_bytes, Ordering::Relaxed);
     }
 
-    /// Bytes have been written that are not measured yet.
+    /// Adds written bytes to the used bytes until the next measurement.
     pub fn count_used(&self, bytes: u64) {
         self.used_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// As of everything applied.
+    /// The state after all applied batches.
     pub fn decided(&self) -> Decided {
         let revision = self.engine.snapshot().revision();
         let applied = self.applied();
@@ -197,13 +194,12 @@ impl Shared {
 }
 
 impl Machine {
-    /// Opens the directory, recovers everything in it and takes its lock. A new
-    /// directory starts with `options.initial_members`, if there are any.
-    /// Also returns what Raft has to know of the log; the members it has to
-    /// know are [`Reader::members`].
+    /// Opens the directory, takes its lock and recovers its state. A new directory starts with
+    /// `options.initial_members`, if there are any. Also returns the part of the log that Raft
+    /// needs; the members that it needs are [`Reader::members`].
     ///
-    /// Where the machine leads at once ([`Machine::promote`]), leases start
-    /// with their full time to live, as after an election.
+    /// If the machine leads at once ([`Machine::promote`]), leases start with their full time to
+    /// live, as after an election.
     pub fn open(
         disk: Arc<dyn Disk>,
         directory: &Path,
@@ -285,7 +281,7 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Closes the open batch. `None` when nothing was written.
+    /// Closes the open batch and returns it; `None` if it is empty.
     pub fn seal(&mut self, term: u64, index: u64) -> Option<Batch> {
         let open = std::mem::take(&mut self.open);
         if open.changes.is_empty() {
@@ -309,8 +305,7 @@ impl Machine {
         })
     }
 
-    /// A step of sweeping up after compactions, checkpointing and reclaim when
-    /// due; cheap when nothing is.
+    /// Does one step of sweeping, checkpointing and reclaim, if any is due; cheap otherwise.
     pub fn maintain(&mut self) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
         let was_defragmenting = self.is_defragmenting();
@@ -324,32 +319,32 @@ impl Machine {
         self.take_hashes()
     }
 
-    /// Whether every call of [`Machine::maintain`] gets on with a sweep.
+    /// Returns whether a sweep is under way, which each call of [`Machine::maintain`] advances.
     pub fn is_sweeping(&self) -> bool {
         self.applier.is_sweeping()
     }
 
-    /// Whether the next call of [`Machine::maintain`] gets on with something, and
-    /// need not wait for a thread to end.
+    /// Returns whether the next call of [`Machine::maintain`] has a step to do, and does not only
+    /// wait for the end of a thread.
     pub fn has_upkeep_to_do(&self) -> bool {
         self.applier.has_a_step_to_do()
     }
 
-    /// The compaction up to which what compactions let go has gone: what a
-    /// physical one waits for. -1 before the first.
+    /// The newest compaction of which all versions have been removed; a physical compaction waits
+    /// for it. -1 before the first.
     pub fn swept(&self) -> i64 {
         self.applier.swept()
     }
 
-    /// Closes the log and lets the directory go, although readers may be left:
-    /// they can count and look at leases, and are told for the rest.
+    /// Closes the log and releases the directory, even if there are readers left: they can still
+    /// count keys and list leases, and their other calls fail.
     pub fn close(&mut self) -> Result<(), Error> {
         self.demote();
         self.end_hashing();
         Ok(self.applier.close()?)
     }
 
-    /// Keeps the log from this entry on, for members that are behind.
+    /// Keeps the entries of the log from this one on, for members that are behind.
     pub fn keep_entries(&mut self, from: Option<&engine::Entry>) {
         self.applier.keep_entries(from);
     }
@@ -360,43 +355,42 @@ impl Machine {
         Ok(self.applier.checkpoint(&state)?)
     }
 
-    /// Has [`Machine::maintain`] reclaim all that is garbage at this moment.
+    /// Makes [`Machine::maintain`] reclaim all present garbage.
     pub fn begin_defragmentation(&mut self) {
         self.applier.begin_defragmentation();
     }
 
-    /// Whether garbage is left of what [`Machine::begin_defragmentation`] was for.
-    /// False after a call of [`Machine::maintain`] that has failed: then it ended
-    /// there.
+    /// Returns whether the defragmentation of [`Machine::begin_defragmentation`] has garbage left
+    /// to reclaim. A failed call of [`Machine::maintain`] ends it.
     pub fn is_defragmenting(&self) -> bool {
         self.applier.is_defragmenting()
     }
 
-    /// The open batch has as much in it as a batch should: seal it before the
-    /// next command. Whatever a single command may still add, fits.
+    /// Returns whether the open batch must be sealed before the next command. A batch that is not
+    /// full has room for any single command.
     pub fn batch_is_full(&self) -> bool {
         self.open_is_membership() || self.open.bytes >= self.shared.command_bytes_max()
     }
 
-    /// Changes in the open batch so far.
+    /// Number of changes in the open batch.
     pub fn open_changes(&self) -> usize {
         self.open.changes.len()
     }
 
-    /// The open batch changes nothing so far.
+    /// Returns whether the open batch has no change.
     pub fn open_is_empty(&self) -> bool {
         self.open.changes.is_empty()
     }
 
-    /// The open batch is a change of Raft's configuration: nothing else may
-    /// enter it.
+    /// Returns whether the open batch is a change of Raft's configuration, which must stay alone
+    /// in it.
     pub fn open_is_membership(&self) -> bool {
         self.open.changes_configuration
     }
 }
 
-/// Who waits for a lease's end would wait for ever, and a thread that hashes
-/// holds the directory.
+/// Ends the hashing thread, which keeps the directory open, and wakes the tasks that wait for a
+/// lease's end.
 impl Drop for Machine {
     fn drop(&mut self) {
         self.end_hashing();
@@ -405,7 +399,7 @@ impl Drop for Machine {
 }
 
 impl Shared {
-    /// What a checkpoint keeps besides keys.
+    /// Encodes the state that a checkpoint keeps besides keys.
     pub fn checkpoint_state(&self) -> Vec<u8> {
         let revision = self.engine.snapshot().revision();
         checkpoint::encode(&self.applied(), revision)

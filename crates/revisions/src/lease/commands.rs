@@ -1,4 +1,4 @@
-//! Grant and revoke: the two lease commands that go through the log.
+//! Grant and revoke: the two lease commands that are written to the log.
 
 use etcd_api::Error as Refusal;
 use etcd_api::etcdserverpb::{
@@ -10,7 +10,7 @@ use crate::machine::Machine;
 use crate::range::header;
 use crate::state::StateRecord;
 
-/// 285 years; what etcd allows.
+/// The longest time to live that etcd allows, about 285 years.
 const TTL_MAX_SECONDS: i64 = 9_000_000_000;
 
 impl Machine {
@@ -70,7 +70,7 @@ impl Machine {
             .unwrap_or_else(|| self.shared.applied().lessor.contains(id))
     }
 
-    /// Positive and unused.
+    /// Returns a random positive id that no lease has.
     fn new_lease_id(&mut self) -> i64 {
         loop {
             let id = i64::try_from(self.random.next_u64() >> 1).expect("63 bits fit");

@@ -1,4 +1,4 @@
-//! Keep-alive and questions about leases: what does not go through the log.
+//! Keep-alives and queries of leases, which are not written to the log.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::range::header;
 use crate::{Error, LeaseAnswer, LeaseQuestion, Reader};
 
 impl Reader {
-    /// Answers a question about a lease, without waiting. `None`: a renewal of a
-    /// lease that has run out and is not revoked yet; to be asked again when
-    /// something was applied. Where the machine does not lead: `NotLeader`.
+    /// Answers a question about a lease, without waiting. Returns `None` for the renewal of a
+    /// lease that has expired and is not revoked yet; the caller asks again after the next batch
+    /// was applied. Fails with `NotLeader` if the machine does not lead.
     pub fn answer_of_lease(&self, question: &LeaseQuestion) -> Option<Result<LeaseAnswer, Error>> {
         let request = match question {
             LeaseQuestion::TimeToLive(request) => {
@@ -25,8 +25,8 @@ impl Reader {
             }
             LeaseQuestion::KeepAlive(request) => request,
         };
-        // Before the renewal: nobody must see a lease alive at a revision at
-        // which it was revoked already.
+        // Taken before the renewal: an answer must not show a lease alive at a revision at which
+        // it was revoked already.
         let header = header(self.revision());
         let ttl = match self.shared.applied().lessor.renew(request.id) {
             Renewal::Renewed(ttl_seconds) => ttl_seconds,
@@ -39,14 +39,13 @@ impl Reader {
         Some(Ok(LeaseAnswer::KeepAlive(answer)))
     }
 
-    /// Renews a lease and returns its time to live in seconds; 0 when there
-    /// is no such lease. A lease that has run out but is not revoked yet:
-    /// waits for the revocation, as etcd does. Where the machine does not lead:
-    /// `NotLeader`.
+    /// Renews a lease and returns its time to live in seconds; 0 if there is no such lease. If
+    /// the lease has expired and is not revoked yet, waits for the revocation, as etcd does.
+    /// Fails with `NotLeader` if the machine does not lead.
     pub async fn lease_keep_alive(&self, id: i64) -> Result<i64, Error> {
         let ended = Arc::clone(self.shared.applied().lessor.ended());
         loop {
-            // Listens before it looks, so that no end is missed in between.
+            // Registers for the notification before it renews, so that no end is missed in between.
             let mut end = pin!(ended.notified());
             end.as_mut().enable();
             let renewal = self.shared.applied().lessor.renew(id);
@@ -59,8 +58,9 @@ impl Reader {
         }
     }
 
-    /// Remaining and granted time of a lease, its keys if asked for. TTL -1:
-    /// no such lease. Where the machine does not lead: `NotLeader`.
+    /// Returns the remaining and the granted time of a lease, and its keys if the request asks
+    /// for them. The TTL is -1 if there is no such lease. Fails with `NotLeader` if the machine
+    /// does not lead.
     pub fn lease_time_to_live(
         &self,
         request: &LeaseTimeToLiveRequest,
@@ -92,7 +92,7 @@ impl Reader {
         })
     }
 
-    /// All leases, soonest to expire first.
+    /// Lists all leases, the first to expire first.
     pub fn lease_leases(&self) -> LeaseLeasesResponse {
         let ids = self.shared.applied().lessor.by_expiry();
         let leases = ids.into_iter().map(|id| LeaseStatus { id }).collect();

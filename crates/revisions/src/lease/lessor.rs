@@ -1,7 +1,7 @@
-//! The leases as applied: who has how long, and which keys hang on whom.
+//! The applied leases: the deadline of each, and the keys that are attached to it.
 //!
-//! Invariants: a key hangs on one lease at most; `attached` and the leases'
-//! own sets say the same; while leading, every lease is in `due` exactly once.
+//! Invariants: a key is attached to one lease at most; `attached` and the key sets of the leases
+//! agree; while leading, every lease is in `due` exactly once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::delete_range::deletion_bytes;
 #[derive(Debug)]
 struct Lease {
     ttl_seconds: i64,
-    /// When its time is up; meaningless while not leading.
+    /// The moment at which it expires; meaningless while not leading.
     expires: Instant,
-    /// When it is to be revoked, first or again; its place in `Lessor::due`.
+    /// The moment of its next revocation attempt, by which `Lessor::due` sorts it.
     due: Instant,
     keys: BTreeSet<Bytes>,
-    /// What deleting the keys would take in the log.
+    /// Log bytes of the deletion of all keys.
     deletion_bytes: u64,
 }
 
@@ -31,25 +31,25 @@ struct Lease {
 pub(crate) struct Lessor {
     leases: HashMap<i64, Lease>,
     attached: HashMap<Bytes, i64>,
-    /// Leases by the moment they are to be revoked; empty while not leading.
+    /// Leases by the moment of their next revocation attempt; empty while not leading.
     due: BTreeSet<(Instant, i64)>,
-    /// Deadlines count here; elsewhere leases never expire.
+    /// Whether this machine leads. Leases expire only while it does.
     leading: bool,
     clock: Arc<dyn Clock>,
-    /// Told whenever a lease ends or the lead is lost.
+    /// Notified whenever a lease ends or the machine stops leading.
     ended: Arc<Notify>,
 }
 
-/// How a renewal went.
+/// The outcome of a renewal.
 #[derive(Debug)]
 pub(crate) enum Renewal {
-    /// The lease has this many seconds again.
+    /// The lease has its full time again, in seconds.
     Renewed(i64),
-    /// There is none.
+    /// There is no such lease.
     NotFound,
-    /// Its time is up; the outcome is not known yet.
+    /// The lease has expired and is not revoked yet.
     Expired,
-    /// Ask the leader.
+    /// The machine does not lead; only the leader can renew.
     NotLeading,
 }
 
@@ -69,18 +69,19 @@ impl Lessor {
         self.leases.contains_key(&id)
     }
 
-    /// Told whenever a lease ends or the lead is lost.
+    /// The notification of a lease's end or of the loss of the lead.
     pub fn ended(&self) -> &Arc<Notify> {
         &self.ended
     }
 
-    /// Takes the place of another: whoever waits there is told, and looks again.
+    /// Takes over the waiters of the lessor that this one replaces, and wakes them, so that they
+    /// look at the new leases.
     pub fn succeed(&mut self, before: &Lessor) {
         self.ended = Arc::clone(&before.ended);
         self.ended.notify_waiters();
     }
 
-    /// The keys of a lease, ascending; none of one that does not exist.
+    /// The keys of a lease, ascending; empty if there is no such lease.
     pub fn keys(&self, id: i64) -> BTreeSet<Bytes> {
         self.leases
             .get(&id)
@@ -88,12 +89,12 @@ impl Lessor {
             .unwrap_or_default()
     }
 
-    /// What deleting the keys of a lease would take in the log.
+    /// Log bytes of the deletion of all keys of a lease; 0 if there is no such lease.
     pub fn deletion_bytes(&self, id: i64) -> u64 {
         self.leases.get(&id).map_or(0, |lease| lease.deletion_bytes)
     }
 
-    /// Id, granted seconds and keys of every lease, by id.
+    /// Iterates over id, granted seconds and keys of all leases, ascending by id.
     pub fn all(&self) -> impl Iterator<Item = (i64, i64, &BTreeSet<Bytes>)> {
         let mut ids: Vec<_> = self.leases.keys().copied().collect();
         ids.sort_unstable();
@@ -103,7 +104,7 @@ impl Lessor {
         })
     }
 
-    /// Ids, soonest to expire first.
+    /// The ids of all leases, the first to expire first.
     pub fn by_expiry(&self) -> Vec<i64> {
         let mut order: Vec<_> = self
             .leases
@@ -114,15 +115,17 @@ impl Lessor {
         order.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Deadlines count here.
     pub fn is_leading(&self) -> bool {
         self.leading
     }
 
-    /// Seconds left (negative: overdue) and seconds granted. `None`: no such
-    /// lease. To be asked only where deadlines count.
+    /// Returns the remaining seconds of a lease, negative if it is overdue, and the granted
+    /// seconds; `None` if there is no such lease. Must be called only while leading.
     pub fn time_to_live(&self, id: i64) -> Option<(i64, i64)> {
-        assert!(self.leading, "deadlines mean nothing here");
+        assert!(
+            self.leading,
+            "deadlines are meaningless on a machine that does not lead"
+        );
         let lease = self.leases.get(&id)?;
         let now = self.clock.now();
         let left = seconds(lease.expires.saturating_since(now));
@@ -150,7 +153,7 @@ impl Lessor {
         }
     }
 
-    /// Ends a lease. Its keys were deleted by then.
+    /// Removes a lease. Its keys must have been deleted before.
     pub fn revoke(&mut self, id: i64) {
         let Some(lease) = self.leases.remove(&id) else {
             return;
@@ -162,7 +165,7 @@ impl Lessor {
         self.ended.notify_waiters();
     }
 
-    /// The key hangs on this lease from now on, and on no other; 0: on none.
+    /// Attaches the key to this lease and detaches it from any other. Lease 0 means none.
     pub fn attach(&mut self, key: Bytes, id: i64) {
         self.detach(&key);
         if let Some(lease) = self.leases.get_mut(&id) {
@@ -172,7 +175,7 @@ impl Lessor {
         }
     }
 
-    /// The key is gone, or hangs on none.
+    /// Detaches the key from its lease, if it has one.
     pub fn detach(&mut self, key: &[u8]) {
         assert!(!key.is_empty(), "every key has at least one byte");
         if self.attached.is_empty() {
@@ -184,15 +187,15 @@ impl Lessor {
         let lease = self
             .leases
             .get_mut(&id)
-            .expect("a key hangs on a lease that exists");
+            .expect("a key is attached to a lease that exists");
         lease.deletion_bytes -= deletion_bytes(key);
         let removed = lease.keys.remove(key);
-        assert!(removed, "lease {id} does not know its key {key:?}");
+        assert!(removed, "lease {id} does not have its key {key:?}");
     }
 
-    /// Gives a lease its full time again.
+    /// Gives a lease its full time again, if it has not expired.
     pub fn renew(&mut self, id: i64) -> Renewal {
-        // Whoever does not lead may not have heard of the lease yet.
+        // A machine that does not lead may not have applied the grant of the lease yet.
         if !self.leading {
             return Renewal::NotLeading;
         }
@@ -219,9 +222,9 @@ impl Lessor {
         self.due.insert((expires, id));
     }
 
-    /// Deadlines count here from now on: each lease's full time, and `extend`
-    /// on top. Where many would end together they are spread, `per_second` of
-    /// them in any second, so that all get the chance of a keep-alive first.
+    /// Starts the deadlines: each lease gets its full time and `extend` on top. Deadlines that
+    /// are too close together are spread to `per_second` of them in each second, so that clients
+    /// can send keep-alives for all of them first.
     pub fn promote(&mut self, extend: Duration, per_second: u32) {
         self.leading = true;
         let now = self.clock.now() + extend;
@@ -243,15 +246,15 @@ impl Lessor {
         );
     }
 
-    /// Deadlines no longer count here.
+    /// Stops the deadlines and wakes the waiters.
     pub fn demote(&mut self) {
         self.leading = false;
         self.due.clear();
         self.ended.notify_waiters();
     }
 
-    /// Up to `limit` leases whose time is up. Each is handed out again only
-    /// after `retry`.
+    /// Returns up to `limit` expired leases. A lease that is not revoked is returned again after
+    /// `retry`.
     pub fn take_expired(&mut self, now: Instant, retry: Duration, limit: usize) -> Vec<i64> {
         let mut expired = Vec::new();
         while expired.len() < limit
@@ -264,7 +267,10 @@ impl Lessor {
             self.due.insert((lease.due, id));
             expired.push(id);
         }
-        assert!(expired.len() <= limit, "more than the pace allows");
+        assert!(
+            expired.len() <= limit,
+            "more leases are revoked than the pace allows"
+        );
         expired
     }
 }

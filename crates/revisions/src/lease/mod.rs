@@ -1,4 +1,4 @@
-//! Leases: keys that live as long as somebody keeps them alive.
+//! Leases: keys that are deleted when their client stops sending keep-alives.
 //!
 //! ```text
 //!   grant ──► alive ──keep-alive──► alive (full time again)
@@ -8,11 +8,10 @@
 //!               │ keep-alive waits for the outcome
 //! ```
 //!
-//! The log holds grants and revocations; deadlines are this process's own, so
-//! a restart or a new leader gives every lease its full time again. A lease
-//! never ends before its time, and ends as soon after it as revocations get
-//! through: at most so many a second, so that a pile of them does not starve
-//! other writes.
+//! The log holds grants and revocations. Deadlines exist only in the leader's memory, so a
+//! restart or a new leader gives every lease its full time again. A lease never ends before its
+//! deadline. After the deadline it ends when its revocation is applied; the number of revocations
+//! in a second is limited, so that many of them do not delay other writes.
 
 mod commands;
 mod keep_alive;

@@ -1,23 +1,23 @@
-//! Questions that only the leader can answer: deadlines are in its memory.
+//! Questions about leases that only the leader can answer, because only it has the deadlines.
 
 use etcd_api::etcdserverpb::{
     LeaseKeepAliveRequest, LeaseKeepAliveResponse, LeaseTimeToLiveRequest, LeaseTimeToLiveResponse,
 };
 
-/// What a member asks the leader about a lease. Asking twice does no harm.
+/// A question of a member to the leader about a lease. It may be repeated without harm.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LeaseQuestion {
-    /// To give it its full time again.
+    /// Renews the lease.
     KeepAlive(LeaseKeepAliveRequest),
-    /// How much time it has left.
+    /// Asks for the remaining time.
     TimeToLive(LeaseTimeToLiveRequest),
 }
 
-/// What the leader says.
+/// The leader's answer to a [`LeaseQuestion`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum LeaseAnswer {
-    /// The seconds that it has again; 0: there is no such lease.
+    /// The full time in seconds; 0 if there is no such lease.
     KeepAlive(LeaseKeepAliveResponse),
-    /// The seconds left and granted; -1: there is no such lease.
+    /// The remaining and the granted seconds; -1 if there is no such lease.
     TimeToLive(LeaseTimeToLiveResponse),
 }

@@ -1,4 +1,4 @@
-//! Expiry: which leases to revoke now, and not too many at once.
+//! Expiry: chooses the leases to revoke, at a limited rate.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use etcd_api::etcdserverpb::LeaseRevokeRequest;
 use crate::Command;
 use crate::machine::Machine;
 
-/// A bucket that fills with `per_second` and holds half a second's worth.
+/// A token bucket that fills with `per_second` tokens and holds those of half a second.
 #[derive(Debug)]
 pub(crate) struct Pace {
     per_second: u32,
@@ -26,7 +26,7 @@ impl Pace {
         }
     }
 
-    /// How many may go now.
+    /// Refills the bucket and returns the number of leases that may be revoked now.
     fn allowance(&mut self, now: Instant) -> usize {
         let elapsed: Duration = now.saturating_since(self.filled);
         self.filled = self.filled.max(now);
@@ -42,8 +42,8 @@ impl Pace {
 }
 
 impl Machine {
-    /// Leases that have run out, as commands to propose; on average at most
-    /// `lease_revocations_per_second`.
+    /// Returns commands that revoke expired leases, for the caller to propose; on average at most
+    /// `lease_revocations_per_second` of them in a second.
     pub fn expired(&mut self, now: Instant) -> Vec<Command> {
         let limit = self.pace.allowance(now);
         let retry = self.shared.options.lease_revocation_retry;
