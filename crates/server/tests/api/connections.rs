@@ -1,4 +1,4 @@
-//! Connections: many, idle, broken, over a file.
+//! Connections: many, idle, broken, over a Unix socket.
 
 use etcd_api::etcdserverpb::kv_client::KvClient;
 use hyper_util::rt::TokioIo;
@@ -33,7 +33,7 @@ async fn hundreds_of_idle_connections_do_not_keep_others_out() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_is_answered_or_closed_and_nothing_else() {
+async fn bytes_that_are_not_http_are_answered_or_their_connection_is_closed() {
     let serving = serving(&[]);
     let address = serving.endpoint.trim_start_matches("http://");
     let mut garbage = TcpStream::connect(address).await.unwrap();
@@ -43,7 +43,7 @@ async fn what_is_no_http_is_answered_or_closed_and_nothing_else() {
         .unwrap();
     let mut answer = Vec::new();
     garbage.read_to_end(&mut answer).await.unwrap();
-    // A preface of HTTP/2 that breaks off.
+    // A preface of HTTP/2 that is cut off.
     let mut torn = TcpStream::connect(address).await.unwrap();
     torn.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n")
         .await
@@ -52,8 +52,29 @@ async fn what_is_no_http_is_answered_or_closed_and_nothing_else() {
     serving.kv().await.put(put("a", "1")).await.unwrap();
 }
 
+/// The test waits for as long as the server does; a speaking client outlives the silent ones.
 #[tokio::test]
-async fn a_unix_socket_serves_the_same() {
+async fn connections_that_say_nothing_or_half_a_preface_are_closed() {
+    let serving = serving(&[]);
+    let address = serving.endpoint.trim_start_matches("http://");
+    let mut speaking = serving.kv().await;
+    speaking.put(put("a", "1")).await.unwrap();
+    let mut silent = Vec::new();
+    for beginning in ["", "PRI * HTTP/2.0\r\n", "GET /health HTTP/1.1\r\nHost: x\r\n"] {
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        socket.write_all(beginning.as_bytes()).await.unwrap();
+        silent.push(socket);
+    }
+    for mut socket in silent {
+        let mut answer = Vec::new();
+        // A reset ends it as well.
+        let _ = socket.read_to_end(&mut answer).await;
+    }
+    speaking.put(put("a", "2")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_unix_socket_serves_like_a_tcp_socket() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("s.sock");
     let url = format!("--listen-client-urls=unix://{}", path.display());
@@ -75,10 +96,10 @@ async fn a_unix_socket_serves_the_same() {
 }
 
 #[tokio::test]
-async fn an_address_of_another_machine_is_told_as_such() {
-    let told = refusal(&["--listen-metrics-urls=http://192.0.2.1:2381"]);
-    assert!(told.contains("no such address"), "{told}");
-    assert!(told.contains("--listen-metrics-urls"), "{told}");
+async fn listening_at_an_address_of_another_machine_is_refused_with_the_reason() {
+    let refused = refusal(&["--listen-metrics-urls=http://192.0.2.1:2381"]);
+    assert!(refused.contains("no such address"), "{refused}");
+    assert!(refused.contains("--listen-metrics-urls"), "{refused}");
 }
 
 #[tokio::test]
@@ -88,28 +109,28 @@ async fn a_start_that_fails_leaves_no_socket_behind() {
     let listen = format!("--listen-client-urls=unix://{}", path.display());
     let first = serving(&[]);
     let data = format!("--data-dir={}", first.directory().join("data").display());
-    let told = refusal(&[&listen, &data]);
-    assert!(told.contains("is in use"), "{told}");
+    let refused = refusal(&[&listen, &data]);
+    assert!(refused.contains("is in use"), "{refused}");
     assert!(!path.exists());
 }
 
 #[tokio::test]
-async fn a_second_server_is_told_about_the_port_and_the_directory() {
+async fn a_second_server_is_refused_with_the_port_and_the_directory() {
     let first = serving(&[]);
     let listen = format!("--listen-client-urls={}", first.endpoint);
-    let told = refusal(&[&listen]);
+    let refused = refusal(&[&listen]);
     let expected = format!("cannot listen on {}: ", first.endpoint);
-    assert!(told.starts_with(&expected), "{told}");
-    assert!(told.contains("another process listens there"), "{told}");
-    assert!(told.contains("--listen-client-urls"), "{told}");
+    assert!(refused.starts_with(&expected), "{refused}");
+    assert!(refused.contains("another process listens there"), "{refused}");
+    assert!(refused.contains("--listen-client-urls"), "{refused}");
     let path = first.directory().join("data").display().to_string();
-    let told = refusal(&[&format!("--data-dir={path}")]);
+    let refused = refusal(&[&format!("--data-dir={path}")]);
     assert!(
-        told.contains(&format!("directory {path} is in use by")),
-        "{told}"
+        refused.contains(&format!("directory {path} is in use by")),
+        "{refused}"
     );
-    assert_eq!(told.matches(&path).count(), 1, "{told}");
-    assert!(told.contains("--data-dir"), "{told}");
-    assert!(told.contains(&std::process::id().to_string()), "{told}");
+    assert_eq!(refused.matches(&path).count(), 1, "{refused}");
+    assert!(refused.contains("--data-dir"), "{refused}");
+    assert!(refused.contains(&std::process::id().to_string()), "{refused}");
     first.kv().await.put(put("a", "1")).await.unwrap();
 }
