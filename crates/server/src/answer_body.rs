@@ -6,9 +6,9 @@
 //!                       answer's memory free
 //! ```
 //!
-//! Every piece that HTTP/2 gets carries what counts its bytes: the claim of a large answer,
-//! or the count of its connection. Turns in which a body is made are timed as those of a
-//! call are.
+//! Every piece that HTTP/2 gets carries the guard that counts its bytes: in the claim of a
+//! large answer, or in the unsent bytes of its connection. Turns in which a body is made are
+//! timed like those of a call.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,10 +27,10 @@ use crate::methods::Method;
 use crate::range_stream::Chunks;
 use crate::unsent::Held;
 
-/// To make a piece of fewer bytes takes no time worth measuring.
+/// Making a smaller piece takes too little time to be measured.
 const TIMED_BYTES_MIN: usize = 128 << 10;
 
-/// A call whose turns are timed, and that is under way as long as this exists.
+/// Times the turns of a call and keeps the call counted as open.
 pub(crate) struct Timed {
     path: PathAndQuery,
     call: OpenCall,
@@ -47,7 +47,7 @@ impl Timed {
         }
     }
 
-    /// Does one turn of the call.
+    /// Runs one turn of the call and times it.
     pub(crate) fn turn<T>(&mut self, work: impl FnOnce() -> T) -> T {
         let began = self.call.client().backend.clock.now();
         let outcome = work();
@@ -64,21 +64,21 @@ impl Timed {
         self.call.used(self.ended);
     }
 
-    /// Whether the answer consists of messages that are made as the client reads.
+    /// Whether the answer is a stream of messages.
     pub(crate) fn is_of_a_stream(&self) -> bool {
         Method::streams(self.path.path())
     }
 }
 
-/// Bytes on their way through HTTP/2.
+/// Bytes of an answer that HTTP/2 holds.
 pub(crate) struct SentBytes {
     bytes: Bytes,
     _counted: Counted,
 }
 
-/// What counts bytes until they are written.
+/// The guard that counts bytes until they are written.
 enum Counted {
-    /// A stream has one message under way at a time.
+    /// Not counted: a stream has one message at a time in HTTP/2.
     Not,
     OnConnection(#[expect(dead_code, reason = "dropped with the bytes")] Held),
     InClaim(#[expect(dead_code, reason = "dropped with the bytes")] SentPiece),
@@ -102,25 +102,25 @@ impl Buf for SentBytes {
     }
 }
 
-/// An answer that is encoded already, on its way from a service to the connection.
+/// An encoded answer, handed from a service to its connection.
 pub(crate) enum Large {
     /// One message.
     Whole(Pieces),
-    /// Messages that are read one after the other.
+    /// Messages that are read and encoded one after the other.
     Chunks(Chunks),
 }
 
 enum Inner {
     /// One small message.
     Small(tonic::body::Body),
-    /// A stream's messages.
+    /// The messages of a stream.
     Stream(tonic::body::Body),
     Whole(Pieces),
     Chunks(Chunks),
     Over,
 }
 
-/// The body of an answer. The call ends with it.
+/// The body of an answer. Dropping it ends the call.
 pub(crate) struct AnswerBody {
     inner: Inner,
     timed: Timed,
@@ -139,8 +139,8 @@ impl AnswerBody {
         AnswerBody { inner, timed }
     }
 
-    /// The message of most answers. HTTP/2 asks for it at once, so its turn began when the
-    /// call's ended; what is small is not worth another look at the clock.
+    /// Polls the one message of a small answer, which most answers are. HTTP/2 asks for it at
+    /// once, so its turn begins when the call's turn ended, and the clock is not read again.
     fn poll_small(&mut self, context: &mut Context<'_>) -> PolledFrame<Status> {
         let Inner::Small(body) = &mut self.inner else {
             unreachable!("only small answers are polled here");
@@ -241,7 +241,7 @@ fn trailers(end: Result<(), Status>) -> HeaderMap {
     trailers
 }
 
-/// An answer as an extension of a response, the own message of which is empty.
+/// Carries an encoded answer as an extension of a response with an empty message.
 #[derive(Clone)]
 pub(crate) struct Encoded(Arc<Mutex<Option<Large>>>);
 
@@ -250,7 +250,7 @@ impl Encoded {
         Encoded(Arc::new(Mutex::new(Some(large))))
     }
 
-    /// The answer, once.
+    /// Takes the answer; `None` if it was taken before.
     pub(crate) fn take(&self) -> Option<Large> {
         let large = self.0.lock();
         large.unwrap_or_else(PoisonError::into_inner).take()

@@ -1,4 +1,4 @@
-//! Large answers: encoded away from the connections, sent piece by piece, bounded together.
+//! Large answers: encoded off the connection threads, sent in pieces, with one memory limit.
 //!
 //! ```text
 //!   request task ──claim bytes──► AnswerMemory
@@ -10,10 +10,10 @@
 //! ```
 //!
 //! The values of a range stay in the memory into which they were read until HTTP/2 takes
-//! them, so an answer takes its own size once. Where all answers together reach the limit, or
-//! those of one connection reach its share, a new one waits. An answer that its client does
-//! not read, or reads very slowly, gives way to one that waits. HTTP/2 gets copies of bounded
-//! size: what it holds of an answer that gave way keeps no more memory than that.
+//! them, so an answer takes its own size once. When all answers together reach the limit, or
+//! those of one connection reach its share, a new answer waits. While one waits, answers that
+//! their clients do not read, or read very slowly, are dropped to free their memory. HTTP/2
+//! gets copies of bounded size, so a dropped answer keeps no more memory than one copy.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -29,24 +29,26 @@ use crate::connections::Activity;
 
 /// Answers are counted in units of this size.
 const UNIT_BYTES: u64 = 4 << 10;
-/// The limit is this part of the memory, between two bounds.
+/// The limit is the process's memory divided by this, kept between the two bounds below.
 const MEMORY_PART: u64 = 4;
 const LIMIT_BYTES_MIN: u64 = 64 << 20;
 const LIMIT_BYTES_MAX: u64 = 4 << 30;
-/// One connection's answers may take this part of the limit.
+/// The answers of one connection may take the limit divided by this.
 const SHARE_PART: u32 = 4;
-/// What HTTP/2 gets at once.
+/// Size of the pieces that HTTP/2 gets.
 const PIECE_BYTES: usize = 64 << 10;
-/// An answer of which nothing was written for this long gives way to one that waits. Where
-/// its client goes on reading nothing of what HTTP/2 has of it, the connection is ended.
+/// An answer of which nothing was written for this long is dropped when another waits. If
+/// its client then also reads nothing of what HTTP/2 still holds of it for this long, the
+/// connection is ended.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
-/// So does one that has been open for as long and was taken more slowly than this: a client
-/// that takes a little from time to time must not keep its memory for hours.
+/// An answer that has been open for `STALLED_AFTER` and is read more slowly than this is
+/// dropped, too: a client that reads a little from time to time must not keep its memory
+/// for hours.
 const SLOW_BYTES_PER_SECOND: u64 = 64 << 10;
-/// Between two looks for such answers, while one waits.
+/// Interval at which a waiting answer looks for answers to drop.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What all large answers may take together.
+/// The memory limit of all large answers together.
 #[derive(Debug)]
 pub(crate) struct AnswerMemory {
     units: Arc<Semaphore>,
@@ -55,7 +57,7 @@ pub(crate) struct AnswerMemory {
     sent: Mutex<Sent>,
 }
 
-/// What the large answers of one connection may take.
+/// The part of the limit that the large answers of one connection may take.
 #[derive(Debug)]
 pub(crate) struct AnswerShare {
     units: Arc<Semaphore>,
@@ -63,14 +65,14 @@ pub(crate) struct AnswerShare {
     activity: Arc<Activity>,
 }
 
-/// Answers that are being sent, by number.
+/// Answers that are being sent, by a running number.
 #[derive(Debug, Default)]
 struct Sent {
     last_number: u64,
     answers: HashMap<u64, Weak<Sending>>,
 }
 
-/// An answer until its last byte is written.
+/// An answer from its encoding until its last byte is written to the socket.
 #[derive(Debug)]
 struct Sending {
     memory: Arc<AnswerMemory>,
@@ -79,32 +81,32 @@ struct Sending {
     rest: Mutex<Rest>,
 }
 
-/// What of an answer was not written yet.
+/// The part of an answer that is not written to the socket yet.
 #[derive(Debug)]
 struct Rest {
-    /// What HTTP/2 has not asked for.
+    /// Pieces that HTTP/2 has not asked for yet.
     pieces: VecDeque<Bytes>,
-    /// Bytes that HTTP/2 has and that are not written.
+    /// Bytes that HTTP/2 holds and has not written to the socket.
     passed_bytes: u64,
     claim: Claim,
     began: Instant,
     /// When a piece was last written.
     written_at: Instant,
     written_bytes: u64,
-    /// When it gave way.
+    /// When the answer was dropped to free its memory; `None` if it was not.
     dropped_at: Option<Instant>,
 }
 
-/// Memory for one answer, given back when this is dropped.
+/// Memory claimed for one answer. Dropping the claim frees it.
 #[derive(Debug)]
 pub(crate) struct Claim {
     units: OwnedSemaphorePermit,
-    /// Of the connection's share.
+    /// Permits of the connection's share.
     share: OwnedSemaphorePermit,
 }
 
 impl AnswerMemory {
-    /// For a process that may count on so much memory.
+    /// The limit for a process that may use `memory_bytes` of memory.
     pub(crate) fn for_memory(memory_bytes: u64, clock: Arc<dyn Clock>) -> AnswerMemory {
         let bytes = (memory_bytes / MEMORY_PART).clamp(LIMIT_BYTES_MIN, LIMIT_BYTES_MAX);
         let units_max = (bytes / UNIT_BYTES) as u32;
@@ -126,15 +128,15 @@ impl AnswerMemory {
         }
     }
 
-    /// Waits until there is memory for so many bytes. An answer that is larger than the limit
-    /// waits until it is the only one, one that is larger than its connection's share until it
-    /// is the only one of its connection.
+    /// Waits until `bytes` of memory are free. An answer larger than the limit waits until it
+    /// is the only one; an answer larger than its connection's share waits until it is the
+    /// only one of its connection.
     pub(crate) async fn claim(&self, share: &AnswerShare, bytes: u64) -> Claim {
         let units = bytes.div_ceil(UNIT_BYTES).min(u64::from(self.units_max)) as u32;
         loop {
             match tokio::time::timeout(LOOK_EVERY, self.acquire(share, units)).await {
                 Ok(claim) => return claim.expect("the semaphores are never closed"),
-                // Where only its own answers are in the way, others need not give way.
+                // If the connection's own answers fill its share, only those are dropped.
                 Err(_) if share.is_full(units) => self.drop_stalled(Some(&share.activity)),
                 Err(_) => self.drop_stalled(None),
             }
@@ -150,8 +152,8 @@ impl AnswerMemory {
         Ok(Claim { units, share })
     }
 
-    /// Makes an answer ready to be sent. Its claim becomes as large as the answer is, where
-    /// there is memory for that.
+    /// Makes an answer ready to be sent. Its claim shrinks or grows to the size of the
+    /// answer; it grows only as far as memory is free.
     pub(crate) fn send(
         self: &Arc<AnswerMemory>,
         share: &AnswerShare,
@@ -187,10 +189,12 @@ impl AnswerMemory {
         self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Answers that their clients do not read give way: all, or those of one connection.
+    /// Drops answers that their clients do not read: of all connections, or of the one with
+    /// this activity.
     fn drop_stalled(&self, activity: Option<&Arc<Activity>>) {
         let now = self.clock.now();
-        // An answer takes itself out of the table when its last reference ends, perhaps here.
+        // An answer removes itself from the table when its last reference is dropped, which
+        // may be the one taken here.
         let answers: Vec<Arc<Sending>> = {
             let sent = self.sent();
             sent.answers.values().filter_map(Weak::upgrade).collect()
@@ -202,14 +206,15 @@ impl AnswerMemory {
 }
 
 impl AnswerShare {
-    /// Whether an answer of this connection waits for the others that it has.
+    /// Whether the connection's share has fewer than `units` free, so that a new answer
+    /// waits for the connection's other answers.
     fn is_full(&self, units: u32) -> bool {
         self.units.available_permits() < units.min(self.units_max) as usize
     }
 }
 
 impl Claim {
-    /// Gives back what exceeds so many bytes.
+    /// Frees what the claim has beyond `bytes`.
     fn shrink_to(&mut self, bytes: u64) {
         let units = bytes.div_ceil(UNIT_BYTES) as usize;
         for permit in [&mut self.units, &mut self.share] {
@@ -217,7 +222,7 @@ impl Claim {
         }
     }
 
-    /// Takes more, where that is free.
+    /// Grows the claim to `bytes` if that much is free.
     fn try_grow_to(&mut self, bytes: u64, units: &Arc<Semaphore>) {
         let wanted = bytes.div_ceil(UNIT_BYTES) as usize;
         let missing = wanted.saturating_sub(self.units.num_permits());
@@ -233,7 +238,8 @@ impl Sending {
         self.rest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Another answer needs the memory.
+    /// Drops the answer if its client reads it too slowly, because another answer needs the
+    /// memory; ends the connection if its client reads nothing of a dropped answer.
     fn give_way(&self, now: Instant) {
         let mut rest = self.rest();
         if rest.gives_way(now) {
@@ -242,7 +248,8 @@ impl Sending {
             rest.shrink();
             warn!(
                 bytes,
-                "a large answer that its client does not read gave way to another"
+                "a large answer was dropped because its client does not read it and another \
+                answer needs the memory"
             );
         } else if rest.blocks(now) && self.activity.end() {
             warn!(
@@ -260,7 +267,7 @@ impl Drop for Sending {
 }
 
 impl Rest {
-    /// Its client does not read it, or too slowly to keep others waiting for its memory.
+    /// Whether the client reads the answer too slowly to keep its memory.
     fn gives_way(&self, now: Instant) -> bool {
         let open = now.saturating_since(self.began);
         let slow = self.written_bytes < open.as_secs() * SLOW_BYTES_PER_SECOND;
@@ -268,7 +275,7 @@ impl Rest {
         !self.pieces.is_empty() && (stalled || open >= STALLED_AFTER && slow)
     }
 
-    /// Not even what HTTP/2 has of it is read.
+    /// Whether the client does not even read what HTTP/2 holds of the dropped answer.
     fn blocks(&self, now: Instant) -> bool {
         let since = self.dropped_at.unwrap_or(self.written_at);
         let since = since.max(self.written_at);
@@ -277,13 +284,14 @@ impl Rest {
             && now.saturating_since(since) >= STALLED_AFTER
     }
 
-    /// Keeps of the claim what is still in memory.
+    /// Shrinks the claim to what is still in memory.
     fn shrink(&mut self) {
         let rest: usize = self.pieces.iter().map(Bytes::len).sum();
         self.claim.shrink_to(rest as u64 + self.passed_bytes);
     }
 
-    /// The next bytes, copied: a part of a large value would keep all of it in memory.
+    /// Takes the next bytes as a copy: a slice of a large value would keep all of the value
+    /// in memory.
     fn next(&mut self) -> Option<Bytes> {
         let mut left: usize = 0;
         for piece in &self.pieces {
@@ -307,12 +315,12 @@ impl Rest {
     }
 }
 
-/// An answer on its way to HTTP/2.
+/// The pieces of an answer, in the order in which HTTP/2 takes them.
 pub(crate) struct Pieces(Arc<Sending>);
 
 impl Pieces {
-    /// The next piece, and what counts it until it is written; `None` behind the last. An
-    /// answer that gave way ends with an error.
+    /// The next piece, with the guard that counts it until it is written; `None` after the
+    /// last. If the answer was dropped, the error is `ResourceExhausted`.
     pub(crate) fn next(&mut self) -> Result<Option<(Bytes, SentPiece)>, Status> {
         let mut rest = self.0.rest();
         if let Some(bytes) = rest.next() {
@@ -340,7 +348,7 @@ impl Drop for Pieces {
     }
 }
 
-/// A piece that HTTP/2 has, until it is written or its call is dropped.
+/// Counts a piece that HTTP/2 holds. It is dropped when the piece is written or the call ends.
 #[derive(Debug)]
 pub(crate) struct SentPiece {
     sending: Arc<Sending>,
@@ -425,7 +433,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_read_very_slowly_gives_way_and_a_fast_one_does_not() {
+    async fn an_answer_that_is_read_very_slowly_is_dropped_and_a_fast_one_is_not() {
         for (taken_at_once, gives_way) in [(1, true), (16, false)] {
             let (clock, memory) = memory();
             let share = memory.share(Arc::default());
@@ -440,7 +448,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_not_read_gives_way_and_in_the_end_its_connection() {
+    async fn an_unread_answer_is_dropped_and_then_its_connection_is_ended() {
         let (clock, memory) = memory();
         let share = memory.share(Arc::default());
         let mut unread = answer(&memory, &share, LIMIT_BYTES_MIN as usize).await;

@@ -1,4 +1,4 @@
-//! The service Auth: everyone may do everything, and says so.
+//! The service Auth: users and roles do not exist, and every call says so.
 
 use std::sync::Arc;
 
@@ -14,14 +14,12 @@ use crate::unsupported;
 /// Revision of an auth store that was never written.
 const FIRST_AUTH_REVISION: u64 = 1;
 
-/// The service.
 #[derive(Clone)]
 pub(crate) struct AuthService {
     backend: Arc<Backend>,
 }
 
 impl AuthService {
-    /// On top of `backend`.
     pub(crate) fn new(backend: Arc<Backend>) -> AuthService {
         AuthService { backend }
     }
@@ -47,7 +45,7 @@ impl Auth for AuthService {
         }))
     }
 
-    /// Tokens are neither made nor needed.
+    /// Refused like in an etcd without authentication: tokens do not exist.
     async fn authenticate(
         &self,
         request: Request<pb::AuthenticateRequest>,

@@ -1,8 +1,7 @@
-//! What every service stands on: the node, and what the server knows of
-//! itself.
+//! The state that all services share: the node, the configuration, metrics and limits.
 //!
-//! One object, shared by all runtimes. Nothing in it is locked on the road of
-//! a request: the node's handle queues by itself, reads go through epoch
+//! One object for all runtimes. No request takes a lock in it:
+//! the node's handle queues by itself, reads go through epoch
 //! snapshots, and counters are atomics.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,12 +20,12 @@ use crate::metrics::{EvaluationMetrics, Metrics};
 use crate::refusal;
 use crate::resources::Resources;
 
-/// More bytes are read on a thread of their own.
+/// A command that needs more bytes read is warmed on a thread of its own.
 const BYTES_WARMED_HERE_MAX: u64 = 128 << 10;
 
 /// Returns once the server stops.
 pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // A sender that is gone has stopped as well.
+    // A dropped sender means that the server has stopped, too.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
@@ -35,35 +34,32 @@ pub(crate) async fn stopped(stopping: &mut watch::Receiver<bool>) {
 pub(crate) struct Backend {
     /// The replica and its threads.
     pub(crate) node: Node,
-    /// Names of this member and its cluster, in every answer's header.
+    /// Ids of this member and its cluster, in every answer's header.
     pub(crate) identity: Identity,
-    /// This member is its cluster, and stays so, because nobody can come to it:
-    /// it leads, and agrees with nobody.
+    /// Whether this is the only member and it has no peer port, so that no other can join: it
+    /// leads without elections.
     pub(crate) alone: bool,
-    /// Where peers would find this member if it is alone; the log knows those
-    /// of others.
+    /// Peer URLs that the member list shows for this member if it is alone; otherwise the
+    /// log has them.
     pub(crate) peer_urls: Vec<String>,
-    /// What the server was told.
     pub(crate) config: Config,
-    /// What has happened so far.
     pub(crate) metrics: Metrics,
-    /// What connections and answers may take together.
+    /// Limits that connections and answers share.
     pub(crate) resources: Resources,
-    /// What the replica thread does, as it tells it.
+    /// Metrics that the replica thread reports.
     pub(crate) evaluations: Arc<EvaluationMetrics>,
-    /// Time, for logs and metrics.
     pub(crate) clock: Arc<dyn Clock>,
-    /// Turns true once, when the server stops.
+    /// Turns true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// Requests that failed for reasons of the server's own.
+    /// Limits the log lines about requests that failed because of the server.
     pub(crate) failed_requests: Mutex<Throttle>,
 }
 
-/// Between two lines about requests that failed.
+/// Shortest time between two log lines about failed requests.
 pub(crate) const FAILURE_LOGGED_EVERY: Duration = Duration::from_secs(1);
 
 impl Backend {
-    /// Reads of applied state.
+    /// Reads the applied state.
     pub(crate) fn reader(&self) -> &Reader {
         self.node.reader()
     }
@@ -75,8 +71,8 @@ impl Backend {
         Ok(response)
     }
 
-    /// The same for what is about members: etcd's answers about them carry no
-    /// revision.
+    /// [`Backend::execute`] for commands about members: as in etcd, the header of the answer
+    /// has no revision.
     pub(crate) async fn execute_for_members(
         self: &Arc<Self>,
         command: Command,
@@ -86,7 +82,7 @@ impl Backend {
         Ok(response)
     }
 
-    /// The same for a command that was [warmed](Backend::warm).
+    /// [`Backend::execute`] for a command that was [warmed](Backend::warm).
     pub(crate) async fn execute_warm(&self, command: Command) -> Result<Response, Status> {
         let mut response = self.propose(command).await?;
         self.fill(response.header_mut());
@@ -120,8 +116,9 @@ impl Backend {
         }
     }
 
-    /// Reads what evaluating the command will need; false where that is so much that it is
-    /// left to [`Backend::warm`], aside. An error where the command is too large itself.
+    /// Reads what the evaluation of the command will need; false if that is so much that
+    /// [`Backend::warm`] has to read it on another thread. An error if the command itself is
+    /// too large.
     pub(crate) fn warm_here(&self, command: &Command) -> Result<bool, Status> {
         if command.size_bytes() > self.config.request_bytes_max {
             return Err(etcd_api::Error::RequestTooLarge.to_status());
@@ -129,7 +126,7 @@ impl Backend {
         Ok(self.reader().warm(command, BYTES_WARMED_HERE_MAX))
     }
 
-    /// Reads what evaluating the command will need.
+    /// Reads what the evaluation of the command will need.
     pub(crate) fn warm(&self, command: Command) -> Command {
         self.reader().warm(&command, revisions::READ_BYTES_MAX);
         command
@@ -141,14 +138,14 @@ impl Backend {
         outcome.map_err(|error| refusal::status(&error))
     }
 
-    /// What comes of it, unless that takes longer than a request may.
+    /// The outcome of `work`; etcd's timeout if it takes longer than a request may.
     pub(crate) async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, Status> {
         let outcome = tokio::time::timeout(self.config.request_timeout(), work).await;
         outcome.map_err(|_| etcd_api::Error::Timeout.to_status())
     }
 
-    /// The same for what the leader is asked: as in etcd, the client hears `no leader` where
-    /// there is none at the end of that time.
+    /// [`Backend::in_time`] for work that asks the leader: as in etcd, the error is `no
+    /// leader` if there is none at the end of that time.
     pub(crate) async fn in_time_of_leader<T>(
         &self,
         work: impl Future<Output = T>,
@@ -160,15 +157,15 @@ impl Backend {
         })
     }
 
-    /// Takes note of a request that failed. How many have since the last line about them,
-    /// where a line is due.
+    /// Counts a failed request. Returns how many failed since the last log line if it is time
+    /// for another line.
     pub(crate) fn note_failed_request(&self) -> Option<u64> {
         let failed = self.failed_requests.lock();
         let mut failed = failed.unwrap_or_else(PoisonError::into_inner);
         failed.note(self.clock.now(), 1)
     }
 
-    /// Runs a long read or a reorganisation where it keeps no request waiting.
+    /// Runs long work on a thread of its own, where it delays no request.
     pub(crate) async fn aside<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Backend) -> Result<T, Status> + Send + 'static,
@@ -184,7 +181,7 @@ impl Backend {
         }
     }
 
-    /// Adds names and term to a header, and the revision where it has none.
+    /// Adds ids and term to a header, and the revision if it has none.
     pub(crate) fn fill(&self, header: &mut ResponseHeader) {
         self.sign(header);
         if header.revision == 0 {
@@ -192,7 +189,7 @@ impl Backend {
         }
     }
 
-    /// Adds names and term to a header.
+    /// Adds ids and term to a header.
     pub(crate) fn sign(&self, header: &mut ResponseHeader) {
         header.cluster_id = self.identity.cluster;
         header.member_id = self.identity.member;
@@ -206,8 +203,8 @@ impl Backend {
         Some(header)
     }
 
-    /// Id of the leader; 0 for none. A member that is alone leads itself as
-    /// long as its log takes writes; one whose log has failed follows nobody.
+    /// Id of the leader; 0 if this member knows none. A member that is alone is its own
+    /// leader. A member with a failed log reports none.
     pub(crate) fn leader(&self) -> u64 {
         match self.node.refuses_writes() {
             None if self.alone => self.identity.member,
@@ -216,12 +213,11 @@ impl Backend {
         }
     }
 
-    /// Whether this member leads.
     pub(crate) fn leads(&self) -> bool {
         self.leader() == self.identity.member
     }
 
-    /// Where this member votes on nothing, an error.
+    /// An error if this member is a learner.
     pub(crate) fn refuse_at_learner(&self) -> Result<(), Status> {
         match self.is_learner() {
             true => Err(etcd_api::Error::NotSupportedForLearner.to_status()),
@@ -229,13 +225,13 @@ impl Backend {
         }
     }
 
-    /// Whether the cluster has let this member go.
+    /// Whether the cluster has removed this member.
     pub(crate) fn is_removed(&self) -> bool {
         let ended = self.node.refuses_writes();
         matches!(ended, Some(cluster::Error::Removed { .. }))
     }
 
-    /// Whether this member receives everything and votes on nothing.
+    /// Whether this member has no vote.
     pub(crate) fn is_learner(&self) -> bool {
         self.node.is_learner()
     }

@@ -1,4 +1,4 @@
-//! The node of a server: its directory's names, its limits, what to tell of
+//! Starts the node of a server: the ids of its directory, its limits, and warnings about
 //! them.
 
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use crate::introduction::Introduced;
 use crate::membership::Membership;
 use crate::{Error, identity, introduction, listen};
 
-/// What the configuration means for the node.
+/// The node's options for a configuration.
 pub(crate) fn node_options(config: &Config) -> NodeOptions {
     let mut options = NodeOptions::new(&config.data_directory);
     let machine = &mut options.machine;
@@ -39,10 +39,10 @@ pub(crate) fn node_options(config: &Config) -> NodeOptions {
         Durability::Os => (engine::Durability::Os, None),
     };
     options.accept_lost_tail = config.accept_lost_tail;
-    // The member that is asked looks at its own connections, as etcd does
+    // The strict check is done by the member that a client asks, as in etcd
     // (reconfiguration.rs).
     options.strict_reconfiguration = false;
-    // What other members send on is held to what this member's own clients are held to.
+    // Commands that other members forward have the same limits as those of own clients.
     options.command_limits = CommandLimits {
         request_bytes_max: config.request_bytes_max,
         operations_max: config.txn_operations_max,
@@ -52,22 +52,22 @@ pub(crate) fn node_options(config: &Config) -> NodeOptions {
     options
 }
 
-/// A lease shorter than one and a half elections could not be renewed in time.
+/// A lease shorter than one and a half election timeouts could not be renewed in time.
 fn lease_ttl_min_seconds(config: &Config) -> i64 {
     let milliseconds = config.election_timeout.as_millis() as u64;
     (3 * milliseconds).div_ceil(2 * 1000).max(1) as i64
 }
 
-/// A node that runs.
+/// A running node.
 pub(crate) struct Begun {
     pub(crate) node: Node,
     pub(crate) membership: Membership,
-    /// It is its cluster, and nobody can come to it.
+    /// Whether it is the only member and listens at no peer URL, so that no other can join.
     pub(crate) alone: bool,
 }
 
-/// The node under its member's names: the directory's own, or new ones, which
-/// are kept before anyone hears them.
+/// Starts the node under its member's ids: those of the directory, or new ones, which
+/// are written to it before any client or member sees them.
 pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun, Error> {
     let (disk, directory) = (&*options.disk, &config.data_directory);
     let mut door = PeerDoor::default();
@@ -85,17 +85,17 @@ pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun
         };
         let (node, alone) = beginning.start(introduced.members, &mut door)?;
         let membership = introduced.membership;
-        // Before the node had the directory's lock, another server may have
-        // had it, begun the directory, and gone.
+        // Before the node got the directory's lock, another server may have
+        // held it, begun the directory and ended.
         if Membership::find(disk, directory)? != found {
             node.stop();
             continue;
         }
         match found {
-            Some(membership) => membership.tell_ignored_flags(config),
+            Some(membership) => membership.warn_of_ignored_flags(config),
             None => {
                 membership.keep(disk, directory)?;
-                info!(directory = %directory.display(), "a new data directory was begun");
+                info!(directory = %directory.display(), "began a new data directory");
             }
         }
         if let Some(warning) = out_of_reach(config, &node, &membership).filter(|_| !alone) {
@@ -112,7 +112,7 @@ pub(crate) fn start_node(config: &Config, options: &NodeOptions) -> Result<Begun
     }
 }
 
-/// The member's socket for others: one, however often the start is tried.
+/// The member's peer socket: bound once, however often the start is tried.
 #[derive(Default)]
 struct PeerDoor(Option<Vec<TcpListener>>);
 
@@ -129,17 +129,17 @@ impl PeerDoor {
     }
 }
 
-/// A start whose member is known.
+/// One attempt to start the node of a known member.
 struct Beginning<'a> {
     config: &'a Config,
     options: &'a NodeOptions,
     membership: &'a Membership,
-    /// The directory has no file `MEMBER` yet.
+    /// Whether the directory has no file `MEMBER` yet.
     begins: bool,
 }
 
 impl Beginning<'_> {
-    /// The node, and whether it is its cluster and nobody can come to it. A
+    /// Starts the node; true if it is alone (see [`Begun`]). A
     /// member that joins talks to `contacts`.
     fn start(&self, contacts: Vec<Member>, door: &mut PeerDoor) -> Result<(Node, bool), Error> {
         let (disk, directory) = (&*self.options.disk, &self.config.data_directory);
@@ -152,7 +152,7 @@ impl Beginning<'_> {
             if node.reader().members().len() == 1 {
                 return Ok((node, true));
             }
-            // Others have joined it since it began.
+            // The cluster has more members than the one that began it.
             node.stop();
         }
         let asked = !contacts.is_empty();
@@ -160,14 +160,14 @@ impl Beginning<'_> {
         if asked || !node.reader().members().is_empty() {
             return Ok((node, false));
         }
-        // It has joined, and ended before anybody told it anything.
+        // The member has joined, and ended before another member sent it anything.
         node.stop();
         let contacts = introduction::contacts(self.config, self.membership)?;
         let node = self.start_member(contacts, door.open(self.config)?)?;
         Ok((node, false))
     }
 
-    /// A cluster of one, where nobody listens for others.
+    /// Starts the only member of a cluster, without a peer port.
     fn start_alone(&self) -> Result<Node, Error> {
         let mut options = self.options.clone();
         options.machine.member_id = self.membership.identity.member;
@@ -179,8 +179,8 @@ impl Beginning<'_> {
         Ok(Node::start(options)?)
     }
 
-    /// One of several. The flags say who begins the cluster, only as long as it
-    /// has not begun: afterwards the log knows the members.
+    /// Starts one of several members. The flags name the members only when the cluster
+    /// begins: afterwards the log does.
     fn start_member(
         &self,
         contacts: Vec<Member>,
@@ -204,7 +204,7 @@ impl Beginning<'_> {
         };
         let node = Node::start_member(options, network)?;
         let members = node.reader().members();
-        // A member that joins knows nobody until the others have told it everything.
+        // A member that joins knows no member until it has received a snapshot.
         if !members.is_empty() && members.get(identity.member).is_none() {
             node.stop();
             return Err(self.not_in_its_data());
@@ -238,12 +238,12 @@ fn out_of_reach(config: &Config, node: &Node, membership: &Membership) -> Option
     let members = node.reader().members();
     let own = members.get(membership.identity.member);
     let listed = own.map_or(&membership.peer_urls, |own| &own.peer_urls);
-    unheard(config, listed)
+    unreachable_warning(config, listed)
 }
 
-/// Told where others are sent to an address at which this member, for want of a flag,
-/// does not listen.
-fn unheard(config: &Config, listed: &[String]) -> Option<String> {
+/// The warning if the member list shows peer URLs for this member at which it does not
+/// listen because `--listen-peer-urls` is not set.
+fn unreachable_warning(config: &Config, listed: &[String]) -> Option<String> {
     let default = config.listen_peer.iter().map(Url::as_str);
     let heard = default
         .clone()
@@ -252,27 +252,27 @@ fn unheard(config: &Config, listed: &[String]) -> Option<String> {
         return None;
     }
     Some(format!(
-        "other members are told to come to {}, and this one listens at {} only: start it with \
+        "the other members connect to {}, and this member listens at {} only: start it with \
          --listen-peer-urls",
         listed.join(","),
         default.collect::<Vec<_>>().join(",")
     ))
 }
 
-/// Told where requests pass the limit for requests that the log has no room for.
+/// The warning if `--max-request-bytes` allows requests that no segment can hold.
 fn small_segments(config: &Config, values_bytes_max: u64) -> Option<String> {
     let request_bytes_max = config.request_bytes_max;
     (request_bytes_max as u64 > values_bytes_max).then(|| {
         format!(
             "--max-request-bytes={request_bytes_max} is more than segments of this size hold: \
-             writes of more than {values_bytes_max} bytes are refused; larger segments \
-             (--segment-bytes) are made when a data directory begins"
+             writes of more than {values_bytes_max} bytes are refused; the size of segments \
+             (--segment-bytes) can be chosen only when a data directory begins"
         )
     })
 }
 
-/// What the puts of one request may take: of the largest batch a half, and a
-/// quarter of a segment, whose size the directory may have had for long.
+/// Most bytes that the puts of one request may have: half of the largest batch, and at most
+/// a quarter of one of the directory's segments, which may differ in size from the flag.
 fn values_bytes_max(node: &Node, options: &NodeOptions) -> u64 {
     let half_segment_bytes = node.reader().engine().batch_log_bytes_max() / 2;
     let batch_bytes_max = options.machine.engine.batch_bytes_max;
@@ -296,8 +296,8 @@ mod tests {
     use super::*;
     use crate::config::testing;
 
-    /// A disk on which another server begins the directory, and goes, in the
-    /// moment before this one has its lock.
+    /// A disk on which another server begins the directory, and ends, just
+    /// before this one gets its lock.
     #[derive(Debug)]
     struct Raced {
         inner: SimulatedDisk,
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_another_server_has_kept_meanwhile_stand() {
+    fn ids_that_another_server_wrote_during_the_start_are_kept() {
         let config = testing::config(&SMALL);
         let other_words = [&SMALL[..], &["--initial-cluster-token=other"]].concat();
         let other = Membership::of(&testing::config(&other_words)).unwrap();
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_too_small_for_the_largest_request_are_told_with_what_they_hold() {
+    fn a_warning_says_what_too_small_segments_hold() {
         let config = testing::config(&SMALL);
         let options = options(&config, SimulatedDisk::new(2));
         let Begun { node, .. } = start_node(&config, &options).unwrap();
@@ -393,17 +393,18 @@ mod tests {
         put(&node, bytes_max - 200).unwrap();
         let refused = put(&node, bytes_max).unwrap_err();
         assert!(refused.contains(&bytes_max.to_string()), "{refused}");
-        let told = small_segments(&config, bytes_max).unwrap();
-        assert!(told.contains(&bytes_max.to_string()), "{told}");
-        assert!(told.contains("--segment-bytes"), "{told}");
+        let warning = small_segments(&config, bytes_max).unwrap();
+        assert!(warning.contains(&bytes_max.to_string()), "{warning}");
+        assert!(warning.contains("--segment-bytes"), "{warning}");
         assert_eq!(small_segments(&testing::config(&[]), 16 << 20), None);
     }
 
     #[test]
-    fn who_tells_others_an_address_and_does_not_listen_there_is_warned() {
+    fn a_warning_names_an_advertised_address_without_a_listener() {
         let listed = |url: &str| vec![url.to_owned()];
-        let told = |words: &[&str], url| unheard(&testing::config(words), &listed(url));
-        let warning = told(&[], "http://10.0.0.1:2380").unwrap();
+        let warning_of =
+            |words: &[&str], url| unreachable_warning(&testing::config(words), &listed(url));
+        let warning = warning_of(&[], "http://10.0.0.1:2380").unwrap();
         for part in [
             "http://10.0.0.1:2380",
             "http://localhost:2380",
@@ -411,9 +412,9 @@ mod tests {
         ] {
             assert!(warning.contains(part), "{warning}");
         }
-        assert_eq!(told(&[], "http://localhost:2380"), None);
-        // Whoever says where to listen may have a proxy in between.
+        assert_eq!(warning_of(&[], "http://localhost:2380"), None);
+        // With `--listen-peer-urls` set, a proxy may forward the advertised address.
         let said = ["--listen-peer-urls=http://10.0.0.2:2380"];
-        assert_eq!(told(&said, "http://10.0.0.1:2380"), None);
+        assert_eq!(warning_of(&said, "http://10.0.0.1:2380"), None);
     }
 }

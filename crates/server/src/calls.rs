@@ -1,5 +1,5 @@
-//! What happens around every call: the metadata is checked, the call is
-//! counted, a slow one is logged.
+//! The frame around every call: it checks the metadata, counts the call and logs a slow
+//! one.
 //!
 //! ```text
 //!   begin ── started_total, received_total ──► the call's own work ──► end ── handled_total{code}
@@ -17,19 +17,20 @@ use tracing::warn;
 use crate::backend::Backend;
 use crate::methods::{Method, Shape};
 
-/// A call under way.
+/// A call that has begun. Dropping it counts the call as ended.
 pub(crate) struct Call {
     backend: Arc<Backend>,
     method: Method,
     began: Instant,
-    /// How it ended; `Cancelled` until it did.
+    /// The code with which the call ended; `Cancelled` until then.
     code: Code,
-    /// The client wants to be told when there is no leader.
+    /// Whether the client asked for an error when there is no leader.
     requires_leader: bool,
 }
 
 impl Call {
-    /// Admits a call, or says why not.
+    /// Begins a call and counts it; an error if its metadata is wrong or it requires a
+    /// leader and there is none.
     pub(crate) fn begin(
         backend: &Arc<Backend>,
         method: Method,
@@ -81,22 +82,22 @@ impl Call {
         Ok(())
     }
 
-    /// Whether the client wants to be told when there is no leader.
+    /// Whether the client asked for an error when there is no leader.
     pub(crate) fn requires_leader(&self) -> bool {
         self.requires_leader
     }
 
-    /// A message of a stream came from the client.
+    /// Counts a message of a stream from the client.
     pub(crate) fn received(&self) {
         self.backend.metrics.grpc.of(self.method).received.add(1);
     }
 
-    /// A message of a stream goes to the client.
+    /// Counts a message of a stream to the client.
     pub(crate) fn sent(&self) {
         self.backend.metrics.grpc.of(self.method).sent.add(1);
     }
 
-    /// A unary call has its answer.
+    /// Ends a unary call with its answer.
     pub(crate) fn end<T>(mut self, outcome: Result<T, Status>) -> Result<Response<T>, Status> {
         match &outcome {
             Ok(_) => self.sent(),
@@ -107,7 +108,7 @@ impl Call {
         outcome.map(Response::new)
     }
 
-    /// What the server cannot do for reasons of its own is logged, once in a while.
+    /// Logs, at a limited rate, a failure that the server caused.
     fn log_failure(&self, status: &Status) {
         let own = status.message().starts_with("inkstone: ");
         let serious = match status.code() {
@@ -121,7 +122,7 @@ impl Call {
         }
     }
 
-    /// A stream has come to its end.
+    /// Ends a stream.
     pub(crate) fn close(&mut self, outcome: Result<(), &Status>) {
         self.code = outcome.map_or_else(Status::code, |()| Code::Ok);
     }

@@ -1,4 +1,4 @@
-//! What the calls of one connection share.
+//! State that the calls of one connection share.
 //!
 //! Counting a reference to what all connections share costs more than it looks like: the
 //! count's cache line moves from core to core with each call. A connection is served by one
@@ -20,17 +20,15 @@ use crate::unsent::Unsent;
 /// One connection of a client, as its calls see it.
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// What the services stand on.
     pub(crate) backend: Arc<Backend>,
-    /// Its small answers.
+    /// Its small answers that are not sent yet.
     pub(crate) unsent: Arc<Unsent>,
-    /// For its large answers.
+    /// Its share of the memory for large answers.
     pub(crate) share: AnswerShare,
     activity: Arc<Activity>,
 }
 
 impl Client {
-    /// A connection that does `activity`.
     pub(crate) fn new(backend: Arc<Backend>, activity: Arc<Activity>) -> Client {
         let grants = Arc::clone(&backend.resources.small_answers);
         Client {
@@ -41,7 +39,8 @@ impl Client {
         }
     }
 
-    /// Waits until there is memory for a large answer, for as long as a request may.
+    /// Claims memory for a large answer; fails with etcd's timeout if none is free in the
+    /// time that a request may take.
     pub(crate) async fn claim(&self, bytes: u64) -> Result<Claim, Status> {
         let memory = &self.backend.resources.answers;
         self.backend.in_time(memory.claim(&self.share, bytes)).await
@@ -53,7 +52,7 @@ impl Client {
         Large::Whole(memory.send(&self.share, pieces, claim))
     }
 
-    /// A call is under way until what is returned is dropped.
+    /// Counts a call as open until the returned guard is dropped.
     pub(crate) fn call(self: &Arc<Client>) -> OpenCall {
         self.activity.begin_call();
         OpenCall {
@@ -62,19 +61,18 @@ impl Client {
     }
 }
 
-/// A call under way.
+/// Keeps a call counted as open.
 #[derive(Debug)]
 pub(crate) struct OpenCall {
     client: Arc<Client>,
 }
 
 impl OpenCall {
-    /// The connection of the call.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The call has just done something.
+    /// Notes that the call was active at `now`.
     pub(crate) fn used(&self, now: Instant) {
         self.client.activity.used(now);
     }

@@ -1,8 +1,8 @@
-//! The service Cluster: who the members are, and changes of it.
+//! The service Cluster: the list of members, and changes of the membership.
 //!
-//! The log knows the members of a cluster. A member that is alone and listens for
-//! nobody has told it nothing: its list is itself, under the name and client URLs
-//! of its flags.
+//! The members of a cluster are in its log. A member that is alone and has no peer port
+//! publishes neither its name nor its client URLs to the log: its list is itself, with the
+//! name and client URLs of its flags.
 
 use std::sync::Arc;
 
@@ -21,17 +21,16 @@ use crate::config::Url;
 use crate::methods::Method;
 use crate::reconfiguration;
 
-/// What a member says that is alone.
+/// Refusal of membership changes by a member without a peer port.
 const NO_PEER_PORT: &str = "inkstone: this member began its cluster alone and listens to no other: \
                             start it with --listen-peer-urls to let members come";
 
-/// The service.
 #[derive(Clone)]
 pub(crate) struct ClusterService {
     backend: Arc<Backend>,
 }
 
-/// Decides a change and takes the answer out of its wrapping.
+/// Proposes a change and unwraps its answer from the outcome.
 macro_rules! change {
     ($service:expr, $variant:ident, $request:expr) => {
         match $service.change(Command::$variant($request)).await {
@@ -43,7 +42,6 @@ macro_rules! change {
 }
 
 impl ClusterService {
-    /// On top of `backend`.
     pub(crate) fn new(backend: Arc<Backend>) -> ClusterService {
         ClusterService { backend }
     }
@@ -78,7 +76,8 @@ impl ClusterService {
         }
     }
 
-    /// Alone, nobody listens where another member would come in.
+    /// Proposes a change of the membership. A member without a peer port refuses it, because
+    /// the new member could not connect to it.
     async fn change(&self, command: Command) -> Result<Outcome, Status> {
         if self.backend.alone {
             return Err(Status::failed_precondition(NO_PEER_PORT));
@@ -91,8 +90,8 @@ impl ClusterService {
     }
 }
 
-/// Why no member could be reached at a URL of the change. What is no URL at all, is
-/// refused in etcd's words later.
+/// Why a member could not be reached at a URL of the change; `None` if it could. A text that
+/// is no URL at all is refused later, in etcd's words.
 fn unusable_url(command: &Command) -> Option<String> {
     let urls = match command {
         Command::MemberAdd(request) => &request.peer_ur_ls,
@@ -164,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_where_nobody_can_be_reached_are_refused_with_the_remedy() {
+    fn unreachable_peer_urls_are_refused_with_the_remedy() {
         for (url, part) in [
             ("https://a:1", Some("TLS")),
             ("HTTPS://a:1", Some("TLS")),
@@ -182,12 +181,12 @@ mod tests {
             });
             let update = Command::MemberUpdate(MemberUpdateRequest { id: 1, peer_ur_ls });
             for command in [add, update] {
-                let told = unusable_url(&command);
+                let refusal = unusable_url(&command);
                 match part {
-                    None => assert_eq!(told, None, "{url}"),
+                    None => assert_eq!(refusal, None, "{url}"),
                     Some(part) => {
-                        let told = told.unwrap();
-                        assert!(told.contains(url) && told.contains(part), "{told}");
+                        let refusal = refusal.unwrap();
+                        assert!(refusal.contains(url) && refusal.contains(part), "{refusal}");
                     }
                 }
             }

@@ -1,10 +1,9 @@
-//! Automatic compaction: history is forgotten on a clock.
+//! Automatic compaction: drops history by its age or its length.
 //!
-//! *Periodic* keeps what happened within a time. It notes the revision ten
-//! times per period (per hour, for longer ones) and compacts to the oldest
+//! *Periodic* keeps the history of a period. It notes the revision ten
+//! times per period (per hour, for longer periods) and compacts to the oldest
 //! note once the notes reach back far enough. *Revision* keeps a number of
-//! revisions and looks every five minutes. Both behave as etcd's, so that
-//! what an operator knows about them holds.
+//! revisions and checks every five minutes. Both behave as in etcd.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +19,7 @@ use crate::config::AutoCompaction;
 const HOUR: Duration = Duration::from_secs(3600);
 /// Notes taken per period.
 const NOTES_PER_PERIOD: u32 = 10;
-/// How often a number of revisions is looked at.
+/// Interval of the checks in mode *revision*.
 const REVISION_INTERVAL: Duration = Duration::from_secs(300);
 
 /// Compacts until the server stops. Runs on a thread of its own.
@@ -43,7 +42,7 @@ async fn compact_for_ever(backend: &Backend, kept: AutoCompaction) {
             () = stopped(&mut stopping) => return,
             () = tokio::time::sleep(rule.pause()) => {}
         }
-        // Whoever leads compacts for all, as in etcd.
+        // Only the leader compacts, for all members, as in etcd.
         if backend.leads()
             && let Some(revision) = rule.due(backend.reader().revision())
             && compact(backend, revision).await
@@ -72,7 +71,8 @@ async fn compact(backend: &Backend, revision: i64) -> bool {
     }
 }
 
-/// When to compact to what. Without a clock: one note per [`Rule::pause`].
+/// Decides when to compact to which revision. It has no clock: the caller notes a revision
+/// once per [`Rule::pause`].
 #[derive(Debug)]
 enum Rule {
     Periodic {
@@ -81,7 +81,7 @@ enum Rule {
         notes: VecDeque<i64>,
         /// Pauses since the last compaction, or since the start.
         pauses: u32,
-        /// Pauses that must pass before the next one.
+        /// Pauses until the next compaction.
         pauses_due: u32,
         compacted: i64,
     },
@@ -121,7 +121,7 @@ impl Rule {
         }
     }
 
-    /// After a pause: the revision to compact to, if it is time.
+    /// To be called after a pause: the revision to compact to; `None` if it is not time yet.
     fn due(&mut self, newest: i64) -> Option<i64> {
         match self {
             Rule::Revisions { kept, compacted } => {

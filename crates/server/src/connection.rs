@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   accepted ──first bytes in time──► HTTP/1 or HTTP/2 ──► calls
-//!       └── silent: closed                  └── server stops, or another needs the
-//!                                               descriptor: asked to end, then closed
+//!       └── silent: closed                  └── the server stops, or another connection
+//!                                               needs the descriptor: asked to end, then closed
 //! ```
 
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use crate::counted::{Counted, Received};
 use crate::dispatch::{ClientDispatch, Dispatch};
 use crate::windows::{STREAM_WINDOW_BYTES, WindowShare};
 
-/// Bytes a stream may be sent ahead of what its client has read.
+/// Bytes of a stream that HTTP/2 buffers ahead of what the client has read.
 const SEND_BUFFER_BYTES: usize = 256 * 1024;
-/// A connection that has not said by then what it speaks is closed.
+/// A connection on which fewer than `FIRST_BYTES` arrive within this time is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// As many bytes as HTTP/2 begins with; no request of HTTP/1 is shorter.
+/// Length of the preface of HTTP/2; no request of HTTP/1 is shorter.
 const FIRST_BYTES: u64 = 24;
-/// A connection that is asked to end gets this time for it.
+/// A connection that is asked to end is closed after this time.
 const ENDING_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// A connection of either kind of socket.
+/// A client's connection over TCP or a Unix socket.
 pub(crate) struct Connection {
     pub(crate) dispatch: Dispatch,
     pub(crate) backend: Arc<Backend>,
@@ -59,7 +59,7 @@ impl Connection {
             outcome = connection.as_mut() => outcome,
             reason = ending.reason => match reason.unwrap_or(Reason::Stopping) {
                 Reason::Silent => {
-                    debug!("a connection that said nothing was closed");
+                    debug!("closed a connection on which no request came in time");
                     return;
                 }
                 Reason::Asked => {
@@ -82,7 +82,7 @@ impl Connection {
 /// Why the server ends a connection.
 #[derive(Debug)]
 enum Reason {
-    /// Its client did not begin to speak in time.
+    /// The client sent no request in time.
     Silent,
     /// A new connection needs its descriptor.
     Asked,
@@ -90,9 +90,9 @@ enum Reason {
     Stopping,
 }
 
-/// Looks for a reason to end a connection, on a task of its own: the connection's task runs
-/// for every message, and looking for three reasons each time would cost it more than the
-/// one channel does.
+/// Waits for a reason to end a connection, on a task of its own: the connection's task is
+/// polled for every message, and polling three reasons each time would cost more than
+/// polling one channel.
 struct Ending {
     reason: oneshot::Receiver<Reason>,
 }
@@ -115,7 +115,7 @@ impl Ending {
     }
 }
 
-/// Returns when a connection has not begun to speak in time.
+/// Returns when the client has sent no request in time.
 async fn silent(received: &Received) {
     sleep(SILENCE_MAX).await;
     if received.bytes() >= FIRST_BYTES {
@@ -123,7 +123,7 @@ async fn silent(received: &Received) {
     }
 }
 
-/// HTTP/1 and HTTP/2 without TLS, told apart by the first bytes.
+/// Serves HTTP/1 and HTTP/2 without TLS; the first bytes tell which of the two.
 fn protocol(backend: &Backend, window: &WindowShare) -> Builder<TokioExecutor> {
     let config = &backend.config;
     let mut builder = Builder::new(TokioExecutor::new());

@@ -1,12 +1,12 @@
-//! Which connections of clients are open, and how many may be.
+//! The table of client connections, and the limit of their number.
 //!
-//! Every connection is a descriptor, and the log needs descriptors too: one for each
-//! segment, one for the next checkpoint. So clients get what the process may open less
-//! what it has open besides and a reserve. Where that is used up, a new connection takes
-//! the place of the one that has been without a call for the longest; its client connects
-//! again when it has something to ask. Where all of them are busy, the new one is closed.
-//! The log opens files and other members connect meanwhile: once a second the table looks
-//! whether clients have too many by now.
+//! Every connection takes a descriptor, and the log needs descriptors too: one for each
+//! segment, one for the next checkpoint. So clients get the descriptors that the process may
+//! open, less those that it has open for other purposes and a reserve. If those are used up,
+//! a new connection replaces the one that has been without a call for the longest; the client
+//! of that one connects again when it has a request. If all connections are busy, the new one
+//! is closed. As the log opens files and other members connect, the limit falls: once a
+//! second the table checks whether clients have too many connections.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,21 +21,21 @@ use tracing::warn;
 
 use crate::files;
 
-/// Descriptors kept back for the log and for other members: this part of all, between two
-/// bounds.
+/// Descriptors reserved for the log and for other members: the limit of the process divided
+/// by this, kept between the two bounds below.
 const RESERVE_PART: u64 = 8;
 const RESERVE_MIN: u64 = 12;
 const RESERVE_MAX: u64 = 256;
-/// Some clients are let in however few descriptors there are.
+/// Connections that are admitted however few descriptors there are.
 const CONNECTIONS_MIN: usize = 2;
-/// What is kept for the log and other members, and what the fewest clients need.
+/// The smallest reserve and the fewest connections together.
 pub(crate) const LEAST: u64 = RESERVE_MIN + CONNECTIONS_MIN as u64;
-/// Between two looks at how many descriptors are open.
+/// Interval of the checks of how many descriptors are open.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Where room is needed, at least this part of all connections is asked to end, so that the
-/// search for them is not repeated for each new one.
+/// If room is needed, at least this part of all connections is asked to end, so that the
+/// search for idle ones is not repeated for each new connection.
 const ENDING_PART: usize = 64;
-/// Between two warnings that connections are closed or refused, or cannot be accepted.
+/// Shortest time between two warnings that connections are closed, refused or not accepted.
 const WARN_EVERY: Duration = Duration::from_secs(10);
 
 /// All connections of clients.
@@ -51,7 +51,7 @@ pub(crate) struct Connections {
 struct Table {
     next_id: u64,
     open: HashMap<u64, Arc<Activity>>,
-    /// Asked to end and not gone yet.
+    /// Connections that were asked to end and are still open.
     ending: usize,
     connections_max: usize,
     look_at: Instant,
@@ -59,7 +59,7 @@ struct Table {
     warned: Throttle,
 }
 
-/// What one connection is doing.
+/// The activity of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     /// Calls under way, until their answers are sent.
@@ -67,7 +67,7 @@ pub(crate) struct Activity {
     /// When a call last did something, or the connection began: milliseconds of the clock.
     used_at: AtomicU64,
     asked_to_end: AtomicBool,
-    /// Its client keeps memory that others wait for.
+    /// Whether it is ended because its client keeps memory that others wait for.
     blocks_others: AtomicBool,
     /// Notified when the connection is to end.
     end: Notify,
@@ -94,8 +94,8 @@ impl Connections {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note that the system handed out no connection. Where it is short of something,
-    /// each acceptor tries again many times a second.
+    /// Counts a failed accept, and logs at a limited rate: in a shortage each acceptor tries
+    /// again many times a second.
     pub(crate) fn note_not_accepted(&self, error: &io::Error) {
         let throttle = self.not_accepted.lock();
         let mut throttle = throttle.unwrap_or_else(PoisonError::into_inner);
@@ -104,7 +104,7 @@ impl Connections {
         }
     }
 
-    /// Has as many idle connections end as the log and other members need descriptors by now.
+    /// Asks idle connections to end if the log and other members need their descriptors.
     pub(crate) fn give_way(&self) {
         let now = self.clock.now();
         let mut table = self.table();
@@ -117,7 +117,7 @@ impl Connections {
         }
     }
 
-    /// Takes a new connection in; `None` where there is no descriptor for it.
+    /// Admits a new connection; `None` if there is no descriptor for it.
     pub(crate) fn admit(self: &Arc<Connections>) -> Option<Admitted> {
         let now = self.clock.now();
         let mut table = self.table();
@@ -146,8 +146,8 @@ impl Connections {
 }
 
 impl Table {
-    /// Asks the connections to end that have been idle for the longest; false where the new
-    /// one finds no room.
+    /// Asks the connections that have been idle for the longest to end; false if there is no
+    /// room for a new one.
     fn make_room(&mut self, excess: usize, now: Instant) -> bool {
         let wanted = excess.max(self.open.len() / ENDING_PART);
         let idle = self.open.values().filter(|it| it.is_idle());
@@ -175,7 +175,7 @@ impl Table {
 }
 
 impl Activity {
-    /// No call is under way, and it was not asked to end yet.
+    /// Whether no call is open and the connection was not asked to end.
     fn is_idle(&self) -> bool {
         self.calls.load(Ordering::Relaxed) == 0 && !self.asked_to_end.load(Ordering::Relaxed)
     }
@@ -185,8 +185,8 @@ impl Activity {
         self.end.notify_one();
     }
 
-    /// Ends the connection, whatever its calls do, because its client keeps memory that
-    /// others wait for; false where that was said before.
+    /// Ends the connection, even with open calls, because its client keeps memory that
+    /// others wait for; false if it was ended before.
     pub(crate) fn end(&self) -> bool {
         let first = !self.blocks_others.swap(true, Ordering::Relaxed);
         if first {
@@ -205,17 +205,15 @@ impl Activity {
         self.end.notified().await;
     }
 
-    /// A call begins.
     pub(crate) fn begin_call(&self) {
         self.calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A call does something.
+    /// Notes that a call was active at `now`.
     pub(crate) fn used(&self, now: Instant) {
         self.used_at.store(millis(now), Ordering::Relaxed);
     }
 
-    /// A call that began has ended.
     pub(crate) fn end_call(&self) {
         self.calls.fetch_sub(1, Ordering::Relaxed);
     }
@@ -230,7 +228,6 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// What the connection is doing.
     pub(crate) fn activity(&self) -> &Arc<Activity> {
         &self.activity
     }
@@ -249,7 +246,7 @@ fn millis(instant: Instant) -> u64 {
     u64::try_from(instant.since_origin().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How many connections there may be, `open` of which are open now.
+/// The limit of connections, of which `open` are open now.
 fn connections_max(open: usize) -> usize {
     let Some(files_max) = getrlimit(Resource::Nofile).current else {
         return usize::MAX;
@@ -281,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_idle_connection_gives_way_to_a_new_one() {
+    fn a_new_connection_ends_the_one_that_was_idle_for_the_longest() {
         let (clock, connections) = full(3);
         let mut admitted = Vec::new();
         for _ in 0..3 {
@@ -307,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_is_refused_where_all_are_busy_and_let_in_afterwards() {
+    fn a_new_connection_is_refused_while_all_are_busy() {
         let (_clock, connections) = full(2);
         let admitted: Vec<Admitted> = (0..2).map(|_| connections.admit().unwrap()).collect();
         admitted.iter().for_each(|it| it.activity().begin_call());
@@ -317,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn only_so_many_connections_are_asked_to_end_as_new_ones_came() {
+    fn each_new_connection_beyond_the_limit_ends_one_idle_connection() {
         let (_clock, connections) = full(10);
         let admitted: Vec<Admitted> = (0..10).map(|_| connections.admit().unwrap()).collect();
         let newer: Vec<Admitted> = (0..4).map(|_| connections.admit().unwrap()).collect();

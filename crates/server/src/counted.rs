@@ -1,9 +1,9 @@
-//! A socket that counts its bytes, and gives way to the tasks that its bytes are for.
+//! A socket that counts its bytes and yields to the tasks that handle them.
 //!
-//! All that a client has sent could be read at once, and would then wait for the request
-//! tasks of its streams; the HTTP/2 library ends a connection with too many small frames
-//! waiting. So after a while of reading the connection's task gives way: the request tasks
-//! run, and reading goes on after them.
+//! The HTTP/2 library ends a connection on which too many small frames wait to be handled
+//! by the request tasks of their streams. If the connection's task read all that a client
+//! has sent at once, too many would wait. So after some bytes it yields: the request
+//! tasks run, then it reads on.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -15,31 +15,29 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::backend::Backend;
 
-/// Bytes that are read before the request tasks get their turn: fewer than 2,000 frames.
+/// Bytes read before the connection's task yields: fewer than 2,000 frames.
 const TURN_BYTES: usize = 16 << 10;
 
-/// How many bytes of a connection have come.
+/// The number of bytes received on a connection so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Received(Arc<AtomicU64>);
 
 impl Received {
-    /// The number now.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// A socket, and where its bytes are added up: once per system call.
+/// A socket with the counters of its bytes, which are updated once per system call.
 pub(crate) struct Counted<S> {
     socket: S,
     backend: Arc<Backend>,
     received: Received,
-    /// Read since others had their turn.
+    /// Bytes read since the task last yielded.
     turn_bytes: usize,
 }
 
 impl<S> Counted<S> {
-    /// Counts what goes through `socket`.
     pub(crate) fn new(socket: S, backend: Arc<Backend>, received: Received) -> Counted<S> {
         Counted {
             socket,

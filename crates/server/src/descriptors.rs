@@ -1,4 +1,4 @@
-//! Whether the process may open what a server needs.
+//! Checks at the start that the process may open as many files as a server needs.
 //!
 //! ```text
 //!   limit  = open before + cores + log and peers + reserve + clients
@@ -10,16 +10,17 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{Error, connections, files};
 
-/// Of each core: what its runtime waits with, its sockets, and a connection on its way.
+/// Descriptors of each core: its runtime's polling, its sockets, and a connection in its
+/// queue.
 const BY_CORE: u64 = 5;
-/// Of the others: the log's lock, directory and first segments, the runtime for other
+/// Further descriptors: the log's lock, directory and first segments, the runtime for other
 /// members, and connections to two of them in both directions.
 const BESIDE: u64 = 22;
-/// For many clients and a large store.
+/// The limit to advise: enough for many clients and a large store.
 const ADVISED: u64 = 65_536;
 
-/// Refuses a start that would end in a member that answers no client, or whose log cannot
-/// go on.
+/// Refuses a start with so few descriptors that the member could answer no client, or its
+/// log could not open another segment.
 pub(crate) fn check(cores: usize) -> Result<(), Error> {
     let Some(limit) = getrlimit(Resource::Nofile).current else {
         return Ok(());
@@ -49,7 +50,7 @@ mod tests {
     fn a_limit_that_is_too_low_is_refused_with_the_figure_and_the_remedy() {
         assert!(
             judge(72, 5, 2).is_ok(),
-            "72 do for three members on two cores"
+            "72 suffice for three members on two cores"
         );
         assert!(judge(1024, 20, 96).is_ok());
         let refused = judge(40, 5, 2).unwrap_err().to_string();

@@ -1,7 +1,7 @@
-//! From a path to a service: one comparison, no table of routes.
+//! Dispatches a request to its service by one comparison of its path.
 //!
 //! gRPC requests go to the generated services, which box one future per call;
-//! that future is handed on as it is. Everything else is a page.
+//! that future is passed on without another box. Every other request is for a page.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -38,20 +38,18 @@ use crate::unfinished::RequestBody;
 use crate::unsupported;
 use crate::watch::WatchService;
 
-/// The one call of the service that the library does not know.
+/// The one call of the health service that the library does not implement.
 const HEALTH_LIST: &str = "/grpc.health.v1.Health/List";
 
 /// What a port serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
-    /// gRPC, or not.
     pub(crate) grpc: bool,
-    /// Pages, if any.
     pub(crate) pages: Option<Pages>,
 }
 
 impl Traffic {
-    /// As etcd's log names it.
+    /// The name that etcd's log gives it.
     pub(crate) fn label(self) -> &'static str {
         match (self.grpc, self.pages) {
             (true, Some(_)) => "grpc+http",
@@ -62,7 +60,7 @@ impl Traffic {
     }
 }
 
-/// All services. Cheap to clone; one per connection.
+/// All services. Cheap to clone; each connection has a clone.
 #[derive(Clone)]
 pub(crate) struct Dispatch {
     backend: Arc<Backend>,
@@ -75,7 +73,6 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// All services on top of `backend`.
     pub(crate) fn new(
         backend: &Arc<Backend>,
         health: HealthReporter,
@@ -127,7 +124,7 @@ impl Dispatch {
     }
 }
 
-/// The services for one connection.
+/// The services of one connection.
 pub(crate) struct ClientDispatch {
     dispatch: Dispatch,
     kv: KvServer<KvService>,
@@ -136,7 +133,6 @@ pub(crate) struct ClientDispatch {
 }
 
 impl ClientDispatch {
-    /// Serves the calls of `client`.
     pub(crate) fn new(dispatch: Dispatch, client: Arc<Client>) -> ClientDispatch {
         ClientDispatch {
             kv: dispatch.kv(&client),
@@ -193,10 +189,10 @@ fn is_grpc(request: &Request<Incoming>) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// An answer under way.
+/// The future of an answer.
 pub(crate) struct Answering {
     inner: BoxFuture<Response<Body>, Infallible>,
-    /// Moves on to the answer's body.
+    /// Passed on to the answer's body, which ends the call.
     timed: Option<Timed>,
 }
 
@@ -218,8 +214,8 @@ impl Future for Answering {
     }
 }
 
-/// A message over the limit is ResourceExhausted with grpc-go's words; the
-/// library here says OutOfRange, which etcd's clients take for a compaction.
+/// Changes the status for a message over the limit to grpc-go's: ResourceExhausted with its
+/// text. The library here answers OutOfRange, which etcd's clients take for a compaction.
 fn use_grpc_go_words(response: &mut Response<Body>) {
     let Some(status) = Status::from_header_map(response.headers()) else {
         return;

@@ -1,4 +1,4 @@
-//! Large answers as HTTP/2 gets them: pieces, most of which are the buffers that were read.
+//! Encodes large answers as pieces for HTTP/2, most of which are the buffers that were read.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,14 @@ use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use tonic::Status;
 
-/// Smaller parts of an answer are copied together.
+/// Parts of an answer up to this size are copied together into one piece.
 const COPIED_BYTES_MAX: usize = 4 << 10;
-/// About how large a piece is that consists of copies.
+/// Approximate size of a piece that consists of copies.
 const PIECE_BYTES: usize = 64 << 10;
-/// What precedes a message: whether it is compressed, and its length.
+/// Bytes before a gRPC message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 
-/// A message as gRPC sends it, in one allocation.
+/// Encodes a message with its gRPC prefix, in one allocation.
 pub(crate) fn encode(message: &impl Message) -> Result<VecDeque<Bytes>, Status> {
     let bytes = message.encoded_len();
     let mut encoded = BytesMut::with_capacity(PREFIX_BYTES + bytes);
@@ -24,14 +24,14 @@ pub(crate) fn encode(message: &impl Message) -> Result<VecDeque<Bytes>, Status> 
     Ok(VecDeque::from([encoded.freeze()]))
 }
 
-/// The same for a range: large values are not copied.
+/// Encodes a range with its gRPC prefix; large values are not copied.
 pub(crate) fn encode_range(response: RangeResponse) -> Result<VecDeque<Bytes>, Status> {
     let mut copied = BytesMut::with_capacity(PIECE_BYTES);
     put_prefix(&mut copied, response.encoded_len())?;
     Ok(encode_fields(copied, response))
 }
 
-/// A range as one message of a stream.
+/// Encodes a range as one message of a `RangeStream`.
 pub(crate) fn encode_chunk(response: RangeResponse) -> Result<VecDeque<Bytes>, Status> {
     const RANGE_RESPONSE: u32 = 1;
     let bytes = response.encoded_len();
@@ -44,7 +44,7 @@ pub(crate) fn encode_chunk(response: RangeResponse) -> Result<VecDeque<Bytes>, S
     Ok(encode_fields(copied, response))
 }
 
-/// Appends a range to what is there.
+/// Appends the fields of a range to `copied`.
 fn encode_fields(mut copied: BytesMut, response: RangeResponse) -> VecDeque<Bytes> {
     const KVS: u32 = 2;
     let bytes = copied.len() + response.encoded_len();

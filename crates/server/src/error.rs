@@ -1,4 +1,4 @@
-//! Why a server does not start.
+//! Errors of a server's start.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,13 +8,14 @@ use crate::config;
 /// A server that could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Logs cannot be written where they should go.
+    /// A destination of log lines cannot be written to.
     #[error("{0}; see --log-outputs")]
     Log(io::Error),
     /// A new store cannot begin with these flags.
     #[error(transparent)]
     Config(config::Error),
-    /// It could not work, or only until its log needs another file.
+    /// The process may open too few files to serve, or its log could soon open no further
+    /// segment.
     #[error(
         "this process may open {limit} files at once, and a server on {cores} cores needs \
          {needed} for its log, other members and a few clients: raise the limit \
@@ -23,73 +24,61 @@ pub enum Error {
     TooFewDescriptors {
         /// The limit of the process.
         limit: u64,
-        /// What it needs at least.
+        /// The least limit with which it can serve.
         needed: u64,
         /// Cores that it would serve on.
         cores: usize,
-        /// What does for many clients.
+        /// A limit that suffices for many clients.
         advised: u64,
     },
     /// A socket cannot be bound.
     #[error("cannot listen on {url}: {source}; {}", remedy(source, flag))]
     Listen {
-        /// Where.
         url: String,
-        /// The flag that says so.
+        /// The flag that names the URL.
         flag: &'static str,
-        /// What the system says.
         source: io::Error,
     },
-    /// Another member's names would be a lie.
+    /// The file `MEMBER` is damaged, so the ids of the member are unknown.
     #[error(
-        "{} {what}; put a copy of it back, or remove it to have the --initial-* flags name \
-         this member anew",
+        "{} {what}; put a copy of it back, or remove it: then the --initial-* flags name \
+         this member again",
         file.display()
     )]
     MemberFile {
-        /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The fault: a predicate, with the file as its subject.
         what: String,
     },
-    /// The member's names cannot be read or kept.
+    /// The file `MEMBER` cannot be read or written.
     #[error("{0}; the server needs to read and write its data directory")]
     Member(io::Error),
-    /// A member that forgot what it had promised could lose what others count on.
+    /// The log does not have the directory's member. A member without its log has lost votes
+    /// and entries that it acknowledged, so it must not take part.
     #[error(
         "the log in {} does not know the member {member:x} that its file MEMBER names: bring \
          the directory's files back; a member that has lost its data cannot come back under \
          its old name",
         directory.display()
     )]
-    NotInItsData {
-        /// The directory.
-        directory: PathBuf,
-        /// Its member.
-        member: u64,
-    },
-    /// The same of a member that has lost everything, as the others know.
+    NotInItsData { directory: PathBuf, member: u64 },
+    /// The directory is empty, and other members know the member as one that has been up: it
+    /// has lost its data.
     #[error(
         "member {member:x} has already been bootstrapped: other members know it as one that was \
          up, and this data directory is empty; bring the directory back, or remove the member \
          (etcdctl member remove {member:x}), add it again and start it with \
          --initial-cluster-state=existing"
     )]
-    Bootstrapped {
-        /// The member.
-        member: u64,
-    },
-    /// Its id never returns.
+    Bootstrapped { member: u64 },
+    /// The cluster has removed the member; its id cannot be used again.
     #[error(
         "the member {member:x} has been permanently removed from the cluster: to bring this \
-         machine back, move its data directory away, add it anew (etcdctl member add) and start \
-         it with --initial-cluster-state=existing"
+         machine back, move its data directory away, add it again (etcdctl member add) and \
+         start it with --initial-cluster-state=existing"
     )]
-    Removed {
-        /// The member.
-        member: u64,
-    },
-    /// It would wait for others that are somewhere else.
+    Removed { member: u64 },
+    /// The other members of the list run already, in another cluster than the flags describe.
     #[error(
         "the members at the addresses of --initial-cluster run already, as cluster {running:x} \
          ({members}), and these flags begin cluster {described:x}: to join that cluster, add \
@@ -98,69 +87,67 @@ pub enum Error {
          --initial-cluster and --initial-cluster-token"
     )]
     OtherCluster {
-        /// What the flags describe.
+        /// Id of the cluster that the flags describe.
         described: u64,
-        /// Who is there.
+        /// Id of the cluster that runs.
         running: u64,
-        /// The members of that.
+        /// Members of the running cluster.
         members: String,
     },
-    /// It could not take what another one writes.
+    /// The segment size differs from that of the other members, so their entries might not
+    /// fit.
     #[error(
         "the other members have segments of {theirs} bytes and --segment-bytes is {ours}, but \
          it has to be the same on all members: start it with --segment-bytes={theirs}"
     )]
     OtherSegments {
-        /// What the flag says.
+        /// Bytes that the flag sets.
         ours: u64,
-        /// What the others have.
+        /// Bytes of the other members' segments.
         theirs: u64,
     },
-    /// A member that has joined, and ended before it was told anything.
+    /// The member has joined, and ended before another member sent it anything; it needs its
+    /// first flags to join again.
     #[error(
         "the member {member:x} has joined its cluster and has received nothing yet: start it with \
          the --initial-cluster and --initial-cluster-state=existing of its first start"
     )]
-    Unfilled {
-        /// The member.
-        member: u64,
-    },
-    /// A member that joins has to know who is there.
+    Unfilled { member: u64 },
+    /// No member answered one that joins, so it does not know the cluster's members.
     #[error(
         "cannot fetch cluster info from peer urls: could not retrieve cluster information from \
          the given URLs ({reasons}); see --initial-cluster"
     )]
-    NobodyAnswers {
-        /// Why not, of each address.
+    NoMemberAnswers {
+        /// The reason for each address.
         reasons: String,
     },
-    /// A member that joins does not know who is there.
+    /// `--initial-cluster` of a joining member differs from the cluster's members.
     #[error(
         "error validating peerURLs {{{members}}}: {what}; write --initial-cluster as \
          `etcdctl member add` has printed it"
     )]
     NotListed {
-        /// Who is there.
+        /// Members of the cluster.
         members: String,
-        /// How that differs from what was listed.
+        /// The difference to the listed members.
         what: String,
     },
-    /// Serving an empty store in its place would look like lost data.
+    /// The directory belongs to etcd: serving an empty store from it would look like lost data.
     #[error(
         "{} is a data directory of etcd (it holds {holds}/), which Inkstone does not read; \
          name another one with --data-dir and copy the keys with `etcdctl make-mirror`",
         directory.display()
     )]
     EtcdDirectory {
-        /// The directory.
         directory: PathBuf,
-        /// The directory of etcd's in it.
+        /// Name of etcd's directory in it.
         holds: &'static str,
     },
     /// The store cannot be opened.
     #[error("{0}; see --data-dir")]
     Node(cluster::Error),
-    /// The system gives no thread or runtime.
+    /// The system does not start a thread or a runtime.
     #[error("cannot start a thread: {0}")]
     Threads(io::Error),
 }
@@ -174,7 +161,7 @@ impl From<cluster::Error> for Error {
     }
 }
 
-/// What to do when nobody can listen somewhere.
+/// The remedy when listening fails.
 fn remedy(error: &io::Error, flag: &str) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => format!(
@@ -182,9 +169,9 @@ fn remedy(error: &io::Error, flag: &str) -> String {
              address with --{flag}"
         ),
         io::ErrorKind::PermissionDenied => format!(
-            "this user may not: a port below 1024 needs the capability CAP_NET_BIND_SERVICE, \
-             a socket's file a directory that may be written to; or choose another address \
-             with --{flag}"
+            "this user may not listen there: a port below 1024 needs the capability \
+             CAP_NET_BIND_SERVICE, a socket's file a directory that may be written to; or \
+             choose another address with --{flag}"
         ),
         io::ErrorKind::AddrNotAvailable => format!(
             "this machine has no such address: choose one that it has, or 0.0.0.0 for all, \
@@ -205,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_why_nobody_can_listen_has_its_own_remedy() {
+    fn each_reason_for_a_failed_listen_has_its_own_remedy() {
         for (kind, part) in [
             (io::ErrorKind::AddrInUse, "another server?"),
             (io::ErrorKind::PermissionDenied, "CAP_NET_BIND_SERVICE"),

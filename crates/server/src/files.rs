@@ -1,4 +1,4 @@
-//! Small files read whole, through the same door as all others.
+//! Reads small files whole, through the `Disk` interface like all files.
 
 use std::io;
 use std::path::Path;
@@ -6,16 +6,16 @@ use std::path::Path;
 use environment::real::RealDisk;
 use environment::{Disk, OpenMode};
 
-/// Larger files are surely not what was meant.
+/// A larger file is taken for a mistake and refused.
 const BYTES_MAX: usize = 1 << 20;
 
-/// The text of a file. Files of `/proc` have no size, so it is read until
-/// nothing more comes.
+/// The text of a file. Files of `/proc` have no size, so it is read until a read returns
+/// nothing.
 pub fn read_text(path: &Path) -> io::Result<String> {
     read_text_from(&RealDisk, path)
 }
 
-/// The same on any disk.
+/// [`read_text`] on any disk.
 pub(crate) fn read_text_from(disk: &dyn Disk, path: &Path) -> io::Result<String> {
     let file = disk.open(path, OpenMode::Read)?;
     let mut bytes = Vec::new();
@@ -35,7 +35,8 @@ pub(crate) fn read_text_from(disk: &dyn Disk, path: &Path) -> io::Result<String>
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not UTF-8"))
 }
 
-/// How many files and sockets this process has open; `None` where the system does not say.
+/// Number of files and sockets that this process has open; `None` if the system does not
+/// report it.
 pub(crate) fn open_files() -> Option<u64> {
     const OPEN: &str = "/proc/self/fd";
     // Linux 6.2 and later state the number as the directory's size; before, it is 0.

@@ -1,4 +1,4 @@
-//! Data directories of etcd, which look empty to a store that looks for files.
+//! Recognizes data directories of etcd, which look empty to this store.
 
 use std::io;
 use std::path::Path;
@@ -7,13 +7,13 @@ use environment::Disk;
 
 use crate::Error;
 
-/// What etcd calls the directories in its data directory, and those in there.
+/// Names of directories in etcd's data directory, on its first two levels.
 const OF_ETCD: [&str; 3] = ["member", "snap", "wal"];
 
-/// Refuses a directory of etcd's before anything is written to it. A store of
-/// Inkstone that somebody began beside etcd's is served.
+/// Refuses a directory of etcd before anything is written to it. A directory that also
+/// holds a store of Inkstone is served.
 pub(crate) fn refuse_etcd(disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
-    // What cannot be listed, or is not there yet, the engine judges.
+    // A directory that does not exist or cannot be listed is left to the engine.
     let Ok(names) = disk.list(directory) else {
         return Ok(());
     };
@@ -30,7 +30,8 @@ pub(crate) fn refuse_etcd(disk: &dyn Disk, directory: &Path) -> Result<(), Error
     }
 }
 
-/// etcd lets nobody else into its directories: then they are there all the same.
+/// Whether the path is a directory. etcd's directories are closed to other users, so one
+/// that may not be opened counts.
 fn is_directory(disk: &dyn Disk, path: &Path) -> bool {
     match disk.list(path) {
         Ok(_) => true,

@@ -14,14 +14,13 @@ use crate::backend::Backend;
 use crate::calls::Call;
 use crate::methods::Method;
 
-/// The service.
 pub(crate) struct HealthCheckService {
     backend: Arc<Backend>,
     inner: HealthService,
 }
 
 impl HealthCheckService {
-    /// Answers what `reporter` was given.
+    /// A service that answers with the statuses set through `reporter`.
     pub(crate) fn new(backend: Arc<Backend>, reporter: HealthReporter) -> HealthCheckService {
         HealthCheckService {
             backend,
@@ -61,7 +60,7 @@ impl Health for HealthCheckService {
     }
 }
 
-/// What a client that watches is sent.
+/// The stream of statuses for a client of `Watch`.
 pub(crate) struct Notices {
     inner: Pin<Box<<HealthService as Health>::WatchStream>>,
     call: Call,

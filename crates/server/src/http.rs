@@ -1,7 +1,7 @@
 //! HTTP/1 and HTTP/2 requests that are not gRPC.
 //!
 //! Health, versions and metrics, on the same port as gRPC or on one of their
-//! own. Answers are etcd's to the byte where monitoring reads them.
+//! own. Answers that monitoring reads are etcd's to the byte.
 
 mod access;
 mod health;
@@ -19,9 +19,8 @@ use crate::metrics;
 /// What a port serves besides gRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pages {
-    /// Everything.
     All,
-    /// What monitoring needs.
+    /// Metrics and health only.
     Monitoring,
 }
 
@@ -86,12 +85,12 @@ async fn exposition(backend: &Arc<Backend>) -> Response<Body> {
     }
 }
 
-/// Where etcd's JSON gateway would answer; switched off it has no pages.
+/// The answer for a path of etcd's JSON gateway: 501, or 404 if it is switched off.
 fn no_gateway(wanted: bool) -> Response<Body> {
     if !wanted {
         return not_found();
     }
-    let text = "inkstone: the JSON gateway (/v3/*) is not there yet; use the gRPC API on this \
+    let text = "inkstone: the JSON gateway (/v3/*) does not exist yet; use the gRPC API on this \
                 port: etcdctl, or any client library of etcd v3";
     refusal(StatusCode::NOT_IMPLEMENTED, text)
 }

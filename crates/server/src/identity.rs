@@ -1,15 +1,13 @@
-//! Who this member is, computed as etcd computes it ([`revisions::identity`]).
+//! The ids of this member and its cluster, computed as etcd does ([`revisions::identity`]).
 
 use revisions::identity;
 
 use crate::config::{Config, Url};
 
-/// The names of a member and its cluster.
+/// The ids of a member and its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The member's id.
     pub member: u64,
-    /// The cluster's id.
     pub cluster: u64,
 }
 
@@ -25,7 +23,8 @@ impl Identity {
         }
     }
 
-    /// The cluster began with this member and no other: its id says so.
+    /// Whether the cluster began with this member alone: the cluster's id is computed from
+    /// its first members.
     pub(crate) fn stands_alone(self) -> bool {
         self.cluster == identity::cluster_id(&[self.member])
     }
@@ -43,7 +42,7 @@ mod tests {
     use crate::config::testing;
 
     #[test]
-    fn the_default_member_has_etcd_s_well_known_names() {
+    fn the_default_member_has_etcd_s_well_known_ids() {
         let identity = Identity::of(&testing::config(&[]));
         assert_eq!(format!("{:x}", identity.member), "8e9e05c52164694d");
         assert_eq!(format!("{:x}", identity.cluster), "cdf818194e3a8c32");
@@ -61,9 +60,9 @@ mod tests {
         assert_ne!(forward, of("http://b:2,http://a:1", "u"));
     }
 
-    /// etcd 3.7.3 gave the same names to members of the same flags.
+    /// etcd 3.7.3 gave these ids to members with these flags.
     #[test]
-    fn a_cluster_of_three_has_etcd_s_names_whoever_computes_them() {
+    fn every_member_of_three_computes_etcd_s_ids() {
         let urls = [17380, 17480, 17580].map(|port| format!("http://127.0.0.1:{port}"));
         let list = format!("a={},b={},c={}", urls[0], urls[1], urls[2]);
         let expected = [

@@ -1,19 +1,20 @@
-//! What a process asks the others before its data directory begins.
+//! Asks the other members about this one before its data directory begins.
 //!
 //! ```text
-//!   --initial-cluster-state=new       does anyone know me as started?   then refuse
-//!   --initial-cluster-state=existing  who are you all, and who am I?    then join
+//!   --initial-cluster-state=new       does a member know this one as started?  then refuse
+//!   --initial-cluster-state=existing  which members are there, which id has
+//!                                     this one?                                then join
 //! ```
 //!
-//! A member that has lost its directory must not begin anew under its old name:
-//! it would vote again where it has voted, and forget what it has acknowledged.
-//! Its own flags look as they did on its first day, so only the others can tell.
-//! When nobody answers, all begin together. Who answers must be of the cluster that
-//! the flags describe, and have segments of the size that they say: both are settled
-//! when a directory begins.
+//! A member that has lost its directory must not begin again under its old id:
+//! it could vote twice in one term, and it has lost entries that it acknowledged.
+//! Its own flags are the same as at its first start, so only the others can tell.
+//! If no member answers, all begin together. A member that answers must belong to the
+//! cluster that the flags describe and have segments of the size that they set: both are
+//! fixed when a directory begins.
 //!
-//! The rules of joining are etcd's: `--initial-cluster` lists everybody, the
-//! newcomer included, with the peer URLs that the cluster knows.
+//! The rules of joining are etcd's: `--initial-cluster` lists all members, the
+//! joining one included, with the peer URLs that the cluster knows.
 
 use std::time::Duration;
 
@@ -25,16 +26,16 @@ use crate::config::{Config, Founder, Url};
 use crate::identity::Identity;
 use crate::membership::Membership;
 
-/// As long as etcd waits for word of itself.
+/// Time to wait for answers when a cluster begins: as long as etcd waits.
 const NEW_PATIENCE: Duration = Duration::from_secs(1);
-/// Who joins needs an answer, and waits longer for it.
+/// Time to wait for answers when joining: longer, because a joining member needs one.
 const JOIN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who this member is, and whom it will meet.
+/// The ids of this member, and the members that it will connect to.
 #[derive(Debug)]
 pub(crate) struct Introduced {
     pub(crate) membership: Membership,
-    /// All members, this one too, for a member that joins: it does not know them by itself.
+    /// All members, this one included, if it joins; else empty.
     pub(crate) members: Vec<Member>,
 }
 
@@ -47,8 +48,8 @@ impl From<Membership> for Introduced {
     }
 }
 
-/// Who this member is, of a directory without its file `MEMBER`: one that is
-/// empty, or in which a crash came between the first data and the file.
+/// Determines the ids of a member without a file `MEMBER`: its directory is empty, or a
+/// crash came between the first data and the file.
 pub(crate) fn introduce(config: &Config, holds_data: bool) -> Result<Introduced, Error> {
     let described = Membership::of(config)?;
     if config.joins {
@@ -67,7 +68,7 @@ pub(crate) fn introduce(config: &Config, holds_data: bool) -> Result<Introduced,
     Ok(described.into())
 }
 
-/// Whom a member meets that has joined and has heard of nobody yet.
+/// The members for one that has joined before and has received nothing from any of them.
 pub(crate) fn contacts(config: &Config, membership: &Membership) -> Result<Vec<Member>, Error> {
     let member = membership.identity.member;
     if !config.joins {
@@ -82,8 +83,8 @@ pub(crate) fn contacts(config: &Config, membership: &Membership) -> Result<Vec<M
     }
 }
 
-/// What the other members of `--initial-cluster` say, the newest first, and why
-/// others say nothing.
+/// Asks the other members of `--initial-cluster` for their rosters. Returns the rosters, the
+/// newest first, and the reasons of members that did not answer.
 fn ask(config: &Config, patience: Duration) -> Result<(Vec<Roster>, Vec<String>), Error> {
     let secret = config.peer_secret.clone();
     Roster::ask(listed_others(config), patience, secret).map_err(Error::Threads)
@@ -95,8 +96,8 @@ pub(crate) fn listed_others(config: &Config) -> Vec<String> {
     others.flat_map(|other| texts(&other.peer_urls)).collect()
 }
 
-/// Who begins a cluster with others that run already, in another one, would begin it
-/// alone.
+/// Refuses to begin a cluster with members that already run in another one: this member
+/// would wait for them forever.
 fn refuse_other_cluster(own: Identity, rosters: &[Roster]) -> Result<(), Error> {
     let other = rosters.iter().find(|it| it.cluster_id != own.cluster);
     match other {
@@ -109,8 +110,9 @@ fn refuse_other_cluster(own: Identity, rosters: &[Roster]) -> Result<(), Error> 
     }
 }
 
-/// A leader makes entries as large as its own segments hold. A directory that holds
-/// something has the size that it began with, whatever the flag says.
+/// Refuses another segment size than the other members have: a leader makes entries as
+/// large as its own segments hold. A directory that holds data keeps the size that it began
+/// with, whatever the flag says.
 fn refuse_other_segments(
     config: &Config,
     rosters: &[Roster],
@@ -126,8 +128,8 @@ fn refuse_other_segments(
     }
 }
 
-/// The others must not know this member as one that has gone, nor, if it holds
-/// nothing, as one that has been up.
+/// Refuses a member that the others know as removed, or, if its directory is empty, as one
+/// that has been up.
 fn refuse_if_known(member: u64, rosters: &[Roster], holds_data: bool) -> Result<(), Error> {
     if rosters
         .iter()
@@ -142,12 +144,13 @@ fn refuse_if_known(member: u64, rosters: &[Roster], holds_data: bool) -> Result<
     }
 }
 
-/// It has told its name once.
+/// Whether the member has published its name or its client URLs, which it does at its first
+/// start.
 fn was_up(member: &Member) -> bool {
     member.is_started() || !member.client_urls.is_empty()
 }
 
-/// The newcomer's place in the newest roster that fits what the flags list.
+/// The joining member's ids in the newest roster that matches the list of the flags.
 fn joined(config: &Config, rosters: &[Roster], reasons: &[String]) -> Result<Introduced, Error> {
     let mut misfit = None;
     for roster in rosters {
@@ -165,7 +168,7 @@ fn joined(config: &Config, rosters: &[Roster], reasons: &[String]) -> Result<Int
                     members: roster.members.clone(),
                 });
             }
-            // Of the newest.
+            // The newest roster's misfit is reported.
             Err(what) => misfit = misfit.or(Some((roster, what))),
         }
     }
@@ -174,13 +177,14 @@ fn joined(config: &Config, rosters: &[Roster], reasons: &[String]) -> Result<Int
             members: listed(roster),
             what,
         },
-        None => Error::NobodyAnswers {
+        None => Error::NoMemberAnswers {
             reasons: reasons.join("; "),
         },
     })
 }
 
-/// Which member this is: everyone of the roster must be listed, and nobody else.
+/// Finds this member in a roster. The roster and the list of the flags must have the same
+/// members.
 fn place<'a>(config: &Config, roster: &'a Roster) -> Result<&'a Member, String> {
     if roster.members.len() != config.founders.len() {
         return Err("member count is unequal".to_owned());
@@ -202,7 +206,7 @@ fn place<'a>(config: &Config, roster: &'a Roster) -> Result<&'a Member, String> 
     own.ok_or_else(|| format!("no member has the peer URLs of {}", config.name))
 }
 
-/// Members as people read them.
+/// Members as text, in the form of `--initial-cluster`.
 fn listed(roster: &Roster) -> String {
     let members = roster.members.iter().map(|member| {
         let name = if member.name.is_empty() {
@@ -268,9 +272,9 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_takes_the_id_that_the_cluster_gave_it() {
+    fn a_joining_member_takes_the_id_that_the_cluster_gave_it() {
         let config = config("existing");
-        // One that answers has not heard of the newcomer yet.
+        // The older roster does not have the new member yet.
         let old = roster(1, vec![member(1, "a"), member(2, "b")]);
         let new = roster(2, three(""));
         for rosters in [vec![new.clone(), old.clone()], vec![old, new]] {
@@ -289,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_listed_is_told_in_etcd_s_words() {
+    fn a_member_that_is_not_listed_is_refused_in_etcd_s_words() {
         let config = config("existing");
         let mut elsewhere = three("");
         elsewhere[1].peer_urls = vec!["http://h:9".into()];
@@ -311,8 +315,8 @@ mod tests {
     }
 
     #[test]
-    fn who_was_up_or_was_removed_must_not_begin_anew() {
-        assert!(refuse_if_known(3, &[], false).is_ok(), "nobody answers");
+    fn a_member_that_was_up_or_was_removed_must_not_begin_again() {
+        assert!(refuse_if_known(3, &[], false).is_ok(), "no member answers");
         assert!(refuse_if_known(3, &[roster(1, three(""))], false).is_ok());
         let started = [roster(2, three("")), roster(1, three("c"))];
         let error = refuse_if_known(3, &started, false).unwrap_err().to_string();
@@ -353,14 +357,14 @@ mod tests {
     #[test]
     fn segments_of_another_size_are_refused_where_a_directory_begins() {
         let config = config("new");
-        let told = |segment_bytes| Roster {
+        let roster_of = |segment_bytes| Roster {
             segment_bytes,
             ..roster(1, three("c"))
         };
         for same in [0, config.segment_bytes] {
-            assert!(refuse_other_segments(&config, &[told(same)], false).is_ok());
+            assert!(refuse_other_segments(&config, &[roster_of(same)], false).is_ok());
         }
-        let rosters = [told(config.segment_bytes), told(1 << 20)];
+        let rosters = [roster_of(config.segment_bytes), roster_of(1 << 20)];
         assert!(refuse_other_segments(&config, &rosters, true).is_ok());
         let error = refuse_other_segments(&config, &rosters, false).unwrap_err();
         let text = error.to_string();

@@ -1,10 +1,10 @@
 //! The service KV: reads from applied state, writes through the replica.
 //!
-//! A read confirms first that it sees every acknowledged write (unless the
-//! client takes it as it is), then looks the keys up on this very task; the
-//! stored bytes go out as they lie in the log. A range of many keys or of many
+//! A linearizable read first confirms that it sees every acknowledged write; a
+//! serializable read skips that. Then the request's own task looks the keys up, and the
+//! stored bytes are sent as they lie in the log. A range of many keys or of many
 //! bytes is read and encoded on a thread of its own (`large_reads.rs`), so that
-//! it does not hold up the others on this core.
+//! it does not delay the other requests of this core.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,14 +26,12 @@ use crate::large_writes;
 use crate::methods::Method;
 use crate::range_stream::{self, Chunks};
 
-/// The service for one connection.
 #[derive(Clone)]
 pub(crate) struct KvService {
     client: Arc<Client>,
 }
 
 impl KvService {
-    /// For the calls of `client`.
     pub(crate) fn new(client: Arc<Client>) -> KvService {
         KvService { client }
     }

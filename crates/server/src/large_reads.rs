@@ -1,12 +1,12 @@
-//! Reads that are too large for the thread that serves connections.
+//! Reads that are too large for a thread that serves connections.
 //!
 //! ```text
 //!   keys ≤ 128, bytes ≤ 128 KiB ──► read here, at once
 //!   otherwise ──► keys looked up aside ──► memory claimed ──► read and encoded aside
 //! ```
 //!
-//! Sizes are known from the index before a record is read, so the decision is made by
-//! bytes, and the memory of an answer is claimed before there is an answer.
+//! "Aside" is a thread of its own. The index knows the sizes before a record is read, so the
+//! decision is made by bytes, and the memory of an answer is claimed before it is read.
 
 use std::collections::VecDeque;
 
@@ -22,20 +22,20 @@ use crate::client::Client;
 use crate::encoded;
 use crate::refusal::of_machine;
 
-/// More keys are looked up aside.
+/// A read of more keys looks them up aside.
 const KEYS_HERE_MAX: i64 = 128;
-/// More bytes are read aside.
+/// A read of more bytes is done aside.
 pub(crate) const BYTES_HERE_MAX: u64 = 128 << 10;
 
-/// An answer as the service has it.
+/// An answer from a service.
 pub(crate) enum Answered<T> {
-    /// To be encoded where it is sent.
+    /// To be encoded on the connection's thread.
     Small(T),
     /// Encoded already.
     Large(Large),
 }
 
-/// Ends a call with such an answer.
+/// Ends a call with an answer of either kind.
 pub(crate) fn end<T: Default>(
     call: Call,
     answered: Result<Answered<T>, Status>,
@@ -57,7 +57,7 @@ pub(crate) async fn range(
     request: RangeRequest,
 ) -> Result<Answered<RangeResponse>, Status> {
     let backend = &client.backend;
-    // Requests that waited for the leader together must not be answered together.
+    // Requests that waited for the leader together would all be answered at once.
     client.unsent.room().await;
     let reader = backend.reader();
     if is_short(backend, &request)? {
@@ -121,7 +121,7 @@ async fn txn_aside(client: &Client, request: TxnRequest) -> Result<Answered<TxnR
         let response = backend.reader().txn(&request).map_err(of_read)?;
         encoded::encode(&finish_txn(backend, response))
     };
-    // Read, and encoded beside it.
+    // Twice the bytes: the answer as it was read, and encoded.
     large(client, 2 * bytes, read).await
 }
 
@@ -159,7 +159,7 @@ fn is_short(backend: &Backend, request: &RangeRequest) -> Result<bool, Status> {
     Ok(count <= KEYS_HERE_MAX)
 }
 
-/// Looking the keys up ends with the limit.
+/// Whether the look-up of keys may stop at the request's limit.
 fn stops_at_limit(request: &RangeRequest) -> bool {
     request.sort_order == 0
         && request.min_mod_revision == 0
@@ -168,7 +168,8 @@ fn stops_at_limit(request: &RangeRequest) -> bool {
         && request.max_create_revision == 0
 }
 
-/// What a transaction's ranges would read; `None` where there are too many keys to look.
+/// Bytes that a transaction's ranges would read; `None` if there are too many keys to look
+/// up on this thread.
 fn bytes_if_short(backend: &Backend, request: &TxnRequest) -> Result<Option<u64>, Status> {
     // A condition may look at a whole range as well.
     if request.compare.iter().any(|it| !it.range_end.is_empty()) {

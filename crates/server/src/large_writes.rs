@@ -1,13 +1,15 @@
-//! Writes with large answers: transactions that also read, and what was there before.
+//! Writes with large answers: transactions that also read, and writes that return previous
+//! values.
 //!
 //! ```text
 //!   bytes read ≤ 128 KiB ──► executed at once, answered small
 //!   otherwise ──► bytes looked up aside ──► memory claimed ──► executed ──► encoded aside
 //! ```
 //!
-//! Memory is claimed before the write is proposed: where there is none, the write is refused
-//! instead of being done without an answer. What other clients write in between may make
-//! the answer larger than its claim; it is sent nevertheless, and counted as far as there is room.
+//! Memory is claimed before the write is proposed: if there is none in time, the write is
+//! refused instead of being done without an answer. Other clients' writes in between may make
+//! the answer larger than its claim; it is sent nevertheless, and the claim grows as far as
+//! memory is free.
 
 use etcd_api::etcdserverpb::request_op::Request as Operation;
 use etcd_api::etcdserverpb::{RangeRequest, RequestOp};
@@ -20,8 +22,8 @@ use crate::client::Client;
 use crate::encoded;
 use crate::large_reads::{Answered, BYTES_HERE_MAX};
 
-/// Executes a command that reads besides. `message` takes the command's own answer out of the
-/// response.
+/// Executes a command that may also read. `message` takes the command's own answer out of
+/// the response.
 pub(crate) async fn execute<T>(
     client: &Client,
     command: Command,
@@ -36,11 +38,12 @@ where
         return Box::pin(execute_large(client, command, message)).await;
     }
     let answer = message(backend, backend.execute_warm(command).await?);
-    // Values that the command itself wrote and read again were not in the index before.
+    // The answer may still be large: values that the command itself wrote and read again were
+    // not in the index before.
     made(client, answer).await
 }
 
-/// Has an answer sent that is there already, in the way that its size asks for.
+/// Prepares an existing answer for sending, as a small or a large one by its size.
 pub(crate) async fn made<T>(client: &Client, answer: T) -> Result<Answered<T>, Status>
 where
     T: Message + 'static,
@@ -65,15 +68,15 @@ where
         Ok((backend.warm(command), bytes))
     };
     let (command, bytes) = backend.aside(look).await?;
-    // Read, and encoded beside it.
+    // Twice the bytes: the answer as it was read, and encoded.
     let claim = client.claim(2 * bytes).await?;
     let answer = message(backend, backend.execute_warm(command).await?);
     let pieces = backend.aside(move |_| encoded::encode(&answer)).await?;
     Ok(Answered::Large(client.send(pieces, claim)))
 }
 
-/// Encodes an answer that is there already. Where there is no room for it in time it is sent
-/// nevertheless: the write was done.
+/// Encodes an existing answer as a large one. If no memory is free in time it is sent
+/// nevertheless: the write is done.
 async fn encode<T>(client: &Client, answer: T) -> Result<Answered<T>, Status>
 where
     T: Message + 'static,
@@ -89,7 +92,7 @@ where
     Ok(Answered::Large(client.send(pieces, claim)))
 }
 
-/// Whether a put is answered with a large value. What it reads besides is nothing.
+/// Whether a put returns a large previous value. A put reads nothing else.
 fn has_large_previous(backend: &Backend, command: &Command) -> bool {
     let Command::Put(request) = command else {
         return false;
@@ -97,7 +100,7 @@ fn has_large_previous(backend: &Backend, command: &Command) -> bool {
     request.prev_kv && previous_bytes(backend, &request.key, &[]) > BYTES_HERE_MAX
 }
 
-/// About how many bytes the answer has.
+/// Approximate bytes of the answer.
 fn answer_bytes(backend: &Backend, command: &Command) -> u64 {
     let bytes = match command {
         Command::Put(request) => previous_bytes(backend, &request.key, &[]),

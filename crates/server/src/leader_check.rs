@@ -1,7 +1,7 @@
-//! When a stream that requires a leader ends for want of one.
+//! Ends streams that require a leader when there is none.
 //!
-//! etcd ends such streams when there was no leader for three election timeouts
-//! in a row: a client that comes again costs more than one that waits for the
+//! etcd ends such a stream after three election timeouts without a leader, and not
+//! earlier: a client that connects again costs more than one that waits for the
 //! next election.
 
 use std::sync::Arc;
@@ -10,20 +10,19 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::backend::Backend;
 
-/// Looks in a row that find nobody.
+/// Consecutive checks without a leader after which it is lost.
 const LOOKS_MAX: u32 = 3;
 
-/// Looks for a leader once per election timeout.
+/// Checks for a leader once per election timeout.
 pub(crate) struct LeaderCheck {
     backend: Arc<Backend>,
     looks: Interval,
-    /// Looks in a row that found no leader; less than [`LOOKS_MAX`] until it
+    /// Consecutive checks that found no leader; less than [`LOOKS_MAX`] until it
     /// is lost.
     without: u32,
 }
 
 impl LeaderCheck {
-    /// From now on.
     pub(crate) fn new(backend: Arc<Backend>) -> LeaderCheck {
         let period = backend.config.election_timeout;
         let mut looks = interval_at(Instant::now() + period, period);
@@ -35,8 +34,8 @@ impl LeaderCheck {
         }
     }
 
-    /// Returns when the leader is lost. Can be dropped and called again
-    /// without losing anything.
+    /// Returns when the leader is lost. The future can be dropped and this called again
+    /// without losing count.
     pub(crate) async fn lost(&mut self) {
         loop {
             self.looks.tick().await;

@@ -1,5 +1,5 @@
 //! The service Lease. Grants and revocations go through the log; renewals
-//! only move a deadline in the leader's memory, and other members ask there.
+//! only move a deadline in the leader's memory, and other members forward them to the leader.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -29,17 +29,15 @@ use crate::methods::Method;
 use crate::read_ahead::ReadAhead;
 use crate::refusal;
 
-/// Renewals of one stream that may be under way. At a follower each waits for the leader.
+/// Most concurrent renewals of one stream. At a follower each waits for the leader.
 const UNDER_WAY_MAX: usize = 1024;
 
-/// The service for one connection.
 #[derive(Clone)]
 pub(crate) struct LeaseService {
     client: Arc<Client>,
 }
 
 impl LeaseService {
-    /// For the calls of `client`.
     pub(crate) fn new(client: Arc<Client>) -> LeaseService {
         LeaseService { client }
     }
@@ -100,7 +98,7 @@ impl LeaseService {
         self.client
             .backend
             .fill(response.header.get_or_insert_default());
-        // With the lease's keys it may be large.
+        // An answer with the lease's keys may be large.
         large_writes::made(&self.client, response).await
     }
 
@@ -182,10 +180,10 @@ impl Lease for LeaseService {
     }
 }
 
-/// A renewal under way.
+/// A renewal that has begun.
 type Renewal = BoxFuture<'static, Result<LeaseKeepAliveResponse, Status>>;
 
-/// One stream of renewals. Many are under way at a time; answers come in the order of the
+/// One stream of renewals. Many run at a time; answers are sent in the order of the
 /// requests.
 struct Renewals {
     backend: Arc<Backend>,
@@ -194,7 +192,7 @@ struct Renewals {
     requests_open: bool,
     under_way: FuturesOrdered<Renewal>,
     stopping: tokio::sync::watch::Receiver<bool>,
-    /// When a client that requires a leader is told that there is none.
+    /// Ends the stream of a client that requires a leader if there is none.
     leader_check: LeaderCheck,
 }
 
@@ -207,8 +205,8 @@ async fn step(
     renewals: Option<Renewals>,
 ) -> Option<(Result<LeaseKeepAliveResponse, Status>, Option<Renewals>)> {
     let mut renewals = renewals?;
-    // The bounds of the stream's own are enough: what limits a task's steps would let
-    // requests come faster than they are answered.
+    // The stream has bounds of its own. With tokio's budget of a task's steps, requests would
+    // be read faster than they are answered.
     match unconstrained(renewals.next()).await {
         Ok(Some(response)) => {
             renewals.call.sent();
@@ -271,7 +269,7 @@ impl Renewals {
     }
 }
 
-/// Begins the renewals that were asked for, as many as may be under way.
+/// Begins requested renewals, as many as may run at a time.
 fn begin(
     backend: &Arc<Backend>,
     call: &Call,
@@ -294,8 +292,8 @@ fn begin(
     Ok(())
 }
 
-/// The header is taken before the renewal: a client must not see a lease alive at a
-/// revision at which it was revoked already.
+/// Renews a lease. The header is made before the renewal: a client must not see a lease
+/// alive at a revision at which it was revoked already.
 async fn renew(backend: Arc<Backend>, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
     let header = backend.header();
     let renewal = backend.node.renew_lease(id);

@@ -5,8 +5,8 @@
 //!                                                                  └─► http: health, version, metrics
 //! ```
 //!
-//! Start reading at [`Server`]; the road of one request is `worker.rs`,
-//! `dispatch.rs`, `calls.rs`, then the service's own file. What flags mean is
+//! Start reading at [`Server`]; the path of one request is `worker.rs`,
+//! `dispatch.rs`, `calls.rs`, then the service's own file. Flags are defined
 //! in [`config`]. This crate knows nothing of logs, indexes or effects: it
 //! proposes commands and reads through the node's reader.
 
@@ -72,7 +72,7 @@ pub use repair::plan_repair;
 pub use run::run;
 pub use server::Server;
 
-/// What `--version` prints: etcd's line first, because tools look for it.
+/// The text of `--version`: etcd's line first, because tools parse it.
 pub fn versions() -> String {
     format!(
         "etcd Version: {}\nInkstone Version: {}\nTarget: {}/{}\n",

@@ -1,4 +1,4 @@
-//! Where clients and other members come in.
+//! The listening sockets for clients and for other members.
 //!
 //! ```text
 //!   http://localhost:2379 ──► 127.0.0.1:2379, [::1]:2379 ──► one socket each
@@ -39,9 +39,9 @@ pub(crate) enum Listener {
 /// The sockets of one URL.
 #[derive(Debug, Default)]
 pub(crate) struct Bound {
-    /// One for each address.
+    /// One listener for each address.
     pub(crate) listeners: Vec<Listener>,
-    /// Where clients can connect; with the port that the system chose.
+    /// TCP addresses at which clients can connect, with the port that the system chose.
     pub(crate) addresses: Vec<SocketAddr>,
     /// The file of a Unix socket.
     pub(crate) socket_file: Option<SocketFile>,
@@ -100,8 +100,8 @@ fn bind_host(host: &str, port: u16, share_port: bool) -> io::Result<Bound> {
     Ok(bound)
 }
 
-/// The addresses behind a host; `localhost` is both loopbacks, nothing at all
-/// is every address.
+/// The addresses of a host: `localhost` means both loopback addresses, an empty host every
+/// address.
 fn addresses(host: &str) -> io::Result<Vec<IpAddr>> {
     Ok(match host {
         "localhost" => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
@@ -170,7 +170,7 @@ fn bind_file(path: &Path) -> io::Result<Bound> {
     Ok(bound)
 }
 
-/// A socket left behind by an earlier run is removed: one that nobody listens
+/// Removes the socket file that an earlier run left behind: one that no process listens
 /// on. Any other file stays.
 fn make_room(path: &Path) -> io::Result<()> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
@@ -182,13 +182,13 @@ fn make_room(path: &Path) -> io::Result<()> {
     }
     match connect_at_once(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => RealDisk.remove(path),
-        // Binding finds out why nobody else can be there, or that somebody is.
+        // A socket in use makes `bind` fail, and `bind` reports any other problem, too.
         _ => Ok(()),
     }
 }
 
-/// Never waits: where very many clients wait to be accepted there is no room
-/// for one more, and somebody listens.
+/// Connects without blocking: if the backlog is full the call fails instead of waiting, and
+/// a full backlog means that a process listens.
 fn connect_at_once(path: &Path) -> io::Result<()> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -239,7 +239,7 @@ mod tests {
 
     /// Each round frees the port, and then all threads ask for it at the same moment.
     #[test]
-    fn of_many_that_ask_for_a_port_at_once_one_gets_it() {
+    fn of_many_concurrent_binds_to_a_port_one_succeeds() {
         const ASKING: usize = 4;
         const ROUNDS: usize = 200;
         let first = bind(&url("http://127.0.0.1:0"), false).unwrap();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_whose_clients_all_wait_is_in_use_and_keeps_nobody_waiting() {
+    fn a_socket_with_a_full_backlog_is_in_use_and_does_not_block_a_start() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("s.sock");
         let busy = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! (with tabs between the columns). One event is one line is one write, so lines of several threads never mix.
-//! Events of our own crates are taken from the configured level on, those of
-//! libraries only from `warn` on: their debug lines tell about frames, not
-//! about this server.
+//! Events of this workspace's crates are logged from the configured level on, those of
+//! libraries only from `warn` on: their debug lines describe frames, not
+//! this server.
 
 mod line;
 mod time;
@@ -25,8 +25,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogConfig, LogFormat, LogOutput};
 
-/// Makes this process log as configured, from now on; does nothing when a
-/// subscriber is there already (an embedding program has its own).
+/// Installs the configured logger for this process; does nothing if a subscriber is
+/// installed already (an embedding program may have its own).
 pub fn start(config: &LogConfig, clock: Arc<dyn Clock>) -> io::Result<()> {
     let outputs = config
         .outputs
@@ -51,7 +51,6 @@ struct Lines {
     outputs: Vec<Output>,
 }
 
-/// A place for lines.
 enum Output {
     Stderr,
     Stdout,
@@ -74,7 +73,7 @@ fn open(output: &LogOutput) -> io::Result<Output> {
 }
 
 impl Output {
-    /// A line that cannot be written is lost: there is no one to tell.
+    /// Writes a line. If that fails the line is lost: an error could only be logged.
     fn write(&self, line: &[u8]) {
         let _ = match self {
             Output::Stderr => io::stderr().lock().write_all(line),
@@ -137,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn each_event_is_one_line_whatever_a_client_or_a_stranger_has_sent() {
+    fn each_event_is_one_line_for_any_text_of_a_client() {
         let sent = "x\n2026-01-01T00:00:00.000000Z\tinfo\tfaked\u{1b}]0;title\u{7}\r\u{9b}1A";
         for format in [LogFormat::Json, LogFormat::Console] {
             let text = logged(format, || {

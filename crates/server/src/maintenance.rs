@@ -1,4 +1,4 @@
-//! The service Maintenance. What walks the whole store runs on a thread of
+//! The service Maintenance. A call that walks the whole store runs on a thread of
 //! its own.
 
 use std::pin::Pin;
@@ -23,18 +23,17 @@ use crate::metrics::Histogram;
 use crate::refusal::{self, of_machine};
 use crate::unsupported;
 
-/// etcd's words for a full store, and what they mean of a member whose leader has room.
+/// etcd's text for a full store, and what it means if the leader has room and this member
+/// has none.
 const NO_ROOM: &str = "etcdserver: mvcc: database space exceeded: the disk of this member is \
                        full, or it may open no further file; it takes nothing until that ends";
 
-/// The service.
 #[derive(Clone)]
 pub(crate) struct MaintenanceService {
     backend: Arc<Backend>,
 }
 
 impl MaintenanceService {
-    /// On top of `backend`.
     pub(crate) fn new(backend: Arc<Backend>) -> MaintenanceService {
         MaintenanceService { backend }
     }
@@ -79,7 +78,7 @@ impl MaintenanceService {
     async fn answer_defragment(&self) -> Result<DefragmentResponse, Status> {
         info!("starting defragment");
         let began = self.backend.clock.now();
-        // A client may go before the end.
+        // Counted down when the work ends, even if the client leaves before.
         let under_way = self.backend.metrics.defragmenting.hold();
         let outcome = self.backend.node.defragment().await;
         drop(under_way);
@@ -211,7 +210,7 @@ impl Maintenance for MaintenanceService {
         call.end(Err(unsupported::status(unsupported::SNAPSHOT)))
     }
 
-    /// A member that is alone leads, and has no other to hand over to.
+    /// Hands the lead to another member. A member that is alone refuses: there is no other.
     async fn move_leader(
         &self,
         request: Request<MoveLeaderRequest>,

@@ -1,14 +1,14 @@
-//! Who this member is, once and for all.
+//! The ids of this member and its cluster, fixed when the data directory begins.
 //!
 //! ```text
 //!   first start:  flags ──► ids ──► file MEMBER in the data directory
-//!   later starts:                   file MEMBER ──► ids      (flags: not looked at)
+//!   later starts:                   file MEMBER ──► ids      (flags: ignored)
 //! ```
 //!
-//! As in etcd, the flags `--initial-*` name a member when its data directory
-//! begins. After that the directory knows: another token or another peer URL
+//! As in etcd, the flags `--initial-*` determine a member's ids when its data directory
+//! begins. After that the file does: another token or another peer URL
 //! must not make another member of the same data. The file is written before
-//! the first answer leaves, so that no client ever saw names that a crash
+//! the first answer is sent, so no client ever sees ids that a crash
 //! could change.
 
 use std::path::Path;
@@ -22,17 +22,16 @@ use crate::Error;
 use crate::config::{Config, Url};
 use crate::identity::Identity;
 
-/// What stays the same as long as the data does.
+/// The content of the file `MEMBER`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Membership {
-    /// Names of the member and its cluster.
     pub(crate) identity: Identity,
-    /// Where peers would find it, as the member list says.
+    /// Peer URLs that the member list shows for it.
     pub(crate) peer_urls: Vec<String>,
 }
 
 impl Membership {
-    /// What the directory says; `None` before its first start.
+    /// Reads the file of a directory; `None` before its first start.
     pub(crate) fn find(disk: &dyn Disk, directory: &Path) -> Result<Option<Membership>, Error> {
         let found = MemberFile::find(disk, directory)?;
         Ok(found.map(|found| Membership {
@@ -44,7 +43,7 @@ impl Membership {
         }))
     }
 
-    /// What the flags say of a new member, if they can.
+    /// The membership that the flags describe; an error if no member can begin with them.
     pub(crate) fn of(config: &Config) -> Result<Membership, Error> {
         if let Some(error) = &config.cannot_begin {
             return Err(Error::Config(error.clone()));
@@ -60,9 +59,9 @@ impl Membership {
         }
     }
 
-    /// Tells whoever gave other flags since that they change nothing.
-    pub(crate) fn tell_ignored_flags(&self, config: &Config) {
-        // Who has joined was named by the cluster, not by flags.
+    /// Warns if the flags describe another member or cluster than the file, which counts.
+    pub(crate) fn warn_of_ignored_flags(&self, config: &Config) {
+        // A member that joined has its ids from the cluster, not from flags.
         if config.joins {
             return;
         }
@@ -71,14 +70,14 @@ impl Membership {
             warn!(
                 member = format!("{member:x}"),
                 cluster = format!("{cluster:x}"),
-                "the --initial-* flags name no member: \
+                "the --initial-* flags are ignored: \
                  the data directory has had its member and cluster since its first start"
             );
         }
     }
 
-    /// Writes the file; on stable storage on return. The caller has the
-    /// directory to itself.
+    /// Writes the file, which is on stable storage on return. The caller must hold the
+    /// directory's lock.
     pub(crate) fn keep(&self, disk: &dyn Disk, directory: &Path) -> Result<(), Error> {
         let kept = MemberFile {
             member: self.identity.member,
@@ -98,9 +97,9 @@ impl From<MemberFileError> for Error {
     }
 }
 
-/// Whether a server could start with the file `MEMBER` of `directory`, or
-/// could write a new one because there is none; an error says what is wrong
-/// with it and what to do.
+/// Checks that a server could start with the file `MEMBER` of `directory`, or
+/// could write a new one because there is none. The error says what is wrong
+/// with the file and what to do.
 pub fn check_member_file(directory: &Path) -> Result<(), MemberFileDamage> {
     match Membership::find(&RealDisk, directory) {
         Ok(_) => Ok(()),
@@ -110,7 +109,7 @@ pub fn check_member_file(directory: &Path) -> Result<(), MemberFileDamage> {
         }),
         Err(error) => Err(MemberFileDamage {
             what: error.to_string(),
-            remedy: "run this as the user who owns it",
+            remedy: "run this as the user that owns it",
         }),
     }
 }
@@ -118,12 +117,11 @@ pub fn check_member_file(directory: &Path) -> Result<(), MemberFileDamage> {
 /// What is wrong with a file `MEMBER`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberFileDamage {
-    /// A predicate of the file.
+    /// The fault: a predicate, with the file's name as its subject.
     pub what: String,
-    /// What to do.
     pub remedy: &'static str,
 }
 
-/// As [`Error::MemberFile`] says.
-const DAMAGED_REMEDY: &str = "put a copy of it back, or remove it to have the --initial-* flags name \
-     this member anew";
+/// The remedy that [`Error::MemberFile`] names.
+const DAMAGED_REMEDY: &str = "put a copy of it back, or remove it: then the --initial-* flags name \
+     this member again";

@@ -1,8 +1,8 @@
-//! A disk that takes the time of its flushes.
+//! A disk that measures the time of its flushes.
 //!
-//! The figure every operator of etcd looks at first is how long the log's
+//! The figure that every operator of etcd looks at first is how long the log's
 //! flush takes. It is measured here, around the one call that flushes a
-//! group, so that no storey below needs a clock for it.
+//! group, so that no crate below needs a clock for it.
 
 use std::io;
 use std::path::Path;
@@ -13,14 +13,12 @@ use environment::{Clock, Disk, File, OpenMode, Space};
 
 use crate::metrics::Histogram;
 
-/// A disk and the times of its durable writes.
+/// A disk with a histogram of the times of its durable writes.
 #[derive(Clone, Debug)]
 pub(crate) struct MeteredDisk {
-    /// Where the bytes go.
     pub(crate) inner: Arc<dyn Disk>,
-    /// What takes the time.
     pub(crate) clock: Arc<dyn Clock>,
-    /// What collects it.
+    /// Times of durable writes.
     pub(crate) flushes: Arc<Histogram>,
 }
 

@@ -3,19 +3,19 @@
 //! A call's counters live in an array at the call's place in this table, so
 //! that counting is one addition and never a look-up of labels.
 
-/// How many messages go each way.
+/// Number of messages in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// One there, one back.
+    /// One request, one answer.
     Unary,
-    /// One there, many back.
+    /// One request, many answers.
     ServerStream,
-    /// Many both ways.
+    /// Many requests, many answers.
     BidiStream,
 }
 
 impl Shape {
-    /// The label of gRPC's metrics.
+    /// The label in gRPC's metrics.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Shape::Unary => "unary",
@@ -34,7 +34,7 @@ macro_rules! methods {
         }
 
         impl Method {
-            /// All of them, each at the place its number names.
+            /// All methods, each at the index that is its number.
             pub(crate) const ALL: &'static [Method] = &[$(Method::$variant),*];
 
             /// Service, name and shape.
@@ -54,8 +54,8 @@ macro_rules! methods {
                 }
             }
 
-            /// A member without a vote answers it as well; a range, if the
-            /// client takes what is there.
+            /// Whether a learner answers it. A learner answers ranges only if they are
+            /// serializable.
             pub(crate) const fn serves_at_learners(self) -> bool {
                 matches!(
                     self,
@@ -134,8 +134,8 @@ impl Method {
         Method::ALL.iter().copied().find(is_asked)
     }
 
-    /// Whether its counters are shown before it has been called, as etcd shows them: not those
-    /// of the services that etcd adds after its first counting.
+    /// Whether its counters are shown before its first call. As in etcd, those of services
+    /// that etcd registers after it initializes its counters are not.
     pub(crate) fn is_shown_before_its_first_call(self) -> bool {
         let (service, _, _) = self.about();
         !service.starts_with("v3")

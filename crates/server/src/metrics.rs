@@ -1,8 +1,8 @@
-//! What has happened so far, in numbers.
+//! The server's metrics.
 //!
-//! Counters are plain atomics with relaxed order: a scrape may see one call
-//! counted and its byte not yet, which no graph can show. What the engine and
-//! the node count themselves is asked for at the scrape ([`gather`]), not
+//! Counters are plain atomics with relaxed order: a scrape may see a call
+//! counted and its bytes not yet, which no graph can show. Numbers that the engine and
+//! the node count themselves are read at the scrape ([`gather`]), not
 //! kept twice.
 
 mod absent;
@@ -37,34 +37,31 @@ use crate::turn::LongTurns;
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds.
     pub(crate) fn add(&self, number: u64) {
         self.0.fetch_add(number, Ordering::Relaxed);
     }
 
-    /// Takes away what was added before.
+    /// Subtracts a number that was added before.
     pub(crate) fn sub(&self, number: u64) {
         self.0.fetch_sub(number, Ordering::Relaxed);
     }
 
-    /// One more, until what is returned goes.
+    /// Adds 1, and subtracts it when the returned guard is dropped.
     pub(crate) fn hold(&self) -> Held<'_> {
         self.add(1);
         Held(self)
     }
 
-    /// Another number in its place.
     pub(crate) fn set(&self, number: u64) {
         self.0.store(number, Ordering::Relaxed);
     }
 
-    /// The number now.
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Counted in a gauge as long as it lives.
+/// Counts 1 in a gauge until it is dropped.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Held<'a>(&'a Counter);
@@ -75,7 +72,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Everything the server counts itself.
+/// All numbers that the server counts itself.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
     /// Calls by method.
@@ -100,11 +97,9 @@ pub(crate) struct Metrics {
     pub(crate) watchers: Counter,
     /// Events sent to watches.
     pub(crate) watch_events: Counter,
-    /// Leases.
     pub(crate) leases_granted: Counter,
     /// Leases ended by a client.
     pub(crate) leases_revoked: Counter,
-    /// Renewals.
     pub(crate) leases_renewed: Counter,
     /// Health checks that passed.
     pub(crate) health_success: Counter,
@@ -118,7 +113,6 @@ pub(crate) struct Metrics {
     pub(crate) promotions: Counter,
     /// Defragmentations under way.
     pub(crate) defragmenting: Counter,
-    /// How long what took.
     pub(crate) times: Times,
     /// Bytes from clients, pages included.
     pub(crate) received_bytes: Counter,
@@ -128,20 +122,20 @@ pub(crate) struct Metrics {
     pub(crate) checks: CheckMetrics,
     /// Scrapes answered with the metrics.
     pub(crate) scrapes: Counter,
-    /// Scrapes that the server was too late for.
+    /// Scrapes without an answer, because the server was stopping or an invariant broke.
     pub(crate) scrapes_refused: Counter,
     /// Scrapes under way.
     pub(crate) scraping: Counter,
 }
 
 impl Metrics {
-    /// A put outside of a transaction.
+    /// Counts a put outside of a transaction.
     pub(crate) fn count_put(&self, bytes: usize) {
         self.puts.add(1);
         self.put_bytes.add(bytes as u64);
     }
 
-    /// The operations of a transaction.
+    /// Counts a transaction and its operations.
     pub(crate) fn count_txn(&self, response: &TxnResponse) {
         self.count_operations(response);
         self.txns.add(u64::from(response.responses.len() > 1));
@@ -159,7 +153,7 @@ impl Metrics {
         }
     }
 
-    /// A refusal that says something about the server, not about the request.
+    /// Counts a refusal that the server caused, not the request.
     pub(crate) fn count_failed_proposal(&self, error: &cluster::Error) {
         use etcd_api::Error::{LeaderChanged, Timeout, TimeoutDueToLeaderFail};
         let about_request = match error {

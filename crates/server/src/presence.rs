@@ -1,10 +1,10 @@
-//! What a member of several does besides serving: it tells the others its name
-//! and where clients reach it, sees who leads, and ends when it is let go.
+//! Background work of a member of several: it publishes its name and client URLs, logs
+//! changes of the leader, and ends the server when the cluster has removed it.
 //!
 //! ```text
 //!   start ──► publish, again and again, until a leader has taken it ──► ready
-//!         ├─► each change of who leads ───────────────────────────────► log
-//!         └─► look whether it was removed, once per heartbeat ────────► the end
+//!         ├─► each change of the leader ──────────────────────────────► log
+//!         └─► check whether it was removed, once per heartbeat ───────► the end
 //! ```
 
 use std::time::Duration;
@@ -21,15 +21,15 @@ use crate::config::Url;
 /// Pause after an attempt that failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Works until the server stops; `ready` turns true once the cluster knows
-/// this member, `removed` when it has let it go. Runs on a thread of its own.
+/// Runs until the server stops, on a thread of its own. `ready` turns true once the cluster
+/// knows this member, `removed` once the cluster has removed it.
 pub(crate) fn run(backend: &Backend, ready: &watch::Sender<bool>, removed: &watch::Sender<bool>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
-        Err(error) => return error!(%error, "this member cannot tell others its name"),
+        Err(error) => return error!(%error, "this member cannot publish its name to the cluster"),
     };
     runtime.block_on(async {
         let mut stopping = backend.stopping.clone();
@@ -47,7 +47,8 @@ pub(crate) fn run(backend: &Backend, ready: &watch::Sender<bool>, removed: &watc
     });
 }
 
-/// A proposal waits by itself until there is a leader.
+/// Proposes this member's name and client URLs until a leader has taken them. A proposal
+/// waits for a leader by itself.
 async fn publish(backend: &Backend, ready: &watch::Sender<bool>) {
     let client_urls = backend.config.advertise_client.iter().map(Url::as_str);
     let request = MemberPublishRequest {
@@ -73,7 +74,7 @@ async fn publish(backend: &Backend, ready: &watch::Sender<bool>) {
     ready.send_replace(true);
 }
 
-/// Tells in the log who leads.
+/// Logs each change of the leader.
 async fn watch_leader(backend: &Backend) {
     let mut notices = backend.node.leadership();
     let mut before = 0;
@@ -85,14 +86,14 @@ async fn watch_leader(backend: &Backend) {
             warn!(term, leader = format!("{before:x}"), "the leader is lost");
         }
         before = leader;
-        // The node has stopped, and so will this.
+        // The node has stopped, so no change follows.
         if notices.changed().await.is_err() {
             return std::future::pending().await;
         }
     }
 }
 
-/// A member that the cluster has let go has nothing to do here any more.
+/// Waits until the cluster has removed this member, which then has to stop.
 async fn watch_removal(backend: &Backend, removed: &watch::Sender<bool>) {
     let mut looks = interval(backend.config.heartbeat_interval);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

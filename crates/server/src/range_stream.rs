@@ -1,9 +1,10 @@
 //! A long range sent in chunks: [`crate::kv`]'s only stream.
 //!
-//! A chunk is read when HTTP/2 has taken the one before, on a thread of its own, so a slow
-//! client holds one chunk in memory at most and pins nothing in the store. Each chunk is a
-//! large answer of its own (`answers.rs`): its memory is claimed before it is read, and one
-//! that its client does not read gives way, which ends the stream.
+//! A chunk is read, on a thread of its own, when HTTP/2 has taken the one before it, so a
+//! slow client holds one chunk in memory at most and pins nothing in the store. Each chunk is
+//! a large answer (`answers.rs`): its memory is claimed before it is read. If the client does
+//! not read a chunk and another answer needs its memory, the chunk is dropped and the stream
+//! ends with an error.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -24,11 +25,11 @@ use crate::client::Client;
 use crate::encoded;
 use crate::refusal::of_machine;
 
-/// A chunk waits for memory at most this long: longer than an answer that is not read keeps
-/// its own.
+/// Longest time that a chunk waits for memory. It is longer than the time for which an
+/// unread answer may keep its memory.
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// Checks the request and opens the range.
+/// Checks the request and opens the range; an error carries etcd's status.
 pub(crate) async fn open(backend: &Backend, request: RangeRequest) -> Result<RangeStream, Status> {
     validate::range_stream(&request).map_err(refused)?;
     if !request.serializable {
@@ -47,27 +48,25 @@ fn refused(refusal: validate::StreamRefusal) -> Status {
     }
 }
 
-/// A stream that is being sent.
+/// The body of one `RangeStream` call: reads and sends chunk after chunk.
 pub(crate) struct Chunks {
     call: Call,
-    /// The chunk that is being sent.
+    /// What is left to send of the current chunk.
     pieces: Option<Pieces>,
-    /// The next one: asked for once there is no other.
+    /// The read of the next chunk; polled once `pieces` is empty.
     reading: Reading,
 }
 
 type Reading = Pin<Box<dyn Future<Output = Result<Read, Status>> + Send>>;
 
-/// A chunk that was read.
 struct Read {
     pieces: Option<Pieces>,
-    /// What follows it.
+    /// The part of the range behind this chunk.
     rest: RangeStream,
     client: Arc<Client>,
 }
 
 impl Chunks {
-    /// Sends chunk after chunk.
     pub(crate) fn new(client: Arc<Client>, call: Call, chunks: RangeStream) -> Chunks {
         Chunks {
             call,
@@ -76,7 +75,7 @@ impl Chunks {
         }
     }
 
-    /// The next bytes to send; `None` ends the stream well.
+    /// The next bytes to send; `None` ends the stream with status OK.
     pub(crate) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
@@ -116,7 +115,7 @@ impl Chunks {
     }
 }
 
-/// Reads the next chunk, once there is memory for it.
+/// Waits for memory, then reads the next chunk.
 async fn read(client: Arc<Client>, mut chunks: RangeStream) -> Result<Read, Status> {
     let backend = &client.backend;
     let memory = &backend.resources.answers;
@@ -138,7 +137,7 @@ async fn read(client: Arc<Client>, mut chunks: RangeStream) -> Result<Read, Stat
     })
 }
 
-/// Only the last chunk has a header; it gets the names.
+/// Encodes a chunk. Only the last one has a header, which gets the ids and the term.
 fn encode(backend: &Backend, mut chunk: RangeResponse) -> Result<VecDeque<Bytes>, Status> {
     if let Some(header) = &mut chunk.header {
         backend.sign(header);

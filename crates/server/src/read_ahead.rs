@@ -1,8 +1,8 @@
 //! Requests of a stream, read off the connection ahead of their execution.
 //!
 //! A client may send many small messages at once, and the HTTP/2 library ends a connection
-//! on which too many of them wait to be read. So what has come is read at once, up to a
-//! bound, and waits here; beyond the bound flow control holds the client back.
+//! on which too many of them wait to be read. So received messages are read at once, up to a
+//! bound, and wait here; beyond the bound flow control holds the client back.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use tonic::{Status, Streaming};
 
 /// Messages that may wait here.
 const MESSAGES_MAX: usize = 1024;
-/// Their bytes; one more message than that is let in.
+/// Bytes of messages that may wait here; the last message may exceed them.
 const BYTES_MAX: usize = 256 << 10;
 
 /// The requests of one stream.
@@ -23,7 +23,7 @@ pub(crate) struct ReadAhead<T> {
     stream: Streaming<T>,
     read: VecDeque<T>,
     read_bytes: usize,
-    /// How the client's side has ended, behind what was read.
+    /// How the client's side of the stream ended, after all messages that were read.
     end: Option<Result<(), Status>>,
 }
 
@@ -37,7 +37,8 @@ impl<T: Message> ReadAhead<T> {
         }
     }
 
-    /// Reads what has come, up to the bound, and has the task woken by what comes next.
+    /// Reads received messages up to the bound, and registers the task to be woken by the
+    /// next.
     pub(crate) fn poll_fill(&mut self, context: &mut Context<'_>) {
         while self.end.is_none() && self.read.len() < MESSAGES_MAX && self.read_bytes < BYTES_MAX {
             match Pin::new(&mut self.stream).poll_next(context) {
@@ -52,7 +53,7 @@ impl<T: Message> ReadAhead<T> {
         }
     }
 
-    /// The next request; `None`: the client sends no more. An error comes once.
+    /// The next request; `None` if the client sends no more. An error is returned once.
     pub(crate) fn poll_next(
         &mut self,
         context: &mut Context<'_>,
@@ -68,12 +69,12 @@ impl<T: Message> ReadAhead<T> {
         }
     }
 
-    /// The same as a future. Can be dropped without losing anything.
+    /// [`ReadAhead::poll_next`] as a future. Dropping it loses no request.
     pub(crate) async fn next(&mut self) -> Result<Option<T>, Status> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Reads on for ever, and hands nothing out.
+    /// Reads messages up to the bound, again and again; never returns.
     pub(crate) async fn fill(&mut self) {
         poll_fn(|context| {
             self.poll_fill(context);

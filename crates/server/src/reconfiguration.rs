@@ -1,8 +1,8 @@
-//! Whether the cluster can bear a change of its members: etcd's strict check.
+//! etcd's strict check: whether the cluster keeps a quorum after a change of its members.
 //!
-//! The member that a client asks looks at its own connections, as in etcd: those
-//! that have held for a while count. What the leader knows of the others' logs it
-//! checks itself, when it evaluates the change.
+//! As in etcd, the member that a client asks looks at its own connections: another member
+//! counts if its connection has lasted for a while. The leader checks the logs of the
+//! others itself, when it evaluates the change.
 
 use std::time::Duration;
 
@@ -12,19 +12,18 @@ use tracing::warn;
 
 use crate::backend::Backend;
 
-/// A connection that has held for so long is a good one (etcd's HealthInterval).
+/// A connection that has lasted longer than this counts as healthy (etcd's HealthInterval).
 const HEALTH_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What this member knows of the others.
+/// This member's view of the others.
 struct View<'a> {
     members: &'a Members,
-    /// Of this member.
     own_id: u64,
-    /// For how long another member has been connected, if it is.
+    /// For how long another member has been connected; `None` if it is not.
     connected: &'a dyn Fn(u64) -> Option<Duration>,
 }
 
-/// Refuses what would leave too few members.
+/// Refuses a change that would leave too few healthy members.
 pub(crate) fn check(backend: &Backend, command: &Command) -> Result<(), Refusal> {
     if !backend.config.strict_reconfiguration {
         return Ok(());
@@ -66,7 +65,7 @@ impl View<'_> {
         }
     }
 
-    /// The newcomer counts as one that is down.
+    /// The new member counts as one that is down.
     fn check_add(&self, is_learner: bool) -> Result<(), Refusal> {
         if !is_learner && !self.members.may_add_voter() {
             return Err(Refusal::MemberNotEnoughStarted);
@@ -79,7 +78,7 @@ impl View<'_> {
     }
 
     fn check_remove(&self, id: u64) -> Result<(), Refusal> {
-        // This member may be behind: the leader knows whether there is no such member.
+        // This member may be behind: only the leader knows that there is no such member.
         let is_voter = |member: &revisions::Member| !member.is_learner;
         if !self.members.get(id).is_some_and(is_voter) {
             return Ok(());
@@ -87,7 +86,7 @@ impl View<'_> {
         if !self.members.may_remove(id) {
             return Err(Refusal::MemberNotEnoughStarted);
         }
-        // Whoever is down is not missed.
+        // A member that is down is no loss to the quorum.
         if id != self.own_id && (self.connected)(id).is_none() {
             return Ok(());
         }
@@ -98,7 +97,7 @@ impl View<'_> {
         }
     }
 
-    /// Voters that have been connected for long enough, this one among them.
+    /// Number of voters that have been connected for long enough, this one included.
     fn healthy(&self) -> usize {
         let healthy = |id: u64| {
             let connected = (self.connected)(id);
@@ -117,7 +116,7 @@ mod tests {
     use etcd_api::etcdserverpb::{MemberAddRequest, MemberPromoteRequest, MemberRemoveRequest};
 
     #[test]
-    fn a_member_that_waits_for_its_first_snapshot_asks_for_patience() {
+    fn a_member_without_its_first_snapshot_refuses_changes_for_now() {
         let view = View {
             members: &Members::default(),
             own_id: 1,

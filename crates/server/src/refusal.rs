@@ -1,9 +1,10 @@
-//! From what the node refuses to what a client is told.
+//! Maps errors of the node to the gRPC status that a client receives.
 //!
-//! The code decides what etcd's clients do. `Unavailable`: reads are asked again, also of
-//! another member, renewals of leases go on, and a caller may repeat a write, since none of
-//! these errors comes after a write was done. `ResourceExhausted`, `DataLoss` and `Internal`
-//! are handed to the caller at once. No error is `Unknown`, with which a client can do nothing.
+//! The code decides what etcd's clients do. On `Unavailable` a client repeats reads, also at
+//! another member, and continues to renew leases, and a caller may repeat a write, since none
+//! of these errors comes after a write was done. `ResourceExhausted`, `DataLoss` and
+//! `Internal` are returned to the caller at once. No error is `Unknown`, which a client
+//! cannot act on.
 
 use environment::Shortage;
 use tonic::Status;
@@ -39,8 +40,8 @@ pub(crate) fn of_machine(error: &revisions::Error) -> Status {
     }
 }
 
-/// What etcd's clients know how to treat gets etcd's code; the text says which
-/// limit it was where etcd has no such limit.
+/// The status for an error of the engine. An error that etcd has, too, gets etcd's code;
+/// for a limit that etcd does not have, the text names the limit.
 fn of_storage(error: &engine::Error) -> Status {
     let text = format!("inkstone: {error}");
     match error {
@@ -53,16 +54,16 @@ fn of_storage(error: &engine::Error) -> Status {
         engine::Error::InvalidBatch { .. } => Status::internal(text),
         engine::Error::RecordUnreadable { .. } => Status::data_loss(text),
         damage if damage.is_damage() => Status::data_loss(text),
-        // No put comes here: for want of a segment it is refused with `NoSegment`.
+        // A put without room fails with `NoSegment` instead.
         engine::Error::Disk { source, .. } if !ends_by_itself(source) => Status::internal(text),
-        // What the system refused, for want of a descriptor or of memory, say.
+        // The system refused a call, for example for lack of descriptors or memory.
         _ => Status::unavailable(text),
     }
 }
 
-/// Whether a call of the system's may succeed later: what it lacked comes back, and a
-/// process may have a further thread again (EAGAIN). A device that does not read or write
-/// (EIO) and a file that may not be opened (EACCES) stay as they are.
+/// Whether a failed system call may succeed later: a shortage ends, also one of
+/// threads (EAGAIN). A device that does not read or write
+/// (EIO) and a file that may not be opened (EACCES) do not recover by themselves.
 fn ends_by_itself(error: &std::io::Error) -> bool {
     Shortage::of(error).is_some() || error.kind() == std::io::ErrorKind::WouldBlock
 }
@@ -82,7 +83,7 @@ mod tests {
     const ENOSPC: i32 = 28;
 
     #[test]
-    fn a_write_that_no_segment_holds_is_told_the_flag() {
+    fn a_write_larger_than_a_segment_is_refused_with_the_flag() {
         let large = engine::Error::TooLarge {
             batch_bytes: 9,
             batch_bytes_max: 8,
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shortage_of_the_system_s_is_to_be_tried_again_and_damage_is_not() {
+    fn a_shortage_is_unavailable_and_damage_is_not() {
         let shortage = engine::Error::Disk {
             file: "00000002.log".into(),
             doing: "open",
@@ -131,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_lacks_is_unavailable_and_what_it_does_not_do_is_internal() {
+    fn shortages_of_the_system_are_unavailable_and_its_failures_internal() {
         for (number, code) in [
             (EMFILE, Code::Unavailable),
             (ENOMEM, Code::Unavailable),

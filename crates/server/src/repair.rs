@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ::cluster::{NodeOptions, Repair};
 
-/// What a repair of `directory` would do; `None`: it needs none. Nothing is changed.
+/// What a repair of `directory` would do; `None` if it needs no repair. Changes nothing.
 pub fn plan_repair(directory: &Path) -> Result<Option<Repair>, ::cluster::Error> {
     let options = NodeOptions::new(directory);
     let clock = Arc::clone(&options.clock);

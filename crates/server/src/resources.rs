@@ -1,4 +1,4 @@
-//! What all connections and answers of the process share, and may take together.
+//! Limits that all connections and answers of the process share.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::unfinished::Unfinished;
 use crate::unsent::Grants;
 use crate::windows::WindowPool;
 
-/// Bounds for all connections together.
+/// The shared limits.
 #[derive(Debug)]
 pub(crate) struct Resources {
-    /// Descriptors.
+    /// Descriptors of connections.
     pub(crate) connections: Arc<Connections>,
-    /// Bytes that were received and not read.
+    /// Bytes that HTTP/2 may receive ahead of the request tasks.
     pub(crate) windows: Arc<WindowPool>,
-    /// Bytes of requests that have come in part.
+    /// Bytes of partly received requests.
     pub(crate) unfinished: Unfinished,
     /// Bytes of large answers that are made or sent.
     pub(crate) answers: Arc<AnswerMemory>,
@@ -27,7 +27,7 @@ pub(crate) struct Resources {
 }
 
 impl Resources {
-    /// As the machine, or this process's share of it, allows.
+    /// Limits by the memory of the machine, or of the container of this process.
     pub(crate) fn of_this_process(clock: &Arc<dyn Clock>) -> Resources {
         let memory_bytes = memory_bytes();
         Resources {

@@ -1,4 +1,4 @@
-//! From a configuration to a process that serves until it is told to stop.
+//! Runs a configured server until a signal, or the member's removal, ends it.
 
 use std::convert::Infallible;
 use std::io;
@@ -14,15 +14,15 @@ use crate::config::Config;
 use crate::server::Server;
 use crate::{Error, logging, supervisor};
 
-/// Serves until SIGTERM or SIGINT, or until the cluster has let this member go:
-/// an orderly end, as in etcd. Blocks.
+/// Serves until SIGTERM or SIGINT, or until the cluster has removed this member, and then
+/// stops in order, as etcd does. Blocks.
 pub fn run(config: Config) -> Result<(), Error> {
     logging::start(&config.log, Arc::new(RealClock)).map_err(Error::Log)?;
     supervisor::end_on_broken_invariants();
     announce(&config);
     raise_file_limit();
     let server = Server::start(config)?;
-    // Before the ready line: who reads it may send a signal at once.
+    // Before the ready line is logged: its reader may send a signal at once.
     let signals = Signals::catch().map_err(Error::Threads)?;
     let member = server.identity().member;
     let ending = signals.wait(server.ready(), server.removed());
@@ -50,7 +50,7 @@ fn announce(config: &Config) {
     }
 }
 
-/// Every connection is a file; what the administrator allows is used.
+/// Raises the soft limit of open files to the hard limit: every connection takes one.
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -69,7 +69,7 @@ enum Ending {
     Removed,
 }
 
-/// The signals that end the server, caught from the moment this exists.
+/// The signals that end the server, caught from its creation on.
 struct Signals {
     runtime: Runtime,
     terminate: Signal,
@@ -90,8 +90,8 @@ impl Signals {
         })
     }
 
-    /// Tells meanwhile when the server is ready: a member of several is, as in
-    /// etcd, once a leader has taken its name.
+    /// Waits for the end. Before that it reports that the server is ready; as in etcd, a
+    /// member of several is ready once a leader has taken its name.
     fn wait(self, mut ready: watch::Receiver<bool>, mut removed: watch::Receiver<bool>) -> Ending {
         let Signals {
             runtime,
@@ -105,8 +105,8 @@ impl Signals {
             }
             std::future::pending::<Infallible>().await
         };
-        let let_go = async {
-            // Where nobody watches for it, it does not happen.
+        let removal = async {
+            // A dropped sender means that this member cannot be removed.
             if removed.wait_for(|removed| *removed).await.is_err() {
                 std::future::pending().await
             }
@@ -115,7 +115,7 @@ impl Signals {
             tokio::select! {
                 _ = terminate.recv() => Ending::Signal("terminated"),
                 _ = interrupt.recv() => Ending::Signal("interrupt"),
-                () = let_go => Ending::Removed,
+                () = removal => Ending::Removed,
                 never = tell => match never {},
             }
         })

@@ -1,11 +1,11 @@
-//! The whole server: sockets, node, one runtime per core, and their end.
+//! The whole server: sockets, node, one runtime per core, and their shutdown.
 //!
 //! ```text
 //!   bind ──► open the node ──► accept ──► … ──► stop accepting, end streams ──► stop the node
 //! ```
 //!
-//! The sockets come first: a port that is taken is noticed before anything is
-//! touched on disk, and clients that come during recovery wait instead of
+//! The sockets are bound first: a port that is in use is an error before anything is
+//! written to disk, and clients that connect during recovery wait instead of
 //! failing.
 
 use std::io;
@@ -39,29 +39,30 @@ pub struct Server {
     stop: watch::Sender<bool>,
     /// True once the cluster knows this member.
     ready: watch::Receiver<bool>,
-    /// True once the cluster has let this member go.
+    /// True once the cluster has removed this member.
     removed: watch::Receiver<bool>,
-    /// One per core, the compactor's, and that of a member of several.
+    /// One thread per core, the compactor's, and in a member of several the one of
+    /// `presence`.
     threads: Vec<JoinHandle<()>>,
     client_addresses: Vec<SocketAddr>,
-    /// Dropped last: they go when nobody is served any more.
+    /// Dropped last: the files are removed when no client is served any more.
     _socket_files: Vec<SocketFile>,
 }
 
-/// Everything that listens, by core.
+/// All listening sockets, by core.
 #[derive(Default)]
 struct Sockets {
     by_core: Vec<Vec<(Listener, Traffic)>>,
-    /// How many they are. Each is accepted on by one core, and they are spread over the cores.
+    /// Number of sockets. One core accepts on each, and they are spread over the cores.
     listeners: usize,
     client_addresses: Vec<SocketAddr>,
-    /// What is served at each address that is bound.
+    /// Each bound address with what is served there.
     open: Vec<(Traffic, String)>,
     socket_files: Vec<SocketFile>,
 }
 
 impl Server {
-    /// Binds, recovers, serves.
+    /// Binds the sockets, recovers the store and starts to serve.
     pub fn start(config: Config) -> Result<Server, Error> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         descriptors::check(cores)?;
@@ -83,10 +84,10 @@ impl Server {
             membership,
             alone,
         } = begin::start_node(&config, &options)?;
-        tell_of_open_doors(&config, alone, &sockets.open);
-        // Alone, there is nobody to tell.
+        log_open_addresses(&config, alone, &sockets.open);
+        // A member that is alone publishes its name to no other, so it is ready at once.
         let (known, ready) = watch::channel(alone);
-        let (let_go, removed) = watch::channel(false);
+        let (removal, removed) = watch::channel(false);
         let (stop, stopping) = watch::channel(false);
         let backend = Arc::new(Backend {
             node,
@@ -114,20 +115,22 @@ impl Server {
         server.start_compactor()?;
         if !alone {
             let backend = Arc::clone(&server.backend);
-            let run = move || presence::run(&backend, &known, &let_go);
+            let run = move || presence::run(&backend, &known, &removal);
             server.spawn("presence", run)?;
         }
         Ok(server)
     }
 
     fn start_workers(&mut self, by_core: Vec<Vec<(Listener, Traffic)>>) -> Result<(), Error> {
-        let (cores, doors) = Cores::new(by_core.len());
+        let (cores, listening_addresses) = Cores::new(by_core.len());
         let all = Traffic {
             grpc: true,
             pages: Some(Pages::All),
         };
         let dispatch = Dispatch::new(&self.backend, HealthReporter::new(), all);
-        for (core, (listeners, arrivals)) in by_core.into_iter().zip(doors).enumerate() {
+        for (core, (listeners, arrivals)) in
+            by_core.into_iter().zip(listening_addresses).enumerate()
+        {
             let worker = Worker {
                 core,
                 cores: cores.clone(),
@@ -159,29 +162,29 @@ impl Server {
         Ok(())
     }
 
-    /// Turns true once the cluster knows this member, which takes a leader;
-    /// true from the start where it is alone.
+    /// Turns true once the cluster knows this member, which requires a leader;
+    /// true from the start if the member is alone.
     pub(crate) fn ready(&self) -> watch::Receiver<bool> {
         self.ready.clone()
     }
 
-    /// Turns true once the cluster has let this member go: it should stop.
+    /// Turns true once the cluster has removed this member: the server should stop.
     pub(crate) fn removed(&self) -> watch::Receiver<bool> {
         self.removed.clone()
     }
 
-    /// Where clients can connect over TCP.
+    /// TCP addresses at which clients can connect.
     pub fn client_addresses(&self) -> &[SocketAddr] {
         &self.client_addresses
     }
 
-    /// Names of this member and its cluster.
+    /// The ids of this member and its cluster.
     pub fn identity(&self) -> Identity {
         self.backend.identity
     }
 
-    /// Ends streams, lets requests under way come to their end for a moment,
-    /// and closes the store. What was acknowledged is on disk in any case.
+    /// Ends streams, gives open requests a moment to finish, and closes the store. Whatever
+    /// is cut off, acknowledged writes are as safe as `--durability` promises.
     pub fn stop(mut self) {
         self.end();
     }
@@ -203,8 +206,8 @@ impl Drop for Server {
     }
 }
 
-/// What is served where: the flag, its addresses, the traffic there.
-fn doors(config: &Config) -> [(&'static str, &[Url], Traffic); 3] {
+/// The groups of listening addresses: flag, addresses, and what is served there.
+fn listening_addresses(config: &Config) -> [(&'static str, &[Url], Traffic); 3] {
     let apart = !config.listen_client_http.is_empty();
     let client = Traffic {
         grpc: true,
@@ -225,10 +228,10 @@ fn doors(config: &Config) -> [(&'static str, &[Url], Traffic); 3] {
     ]
 }
 
-/// In etcd's words.
-fn tell_of_open_doors(config: &Config, alone: bool, open: &[(Traffic, String)]) {
-    let told_alone = config.warnings_alone.iter().filter(|_| alone);
-    told_alone.for_each(|warning| warn!("{warning}"));
+/// Logs the open addresses, in etcd's words, and the warnings for a member that is alone.
+fn log_open_addresses(config: &Config, alone: bool, open: &[(Traffic, String)]) {
+    let warnings = config.warnings_alone.iter().filter(|_| alone);
+    warnings.for_each(|warning| warn!("{warning}"));
     for url in config.listen_peer.iter().filter(|_| !alone) {
         info!(address = url.as_str(), "serving peer traffic insecurely");
     }
@@ -241,7 +244,7 @@ fn tell_of_open_doors(config: &Config, alone: bool, open: &[(Traffic, String)]) 
 fn bind_all(config: &Config, cores: usize) -> Result<Sockets, Error> {
     let mut sockets = Sockets::default();
     sockets.by_core.resize_with(cores, Vec::new);
-    for (flag, urls, traffic) in doors(config) {
+    for (flag, urls, traffic) in listening_addresses(config) {
         for url in urls {
             let bound = sockets.add(url, traffic, config);
             bound.map_err(|source| Error::Listen {

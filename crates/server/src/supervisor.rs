@@ -1,9 +1,9 @@
-//! What the process owes to whoever watches over it.
+//! The process seen by its supervisor (systemd, a container runtime): readiness and crashes.
 //!
-//! systemd's `Type=notify`, which etcd's units use, waits for a word that the
-//! server is ready. And a process whose invariants are broken must end, so
-//! that it is started again and recovers: a panic anywhere but in a single
-//! request's task is the end, as every acknowledged write is on the device.
+//! systemd's `Type=notify`, which etcd's units use, waits until the server reports that it
+//! is ready. A process with a broken invariant must end, so that its supervisor starts it
+//! again and it recovers from the log: a panic ends the process, unless it happens in the
+//! task of a single request. Every acknowledged write is on the device by then.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -12,7 +12,7 @@ use std::panic::PanicHookInfo;
 
 use tracing::{error, warn};
 
-/// Tells systemd, if it is there, that clients can come.
+/// Reports to systemd, if it started this process, that the server accepts clients.
 pub(crate) fn notify_ready() {
     let Some(socket) = std::env::var("NOTIFY_SOCKET")
         .ok()
@@ -25,7 +25,7 @@ pub(crate) fn notify_ready() {
     }
 }
 
-/// A name that begins with `@` is in Linux's abstract space.
+/// A socket name that begins with `@` is in Linux's abstract namespace.
 fn send_ready(socket: &str) -> io::Result<()> {
     let address = match socket.strip_prefix('@') {
         Some(name) => SocketAddr::from_abstract_name(name)?,
@@ -36,8 +36,8 @@ fn send_ready(socket: &str) -> io::Result<()> {
         .map(drop)
 }
 
-/// From now on a panic is logged, and ends the process unless it concerns one
-/// request only.
+/// Installs a panic hook that logs the panic and ends the process, unless the panic
+/// concerns one request only.
 pub(crate) fn end_on_broken_invariants() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
@@ -54,7 +54,7 @@ pub(crate) fn end_on_broken_invariants() {
     }));
 }
 
-/// Tasks of these threads are isolated from each other by the runtime.
+/// Whether the thread runs request tasks. The runtime catches a panic of such a task.
 fn serves_requests(thread: &str) -> bool {
     thread.starts_with("serve-") || thread.starts_with("tokio-")
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readiness_is_told_over_a_path_and_over_an_abstract_name() {
+    fn readiness_is_announced_over_a_path_and_over_an_abstract_name() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("notify");
         let abstract_name = format!("inkstone-test-{}", std::process::id());

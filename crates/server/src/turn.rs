@@ -1,9 +1,9 @@
-//! How long one call holds its core.
+//! The time for which one call occupies its core.
 //!
-//! Each core serves its connections in turns: what one call does without giving way, all
-//! others on that core wait for. Every turn of a call is timed, those in which its answer is
-//! encoded and its body is made included. One that takes too long is counted, and logged by
-//! name where it exceeds `--warning-long-turn-duration`: it belongs on a thread of its own
+//! Each core serves its connections in turns: while one call runs without yielding, all
+//! others on that core wait. Every turn of a call is timed, those that encode its answer and
+//! make its body included. A turn that takes too long is counted, and the call is logged if
+//! the turn exceeds `--warning-long-turn-duration`: such work belongs on a thread of its own
 //! (`Backend::aside`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +15,10 @@ use tracing::warn;
 
 /// A turn that takes longer than this is counted.
 const TURN_MAX: Duration = Duration::from_millis(5);
-/// Between two lines about such turns.
+/// Shortest time between two log lines about such turns.
 const LOG_EVERY: Duration = Duration::from_secs(1);
 
-/// Turns that took too long, since the start.
+/// Counts the turns that took too long, since the start.
 #[derive(Debug, Default)]
 pub(crate) struct LongTurns {
     count: AtomicU64,
@@ -27,12 +27,12 @@ pub(crate) struct LongTurns {
 }
 
 impl LongTurns {
-    /// How many there were.
+    /// The number of such turns.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Takes note of a turn of `call`, to be logged where it took more than `logged`.
+    /// Counts a turn of `call` if it took too long, and logs it if it took more than `logged`.
     pub(crate) fn note(
         &self,
         began: Instant,
@@ -58,7 +58,7 @@ impl LongTurns {
             warn!(
                 call = call.path(),
                 ?took,
-                "a call held its core, and others on it waited"
+                "a call occupied its core for long, and other calls of this core waited"
             );
         }
     }

@@ -1,18 +1,18 @@
-//! Requests that have come in part: how much memory they may take together.
+//! Partly received requests: a limit on the memory that they take together.
 //!
 //! ```text
-//!   HTTP/2 ──DATA──► RequestBody ──► the decoder, which keeps what is not a whole message
+//!   HTTP/2 ──DATA──► RequestBody ──► the decoder, which keeps an incomplete message
 //!                        │
 //!                        └─► Unfinished: bytes of all messages that have begun and not ended
 //! ```
 //!
-//! A message is kept until its last byte has come. One client could begin very many large
-//! messages and end none. So their bytes are counted; beyond the limit a large message is
-//! refused as it grows, beyond twice the limit any message is, and a large one has to end
-//! within a time.
+//! A message is kept until its last byte is received. One client could begin very many large
+//! messages and end none. So their bytes are counted: above the limit a large message is
+//! refused as it grows, above twice the limit any message is, and a large message must be
+//! complete within a time limit.
 //!
-//! On a connection with too many answers unread a request begins later (`unsent.rs`): what
-//! follows its first piece is left to flow control.
+//! On a connection with too many unread answers a request is held back (`unsent.rs`): its
+//! first piece waits here, and flow control holds back the rest.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ use tonic::Status;
 
 use crate::client::Client;
 
-/// Messages that have more bytes than this here are large.
+/// A message with more received bytes than this is large.
 const LARGE_BYTES: u64 = 64 << 10;
-/// A large message has to end within this time after it became large.
+/// A large message must be complete within this time after it became large.
 const LARGE_TIME_MAX: Duration = Duration::from_secs(30);
-/// The limit is this part of the memory, between two bounds.
+/// The limit is the process's memory divided by this, kept between the two bounds below.
 const MEMORY_PART: u64 = 16;
 const LIMIT_BYTES_MIN: u64 = 32 << 20;
 const LIMIT_BYTES_MAX: u64 = 512 << 20;
@@ -47,7 +47,7 @@ pub(crate) struct Unfinished {
 }
 
 impl Unfinished {
-    /// For a process that may count on so much memory.
+    /// The limit for a process that may use `memory_bytes` of memory.
     pub(crate) fn for_memory(memory_bytes: u64) -> Unfinished {
         let part = memory_bytes / MEMORY_PART;
         Unfinished {
@@ -56,7 +56,8 @@ impl Unfinished {
         }
     }
 
-    /// Counts a message that had `before` bytes here and has `now`.
+    /// Counts a message that had `before` received bytes and has `now`. The error says that
+    /// the message must be refused.
     fn recount(&self, before: u64, now: u64) -> Result<(), Status> {
         let order = Ordering::Relaxed;
         if now <= before {
@@ -78,19 +79,19 @@ impl Unfinished {
     }
 }
 
-/// Where a stream of messages stands between two of them.
+/// Position within a stream of messages: how much of the current message is missing.
 #[derive(Debug, Default)]
 struct Framing {
     prefix: [u8; PREFIX_BYTES],
     prefix_bytes: usize,
-    /// Bytes of the message that have not come yet.
+    /// Bytes of the message that are not received yet.
     missing_bytes: u64,
-    /// Bytes of the message that have, its prefix included.
+    /// Received bytes of the message, its prefix included.
     unfinished_bytes: u64,
 }
 
 impl Framing {
-    /// Takes note of what follows in the stream.
+    /// Advances by the next bytes of the stream.
     fn advance(&mut self, mut data: &[u8]) {
         while !data.is_empty() {
             if self.prefix_bytes < PREFIX_BYTES {
@@ -121,32 +122,32 @@ impl Framing {
 pub(crate) struct RequestBody {
     body: Incoming,
     client: Arc<Client>,
-    /// None as long as each piece that came ended with a message's end. The body of most
-    /// requests is one such piece, and a body is moved often before it is read.
+    /// `None` while each received piece ended with the end of a message. The body of most
+    /// requests is one such piece. On the heap, because a body is moved often before it is
+    /// read.
     partial: Option<Box<Partial>>,
-    /// A piece was handed on: the request is being executed.
+    /// Whether a piece was handed to the decoder: the request is being executed.
     began: bool,
     waiting: Option<Box<Waiting>>,
 }
 
-/// The beginning of a request that waits until its connection's client reads answers.
+/// The first piece of a request that waits until the client reads its answers.
 struct Waiting {
     frame: Frame<Bytes>,
     room: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-/// A body that came with a message in part.
+/// State of a body that ends, so far, within a message.
 #[derive(Default)]
 struct Partial {
     framing: Framing,
-    /// What of it is in the common count.
+    /// Bytes of this body in the count of all connections.
     counted_bytes: u64,
-    /// When a large message has to have ended.
+    /// When a large message must be complete; `None` while the message is small.
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl RequestBody {
-    /// A body that `client` sends.
     pub(crate) fn new(body: Incoming, client: Arc<Client>) -> RequestBody {
         RequestBody {
             body,
@@ -157,7 +158,7 @@ impl RequestBody {
         }
     }
 
-    /// The next piece that has come.
+    /// The next received piece, counted.
     fn poll_come(&mut self, context: &mut Context<'_>) -> PolledFrame {
         let frame = match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Ready(frame) => frame,
@@ -175,8 +176,8 @@ impl RequestBody {
         }))
     }
 
-    /// Holds the first piece back while the connection has too much unsent. It is read
-    /// nevertheless: HTTP/2 lets only so many small frames wait.
+    /// Holds the first piece back while the connection has too much unsent. The piece is
+    /// taken from HTTP/2 at once, because the library bounds the small frames that wait.
     fn poll_first(&mut self, context: &mut Context<'_>) -> PolledFrame {
         if self.waiting.is_none() {
             let frame = match ready!(self.poll_come(context)) {
@@ -242,7 +243,8 @@ impl Partial {
         Ok(())
     }
 
-    /// Changes the common count, which all cores share, only where that is needed.
+    /// Updates the count of all connections, only if this body's part of it changed: all
+    /// cores share that counter.
     fn recount(&mut self, now: u64, unfinished: &Unfinished) -> Result<(), Status> {
         let before = std::mem::replace(&mut self.counted_bytes, now);
         match now == before {
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn one_message_is_told_from_a_part_and_from_more() {
+    fn exactly_one_whole_message_is_recognized() {
         assert!(is_one_message(&message(0)));
         assert!(is_one_message(&message(300)));
         assert!(!is_one_message(&message(300)[..304]));

@@ -1,4 +1,4 @@
-//! Answers that a connection's client has not read yet, and what that holds back.
+//! Small answers that a client has not read yet: they hold back its further requests.
 //!
 //! ```text
 //!   request ──► room? ──► executed ──► answer ──► HTTP/2's buffers ──► socket
@@ -6,12 +6,12 @@
 //!                 └──────────── waits while the connection has too much unsent
 //! ```
 //!
-//! A small answer is not claimed before it is made; it is counted on its connection until
-//! its bytes are written or its call is dropped. A connection with more unsent than it is
-//! allowed gets none of its further requests executed until its client reads: they wait, and
-//! flow control holds back what follows them. Some bytes are free, so that the ordinary call
-//! touches nothing that connections share. Beyond them a connection takes grants from a pool
-//! and keeps them until another one needs them.
+//! No memory is claimed for a small answer before it is made; its bytes are counted on its
+//! connection until they are written or the call is dropped. While a connection has more
+//! unsent bytes than it is allowed, none of its further requests is executed: they wait until
+//! the client reads, and flow control holds back what follows them. Some bytes are allowed
+//! without a grant, so that an ordinary call touches nothing that connections share. For more
+//! a connection takes grants from a pool and keeps them until another one needs them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -24,25 +24,26 @@ use tracing::warn;
 
 use crate::connections::Activity;
 
-/// What a connection may have unsent without a grant.
+/// Unsent bytes that a connection is allowed without a grant.
 const FREE_BYTES: u64 = 64 << 10;
-/// A grant.
+/// Bytes of one grant.
 const GRANT_BYTES: u64 = 1 << 20;
-/// One connection's grants, at most; and at most this part of the pool.
+/// Most granted bytes of one connection; also at most the pool divided by
+/// `CONNECTION_PART`.
 const GRANTED_BYTES_MAX: u64 = 16 << 20;
 const CONNECTION_PART: u64 = 8;
-/// The pool is this part of the memory, between two bounds.
+/// The pool is the process's memory divided by this, kept between the two bounds below.
 const MEMORY_PART: u64 = 32;
 const POOL_BYTES_MIN: u64 = 8 << 20;
 const POOL_BYTES_MAX: u64 = 512 << 20;
-/// Between two looks for grants that can be taken back, while a request waits.
+/// Interval at which a waiting request looks for grants to take back.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// A connection with grants that has sent nothing for this long is ended when another waits.
+/// A connection with grants that has sent nothing for this long is ended if another waits.
 const STALLED_AFTER: Duration = Duration::from_secs(10);
-/// What a call's unsent answer costs besides its bytes.
+/// Memory of an unsent answer besides its bytes.
 const ANSWER_COST_BYTES: u64 = 1 << 10;
 
-/// Grants for the small answers of all connections.
+/// The pool of grants for the small answers of all connections.
 #[derive(Debug)]
 pub(crate) struct Grants {
     left_bytes: AtomicU64,
@@ -52,25 +53,25 @@ pub(crate) struct Grants {
     holders: Mutex<Vec<Weak<Unsent>>>,
 }
 
-/// What one connection has not sent.
+/// Counts the unsent small answers of one connection.
 #[derive(Debug)]
 pub(crate) struct Unsent {
     grants: Arc<Grants>,
     activity: Arc<Activity>,
     /// Bytes of small answers that are made and not written to the socket.
     bytes: AtomicU64,
-    /// With more than this unsent, no request is executed.
+    /// With more unsent bytes than this, no request is executed.
     allowed_bytes: AtomicU64,
-    /// When an answer was last written while there was more than what is free: milliseconds
-    /// of the clock.
+    /// When an answer was last written while more than `FREE_BYTES` were unsent:
+    /// milliseconds of the clock.
     sent_at: AtomicU64,
-    /// What was granted; the free bytes and this are what is allowed.
+    /// Bytes of this connection's grants. `allowed_bytes` is `FREE_BYTES` more.
     granted_bytes: Mutex<u64>,
-    /// Wakes one request that waits.
+    /// Wakes one waiting request.
     room: Notify,
 }
 
-/// A small answer that is not sent yet.
+/// Counts a small answer as unsent until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     unsent: Arc<Unsent>,
@@ -78,7 +79,7 @@ pub(crate) struct Held {
 }
 
 impl Grants {
-    /// For a process that may count on so much memory.
+    /// The pool for a process that may use `memory_bytes` of memory.
     pub(crate) fn for_memory(memory_bytes: u64, clock: Arc<dyn Clock>) -> Grants {
         let pool_bytes = (memory_bytes / MEMORY_PART).clamp(POOL_BYTES_MIN, POOL_BYTES_MAX);
         Grants {
@@ -99,7 +100,7 @@ impl Grants {
         self.left_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Takes back what is not needed, and ends connections that send nothing.
+    /// Takes back grants that are not needed, and ends connections that send nothing.
     fn look(&self) {
         let now = self.clock.now();
         let mut holders = lock(&self.holders);
@@ -119,7 +120,6 @@ fn millis(now: Instant) -> u64 {
 }
 
 impl Unsent {
-    /// Of a connection that does `activity`.
     pub(crate) fn new(grants: Arc<Grants>, activity: Arc<Activity>) -> Unsent {
         Unsent {
             grants,
@@ -147,11 +147,12 @@ impl Unsent {
                 self.grants.look();
             }
         }
-        // One that waits wakes the next: together they would answer more than there is room.
+        // Each request wakes only the next one: woken together they would all be executed,
+        // and their answers could exceed the room.
         self.room.notify_one();
     }
 
-    /// Counts an answer until what is returned is dropped.
+    /// Counts an answer as unsent until the returned guard is dropped.
     pub(crate) fn hold(self: &Arc<Unsent>, bytes: usize) -> Held {
         let bytes = bytes as u64 + ANSWER_COST_BYTES;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -161,7 +162,8 @@ impl Unsent {
         }
     }
 
-    /// Takes another grant; false where there is none, or this connection has enough.
+    /// Takes another grant; false if the pool is empty or this connection has the most that
+    /// it may have.
     fn grow(self: &Arc<Unsent>) -> bool {
         let mut granted = lock(&self.granted_bytes);
         if *granted + GRANT_BYTES > self.grants.connection_bytes_max || !self.grants.take() {
@@ -182,7 +184,8 @@ impl Unsent {
         self.allowed_bytes.store(allowed, Ordering::Relaxed);
     }
 
-    /// Another connection needs a grant.
+    /// Returns the grants if they are not needed; ends the connection if it needs them and
+    /// has sent nothing for long. Called when another connection needs a grant.
     fn give_way(self: &Arc<Unsent>, now: Instant) {
         if self.bytes.load(Ordering::Relaxed) <= FREE_BYTES {
             let mut granted = lock(&self.granted_bytes);
@@ -203,7 +206,7 @@ impl Unsent {
         }
     }
 
-    /// An answer of a connection with more than the free bytes was sent or dropped.
+    /// Notes that an answer was sent or dropped while more than `FREE_BYTES` were unsent.
     fn note_sent(&self, before: u64, after: u64) {
         let now = millis(self.grants.clock.now());
         self.sent_at.store(now, Ordering::Relaxed);

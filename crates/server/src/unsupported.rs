@@ -1,4 +1,4 @@
-//! Calls of etcd's that this release does not answer: what a client hears instead.
+//! Refusals of etcd's calls that this release does not support.
 //!
 //! Each refusal names what is missing and what to do instead, and is counted like every call.
 
@@ -15,13 +15,13 @@ use crate::backend::Backend;
 use crate::calls::Call;
 use crate::methods::Method;
 
-/// Users and roles.
+/// Refusal of calls about users and roles.
 pub(crate) const AUTH: &str = "inkstone: users and roles are not supported yet: every client that reaches the \
     client port may do everything, so keep it where only trusted clients do";
-/// `Maintenance/Snapshot`.
+/// Refusal of `Maintenance/Snapshot`.
 pub(crate) const SNAPSHOT: &str = "inkstone: a snapshot in etcd's file format is not supported yet: \
     copy the keys with `etcdctl make-mirror`, or the data directory while the server is stopped";
-/// `Maintenance/Downgrade`.
+/// Refusal of `Maintenance/Downgrade`.
 pub(crate) const DOWNGRADE: &str = "inkstone: a downgrade is not supported yet: there is no older \
     version of the cluster to go to";
 const LOCK: &str = "inkstone: the service v3lockpb.Lock is not supported yet: use the lock of a \
@@ -38,7 +38,7 @@ pub(crate) fn status(text: &'static str) -> Status {
     Status::unimplemented(text)
 }
 
-/// Answers a call that no service takes.
+/// Answers a call that no service implements.
 pub(crate) fn refuse<B>(
     backend: &Arc<Backend>,
     request: &Request<B>,
@@ -66,7 +66,7 @@ fn refuse_known(
     refused.expect_err("a refusal is an error")
 }
 
-/// In grpc-go's words. Only names that can be one are repeated.
+/// The status of an unknown service or method, in grpc-go's words.
 fn unknown(path: &str) -> Status {
     let service = path.trim_start_matches('/');
     let service = service

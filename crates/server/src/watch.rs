@@ -6,11 +6,11 @@
 //!   hub ──────────────events──────────► watches ───┘
 //! ```
 //!
-//! A step runs when HTTP/2 asks for another message and at no other time. A client that
-//! does not read stops the steps; its watches then wait in the log as cursors, and what it
-//! costs is the stream's bounded buffers, whatever it asked for. Requests are read ahead of
-//! their execution, up to a bound. What has to be read from the log is read on a thread of
-//! its own, so that it holds up no other call of this core.
+//! A step runs only when HTTP/2 asks for another message. If a client does not read, no
+//! step runs; its watches then wait in the log as cursors, and it costs no more
+//! than the stream's bounded buffers, whatever it watches. Requests are read ahead of
+//! their execution, up to a bound. Events that must be read from the log are read on a
+//! thread of its own, which delays no other call of this core.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,14 +33,12 @@ use crate::leader_check::LeaderCheck;
 use crate::methods::Method;
 use crate::read_ahead::ReadAhead;
 
-/// The service.
 #[derive(Clone)]
 pub(crate) struct WatchService {
     backend: Arc<Backend>,
 }
 
 impl WatchService {
-    /// On top of `backend`.
     pub(crate) fn new(backend: Arc<Backend>) -> WatchService {
         WatchService { backend }
     }
@@ -60,7 +58,7 @@ impl Watch for WatchService {
     }
 }
 
-/// One step: the next response, and the session unless it was the last.
+/// One step: the next response, and the session unless the response is the last.
 async fn step(
     session: Option<Session>,
 ) -> Option<(Result<WatchResponse, Status>, Option<Session>)> {
@@ -78,28 +76,28 @@ async fn step(
     }
 }
 
-/// A stream and its watches.
+/// A stream with its watches.
 struct Session {
     backend: Arc<Backend>,
     call: Call,
     requests: ReadAhead<WatchRequest>,
-    /// The client may still send requests. One that has closed its side keeps
+    /// Whether the client may still send requests. A client that has closed its side keeps
     /// its watches.
     requests_open: bool,
     watches: Arc<WatchStream>,
-    /// Reading from the log that is under way; nothing else of the watches comes before
-    /// it has ended.
+    /// The current read from the log. No other response of the watches is sent before it
+    /// has ended.
     reading: Option<JoinHandle<Option<WatchResponse>>>,
     stopping: tokio::sync::watch::Receiver<bool>,
-    /// When quiet watches get a progress notice.
+    /// Ticks when watches without events get a progress notice.
     progress: Interval,
-    /// When a client that requires a leader is told that there is none.
+    /// Ends the stream of a client that requires a leader if there is none.
     leader_check: LeaderCheck,
-    /// Watches created and not canceled; ours in the gauge.
+    /// Watches created and not canceled: this stream's part of the gauge.
     live: u64,
 }
 
-/// What woke a session up.
+/// A reason for a session to run.
 enum Event {
     Stopping,
     Request(Result<Option<WatchRequest>, Status>),
@@ -125,7 +123,7 @@ impl Session {
         }
     }
 
-    /// The next message to send; `None` ends the stream well.
+    /// The next message to send; `None` ends the stream with status OK.
     async fn next(&mut self) -> Result<Option<WatchResponse>, Status> {
         loop {
             match self.event().await {
@@ -141,7 +139,7 @@ impl Session {
         }
     }
 
-    /// Waits for one. Every branch can be dropped without losing anything.
+    /// Waits for the next event. Every branch can be dropped without losing anything.
     async fn event(&mut self) -> Event {
         let Session {
             requests,
@@ -168,12 +166,12 @@ impl Session {
             Some(RequestUnion::CreateRequest(create)) => self.watches.create(create),
             Some(RequestUnion::CancelRequest(cancel)) => self.watches.cancel(cancel.watch_id),
             Some(RequestUnion::ProgressRequest(_)) => self.watches.request_progress(),
-            // As in etcd: an empty request is no reason to end the stream.
+            // As in etcd, an empty request does not end the stream.
             None => {}
         }
     }
 
-    /// Adds the names to a response and counts it.
+    /// Adds ids and term to a response and counts it.
     fn finish(&mut self, mut response: WatchResponse) -> WatchResponse {
         self.backend.sign(response.header.get_or_insert_default());
         self.call.sent();
@@ -201,7 +199,7 @@ impl Drop for Session {
     }
 }
 
-/// The next request, once the stream takes one; until then requests are read ahead.
+/// The next request, once the stream accepts one; until then requests are read ahead.
 async fn accepted(
     watches: &WatchStream,
     requests: &mut ReadAhead<WatchRequest>,
@@ -214,7 +212,7 @@ async fn accepted(
     requests.next().await
 }
 
-/// The next response; `None`: there are no more. Can be dropped without losing anything.
+/// The next response; `None` if there are no more. Can be dropped without losing anything.
 async fn next_response(
     watches: &Arc<WatchStream>,
     reading: &mut Option<JoinHandle<Option<WatchResponse>>>,
@@ -248,8 +246,8 @@ fn every(period: Duration) -> Interval {
     interval
 }
 
-/// Up to a tenth more than configured, so that streams that began together
-/// do not send their notices together.
+/// The configured interval of notices and up to a tenth more, so that streams that began
+/// together do not send their notices together.
 fn jittered(backend: &Backend) -> Duration {
     let period = backend.config.watch_progress_interval;
     let tenths_of_a_percent = backend.clock.unix_time().subsec_nanos() % 100;

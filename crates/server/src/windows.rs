@@ -1,13 +1,13 @@
-//! How much clients may send ahead of what is read: the HTTP/2 receive windows.
+//! The HTTP/2 receive windows: how much clients may send ahead of what is read.
 //!
 //! ```text
 //!   client ──bytes──► connection window ──► stream window ──► request task
 //!                     a share of the pool    the same for all
 //! ```
 //!
-//! The windows of a connection bound what it keeps in memory unread. All connections take
-//! theirs from one pool, each a fixed part of what is left of it, so that together they are
-//! bounded too: the first ones get large windows, and with many connections each gets less.
+//! The windows of a connection bound its unread bytes in memory. All connections take
+//! their windows from one pool, each a fixed part of what is left of it, so that their sum
+//! is bounded, too: the first connections get large windows, later ones smaller windows.
 //!
 //! The HTTP/2 library counts small frames that no task has read yet against half of the
 //! connection window, and ends the connection when that is used up. So a window that is
@@ -19,14 +19,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that one stream may send ahead.
 pub(crate) const STREAM_WINDOW_BYTES: u32 = 256 << 10;
-/// The smallest window that HTTP/2 knows for a connection.
+/// The smallest window that HTTP/2 allows for a connection.
 const SHARE_BYTES_MIN: u64 = 65_535;
 const SHARE_BYTES_MAX: u64 = 32 << 20;
-/// A connection gets this part of what is left.
+/// A connection gets the rest of the pool divided by this.
 const SHARE_PART: u64 = 32;
-/// More than this the windows of all connections never need.
+/// Largest size of the pool.
 const POOL_BYTES_MAX: u64 = 1 << 30;
-/// The pool is this part of the memory, where that is less.
+/// The pool is the process's memory divided by this, if that is less.
 const MEMORY_PART: u64 = 8;
 
 /// The windows of all connections.
@@ -36,7 +36,7 @@ pub(crate) struct WindowPool {
 }
 
 impl WindowPool {
-    /// A pool for a process that may count on so much memory.
+    /// A pool for a process that may use `memory_bytes` of memory.
     pub(crate) fn for_memory(memory_bytes: u64) -> WindowPool {
         let bytes = (memory_bytes / MEMORY_PART).min(POOL_BYTES_MAX);
         WindowPool {
@@ -44,8 +44,8 @@ impl WindowPool {
         }
     }
 
-    /// A new connection's share. Where the pool is empty that is the smallest window, which
-    /// the pool does not count.
+    /// A new connection's share. If the pool is empty, that is the smallest window, which
+    /// is not taken from the pool.
     pub(crate) fn share(self: &Arc<WindowPool>) -> WindowShare {
         let part = |left: u64| (left / SHARE_PART).clamp(SHARE_BYTES_MIN, SHARE_BYTES_MAX);
         let take = |left: u64| Some(left.saturating_sub(part(left)));
@@ -61,12 +61,12 @@ impl WindowPool {
     }
 }
 
-/// One connection's part of the pool, which gets it back when this is dropped.
+/// One connection's part of the pool; dropping it gives the part back.
 #[derive(Debug)]
 pub(crate) struct WindowShare {
     pool: Arc<WindowPool>,
     bytes: u64,
-    /// What the pool has counted of it.
+    /// Bytes taken from the pool.
     counted_bytes: u64,
 }
 

@@ -1,13 +1,13 @@
-//! One core's runtime: it accepts, it serves, it stops.
+//! One core's runtime: accepts connections, serves them, stops.
 //!
 //! ```text
-//!   kernel ──► accept on one core ─┬─► serve here, when here live the fewest
-//!                                  └─► hand over to the core where they do
+//!   kernel ──► accept on one core ─┬─► serve here, if this core has the fewest connections
+//!                                  └─► hand over to the core that has
 //! ```
 //!
 //! A runtime of one thread per core answers a request without a hand-over
 //! between threads. One core accepts on a socket; a connection is moved once,
-//! when it is accepted, to the core where the fewest live, and never again.
+//! when it is accepted, to the core with the fewest connections, and never again.
 
 use std::convert::Infallible;
 use std::io;
@@ -26,19 +26,19 @@ use crate::connections::{Admitted, Connections};
 use crate::dispatch::{Dispatch, Traffic};
 use crate::listen::Listener;
 
-/// What open requests get to come to their end when the server stops.
+/// Time for open requests to finish when the server stops.
 const GRACE: Duration = Duration::from_millis(400);
-/// Pause after a failed accept: out of file handles, say.
+/// Pause after a failed accept, for example for lack of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Sooner than any request's timeout.
+/// Period of the timer that is kept running: shorter than any request's timeout.
 const TIMER_PERIOD: Duration = Duration::from_secs(1);
 
-/// A timer that becomes a runtime's next one wakes the runtime, which costs each
-/// request a system call or two where requests are all that has timers. This one is
-/// always sooner.
+/// Keeps a timer that expires sooner than any request's. A timer that becomes a runtime's
+/// next one wakes the runtime; without this one, each request's timeout would cost a system
+/// call or two.
 ///
-/// The first core's also looks whether there are descriptors for all connections.
+/// On the first core it also checks whether there are descriptors for all connections.
 async fn keep_a_timer(connections: Option<Arc<Connections>>) -> Infallible {
     loop {
         tokio::time::sleep(TIMER_PERIOD).await;
@@ -60,18 +60,18 @@ enum AcceptedSocket {
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// Where connections can live.
+/// All cores, with the number of connections and the queue of each.
 #[derive(Clone)]
 pub(crate) struct Cores(Arc<Vec<Core>>);
 
 struct Core {
-    /// Connections that live there or are on their way.
+    /// Connections that this core serves or that are in its queue.
     connections: AtomicUsize,
     door: mpsc::UnboundedSender<Accepted>,
 }
 
 impl Cores {
-    /// `count` cores, and the other side of each one's door.
+    /// `count` cores, and the receiving end of each one's queue.
     pub(crate) fn new(count: usize) -> (Cores, Vec<mpsc::UnboundedReceiver<Accepted>>) {
         let (cores, doors) = (0..count)
             .map(|_| {
@@ -88,7 +88,7 @@ impl Cores {
         (Cores(Arc::new(cores)), doors)
     }
 
-    /// Gives a connection to the core where the fewest live; in doubt to the
+    /// Hands a connection to the core with the fewest connections; among equals to the
     /// one that accepted it.
     fn place(&self, here: usize, accepted: Accepted) {
         let live = |core: usize| self.0[core].connections.load(Ordering::Relaxed);
@@ -106,17 +106,14 @@ impl Cores {
 
 /// One core's share of the server.
 pub(crate) struct Worker {
-    /// Its number.
+    /// Number of the core.
     pub(crate) core: usize,
-    /// All of them.
     pub(crate) cores: Cores,
-    /// Its door.
+    /// Connections handed to this core.
     pub(crate) arrivals: mpsc::UnboundedReceiver<Accepted>,
-    /// Its sockets.
+    /// Sockets on which this core accepts.
     pub(crate) listeners: Vec<(Listener, Traffic)>,
-    /// Its services.
     pub(crate) dispatch: Dispatch,
-    /// What they stand on.
     pub(crate) backend: Arc<Backend>,
 }
 
@@ -190,7 +187,7 @@ impl Worker {
     }
 }
 
-/// Serves a connection and counts it meanwhile.
+/// Serves a connection and counts it while it is served.
 async fn present(presence: Presence, serving: impl Future<Output = ()>) {
     serving.await;
     drop(presence);
@@ -225,7 +222,7 @@ impl Acceptor {
 
     async fn place(&self, accepted: io::Result<AcceptedSocket>) {
         match accepted {
-            // Without a place in the table the socket is closed.
+            // A connection that the table does not admit is closed.
             Ok(socket) => {
                 if let Some(admitted) = self.connections.admit() {
                     let traffic = self.traffic;
@@ -245,7 +242,7 @@ impl Acceptor {
     }
 }
 
-/// Counts a connection at its core and in the metrics, as long as it is open.
+/// Counts a connection at its core and in the metrics until it is dropped.
 struct Presence {
     cores: Cores,
     core: usize,

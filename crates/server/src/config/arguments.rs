@@ -3,28 +3,28 @@
 //! ```text
 //!   -name x    --name x    -name=x    --name=x      all the same
 //!   --pre-vote             true; a boolean never takes the next word
-//!   --pre-vote=false       the only way to say no
+//!   --pre-vote=false       the only way to set it to false
 //!   --                     ends the flags
 //! ```
 //!
-//! A flag given twice holds its last value: etcd's own test harness relies on
-//! that. Nothing here knows what a flag means; it only needs to know whether
-//! one exists and whether it is a boolean.
+//! A flag given twice has its last value: etcd's own test harness relies on
+//! that. The parser does not know what a flag means, only whether it
+//! exists and whether it is a boolean.
 
 use super::Error;
 use super::flags::{Flag, Kind};
 use super::suggest;
 
-/// What the command line said, in order.
+/// A parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Arguments {
     /// Pairs of a flag's name and its text; the last one of a name wins.
     pub(super) given: Vec<(&'static str, String)>,
     /// Names that were written with the prefix of etcd 3.5.
     pub(super) experimental: Vec<String>,
-    /// `-h` or `--help` was there.
+    /// Whether `-h` or `--help` was given.
     pub(super) help: bool,
-    /// `--version` was there and not `=false`.
+    /// Whether `--version` was given without `=false`.
     pub(super) version: bool,
 }
 

@@ -1,4 +1,4 @@
-//! When a write counts as done, and what goes with it.
+//! `--durability` and the flags that belong to it.
 
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use super::{Error, values};
 pub enum Durability {
     /// On stable storage.
     Durable,
-    /// In the page caches of a majority, and flushed behind the answer.
+    /// In the page caches of a majority; flushed after the answer, when either of the two
+    /// limits is reached.
     MajorityMemory {
-        /// After so many entries.
+        /// Most entries that are not flushed.
         entries_max: u64,
-        /// After so long, whichever comes first.
+        /// Longest time that an entry is not flushed.
         interval: Duration,
     },
     /// In the kernels' page caches: survives the process, not the machine.
@@ -23,10 +24,10 @@ pub enum Durability {
 
 const ENTRIES: &str = "flush-entries-max";
 const INTERVAL: &str = "flush-interval";
-/// A longer interval is surely a mistake of units.
+/// A longer interval is taken for a mistake of units.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
 
-/// What `--durability` and those that go with it say.
+/// Reads `--durability`, `--unsafe-no-fsync` and the flags of flushing.
 pub(super) fn read(gathered: &mut Gathered) -> Result<Durability, Error> {
     let asked = match gathered.text("durability") {
         "durable" => Durability::Durable,
@@ -81,7 +82,7 @@ fn majority_memory(gathered: &Gathered) -> Result<Durability, Error> {
     })
 }
 
-/// Where nothing is flushed behind the answers, nobody may think so.
+/// Refuses the flags of flushing for a durability that they have no effect on.
 fn refuse_flushing(gathered: &Gathered, durability: Durability) -> Result<(), Error> {
     if matches!(durability, Durability::MajorityMemory { .. }) {
         return Ok(());

@@ -1,12 +1,11 @@
-//! What can be wrong with a configuration: each message says what to write
-//! instead.
+//! Errors of a configuration: each message says what to write instead.
 
 use std::path::PathBuf;
 
 /// A configuration that cannot be served.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// A flag nobody knows.
+    /// A flag that does not exist.
     #[error(
         "unknown flag --{name}{}; `inkstone serve --help` lists them",
         hint(suggestion)
@@ -23,13 +22,13 @@ pub enum Error {
         /// The word.
         word: String,
     },
-    /// The line ended where a value was due.
+    /// The command line ended where the value of a flag was expected.
     #[error("flag --{flag} needs a value: --{flag}=VALUE")]
     MissingValue {
         /// The flag.
         flag: &'static str,
     },
-    /// A value that cannot be read or served.
+    /// A value that cannot be parsed or used.
     #[error("--{flag}={text}: {remedy}")]
     BadValue {
         /// The flag.
@@ -39,7 +38,7 @@ pub enum Error {
         /// What to write instead.
         remedy: String,
     },
-    /// Something etcd does and Inkstone does not do yet.
+    /// A feature of etcd that Inkstone does not have yet.
     #[error("--{flag}={text} asks for {what}, which is not supported yet; leave the flag out")]
     NotYet {
         /// The flag.
@@ -71,7 +70,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The flag it is about.
+    /// The flag that the error is about, if it is one flag.
     pub(super) fn flag(&self) -> Option<&'static str> {
         match self {
             Error::MissingValue { flag }
@@ -81,7 +80,7 @@ impl Error {
         }
     }
 
-    /// A value that cannot be read.
+    /// Makes an [`Error::BadValue`].
     pub(crate) fn bad(flag: &'static str, text: &str, remedy: impl Into<String>) -> Error {
         Error::BadValue {
             flag,

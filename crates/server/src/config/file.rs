@@ -13,12 +13,12 @@ use yaml_rust2::{Yaml, YamlLoader};
 use super::Error;
 use super::flags::{Flag, Kind};
 
-/// What the file said.
+/// The settings of a configuration file.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     /// Pairs of a flag's name and its text.
     pub(super) given: Vec<(&'static str, String)>,
-    /// Keys that no flag is called.
+    /// Keys that are the name of no flag.
     pub(super) unknown: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Contents, Error> {
 }
 
 impl Contents {
-    /// Takes over every key; those of a section are called with its prefix.
+    /// Takes over every key; the flag of a key in a section has the section's prefix.
     fn read(&mut self, prefix: &str, keys: &Hash) -> Result<(), String> {
         for (key, value) in keys {
             let Some(key) = key.as_str() else {
@@ -76,7 +76,7 @@ fn section_prefix(section: &str) -> Result<&'static str, String> {
     })
 }
 
-/// Keys that are not called like their flag.
+/// The flag that a key sets; some keys have another name than their flag.
 fn flag_name(key: &str) -> &str {
     match key {
         "peer-allowed-cn" => "peer-cert-allowed-cn",

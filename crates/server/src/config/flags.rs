@@ -1,14 +1,14 @@
-//! Every flag, as data.
+//! The table of all flags.
 //!
-//! etcd 3.7's flags are all here, so that a manifest written for etcd is
-//! understood word for word. Each stands in one of three rooms:
+//! All flags of etcd 3.7 are here, so that a manifest written for etcd is
+//! understood word for word. Each flag is of one of three kinds:
 //!
 //! * **served**: it does what it does in etcd;
 //! * **idle**: it is accepted and changes nothing, because what it tunes does
-//!   not exist here; a value other than the default is met with a warning;
-//! * **later**: a promise that cannot be kept yet; anything but the default
-//!   is refused, because to start without TLS when TLS was asked for would be
-//!   worse than not to start.
+//!   not exist here; a value other than the default causes a warning;
+//! * **later**: its feature does not exist yet; any value but the default
+//!   is refused, because a server that starts without the TLS it was asked for is
+//!   worse than one that does not start.
 
 use Kind::{Boolean, Duration, Signed, Text, Unsigned, Urls};
 use Support::{Idle, Later, Served};
@@ -30,12 +30,12 @@ pub(super) enum Kind {
     Urls,
 }
 
-/// What becomes of a flag.
+/// Whether the server acts on a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Support {
     /// It does what it says.
     Served,
-    /// Accepted without effect; the text says why.
+    /// Accepted without effect; the text is the reason.
     Idle(&'static str),
     /// Refused unless it holds its default; the text names what is missing.
     Later(&'static str),
@@ -48,9 +48,8 @@ pub(super) struct Flag {
     pub(super) name: &'static str,
     /// How its text is read.
     pub(super) kind: Kind,
-    /// What it holds when nobody says anything.
+    /// Its value when no source sets it.
     pub(super) default: &'static str,
-    /// What becomes of it.
     pub(super) support: Support,
     /// One line for `--help`.
     pub(super) help: &'static str,
@@ -103,7 +102,7 @@ const fn later(name: &'static str, kind: Kind, default: &'static str, what: &'st
     }
 }
 
-/// What a TLS flag waits for.
+/// The missing feature of the TLS flags.
 pub(super) const TLS: &str = "TLS";
 const AUTH: &str = "users, roles and tokens";
 const CLUSTER: &str = "finding the members of a cluster";
@@ -118,56 +117,56 @@ const IN_MEMORY_COMPACTION: &str = "compaction works on the index in memory";
 #[rustfmt::skip]
 static TABLE: &[Flag] = &[
     // Member
-    served("name", Text, "default", "human-readable name of this member"),
-    served("data-dir", Text, "", "directory of the data; <name>.inkstone when empty"),
-    served("listen-client-urls", Urls, "http://localhost:2379", "where clients reach gRPC and HTTP"),
-    served("listen-client-http-urls", Urls, "", "where clients reach HTTP, taking it away from listen-client-urls"),
-    served("listen-metrics-urls", Urls, "", "further addresses for /metrics, /health, /livez and /readyz"),
-    served("listen-peer-urls", Urls, "http://localhost:2380", "where other members reach this one; a member that begins alone listens there only if this is said"),
-    served("heartbeat-interval", Unsigned, "100", "milliseconds between heartbeats; checked, but a member that is alone sends none"),
-    served("election-timeout", Unsigned, "1000", "milliseconds without a leader before an election; a member that is alone holds none, but requests wait 5 s and twice this, and no lease is shorter than 1.5 times this"),
-    served("snapshot-catchup-entries", Unsigned, "5000", "entries of the log kept for members that are behind; one that is farther behind gets a snapshot"),
-    served("snapshot-catchup-bytes", Unsigned, "67108864", "the same in bytes, whichever is less"),
-    served("quota-backend-bytes", Signed, "0", "bytes the store may use before the alarm NOSPACE; 0 is 2 GiB, negative is no limit"),
-    served("max-txn-ops", Unsigned, "128", "operations allowed in one transaction"),
-    served("max-request-bytes", Unsigned, "1572864", "bytes allowed in one request"),
-    served("max-concurrent-streams", Unsigned, "4294967295", "requests one connection may have open"),
-    served("grpc-keepalive-interval", Duration, "2h0m0s", "time between the server's pings; 0 for none"),
-    served("grpc-keepalive-timeout", Duration, "20s", "time an answer to a ping may take"),
-    served("socket-reuse-port", Boolean, "false", "let another process listen on the same port"),
-    served("watch-progress-notify-interval", Duration, "10m0s", "time between progress notices to quiet watches"),
-    served("warning-unary-request-duration", Duration, "300ms", "requests that take longer are logged"),
-    served("warning-long-turn-duration", Duration, "20ms", "a call that holds its core for longer is logged, once a second at most; inkstone_long_turns_total counts all above 5 ms"),
-    served("auto-compaction-mode", Text, "periodic", "periodic or revision"),
-    served("auto-compaction-retention", Text, "0", "history kept by automatic compaction: a duration (hours without unit), or a number of revisions; 0 is off"),
-    served("unsafe-no-fsync", Boolean, "false", "etcd's name for --durability=os"),
-    served("durability", Text, "durable", "durable: answer when a majority has it on its devices; majority-memory: when a majority has it in memory, flushed a little later; os: the same, flushed when the kernel likes"),
-    served("flush-entries-max", Unsigned, "1024", "with --durability=majority-memory: flush after so many entries"),
-    served("flush-interval", Duration, "100ms", "with --durability=majority-memory: flush after so long, whichever comes first"),
-    served("accept-lost-tail", Boolean, "false", "for one start, where a member that lost power waits for one that never comes back: what it has left is all there is, answered writes may be lost"),
-    served("read-mode", Text, "read-index", "read-index: a leader asks a majority before a linearizable read; lease: not while its lease holds, believing that members' clocks run at rates that differ by less than 10 %, that none stands still while its machine goes on elsewhere (a virtual machine frozen or moved)"),
-    served("memory-bytes-max", Unsigned, "0", "bytes of memory that keys may take before writes are refused; 0 is three quarters of the machine's or the container's"),
-    served("segment-bytes", Unsigned, "67108864", "bytes of a log segment, a power of two from 1 MiB to 128 MiB; the same on all members. On disks below 1 GiB 8388608 leaves more room to keys: puts are refused with less free than a segment and 64 MiB, or a sixteenth of a small disk"),
+    served("name", Text, "default", "human-readable name of this member; in --initial-cluster it stands before this member's peer URLs"),
+    served("data-dir", Text, "", "directory that holds the data; when empty, <name>.inkstone in the working directory"),
+    served("listen-client-urls", Urls, "http://localhost:2379", "addresses at which this server accepts clients, over gRPC and HTTP"),
+    served("listen-client-http-urls", Urls, "", "separate addresses for HTTP; when set, --listen-client-urls serves only gRPC"),
+    served("listen-metrics-urls", Urls, "", "additional addresses that serve /metrics, /health, /livez and /readyz"),
+    served("listen-peer-urls", Urls, "http://localhost:2380", "addresses at which this member accepts other members; a member that begins a cluster alone opens them only when this flag is set"),
+    served("heartbeat-interval", Unsigned, "100", "milliseconds between the heartbeats of a leader; a member that is alone sends none, but its value is still checked"),
+    served("election-timeout", Unsigned, "1000", "milliseconds without a leader after which a member starts an election; also sets how long a request waits (5 s plus twice this) and the shortest lease (1.5 times this), even for a member that is alone and holds no election"),
+    served("snapshot-catchup-entries", Unsigned, "5000", "log entries kept for members that are behind; a member that needs older entries receives a snapshot"),
+    served("snapshot-catchup-bytes", Unsigned, "67108864", "bytes of log entries kept for members that are behind; the smaller of the two limits applies"),
+    served("quota-backend-bytes", Signed, "0", "bytes that the store may use before the alarm NOSPACE stops puts; 0 means 2 GiB, a negative number no limit"),
+    served("max-txn-ops", Unsigned, "128", "largest number of operations in one transaction"),
+    served("max-request-bytes", Unsigned, "1572864", "largest size of one request, in bytes"),
+    served("max-concurrent-streams", Unsigned, "4294967295", "requests that one connection may have open at a time"),
+    served("grpc-keepalive-interval", Duration, "2h0m0s", "time between the server's pings to a client; 0 switches them off"),
+    served("grpc-keepalive-timeout", Duration, "20s", "time that a client has to answer a ping"),
+    served("socket-reuse-port", Boolean, "false", "allow another process to listen on the same port (SO_REUSEPORT)"),
+    served("watch-progress-notify-interval", Duration, "10m0s", "time between the progress notices to a watch that has no events"),
+    served("warning-unary-request-duration", Duration, "300ms", "log a unary request that takes longer than this"),
+    served("warning-long-turn-duration", Duration, "20ms", "log a call that occupies its core for longer than this, at most once a second; the metric inkstone_long_turns_total counts every turn above 5 ms"),
+    served("auto-compaction-mode", Text, "periodic", "unit of --auto-compaction-retention: periodic (a time) or revision (a number of revisions)"),
+    served("auto-compaction-retention", Text, "0", "history that automatic compaction keeps: with periodic a duration (a plain number means hours), with revision a number of revisions; 0 switches it off"),
+    served("unsafe-no-fsync", Boolean, "false", "etcd's name for --durability=os: a power cut loses writes that were already answered"),
+    served("durability", Text, "durable", "when a write is answered. durable: once a majority of the members has it on their devices; majority-memory: once a majority has it in memory, and the devices are flushed a little later; os: the same, but the kernel decides when to flush"),
+    served("flush-entries-max", Unsigned, "1024", "with --durability=majority-memory: flush after this many entries"),
+    served("flush-interval", Duration, "100ms", "with --durability=majority-memory: flush after this time, unless --flush-entries-max is reached before"),
+    served("accept-lost-tail", Boolean, "false", "for one start only, when a member that lost power waits for a member that will never come back: accept the log as it is. Answered writes may be lost"),
+    served("read-mode", Text, "read-index", "how a leader confirms that it still leads before a linearizable read. read-index: it asks a majority each time; lease: it asks no member while its lease holds, which is safe only if the clocks of the members run at rates that differ by less than 10 % and no clock stops while its machine goes on (a virtual machine that is frozen or moved)"),
+    served("memory-bytes-max", Unsigned, "0", "bytes of memory that keys may take before writes are refused; 0 means three quarters of the memory of the machine or container"),
+    served("segment-bytes", Unsigned, "67108864", "size of a log segment in bytes, a power of two from 1 MiB to 128 MiB; it is fixed when the data directory begins and must be the same on all members. On a disk below 1 GiB, 8388608 leaves more room for keys: puts are refused when less is free than a segment plus 64 MiB, or on a disk below 1 GiB a segment plus a sixteenth of the disk"),
     // Clustering
-    served("initial-advertise-peer-urls", Urls, "http://localhost:2380", "this member's peer URLs, part of its identity"),
-    served("advertise-client-urls", Urls, "http://localhost:2379", "client URLs shown in the member list; required with --listen-client-urls"),
-    served("initial-cluster", Text, "", "name=peer-url of every member, comma-separated; this one alone when empty"),
-    served("initial-cluster-token", Text, "etcd-cluster", "token of the cluster, part of its identity"),
-    served("initial-cluster-state", Text, "new", "new, or existing: this member joins a cluster that runs and was told of it (member add)"),
-    served("peer-secret-file", Text, "", "file of at least 32 random bytes, the same for all members, that only its owner may read: members prove to each other that they have it, and let nothing else in"),
-    served("strict-reconfig-check", Boolean, "true", "refuse changes of the membership while too few members are up"),
-    served("max-learners", Signed, "1", "learners that the cluster takes at a time; the same at every member"),
+    served("initial-advertise-peer-urls", Urls, "http://localhost:2380", "URLs at which the other members connect to this one; part of its identity"),
+    served("advertise-client-urls", Urls, "http://localhost:2379", "URLs at which clients connect to this member, shown in the member list; required when --listen-client-urls is set"),
+    served("initial-cluster", Text, "", "all members of the cluster, as name=peer-url separated by commas, this one included; empty means a cluster of this member alone"),
+    served("initial-cluster-token", Text, "etcd-cluster", "name that distinguishes clusters with equal members; part of the ids of the cluster and its members"),
+    served("initial-cluster-state", Text, "new", "new: begin the cluster of --initial-cluster; existing: join a running cluster, to which this member was added before (etcdctl member add)"),
+    served("peer-secret-file", Text, "", "file of at least 32 random bytes, the same on all members and readable by its owner only: members prove to each other that they have it and refuse every other connection"),
+    served("strict-reconfig-check", Boolean, "true", "refuse to add or remove a member while too few members are up"),
+    served("max-learners", Signed, "1", "largest number of learners in the cluster; must be the same on all members"),
     // HTTP
-    served("enable-grpc-gateway", Boolean, "true", "the JSON gateway under /v3/; not there yet: true answers 501, false 404"),
-    served("cors", Text, "*", "origins that browsers may call from; * for all"),
-    served("host-whitelist", Text, "*", "host names that HTTP clients may ask for; * for all"),
+    served("enable-grpc-gateway", Boolean, "true", "serve the JSON gateway under /v3/; it does not exist yet: true answers 501, false 404"),
+    served("cors", Text, "*", "origins that browsers may call from, comma-separated; * allows all"),
+    served("host-whitelist", Text, "*", "host names that HTTP clients may ask for, comma-separated; * allows all"),
     // Logging
-    served("log-level", Text, "info", "debug, info, warn, error, panic or fatal"),
-    served("log-format", Text, "json", "json or console"),
-    served("log-outputs", Text, "default", "default, stdout, stderr or files, comma-separated"),
-    served("metrics", Text, "basic", "basic, or extensive: with the histogram grpc_server_handling_seconds"),
+    served("log-level", Text, "info", "least severe level that is logged: debug, info, warn, error, panic or fatal"),
+    served("log-format", Text, "json", "format of a log line: json or console"),
+    served("log-outputs", Text, "default", "destinations of log lines, comma-separated: stderr, stdout or files; default is stderr"),
+    served("metrics", Text, "basic", "basic, or extensive, which adds the histogram grpc_server_handling_seconds"),
     served("version", Boolean, "false", "print the versions and exit"),
-    served("config-file", Text, "", "YAML file with these flags as keys; other flags and variables are then ignored"),
+    served("config-file", Text, "", "YAML file with these flags as keys; all other flags and variables are then ignored"),
     // Accepted without effect
     idle("snapshot-count", Unsigned, "10000", NO_SNAPSHOT_FILES),
     idle("max-snapshots", Unsigned, "5", NO_SNAPSHOT_FILES),
@@ -180,22 +179,22 @@ static TABLE: &[Flag] = &[
     idle("compaction-sleep-interval", Duration, "0s", IN_MEMORY_COMPACTION),
     idle("corrupt-check-time", Duration, "0s", NO_HASH_CHECK),
     idle("compact-hash-check-time", Duration, "1m0s", NO_HASH_CHECK),
-    idle("downgrade-check-time", Duration, "5s", "there is no downgrade"),
+    idle("downgrade-check-time", Duration, "5s", "downgrades do not exist here"),
     idle("raft-read-timeout", Duration, "5s", MEMBERS_CONNECTIONS),
     idle("raft-write-timeout", Duration, "5s", MEMBERS_CONNECTIONS),
     idle("initial-election-tick-advance", Boolean, "true", "a member that starts waits its full time before it stands for election"),
-    idle("pre-vote", Boolean, "true", "always on"),
-    idle("warning-apply-duration", Duration, "100ms", "apply evaluates nothing"),
+    idle("pre-vote", Boolean, "true", "pre-votes are always on"),
+    idle("warning-apply-duration", Duration, "100ms", "applying an entry evaluates nothing, so it is never slow"),
     idle("grpc-keepalive-min-time", Duration, "5s", "pings are answered however frequent; etcd ends such connections with too_many_pings"),
-    idle("socket-reuse-address", Boolean, "false", "always on"),
-    idle("self-signed-cert-validity", Unsigned, "1", "no certificate is made"),
+    idle("socket-reuse-address", Boolean, "false", "SO_REUSEADDR is always on"),
+    idle("self-signed-cert-validity", Unsigned, "1", "the server makes no certificates"),
     idle("bcrypt-cost", Unsigned, "10", "there are no users yet"),
     idle("auth-token-ttl", Unsigned, "300", "there are no tokens yet"),
     idle("discovery-fallback", Text, "exit", "there is no discovery yet"),
     idle("v2-deprecation", Text, "", "there is no v2 store"),
     idle("feature-gates", Text, "", "etcd's feature gates switch parts that do not exist here"),
-    idle("logger", Text, "zap", "there is one logger"),
-    idle("log-rotation-config-json", Text, r#"{"maxsize": 100, "maxage": 0, "maxbackups": 0, "localtime": false, "compress": false}"#, "logs are not rotated by the server"),
+    idle("logger", Text, "zap", "there is only one logger"),
+    idle("log-rotation-config-json", Text, r#"{"maxsize": 100, "maxage": 0, "maxbackups": 0, "localtime": false, "compress": false}"#, "the server does not rotate its log files"),
     idle("distributed-tracing-address", Text, "localhost:4317", "tracing is off"),
     idle("distributed-tracing-service-name", Text, "etcd", "tracing is off"),
     idle("distributed-tracing-instance-id", Text, "", "tracing is off"),

@@ -5,9 +5,10 @@
 //!   └ member a, one URL  └─────── member b, two URLs
 //! ```
 //!
-//! All members are told the same, because their ids and the cluster's are
-//! computed from it. What cannot be read is an error at once; what does not
-//! fit together is one only where a data directory begins, in etcd's words.
+//! All members must get the same list, because their ids and the cluster's id are
+//! computed from it. A list that cannot be parsed is an error at once; a list that
+//! contradicts other flags is an error, in etcd's words, only when a new data directory
+//! begins.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,19 +22,18 @@ const ADVERTISED: &str = "initial-advertise-peer-urls";
 /// A member that the cluster starts with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Founder {
-    /// Its name.
     pub name: String,
-    /// Where other members reach it: sorted, at least one.
+    /// URLs at which other members reach it: sorted, at least one.
     pub peer_urls: Vec<Url>,
 }
 
-/// What the flags say of the members.
+/// The members as the flags describe them.
 pub(super) struct Listed {
     /// All of them, ascending by name.
     pub founders: Vec<Founder>,
-    /// They run already, and this one joins them.
+    /// Whether the members run already and this one joins them.
     pub joins: bool,
-    /// Why a data directory cannot begin with them, if it cannot.
+    /// Why a new data directory cannot begin with this list; `None` if it can.
     pub misfit: Option<Error>,
 }
 
@@ -52,7 +52,7 @@ pub(super) fn read(gathered: &Gathered, name: &str, advertised: &[Url]) -> Resul
         text => listed(text)?,
     };
     let joins = state == "existing";
-    // The cluster has been told the newcomer's URLs before.
+    // The cluster knows the URLs of a joining member since `member add`.
     let advertised = (!joins).then_some(advertised);
     let misfit = misfit(text, &founders, name, advertised).err();
     let lonely = (joins && misfit.is_none() && founders.len() == 1).then(|| {
@@ -66,7 +66,7 @@ pub(super) fn read(gathered: &Gathered, name: &str, advertised: &[Url]) -> Resul
     })
 }
 
-/// What the flag lists; a URL that is listed twice stays there twice.
+/// Parses the flag; a URL that is listed twice stays there twice.
 fn listed(text: &str) -> Result<Vec<Founder>, Error> {
     let refuse = || Error::bad(CLUSTER, text, "write name=http://host:port");
     let mut by_name: BTreeMap<&str, Vec<Url>> = BTreeMap::new();
@@ -92,7 +92,7 @@ fn listed(text: &str) -> Result<Vec<Founder>, Error> {
     Ok(founders.collect())
 }
 
-/// etcd's checks of a new cluster, and of one that is joined, in etcd's order.
+/// etcd's checks of the list for a new cluster and for a joining member, in etcd's order.
 fn misfit(
     text: &str,
     founders: &[Founder],

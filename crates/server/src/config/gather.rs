@@ -1,4 +1,4 @@
-//! From the three sources to one text per flag.
+//! Combines command line, environment and configuration file to one text per flag.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -6,28 +6,28 @@ use std::path::{Path, PathBuf};
 use super::flags::{Flag, Support};
 use super::{Config, Error, Request, arguments, file, help, settings};
 
-/// What a configuration may look at besides the command line.
+/// Sources of a configuration besides the command line.
 pub struct Surroundings<'a> {
     /// The environment's variables.
     pub variables: &'a [(String, String)],
-    /// Reads a whole file; the text of the error says why not.
+    /// Reads a whole file; the error is the reason as text.
     pub read_file: &'a dyn Fn(&Path) -> Result<String, String>,
 }
 
-/// One text per flag, and what to say about how it came.
+/// One text per flag, with warnings about where it came from.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Only what somebody said; all else holds its default.
+    /// Flags that a source sets; every other flag has its default.
     given: BTreeMap<&'static str, String>,
-    /// Said in the log once there is one.
+    /// Warnings to be logged once logging is set up.
     pub(super) warnings: Vec<String>,
     origin: Origin,
 }
 
-/// Where texts came from if not from the command line, for the messages.
+/// Sources of the texts other than the command line, for error messages.
 #[derive(Clone, Debug, Default)]
 struct Origin {
-    /// The configuration file, which then said everything.
+    /// The configuration file; if there is one, it is the only source.
     file: Option<PathBuf>,
     /// Flags that were set by their variable.
     variables: BTreeSet<&'static str>,
@@ -87,18 +87,20 @@ fn from_file(path: &Path, surroundings: &Surroundings<'_>) -> Result<Gathered, E
     gathered.origin.file = Some(path.to_owned());
     gathered.given.extend(contents.given);
     gathered.warn(format!(
-        "settings come from {} alone; flags and variables are ignored",
+        "all settings are read from {}; flags and variables are ignored",
         path.display()
     ));
     for key in contents.unknown {
-        gathered.warn(format!("{}: no setting is called {key}", path.display()));
+        gathered.warn(format!(
+            "{}: {key} is not the name of a setting and is ignored",
+            path.display()
+        ));
     }
     Ok(gathered)
 }
 
 impl Origin {
-    /// Tells, with an error about a flag, where else than on the command line
-    /// the flag was set.
+    /// Adds to an error about a flag where the flag was set, if not on the command line.
     fn name(&self, error: Error) -> Error {
         let place = match (&self.file, error.flag()) {
             (Some(path), _) => format!("configuration file {}", path.display()),
@@ -128,12 +130,12 @@ impl Gathered {
         }
     }
 
-    /// Whether somebody said something about a flag.
+    /// Whether any source sets the flag.
     pub(super) fn is_given(&self, name: &'static str) -> bool {
         self.given.contains_key(name)
     }
 
-    /// Keeps something to say in the log.
+    /// Adds a warning to be logged later.
     pub(super) fn warn(&mut self, text: String) {
         self.warnings.push(text);
     }
@@ -145,7 +147,7 @@ impl Gathered {
         {
             match Flag::all().iter().find(|flag| flag.variable() == *variable) {
                 Some(flag) if flag.name == "version" => {}
-                // An empty variable says nothing, as in etcd.
+                // An empty variable counts as unset, as in etcd.
                 Some(_) if text.is_empty() => {}
                 Some(flag) => {
                     self.origin.variables.insert(flag.name);
@@ -158,7 +160,7 @@ impl Gathered {
         }
     }
 
-    /// Refuses what cannot be served, and says what has no effect.
+    /// Refuses flags of missing features, and warns of flags without effect.
     fn judge(&mut self) -> Result<(), Error> {
         let mut idle = Vec::new();
         for (name, text) in &self.given {

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use super::flags::{Flag, Support};
 
-/// The whole text.
 pub(super) fn text() -> String {
     let mut text = String::from(INTRODUCTION);
     section(
@@ -15,7 +14,7 @@ pub(super) fn text() -> String {
     );
     section(
         &mut text,
-        "Accepted for etcd's sake, without effect",
+        "Accepted for compatibility with etcd, without effect",
         |support| matches!(support, Support::Idle(_)),
         |flag| match flag.support {
             Support::Idle(why) => why,
@@ -24,7 +23,7 @@ pub(super) fn text() -> String {
     );
     section(
         &mut text,
-        "Not supported yet (refused unless left at the default)",
+        "Not supported yet: any value but the default is refused",
         |support| matches!(support, Support::Later(_)),
         |flag| match flag.support {
             Support::Later(what) => what,
@@ -37,21 +36,22 @@ pub(super) fn text() -> String {
 const INTRODUCTION: &str = "\
 Serve etcd's v3 API from a durable store.
 
-  inkstone serve                                  one durable node on etcd's ports
-  inkstone serve --data-dir /var/lib/inkstone     somewhere else
+  inkstone serve                                  a cluster of one, at http://localhost:2379
+  inkstone serve --data-dir /var/lib/inkstone     the same, with its data in that directory
   inkstone serve --listen-client-urls http://0.0.0.0:2379 \\
                  --advertise-client-urls http://10.0.0.1:2379
 
-A member of three; the others say their own name and addresses, and the same cluster:
+The first of three members; the other two use their own --name, directory and addresses,
+and the same --initial-cluster:
 
   inkstone serve --name a --data-dir a.inkstone \\
     --listen-client-urls http://10.0.0.1:2379 --advertise-client-urls http://10.0.0.1:2379 \\
     --listen-peer-urls http://10.0.0.1:2380 --initial-advertise-peer-urls http://10.0.0.1:2380 \\
     --initial-cluster a=http://10.0.0.1:2380,b=http://10.0.0.2:2380,c=http://10.0.0.3:2380
 
-Flags are etcd's: --name x, --name=x and -name=x are the same, a boolean is
---flag or --flag=false, and the last one wins. Every flag can be a variable:
---data-dir is ETCD_DATA_DIR.
+The flags are etcd's. --name x, --name=x and -name=x mean the same; a boolean is written
+--flag or --flag=false; of a flag given twice the last value counts. Every flag can also be
+set by an environment variable, --data-dir by ETCD_DATA_DIR; a flag overrides its variable.
 ";
 
 fn section(

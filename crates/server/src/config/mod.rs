@@ -1,13 +1,13 @@
-//! What the server is told: flags, variables, a file.
+//! The server's configuration: flags, environment variables, a file.
 //!
 //! ```text
 //!   default  <  ETCD_* variable  <  flag          without a file
 //!   default  <  key in the file                   with --config-file
 //! ```
 //!
-//! Everything is first gathered as text by name ([`gather`]), then read and
-//! checked in one place ([`settings`]); a [`Config`] that exists can be
-//! served.
+//! All values are first gathered as text by name ([`gather`]), then parsed and
+//! checked in one place ([`settings`]). Every value of type [`Config`] has passed the
+//! checks.
 
 mod arguments;
 mod durability;
@@ -38,66 +38,66 @@ pub use urls::{Place, Url};
 /// What a command line asks for.
 #[derive(Debug)]
 pub enum Request {
-    /// Serve.
+    /// Run a server.
     Serve(Box<Config>),
-    /// Print this text and leave.
+    /// Print this text and exit.
     Help(String),
-    /// Print the versions and leave.
+    /// Print the versions and exit.
     Version,
 }
 
-/// A configuration that has been checked.
+/// A checked configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Human-readable name of this member.
     pub name: String,
-    /// Where the data lives.
+    /// Directory that holds the data.
     pub data_directory: PathBuf,
-    /// Where clients reach gRPC, and HTTP unless `listen_client_http` is set.
+    /// Addresses that serve gRPC, and HTTP unless `listen_client_http` is set.
     pub listen_client: Vec<Url>,
-    /// Where clients reach HTTP apart from gRPC; empty for the same port.
+    /// Separate addresses for HTTP; empty for the same as gRPC's.
     pub listen_client_http: Vec<Url>,
-    /// Further addresses for metrics and health.
+    /// Additional addresses for metrics and health.
     pub listen_metrics: Vec<Url>,
-    /// Where other members reach this one.
+    /// Addresses at which this member accepts other members.
     pub listen_peer: Vec<Url>,
-    /// Somebody said where: a member that begins alone listens there, too, so
-    /// that others can join it.
+    /// Whether `listen_peer` was set: then a member that begins alone listens there, too,
+    /// so that others can join it.
     pub awaits_peers: bool,
     /// Client URLs shown in the member list.
     pub advertise_client: Vec<Url>,
     /// Peer URLs shown in the member list; part of the identity.
     pub advertise_peer: Vec<Url>,
-    /// The same, if they were given and are not only the default: every start announces
-    /// them to the members that it connects to.
+    /// `advertise_peer` if the flag was given, else empty: every start announces these URLs
+    /// to the members that it connects to.
     pub announced_peer: Vec<Url>,
     /// The members that a new cluster starts with, ascending by name: this one
     /// is among them unless `cannot_begin` says otherwise.
     pub founders: Vec<Founder>,
-    /// The members run already, and this one joins them.
+    /// Whether the members run already and this one joins them.
     pub joins: bool,
     /// Token of the cluster; part of the identity.
     pub cluster_token: String,
-    /// Why a new store cannot begin with these flags, if it cannot. A store
-    /// that exists knows its cluster and does not look at them.
+    /// Why a new store cannot begin with these flags; `None` if it can. An existing store
+    /// knows its cluster and ignores them.
     pub cannot_begin: Option<Error>,
-    /// What all members know and no stranger does, to be proved at each connection
-    /// between members.
+    /// Secret shared by all members. Both sides of each connection between members prove
+    /// that they know it.
     pub peer_secret: Option<PeerSecret>,
-    /// Entries that the log keeps for members that are behind.
+    /// Most entries that the log keeps for members that are behind.
     pub entries_kept_max: usize,
-    /// The same in bytes, whichever is less.
+    /// Most bytes of such entries; the smaller of the two limits applies.
     pub bytes_kept_max: u64,
-    /// Changes of the membership are refused while too few members are up.
+    /// Whether changes of the membership are refused while too few members are up.
     pub strict_reconfiguration: bool,
-    /// Learners that a cluster takes at a time.
+    /// Most learners in the cluster at a time.
     pub learners_max: usize,
     /// Time between a leader's heartbeats.
     pub heartbeat_interval: Duration,
-    /// Time without a leader before an election. Alone there is none, but
-    /// requests and leases are given as much time as etcd gives them.
+    /// Time without a leader before an election. A member that is alone holds none, but the
+    /// value also sets the timeout of requests and the shortest lease, as in etcd.
     pub election_timeout: Duration,
-    /// Bytes the store may use before the alarm; `None` for no limit.
+    /// Bytes that the store may use before the alarm NOSPACE is raised; `None` for no limit.
     pub quota_bytes: Option<u64>,
     /// Operations allowed in one transaction.
     pub txn_operations_max: usize,
@@ -107,29 +107,30 @@ pub struct Config {
     pub concurrent_streams_max: u32,
     /// Time between the server's pings; `None` for no pings.
     pub keepalive_interval: Option<Duration>,
-    /// Time an answer to a ping may take.
+    /// Time limit for a client's answer to a ping.
     pub keepalive_timeout: Duration,
     /// Whether another process may listen on the same port.
     pub share_port: bool,
     /// Time between progress notices to quiet watches.
     pub watch_progress_interval: Duration,
-    /// Requests that take longer are logged.
+    /// A unary request that takes longer is logged.
     pub slow_request: Duration,
-    /// A call that holds its core for longer is logged.
+    /// A call that occupies its core for longer is logged.
     pub long_turn: Duration,
-    /// Automatic compaction.
+    /// Automatic compaction; `None` if it is off.
     pub auto_compaction: Option<AutoCompaction>,
     /// When a write counts as done.
     pub durability: Durability,
-    /// Where the end of the log may be lost, what is left is all there is.
+    /// After a possible loss of the log's end: accept the log as it is, instead of waiting
+    /// for the other members.
     pub accept_lost_tail: bool,
-    /// How a leader makes sure of its lead before a linearizable read.
+    /// How a leader confirms that it still leads before a linearizable read.
     pub read_mode: ReadMode,
     /// Size of a log segment.
     pub segment_bytes: u64,
     /// Memory that keys may take before writes are refused.
     pub memory_bytes_max: u64,
-    /// Whether `/v3/*` is where the JSON gateway will be.
+    /// Whether `/v3/*` is reserved for the JSON gateway, which does not exist yet.
     pub gateway: bool,
     /// Whether the time of every call is measured, streams included.
     pub metrics_extensive: bool,
@@ -139,19 +140,19 @@ pub struct Config {
     pub hosts: Vec<String>,
     /// Where and how to log.
     pub log: LogConfig,
-    /// What to say in the log about the configuration itself.
+    /// Warnings about the configuration, to be logged.
     pub warnings: Vec<String>,
-    /// The same, for a member that is alone in its cluster.
+    /// Further warnings, which apply only to a member that is alone in its cluster.
     pub warnings_alone: Vec<String>,
 }
 
 impl Config {
-    /// How long a request may wait for its answer: room for two elections.
+    /// Longest time that a request waits for its answer: 5 s and two election timeouts.
     pub fn request_timeout(&self) -> Duration {
         Duration::from_secs(5) + 2 * self.election_timeout
     }
 
-    /// Largest message that is read off the wire.
+    /// Largest message that the server reads.
     pub fn message_bytes_max(&self) -> usize {
         self.request_bytes_max.saturating_add(512 * 1024)
     }
@@ -160,9 +161,9 @@ impl Config {
 /// History that automatic compaction keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AutoCompaction {
-    /// What happened within this time.
+    /// Keep the history of this time.
     Periodic(Duration),
-    /// This many revisions.
+    /// Keep this many revisions.
     Revision(i64),
 }
 
@@ -173,7 +174,7 @@ pub struct LogConfig {
     pub level: tracing::Level,
     /// Shape of a line.
     pub format: LogFormat,
-    /// Every line goes to each of them.
+    /// Destinations; every line goes to each of them.
     pub outputs: Vec<LogOutput>,
 }
 
@@ -203,7 +204,7 @@ pub(crate) mod testing {
 
     use super::{Config, Request, Surroundings, resolve};
 
-    /// What these words ask for.
+    /// The configuration of this command line, which must be valid.
     pub(crate) fn config(words: &[&str]) -> Config {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let read_file = |_: &std::path::Path| Err("no files here".to_owned());

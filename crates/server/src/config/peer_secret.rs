@@ -1,4 +1,4 @@
-//! The file with the secret that members prove to each other.
+//! The file of the secret that members prove to each other.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,10 +13,10 @@ use super::gather::Gathered;
 const FLAG: &str = "peer-secret-file";
 /// Permissions of the group and of others.
 const OTHERS_MODE: u32 = 0o077;
-/// A longer file is another one.
+/// A longer file is not a secret; reading stops here.
 const FILE_BYTES_MAX: u64 = 128 << 10;
 
-/// The secret, if a file is named.
+/// Reads the secret; `None` if the flag names no file.
 pub(super) fn read(gathered: &Gathered) -> Result<Option<PeerSecret>, Error> {
     let path = gathered.text(FLAG);
     if path.is_empty() {
@@ -34,9 +34,9 @@ fn load(path: &Path) -> Result<PeerSecret, String> {
     let file = File::open(path).map_err(|error| format!("the file cannot be opened: {error}"))?;
     let metadata = file
         .metadata()
-        .map_err(|error| format!("the file cannot be looked at: {error}"))?;
+        .map_err(|error| format!("the file's metadata cannot be read: {error}"))?;
     if !metadata.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("it is no file (a directory?)".to_owned());
     }
     let mode = metadata.permissions().mode() & 0o777;
     if mode & OTHERS_MODE != 0 {
@@ -78,8 +78,8 @@ mod tests {
             (0, 0o600, "at least 32 bytes, this one has 0"),
             (100 << 10, 0o600, "at most 65536 bytes"),
         ] {
-            let told = load(&file(&place, &vec![7; bytes], mode)).unwrap_err();
-            assert!(told.contains(expected), "{told}");
+            let error = load(&file(&place, &vec![7; bytes], mode)).unwrap_err();
+            assert!(error.contains(expected), "{error}");
         }
         assert!(load(place.path()).unwrap_err().contains("no file"));
         let missing = load(&place.path().join("missing")).unwrap_err();

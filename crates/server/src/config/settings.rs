@@ -13,16 +13,16 @@ use super::{
 
 /// etcd's default quota.
 const QUOTA_BYTES: u64 = 2 << 30;
-/// A longer election timeout is surely a mistake of units.
+/// A longer election timeout is taken for a mistake of units.
 const ELECTION_MILLISECONDS_MAX: u64 = 50_000;
-/// Sizes of a segment.
+/// Allowed sizes of a segment.
 const SEGMENT_BYTES: RangeInclusive<u64> = 1 << 20..=128 << 20;
-/// The index of an empty store takes some of it; less is surely a mistake of units.
+/// The index of an empty store takes some of it; less is taken for a mistake of units.
 const MEMORY_BYTES_MIN: u64 = 1 << 20;
-/// Shorter intervals would send nothing but notices.
+/// With a shorter interval the server would be busy with notices.
 const WATCH_PROGRESS_MIN: Duration = Duration::from_millis(100);
 
-/// Reads and checks everything.
+/// Parses and checks all settings.
 pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
     let elections = elections(&gathered)?;
     let name = gathered.text("name").to_owned();
@@ -99,7 +99,7 @@ pub(super) fn read(mut gathered: Gathered) -> Result<Config, Error> {
     })
 }
 
-/// Whether `text` says what the flag says by itself.
+/// Whether `text` means the flag's default.
 pub(super) fn same(flag: &Flag, text: &str) -> Result<bool, Error> {
     if text == flag.default {
         return Ok(true);
@@ -136,7 +136,7 @@ fn bind(gathered: &Gathered, name: &'static str) -> Result<Vec<Url>, Error> {
     Ok(urls)
 }
 
-/// Clients and members speak differently, so a socket is for one of them.
+/// Refuses a socket for both clients and members: they speak different protocols.
 fn ports_differ(clients: &[Url], peers: &[Url]) -> Result<(), Error> {
     let shared = clients.iter().find_map(|client| {
         let peer = peers
@@ -153,7 +153,7 @@ fn ports_differ(clients: &[Url], peers: &[Url]) -> Result<(), Error> {
     }
 }
 
-/// Whether both would be one socket.
+/// Whether both addresses would be one socket.
 fn meet(one: &Place, other: &Place) -> bool {
     let (
         Place::Tcp { host, port },
@@ -196,14 +196,14 @@ fn data_directory(gathered: &Gathered, name: &str) -> PathBuf {
     }
 }
 
-/// When members hold elections, and what to tell one that holds none.
+/// The two times of an election, and warnings for a member that holds none.
 struct Elections {
     heartbeat_interval: Duration,
     timeout: Duration,
     warnings_alone: Vec<String>,
 }
 
-/// etcd's rules for the two times of an election, with etcd's words.
+/// etcd's rules for the two times of an election, in etcd's words.
 fn elections(gathered: &Gathered) -> Result<Elections, Error> {
     const HEARTBEAT: &str = "heartbeat-interval";
     const ELECTION: &str = "election-timeout";
@@ -258,7 +258,8 @@ fn learners_max(gathered: &Gathered) -> Result<usize, Error> {
     learners.ok_or_else(rule)
 }
 
-/// Who listens somewhere of their own has to say how clients get there.
+/// The client URLs to advertise. They must be given if the listen URLs are: the server
+/// cannot guess how clients reach it.
 fn advertise_client(gathered: &Gathered) -> Result<Vec<Url>, Error> {
     let listens = gathered.is_given("listen-client-urls");
     if listens && !gathered.is_given("advertise-client-urls") {
@@ -270,7 +271,7 @@ fn advertise_client(gathered: &Gathered) -> Result<Vec<Url>, Error> {
     hosts(gathered, "advertise-client-urls")
 }
 
-/// Keys live in memory: beyond this the machine would be in danger.
+/// Memory limit of the keys, all of which live in memory.
 fn memory_bytes_max(gathered: &Gathered) -> Result<u64, Error> {
     const FLAG: &str = "memory-bytes-max";
     Ok(match values::unsigned(FLAG, gathered.text(FLAG))? {
@@ -296,7 +297,7 @@ fn auto_compaction(gathered: &Gathered) -> Result<Option<AutoCompaction>, Error>
     const RETENTION: &str = "auto-compaction-retention";
     let text = gathered.text(RETENTION);
     let number = text.parse::<i64>().ok().filter(|number| *number >= 0);
-    // The mode is judged although nothing is to be compacted: as etcd does.
+    // As in etcd, the mode is checked even if automatic compaction is off.
     let compaction = match (gathered.text("auto-compaction-mode"), number) {
         ("periodic" | "revision", Some(0)) => return Ok(None),
         ("periodic", Some(hours)) => {
@@ -388,12 +389,13 @@ fn warnings(gathered: &mut Gathered) -> Result<Vec<String>, Error> {
         matches!(url.place(), Place::Tcp { host, .. } if host != "localhost" && !is_loopback(host))
     });
     if open {
-        gathered.warn("clients are served without TLS and without users on an open address".into());
+        let text = "clients are served without TLS and without users on an open address";
+        gathered.warn(text.into());
     }
     const GATEWAY: &str = "enable-grpc-gateway";
     if gathered.is_given(GATEWAY) && boolean(gathered, GATEWAY)? {
         gathered.warn(format!(
-            "the JSON gateway (--{GATEWAY}) is not there yet: /v3/* answers 501, clients use gRPC"
+            "the JSON gateway (--{GATEWAY}) does not exist yet: /v3/* answers 501; use gRPC"
         ));
     }
     Ok(std::mem::take(&mut gathered.warnings))

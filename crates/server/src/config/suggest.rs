@@ -1,7 +1,6 @@
 //! The nearest name to a misspelt one.
 
-/// The candidate that needs the fewest edits, if that is few enough to be
-/// worth showing.
+/// The candidate with the smallest edit distance; `None` if even that one is too different.
 pub(super) fn nearest<'a>(
     word: &str,
     candidates: impl Iterator<Item = &'a str>,

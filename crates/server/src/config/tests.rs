@@ -1,4 +1,4 @@
-//! Whole command lines, from words to a configuration.
+//! Whole command lines, from their words to a checked configuration.
 
 use std::path::Path;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn refusal(words: &[&str]) -> String {
 }
 
 #[test]
-fn without_a_word_it_is_etcd_s_defaults() {
+fn an_empty_command_line_has_etcd_s_defaults() {
     let config = config(&[]);
     assert_eq!(config.name, "default");
     assert_eq!(config.data_directory, Path::new("default.inkstone"));
@@ -131,7 +131,7 @@ fn a_missing_file_is_named() {
 }
 
 #[test]
-fn a_bad_value_is_told_with_the_place_it_came_from() {
+fn a_bad_value_is_reported_with_its_source() {
     let variables = [("ETCD_ELECTION_TIMEOUT", "x")];
     let text = resolve_with(&[], &variables, None).unwrap_err().to_string();
     assert!(
@@ -145,7 +145,7 @@ fn a_bad_value_is_told_with_the_place_it_came_from() {
 }
 
 #[test]
-fn promises_that_cannot_be_kept_yet_are_refused() {
+fn flags_of_missing_features_are_refused() {
     for word in [
         "--cert-file=a",
         "--auto-tls",
@@ -184,13 +184,13 @@ fn clients_and_members_need_a_port_each() {
         ("http://localhost:0", "http://localhost:0", false),
     ] {
         let words = [&client(one)[..], &peer(other), advertised];
-        let told = resolve_with(&words, &[], None)
+        let error = resolve_with(&words, &[], None)
             .err()
             .map(|error| error.to_string());
-        assert_eq!(told.is_some(), refused, "{one} and {other}: {told:?}");
-        assert!(told.is_none_or(|told| told.contains("a port each")));
+        assert_eq!(error.is_some(), refused, "{one} and {other}: {error:?}");
+        assert!(error.is_none_or(|error| error.contains("a port each")));
     }
-    // A member that is alone listens for nobody.
+    // A member that is alone opens no peer port, so its default does not collide.
     config(&[&client("http://localhost:2380"), advertised]);
 }
 
@@ -276,7 +276,7 @@ fn a_member_that_joins_need_not_advertise_what_the_cluster_knows() {
 }
 
 #[test]
-fn times_of_an_election_that_change_nothing_here_are_told() {
+fn a_lone_member_warns_of_election_times_without_effect() {
     let config = config(&["--heartbeat-interval=50", "--election-timeout=1000"]);
     let warnings = &config.warnings_alone;
     assert_eq!(warnings.len(), 1, "{warnings:?}");
@@ -420,7 +420,7 @@ fn a_negative_quota_is_no_limit() {
 }
 
 #[test]
-fn what_is_flushed_behind_the_answers_has_a_window() {
+fn majority_memory_flushes_by_entries_and_by_time() {
     let majority_memory = |words: &[&str]| {
         let mut all = vec!["--durability=majority-memory"];
         all.extend(words);
@@ -440,7 +440,7 @@ fn what_is_flushed_behind_the_answers_has_a_window() {
 }
 
 #[test]
-fn the_weaker_promise_is_named_in_a_warning() {
+fn weaker_durability_is_named_in_a_warning() {
     for words in [
         &["--durability=os"][..],
         &["--unsafe-no-fsync"],

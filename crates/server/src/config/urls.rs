@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use super::Error;
 
-/// One URL, checked.
+/// One URL of a form that etcd accepts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Url {
-    /// As it was written, without surrounding blanks: hashed and advertised.
+    /// The URL as it was written, without surrounding blanks: hashed and advertised.
     text: String,
     place: Place,
 }
@@ -35,12 +35,11 @@ pub enum Place {
 }
 
 impl Url {
-    /// The URL as text.
+    /// The URL as it was written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// What it points at.
     pub fn place(&self) -> &Place {
         &self.place
     }
@@ -61,7 +60,7 @@ pub(super) fn list(flag: &'static str, text: &str) -> Result<Vec<Url>, Error> {
 }
 
 fn one(flag: &'static str, text: &str) -> Result<Url, Error> {
-    // Without the slashes it is a path as well.
+    // `unix:path` without the slashes is accepted as well.
     let parts = text.split_once("://").or_else(|| text.split_once(':'));
     let place = match parts {
         Some(("http", address)) if text.starts_with("http://") => tcp(flag, text, address)?,
@@ -110,7 +109,8 @@ fn tcp(flag: &'static str, text: &str, address: &str) -> Result<Place, Error> {
     })
 }
 
-/// Listening needs an address, not a name that somebody else decides about.
+/// Refuses host names to listen at: a name resolves to whatever DNS says, so listening
+/// needs an IP address or `localhost`.
 pub(super) fn check_bind(flag: &'static str, urls: &[Url]) -> Result<(), Error> {
     for url in urls {
         if let Place::Tcp { host, .. } = &url.place
@@ -124,7 +124,7 @@ pub(super) fn check_bind(flag: &'static str, urls: &[Url]) -> Result<(), Error> 
     Ok(())
 }
 
-/// Advertising needs a host.
+/// Refuses a URL without a host: clients could not connect to it.
 pub(super) fn check_host(flag: &'static str, urls: &[Url]) -> Result<(), Error> {
     for url in urls {
         if matches!(&url.place, Place::Tcp { host, .. } if host.is_empty()) {
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_told_apart() {
+    fn tcp_and_unix_urls_are_parsed() {
         let written = "http://[::1]:2379,unix:///run/x.sock,unix://localhost:20000,unix:b";
         let urls = list("f", written).unwrap();
         let unix = |path: &str| Place::Unix { path: path.into() };

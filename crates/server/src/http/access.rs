@@ -1,8 +1,8 @@
-//! Who may ask: host names and origins.
+//! Access rules of HTTP requests: allowed host names and origins.
 //!
-//! Without TLS any web page could have a name of its own resolve to
-//! 127.0.0.1 and talk to the server through its reader's browser; the list of
-//! host names stops that. Origins are the browsers' own rule (CORS).
+//! Without TLS a web page could have a host name of its own resolve to
+//! 127.0.0.1 and so call the server through its visitor's browser; the list of
+//! host names prevents that. Origins are checked by the browser itself (CORS).
 
 use tonic::body::Body;
 use tonic::codegen::http::request::Parts;
@@ -10,7 +10,7 @@ use tonic::codegen::http::{HeaderMap, HeaderValue, Response, StatusCode, header}
 
 use crate::config::Config;
 
-/// The refusal of a request for a host that is not on the list.
+/// The refusal of a request for a host that is not listed; `None` if it is allowed.
 pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
     if config.hosts.is_empty() {
         return None;
@@ -29,7 +29,7 @@ pub(super) fn refuse(config: &Config, parts: &Parts) -> Option<Response<Body>> {
     Some(super::refusal(StatusCode::MISDIRECTED_REQUEST, &text))
 }
 
-/// Tells a browser whether its page may read the answer.
+/// Adds the header that allows a browser's page to read the answer, if its origin is listed.
 pub(super) fn allow_origin(config: &Config, parts: &Parts, headers: &mut HeaderMap) {
     let origin = if config.origins.is_empty() {
         HeaderValue::from_static("*")
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn only_known_origins_are_told_yes() {
+    fn only_listed_origins_are_allowed() {
         let allowed = |words: &[&str], origin: &str| {
             let mut headers = HeaderMap::new();
             allow_origin(

@@ -1,8 +1,8 @@
 //! `/health`, `/livez` and `/readyz`.
 //!
-//! `/health` is the old question with one answer; the other two run named
-//! checks, each also on a path of its own, and say with `?verbose` how each
-//! went. `?exclude=` leaves an alarm or a check out.
+//! `/health` is the older page with one answer. The other two run named
+//! checks, each of which also has a path of its own, and with `?verbose` list the outcome
+//! of each. `?exclude=` leaves out an alarm or a check.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ const READY: &[Check] = &[
     Check::NonLearner,
 ];
 
-/// The answer to one of the three, or `None` for another path.
+/// The answer to one of the three pages, or `None` for another path.
 pub(super) async fn answer(backend: &Arc<Backend>, parts: &Parts) -> Option<Response<Body>> {
     let path = parts.uri.path().strip_prefix('/')?;
     let (root, one) = path
@@ -169,7 +169,7 @@ async fn run(
 }
 
 impl Check {
-    /// As in a path or a query.
+    /// The name in a path or a query.
     fn name(self) -> &'static str {
         match self {
             Check::DataCorruption => "data_corruption",

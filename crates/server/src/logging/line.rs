@@ -9,19 +9,18 @@ use tracing::{Event, Level};
 
 use super::time::rfc3339;
 
-/// An event, taken apart.
+/// The parts of an event.
 pub(super) struct Line {
     level: &'static str,
     time: String,
     /// Crate, file and line.
     caller: String,
     message: String,
-    /// In the order in which they were written down.
+    /// In the order of the `tracing` macro's arguments.
     fields: Map<String, Value>,
 }
 
 impl Line {
-    /// Takes an event apart.
     pub(super) fn of(event: &Event<'_>, unix: Duration) -> Line {
         let metadata = event.metadata();
         let mut line = Line {
@@ -106,9 +105,9 @@ impl Visit for Line {
     }
 }
 
-/// Adds a part of a line. A message or a field may hold what a client or a stranger has sent:
-/// what ends a line, moves a terminal's cursor or turns the direction of the text is added as
-/// JSON escapes it.
+/// Adds a part of a line. A message or a field may hold text that a client has sent, so
+/// characters that end a line, move a terminal's cursor or change the direction of the text
+/// are escaped as in JSON.
 fn push_visible(line: &mut String, part: &str) {
     for letter in part.chars() {
         if !is_hidden(letter) {
@@ -119,14 +118,14 @@ fn push_visible(line: &mut String, part: &str) {
             '\n' => line.push_str("\\n"),
             '\r' => line.push_str("\\r"),
             '\t' => line.push_str("\\t"),
-            // All of them lie in the first plane, where one unit of UTF-16 is one character.
+            // Every hidden character is one unit of UTF-16.
             _ => drop(write!(line, "\\u{:04x}", u32::from(letter))),
         }
     }
 }
 
-/// Control characters (C0, DEL, C1), separators of lines and paragraphs, and characters that
-/// turn the direction of the text.
+/// Whether the character is a control character (C0, DEL, C1), a separator of lines or
+/// paragraphs, or changes the direction of the text.
 fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -194,9 +193,9 @@ mod tests {
         assert!(text.starts_with("T\tinfo\tserver/run.rs:1\tsaid"), "{text}");
     }
 
-    /// What a stranger sends must not look like another line, nor command a terminal.
+    /// Text that a client sent must not look like another line or control a terminal.
     #[test]
-    fn what_was_sent_stays_in_its_line_and_commands_no_terminal() {
+    fn control_characters_of_sent_text_are_escaped() {
         let hostile = "a\nb\r\tc\u{1b}[31m\u{7f}\u{9b}2J\u{2028}\u{202e}\0z\u{e9}";
         let escaped = "a\\nb\\r\\tc\\u001b[31m\\u007f\\u009b2J\\u2028\\u202e\\u0000z\u{e9}";
         let hostile_line = || {

@@ -1,8 +1,8 @@
-//! etcd's metrics of things that do not exist here.
+//! Metrics of parts of etcd that do not exist here.
 //!
-//! Dashboards and tests ask for them by name. Their value is the truth: no
-//! bbolt page was ever rebalanced, no snapshot file saved. The
-//! kinds are etcd's, which calls some counters gauges.
+//! Dashboards and tests ask for them by name. Their value 0 is true: this server has never
+//! rebalanced a bbolt page or saved a snapshot file. The
+//! kinds are etcd's, which declares some counters as gauges.
 
 use super::histogram::{
     DISK_SECONDS, Histogram, INDEX_PAUSE_MILLISECONDS, PAUSE_MILLISECONDS, SAVE_SECONDS,
@@ -62,7 +62,6 @@ const FEATURES: &[(&str, &str)] = &[
     ("TxnModeWriteWithSharedBuffer", "BETA"),
 ];
 
-/// Adds them all.
 pub(super) fn write(page: &mut Page) {
     const HELP: &str = "Of a part of etcd that Inkstone does not have.";
     for name in COUNTERS {

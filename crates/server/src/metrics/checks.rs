@@ -23,7 +23,7 @@ impl Runs {
     }
 }
 
-/// Runs by page and check; only those that were ever asked for.
+/// Runs by page and check; only checks that a client has asked for are listed.
 #[derive(Debug, Default)]
 pub(crate) struct CheckMetrics(Mutex<BTreeMap<(String, &'static str), Arc<Runs>>>);
 
@@ -37,7 +37,7 @@ impl CheckMetrics {
         runs.passed_last.store(passed, Ordering::Relaxed);
     }
 
-    /// All of them: page, check, runs.
+    /// Page, check and runs of every check.
     pub(super) fn each(&self) -> Vec<(String, &'static str, Arc<Runs>)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known

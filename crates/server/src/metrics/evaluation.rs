@@ -1,4 +1,4 @@
-//! What the replica thread does with commands, as the node tells it.
+//! Metrics of evaluated commands, as the node reports them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const OPERATIONS: [&str; 8] = [
     "ClusterMemberAttrSet",
 ];
 
-/// The place of a command's name; changes of Raft's configuration have none.
+/// Index of a command's name; changes of the membership have none.
 fn place(command: &Command) -> Option<usize> {
     Some(match command {
         Command::Put(_) => 0,
@@ -46,19 +46,18 @@ struct Times {
     refused: Histogram,
 }
 
-/// Listens to the replica thread.
+/// Receives the replica thread's reports ([`cluster::Observer`]).
 #[derive(Debug)]
 pub(crate) struct EvaluationMetrics {
     clock: Arc<dyn Clock>,
     times: [Times; OPERATIONS.len()],
     /// Time from a compaction to the end of its sweep.
     pub(super) sweeps: Histogram,
-    /// When the newest sweep ended, in seconds since 1970; 0: never.
+    /// When the newest sweep ended, in seconds since 1970; 0 before the first.
     pub(super) swept_at: Counter,
 }
 
 impl EvaluationMetrics {
-    /// Nothing told yet.
     pub(crate) fn new(clock: Arc<dyn Clock>) -> EvaluationMetrics {
         EvaluationMetrics {
             clock,
@@ -71,7 +70,7 @@ impl EvaluationMetrics {
         }
     }
 
-    /// Name, success and times of what has happened at all.
+    /// Name, success and times of each kind of command that was evaluated at least once.
     pub(super) fn each(&self) -> impl Iterator<Item = (&'static str, &'static str, Reading)> {
         let named = OPERATIONS.into_iter().zip(&self.times);
         named

@@ -1,7 +1,7 @@
-//! One scrape: everything, under etcd's names where etcd has one.
+//! One scrape: all metrics, under etcd's name if etcd has the metric.
 //!
-//! What is one number is a row of a table: kind, name, meaning, value. What
-//! has labels or buckets is written by [`super::labelled`].
+//! A metric of one number is a row of a table: kind, name, meaning, value. Metrics
+//! with labels or buckets are written by [`super::labelled`].
 
 use engine::Status;
 
@@ -36,7 +36,7 @@ fn counter(name: &'static str, help: &'static str, value: impl Number) -> Row {
     }
 }
 
-/// Prometheus knows one type of number: doubles.
+/// Prometheus knows one type of number: `f64`.
 trait Number {
     fn number(self) -> f64;
 }
@@ -71,7 +71,7 @@ impl Number for &super::Counter {
     }
 }
 
-/// The page that `/metrics` answers.
+/// The text of the page `/metrics`.
 pub(crate) fn exposition(backend: &Backend) -> String {
     let mut page = Page::default();
     let status = backend.reader().engine().status();
@@ -103,11 +103,11 @@ fn server(backend: &Backend) -> Vec<Row> {
     vec![
         gauge("etcd_server_has_leader", "Whether a leader exists.", leader != 0),
         gauge("etcd_server_is_leader", "Whether this member leads.", leader == backend.identity.member),
-        gauge("etcd_server_is_learner", "Whether this member votes on nothing.", backend.is_learner()),
+        gauge("etcd_server_is_learner", "Whether this member is a learner, which has no vote.", backend.is_learner()),
         counter("etcd_server_leader_changes_seen_total", "Changes of the leader seen.", status.leader_changes),
         gauge("etcd_server_proposals_committed_total", "Newest committed index.", status.index),
         gauge("etcd_server_proposals_applied_total", "Newest applied index.", status.applied_index),
-        gauge("etcd_server_proposals_pending", "Commands waiting.", status.waiting),
+        gauge("etcd_server_proposals_pending", "Commands that wait for their outcome.", status.waiting),
         counter("etcd_server_proposals_failed_total", "Proposals that failed.", &metrics.proposals_failed),
         gauge("etcd_server_quota_backend_bytes", "Bytes the store may use.", config.quota_bytes.unwrap_or(0)),
         counter("etcd_server_health_success", "Health checks that passed.", &metrics.health_success),
@@ -118,33 +118,33 @@ fn server(backend: &Backend) -> Vec<Row> {
         gauge("etcd_debugging_auth_revision", "Revision of users and roles.", 1u64),
         gauge("inkstone_connections", "Open connections.", &metrics.connections),
         counter("inkstone_long_turns_total", "Times that one call held its core for more than 5 ms.", metrics.long_turns.count()),
-        gauge("inkstone_read_lease", "1: reads here ask nobody at present.", backend.node.has_read_lease()),
-        gauge("inkstone_durable", "1: answered when on the device; 0: when in the page cache.", config.durability == Durability::Durable),
-        gauge("inkstone_returning", "1: the power failed or files were damaged, and this member does not vote until it has all it had acknowledged.", status.returning),
+        gauge("inkstone_read_lease", "1: this member leads and holds a read lease, so its reads ask no other member.", backend.node.has_read_lease()),
+        gauge("inkstone_durable", "1: a write is answered once it is on the device; 0: once it is in the page cache.", config.durability == Durability::Durable),
+        gauge("inkstone_returning", "1: after a power failure or damaged files, this member does not vote until it has again every entry that it had acknowledged.", status.returning),
     ]
 }
 
-/// What there is to see between members.
+/// Metrics about this member's part in the cluster.
 #[rustfmt::skip]
 fn members(backend: &Backend) -> Vec<Row> {
     let status = backend.node.status();
     vec![
-        counter("etcd_server_heartbeat_send_failures_total", "Times that this member led and sent heartbeats later than twice their interval.", status.late_heartbeats),
+        counter("etcd_server_heartbeat_send_failures_total", "Heartbeats that this member sent as leader later than twice their interval.", status.late_heartbeats),
         counter("etcd_server_slow_read_indexes_total", "Rounds of reads that were repeated because no answer came.", status.lost_read_rounds),
-        counter("etcd_server_read_indexes_failed_total", "Reads that were given up because nobody confirmed them.", status.reads_given_up),
+        counter("etcd_server_read_indexes_failed_total", "Reads that were given up because no majority confirmed the leader.", status.reads_given_up),
         counter("etcd_server_learner_promote_successes", "Learners that were given a vote through this member.", &backend.metrics.promotions),
-        gauge("etcd_server_snapshot_apply_in_progress_total", "1: a snapshot of another member is being taken in.", status.importing),
-        gauge("inkstone_takes_no_entries", "1: there is no room for the leader's entries, and this member falls behind.", status.full),
+        gauge("etcd_server_snapshot_apply_in_progress_total", "1: a snapshot of another member is being imported.", status.importing),
+        gauge("inkstone_takes_no_entries", "1: this member has no room for the leader's entries and falls behind.", status.full),
     ]
 }
 
-/// What a loss of power would take from this member now.
+/// What this member would lose if its power failed now.
 #[rustfmt::skip]
 fn unflushed(status: &Status, backend: &Backend) -> Vec<Row> {
     let mut rows = vec![gauge("inkstone_unflushed_bytes", "Bytes acknowledged here and not on the device.", status.unflushed_bytes)];
     if let Some(unflushed) = backend.node.unflushed() {
         rows.push(gauge("inkstone_unflushed_entries", "Entries acknowledged here and not on the device.", unflushed.entries));
-        rows.push(gauge("inkstone_unflushed_age_seconds", "Age of the oldest of them.", unflushed.age.as_secs_f64()));
+        rows.push(gauge("inkstone_unflushed_age_seconds", "Age of the oldest unflushed entry.", unflushed.age.as_secs_f64()));
     }
     rows
 }
@@ -213,8 +213,8 @@ fn leases(backend: &Backend) -> Vec<Row> {
     let (metrics, expired) = (&backend.metrics, backend.node.status().leases_expired);
     vec![
         counter("etcd_debugging_lease_granted_total", "Leases granted.", &metrics.leases_granted),
-        counter("etcd_debugging_lease_revoked_total", "Leases ended, by whomever.", metrics.leases_revoked.get() + expired),
-        counter("etcd_debugging_server_lease_expired_total", "Leases ended because nobody renewed them.", expired),
+        counter("etcd_debugging_lease_revoked_total", "Leases ended, by a client or by expiry.", metrics.leases_revoked.get() + expired),
+        counter("etcd_debugging_server_lease_expired_total", "Leases ended because they were not renewed in time.", expired),
         counter("etcd_debugging_lease_renewed_total", "Renewals.", &metrics.leases_renewed),
     ]
 }

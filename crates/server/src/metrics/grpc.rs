@@ -1,14 +1,14 @@
-//! Calls by method: begun, ended, messages each way.
+//! Counters of calls by method: begun, ended, messages in each direction.
 
 use super::Counter;
 use super::histogram::{CALL_SECONDS, DISK_SECONDS, Histogram};
 use crate::methods::Method;
 use tonic::Code;
 
-/// Status codes there are.
+/// Number of gRPC's status codes.
 const CODES: usize = 17;
 
-/// Labels of the codes, at the place of their number.
+/// Labels of the codes; the index is the code's number.
 pub(super) const CODE_LABELS: [&str; CODES] = [
     "OK",
     "Canceled",
@@ -68,7 +68,7 @@ impl MethodMetrics {
         &self.handled[code as usize]
     }
 
-    /// Calls ended, by the place of their code.
+    /// Labels of the codes with the calls that ended with them.
     pub(super) fn each_handled(&self) -> impl Iterator<Item = (&'static str, u64)> {
         CODE_LABELS
             .into_iter()

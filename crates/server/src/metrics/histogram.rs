@@ -1,4 +1,4 @@
-//! Measurements in buckets.
+//! Histograms: counts of values by upper bound.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -41,29 +41,29 @@ pub(crate) const CALL_SECONDS: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
 
-/// How often values fell below each bound.
+/// Counts values by the bucket that they fall into.
 #[derive(Debug)]
 pub(crate) struct Histogram {
     bounds: &'static [f64],
-    /// Not cumulative; the last one is what lies above all bounds.
+    /// Not cumulative; the last one counts the values above all bounds.
     buckets: Vec<Counter>,
-    /// The bits of a double.
+    /// The bits of an `f64`.
     sum: AtomicU64,
 }
 
-/// A histogram at one moment, cumulative as Prometheus wants it.
+/// A histogram's values at one moment, cumulative as Prometheus' format requires.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reading {
-    /// Upper bounds and how many lie at or below.
+    /// Upper bounds, each with the number of values at or below it.
     pub(super) buckets: Vec<(f64, u64)>,
-    /// All of them.
+    /// Number of all values.
     pub(super) count: u64,
-    /// Their sum.
+    /// Sum of all values.
     pub(super) sum: f64,
 }
 
 impl Histogram {
-    /// An empty one with these upper bounds, which ascend.
+    /// An empty histogram with these upper bounds, which must ascend.
     pub(crate) fn new(bounds: &'static [f64]) -> Histogram {
         Histogram {
             bounds,
@@ -93,7 +93,7 @@ impl Histogram {
         }
     }
 
-    /// What it says now.
+    /// The current values.
     pub(super) fn read(&self) -> Reading {
         let mut count = 0;
         let mut cumulative = Vec::with_capacity(self.bounds.len());

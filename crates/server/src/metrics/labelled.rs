@@ -10,7 +10,6 @@ use crate::backend::Backend;
 use crate::config::AutoCompaction;
 use crate::methods::Method;
 
-/// Adds them all.
 pub(super) fn write(page: &mut Page, backend: &Backend) {
     facts(page, backend);
     peers(page, backend);
@@ -28,7 +27,7 @@ pub(super) fn write(page: &mut Page, backend: &Backend) {
     scrapes(page, backend);
 }
 
-/// Gauges whose number says nothing and whose label everything.
+/// Gauges that are always 1 and carry their fact in a label.
 fn facts(page: &mut Page, backend: &Backend) {
     let id = format!("{:x}", backend.identity.member);
     // etcd shows the agreed version without its last step.
@@ -44,7 +43,7 @@ fn facts(page: &mut Page, backend: &Backend) {
         ("etcd_server_go_version", "server_go_version", "rust"),
         ("inkstone_version", "version", env!("CARGO_PKG_VERSION")),
     ] {
-        page.family(name, "gauge", "Always 1; look at the label.");
+        page.family(name, "gauge", "Always 1; the value is in the label.");
         page.sample(name, &[(label, text)], 1);
     }
     let (mode, kept) = match backend.config.auto_compaction {
@@ -57,8 +56,8 @@ fn facts(page: &mut Page, backend: &Backend) {
     page.sample(name, &[("mode", mode)], kept);
 }
 
-/// Who belongs to the cluster, this member among them, and what goes between it and
-/// the others.
+/// The members of the cluster, this one included, and the traffic between it and each
+/// other member.
 fn peers(page: &mut Page, backend: &Backend) {
     let local = format!("{:x}", backend.identity.member);
     let mut known = vec![backend.identity.member];
@@ -82,7 +81,7 @@ fn peers(page: &mut Page, backend: &Backend) {
     );
 }
 
-/// Picks one direction.
+/// Selects the sent or the received bytes.
 type BytesOf = fn(&Traffic) -> u64;
 
 fn peer_traffic(page: &mut Page, local: &str, others: Vec<(u64, Traffic)>) {
@@ -154,7 +153,7 @@ fn durations(page: &mut Page, backend: &Backend) {
     }
 }
 
-/// Picks one of a method's counters.
+/// Selects one of a method's counters.
 type CounterOf = fn(&MethodMetrics) -> &Counter;
 
 fn calls(page: &mut Page, backend: &Backend) {
@@ -241,8 +240,8 @@ fn request_durations(page: &mut Page, backend: &Backend) {
     }
 }
 
-/// etcd applies what it has not evaluated: its time is that of evaluation here,
-/// on the one thread that both have for it.
+/// etcd measures how long it applies a command, which includes evaluating it. Here a command
+/// is evaluated before it is proposed, so the time of its evaluation is shown.
 fn evaluations(page: &mut Page, backend: &Backend) {
     let name = "etcd_server_apply_duration_seconds";
     page.family(
@@ -276,7 +275,7 @@ fn handling(page: &mut Page, backend: &Backend) {
     }
 }
 
-/// As the library counts that answers etcd's scrapes.
+/// Metrics of scrapes, as the Prometheus library of etcd counts them.
 fn scrapes(page: &mut Page, backend: &Backend) {
     let metrics = &backend.metrics;
     let name = "promhttp_metric_handler_requests_in_flight";

@@ -1,11 +1,11 @@
-//! What the kernel says of this process.
+//! Metrics of this process that the kernel keeps.
 
 use std::path::Path;
 
 use super::text::Page;
 use crate::files;
 
-/// Adds what can be read; a system without `/proc` has none of it.
+/// Adds the metrics that can be read; a system without `/proc` has none of them.
 pub(super) fn write(page: &mut Page) {
     if let Some(usage) = Usage::read() {
         page.counter(
@@ -42,17 +42,17 @@ pub(super) fn write(page: &mut Page) {
     limits(page);
 }
 
-/// What is open, and what may be.
+/// Open files and address space, with their limits.
 fn limits(page: &mut Page) {
     use rustix::process::{Resource, getrlimit};
-    // Prometheus' own word for no limit: the greatest number.
+    // Prometheus writes "no limit" as the greatest number.
     let limit = |resource| getrlimit(resource).current.unwrap_or(u64::MAX);
     page.gauge(
         "process_virtual_memory_max_bytes",
-        "Virtual memory there may be.",
+        "Limit of the virtual memory.",
         limit(Resource::As),
     );
-    // The kernel's word about this process; no files of ours.
+    // This reads the kernel's view of the process, no file of the data directory.
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     for (name, value) in [
         ("process_open_fds", open as u64),
@@ -63,7 +63,7 @@ fn limits(page: &mut Page) {
     for name in ["process_max_fds", "os_fd_limit"] {
         page.gauge(
             name,
-            "Files and sockets that may be open.",
+            "Limit of open files and sockets.",
             limit(Resource::Nofile),
         );
     }
@@ -97,8 +97,8 @@ impl Usage {
     }
 }
 
-/// Bytes received and sent, of all processes that share our network: so
-/// Prometheus' collector has it, from the same file.
+/// Bytes received and sent by all processes of this network namespace: Prometheus'
+/// collector reads the same file.
 fn network_bytes() -> Option<(u64, u64)> {
     octets(&files::read_text(Path::new("/proc/self/net/netstat")).ok()?)
 }

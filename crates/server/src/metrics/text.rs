@@ -9,17 +9,16 @@ use super::histogram::Reading;
 pub(super) struct Page(String);
 
 impl Page {
-    /// The page.
     pub(super) fn into_text(self) -> String {
         self.0
     }
 
-    /// Begins a family.
+    /// Begins a metric family: its help line and its type line.
     pub(super) fn family(&mut self, name: &str, kind: &str, help: &str) {
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    /// One line of a family.
+    /// Adds a line of the family that was begun last.
     pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
         for (place, (label, text)) in labels.iter().enumerate() {
@@ -32,25 +31,25 @@ impl Page {
         let _ = writeln!(self.0, " {value}");
     }
 
-    /// A family of one counter.
+    /// Adds a family of one counter.
     pub(super) fn counter(&mut self, name: &str, help: &str, value: impl Display) {
         self.family(name, "counter", help);
         self.sample(name, &[], value);
     }
 
-    /// A family of one gauge.
+    /// Adds a family of one gauge.
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: impl Display) {
         self.family(name, "gauge", help);
         self.sample(name, &[], value);
     }
 
-    /// A family of one histogram.
+    /// Adds a family of one histogram.
     pub(super) fn histogram(&mut self, name: &str, help: &str, reading: &Reading) {
         self.family(name, "histogram", help);
         self.histogram_samples(name, &[], reading);
     }
 
-    /// One histogram of a family.
+    /// Adds the lines of one histogram to the family that was begun last.
     pub(super) fn histogram_samples(
         &mut self,
         name: &str,
@@ -71,8 +70,8 @@ impl Page {
     }
 }
 
-/// A bound as Go writes it: `524288`, but `1.048576e+06`. Scrapers compare the
-/// texts.
+/// A bound as Go writes it: `524288`, but `1.048576e+06`. Scrapers compare bounds as
+/// text.
 fn go_number(bound: f64) -> String {
     let scientific = format!("{bound:e}");
     match scientific.split_once('e') {

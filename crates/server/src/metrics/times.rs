@@ -6,7 +6,7 @@ use super::histogram::{
     DEFRAGMENT_SECONDS, DISK_SECONDS, HASH_SECONDS, Histogram, LEASE_SECONDS, MEMORY_SECONDS,
 };
 
-/// How long what took, and leases by their length.
+/// Durations of operations, and the times to live of leases.
 #[derive(Debug)]
 pub(crate) struct Times {
     /// Time of Defragment.

@@ -5,12 +5,12 @@ use std::sync::OnceLock;
 use super::Counter;
 use crate::methods::Shape;
 
-/// Versions told apart. A client can say anything: beyond this many, and for
-/// texts too long to be versions, calls are counted as `other`.
+/// Most versions that are counted separately. A client can send any text: calls with
+/// further versions, or with texts too long to be versions, are counted as `other`.
 const VERSIONS_MAX: usize = 16;
 const VERSION_BYTES_MAX: usize = 32;
 
-/// Counters by version and shape; a short list, searched from the front.
+/// Counters by version and shape, in a short list that is searched from the front.
 #[derive(Debug, Default)]
 pub(crate) struct ClientVersions {
     known: [OnceLock<ByShape>; VERSIONS_MAX],
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_told_apart_up_to_a_limit() {
+    fn versions_are_counted_separately_up_to_a_limit() {
         let versions = ClientVersions::default();
         versions.count(Shape::Unary, "3.7");
         versions.count(Shape::BidiStream, "3.7");

@@ -60,7 +60,11 @@ async fn connections_that_say_nothing_or_half_a_preface_are_closed() {
     let mut speaking = serving.kv().await;
     speaking.put(put("a", "1")).await.unwrap();
     let mut silent = Vec::new();
-    for beginning in ["", "PRI * HTTP/2.0\r\n", "GET /health HTTP/1.1\r\nHost: x\r\n"] {
+    for beginning in [
+        "",
+        "PRI * HTTP/2.0\r\n",
+        "GET /health HTTP/1.1\r\nHost: x\r\n",
+    ] {
         let mut socket = TcpStream::connect(address).await.unwrap();
         socket.write_all(beginning.as_bytes()).await.unwrap();
         silent.push(socket);
@@ -121,7 +125,10 @@ async fn a_second_server_is_refused_with_the_port_and_the_directory() {
     let refused = refusal(&[&listen]);
     let expected = format!("cannot listen on {}: ", first.endpoint);
     assert!(refused.starts_with(&expected), "{refused}");
-    assert!(refused.contains("another process listens there"), "{refused}");
+    assert!(
+        refused.contains("another process listens there"),
+        "{refused}"
+    );
     assert!(refused.contains("--listen-client-urls"), "{refused}");
     let path = first.directory().join("data").display().to_string();
     let refused = refusal(&[&format!("--data-dir={path}")]);
@@ -131,6 +138,9 @@ async fn a_second_server_is_refused_with_the_port_and_the_directory() {
     );
     assert_eq!(refused.matches(&path).count(), 1, "{refused}");
     assert!(refused.contains("--data-dir"), "{refused}");
-    assert!(refused.contains(&std::process::id().to_string()), "{refused}");
+    assert!(
+        refused.contains(&std::process::id().to_string()),
+        "{refused}"
+    );
     first.kv().await.put(put("a", "1")).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What holds for every call: metadata, health, unknown services.
+//! Properties of every call: metadata, health, unknown services.
 
 use etcd_api::Error;
 use etcd_api::etcdserverpb::auth_client::AuthClient;
@@ -16,7 +16,7 @@ use tonic_health::pb::health_client::HealthClient;
 use crate::serving::{get, put, serving};
 
 #[tokio::test]
-async fn the_server_says_that_it_serves() {
+async fn health_check_answers_serving() {
     let serving = serving(&[]);
     let mut health = HealthClient::new(serving.channel().await);
     let request = |service: &str| HealthCheckRequest {
@@ -25,7 +25,7 @@ async fn the_server_says_that_it_serves() {
     let answer = health.check(request("")).await.unwrap().into_inner();
     assert_eq!(answer.status, 1, "SERVING");
     assert_eq!(
-        health.check(request("nobody")).await.unwrap_err().code(),
+        health.check(request("missing")).await.unwrap_err().code(),
         Code::NotFound
     );
 }
@@ -48,7 +48,7 @@ async fn a_client_may_require_a_leader_and_say_its_version() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_no_text_is_refused() {
+async fn a_client_version_that_is_no_text_is_refused() {
     let serving = serving(&[]);
     let mut maintenance = MaintenanceClient::new(serving.channel().await);
     let mut request = Request::new(StatusRequest {});
@@ -116,9 +116,9 @@ async fn health_checks_are_counted() {
     }
 }
 
-/// A client must learn what is missing and what to use instead.
+/// The refusal must name what is missing and what to use instead.
 #[tokio::test]
-async fn services_that_are_missing_name_themselves_and_what_to_use_instead() {
+async fn missing_services_name_themselves_and_a_replacement() {
     let serving = serving(&[]);
     let channel = serving.channel().await;
     let mut lock = LockClient::new(channel.clone());

@@ -20,7 +20,7 @@ fn assert_etcd(status: &Status, error: Error) {
 }
 
 #[tokio::test]
-async fn what_was_put_is_read_with_its_revisions_and_the_server_s_names() {
+async fn a_key_is_read_with_its_revisions_and_the_server_s_ids() {
     let serving = serving(&[]);
     let mut kv = serving.kv().await;
     let answer = kv.put(put("a", "1")).await.unwrap().into_inner();
@@ -58,7 +58,7 @@ async fn what_was_put_is_read_with_its_revisions_and_the_server_s_names() {
 }
 
 #[tokio::test]
-async fn it_is_still_there_after_a_restart() {
+async fn a_key_survives_a_restart() {
     let mut serving = serving(&[]);
     serving.kv().await.put(put("a", "1")).await.unwrap();
     serving.stop();
@@ -188,7 +188,7 @@ async fn a_transaction_takes_the_branch_of_its_comparison() {
 }
 
 #[tokio::test]
-async fn deleting_tells_how_much_and_compaction_forgets() {
+async fn deletion_returns_its_count_and_compaction_drops_history() {
     let serving = serving(&[]);
     let mut kv = serving.kv().await;
     for key in ["a1", "a2", "b1"] {
@@ -253,7 +253,7 @@ async fn a_long_range_comes_whole_and_in_chunks() {
 }
 
 #[tokio::test]
-async fn a_full_store_refuses_puts_until_it_is_told_otherwise() {
+async fn puts_over_the_quota_are_refused_until_the_alarm_is_disarmed() {
     let serving = serving(&["--quota-backend-bytes=20000"]);
     let mut kv = serving.kv().await;
     let mut refused = None;
@@ -277,7 +277,7 @@ async fn a_full_store_refuses_puts_until_it_is_told_otherwise() {
 }
 
 #[tokio::test]
-async fn large_values_from_before_come_whole_with_the_writes_that_ask_for_them() {
+async fn writes_return_large_previous_values_whole() {
     const KEYS: usize = 4;
     let serving = serving(&[]);
     let mut kv = serving.kv().await.max_decoding_message_size(usize::MAX);

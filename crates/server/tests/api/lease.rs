@@ -10,7 +10,7 @@ use etcd_api::etcdserverpb::{
 use crate::serving::{bytes, get, put, serving};
 
 #[tokio::test]
-async fn a_revoked_lease_takes_its_keys_along() {
+async fn revoking_a_lease_deletes_its_keys() {
     let serving = serving(&[]);
     let mut kv = serving.kv().await;
     let mut leases = LeaseClient::new(serving.channel().await);
@@ -104,7 +104,7 @@ async fn renewals_are_answered_one_by_one() {
 }
 
 #[tokio::test]
-async fn a_lease_that_is_not_renewed_ends() {
+async fn a_lease_that_is_not_renewed_expires() {
     let serving = serving(&["--election-timeout=100", "--heartbeat-interval=10"]);
     let mut kv = serving.kv().await;
     let mut leases = LeaseClient::new(serving.channel().await);

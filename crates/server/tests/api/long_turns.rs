@@ -1,4 +1,4 @@
-//! No call holds its core for long, however much it asks for.
+//! No call occupies its core for long, however much it reads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use crate::serving::{Serving, bytes, get, get_prefix, put, serving};
 
 const VALUES: usize = 400;
 const VALUE_BYTES: usize = 1 << 20;
-/// The system may take a core away in a short turn, which then looks long. A turn that is long
-/// by itself is so each time.
+/// The system may preempt the thread in a short turn, which then looks long. A turn that is
+/// long by itself is long in every attempt.
 const ATTEMPTS_MAX: usize = 10;
 
 async fn long_turns(serving: &Serving) -> u64 {
@@ -24,7 +24,7 @@ async fn long_turns(serving: &Serving) -> u64 {
     line.unwrap().parse().unwrap()
 }
 
-/// Gets by another client, until the flag is set: how many.
+/// Gets by another client until the flag is set; counts them.
 async fn get_on(mut kv: KvClient<Channel>, over: Arc<AtomicBool>, gets: Arc<AtomicU64>) {
     while !over.load(Ordering::Relaxed) {
         let found = kv.range(get("small")).await.unwrap().into_inner();
@@ -34,7 +34,7 @@ async fn get_on(mut kv: KvClient<Channel>, over: Arc<AtomicBool>, gets: Arc<Atom
 }
 
 #[tokio::test]
-async fn a_range_of_400_mebibytes_holds_no_core_and_gets_of_others_go_on() {
+async fn a_range_of_400_mebibytes_occupies_no_core_and_delays_no_gets() {
     let serving = serving(&[]);
     let mut kv = serving.kv().await.max_decoding_message_size(usize::MAX);
     kv.put(put("small", "1")).await.unwrap();

@@ -14,7 +14,7 @@ use tonic::Code;
 use crate::serving::{get, put, serving};
 
 #[tokio::test]
-async fn status_tells_versions_sizes_and_who_leads() {
+async fn status_has_versions_sizes_and_the_leader() {
     let serving = serving(&["--quota-backend-bytes=1000000000"]);
     serving.kv().await.put(put("a", "1")).await.unwrap();
     let mut maintenance = MaintenanceClient::new(serving.channel().await);
@@ -141,7 +141,7 @@ async fn defragmenting_keeps_every_key() {
 }
 
 #[tokio::test]
-async fn a_member_alone_is_its_list_and_says_how_others_could_come() {
+async fn a_lone_member_lists_itself_and_says_how_others_could_join() {
     let serving = serving(&["--name=n1"]);
     let mut cluster = ClusterClient::new(serving.channel().await);
     let list = cluster
@@ -166,7 +166,7 @@ async fn a_member_alone_is_its_list_and_says_how_others_could_come() {
 }
 
 #[tokio::test]
-async fn what_comes_later_says_so() {
+async fn calls_of_missing_features_are_unimplemented() {
     let serving = serving(&[]);
     let mut auth = AuthClient::new(serving.channel().await);
     assert!(
@@ -182,7 +182,7 @@ async fn what_comes_later_says_so() {
     let mut maintenance = MaintenanceClient::new(serving.channel().await);
     let refused = maintenance.snapshot(SnapshotRequest {}).await.unwrap_err();
     assert_eq!(refused.code(), Code::Unimplemented);
-    let nobody = MoveLeaderRequest { target_id: 1 };
-    let refused = maintenance.move_leader(nobody).await.unwrap_err();
+    let unknown = MoveLeaderRequest { target_id: 1 };
+    let refused = maintenance.move_leader(unknown).await.unwrap_err();
     assert_eq!(refused.message(), Error::BadLeaderTransferee.message());
 }

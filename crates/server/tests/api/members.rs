@@ -1,4 +1,4 @@
-//! Who a member is, over restarts with other flags.
+//! A member's ids, across restarts with other flags.
 
 use etcd_api::etcdserverpb::cluster_client::ClusterClient;
 use etcd_api::etcdserverpb::{Member, MemberListRequest, ResponseHeader};
@@ -14,7 +14,7 @@ async fn member(serving: &Serving) -> (Member, ResponseHeader) {
 }
 
 #[tokio::test]
-async fn names_outlive_flags_that_would_give_others() {
+async fn ids_survive_a_restart_with_other_flags() {
     let mut serving = serving(&["--initial-cluster-token=first"]);
     let (before, header) = member(&serving).await;
     serving.restart_with(&[
@@ -56,22 +56,22 @@ async fn a_new_directory_begins_only_with_a_new_cluster_that_has_this_member() {
             "those that run included",
         ),
     ] {
-        let told = refusal(&[word]);
-        assert!(told.contains(part), "{word}: {told}");
+        let error = refusal(&[word]);
+        assert!(error.contains(part), "{word}: {error}");
     }
 }
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the test takes a port by itself")]
-async fn a_peer_port_that_is_taken_is_told_before_anything_is_written() {
+async fn a_peer_port_in_use_is_reported_before_anything_is_written() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", taken.local_addr().unwrap());
-    let told = refusal(&[
+    let error = refusal(&[
         &format!("--listen-peer-urls={url}"),
         &format!("--initial-cluster=default=http://localhost:2380,b={url}"),
     ]);
     assert!(
-        told.contains(&url) && told.contains("--listen-peer-urls"),
-        "{told}"
+        error.contains(&url) && error.contains("--listen-peer-urls"),
+        "{error}"
     );
 }

@@ -18,13 +18,13 @@ pub struct Serving {
     words: Vec<String>,
 }
 
-/// What a server says that cannot start with these flags.
+/// The error of a server that cannot start with these flags.
 pub fn refusal(words: &[&str]) -> String {
     let serving = stopped(words);
     Server::start(serving.config()).unwrap_err().to_string()
 }
 
-/// Starts a server with these flags besides the necessary ones.
+/// Starts a server with these flags and the necessary ones.
 pub fn serving(words: &[&str]) -> Serving {
     let mut serving = stopped(words);
     serving.start();
@@ -41,7 +41,7 @@ fn stopped(words: &[&str]) -> Serving {
 }
 
 impl Serving {
-    /// Starts, again after a stop.
+    /// Starts the server, also again after a stop.
     pub fn start(&mut self) {
         let server = Server::start(self.config()).unwrap();
         if let Some(address) = server.client_addresses().first() {
@@ -82,12 +82,11 @@ impl Serving {
         }
     }
 
-    /// Stops.
     pub fn stop(&mut self) {
         self.server.take().expect("it runs").stop();
     }
 
-    /// Where the test may put files.
+    /// A directory for files of the test.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -107,7 +106,6 @@ impl Serving {
     }
 }
 
-/// A put.
 pub fn put(key: &str, value: &str) -> PutRequest {
     PutRequest {
         key: bytes(key),

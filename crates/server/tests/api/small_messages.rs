@@ -1,5 +1,5 @@
-//! Many small messages at once, each in a frame of its own, as gRPC libraries other than
-//! this one's send them. The client is slowed down at most; its connection is never cut.
+//! Many small messages at once, each in a frame of its own, as many gRPC libraries
+//! send them. The server may slow the client down, but never ends its connection.
 
 use std::future::poll_fn;
 
@@ -34,7 +34,7 @@ impl Raw {
         builder.initial_connection_window_size(1 << 24);
         let (requests, connection) = builder.handshake(socket).await.unwrap();
         tokio::spawn(async move {
-            // The calls report what the end of the connection means for them.
+            // If the connection ends, the calls report it.
             let _ = connection.await;
         });
         Raw {
@@ -212,7 +212,7 @@ async fn unary_calls_that_end_with_a_frame_of_its_own_are_all_answered() {
 }
 
 #[tokio::test]
-async fn a_stream_whose_answers_are_not_read_is_held_back_and_its_connection_serves_on() {
+async fn a_stream_with_unread_answers_is_held_back_and_its_connection_still_serves() {
     let serving = serving(&[]);
     let raw = Raw::connect(&serving).await;
     let id = grant(&raw, 600).await;
@@ -222,7 +222,7 @@ async fn a_stream_whose_answers_are_not_read_is_held_back_and_its_connection_ser
         let (answer, mut sending) = raw.call("Lease/LeaseKeepAlive").await;
         let renewal = renewal.clone();
         unread.push(answer);
-        // Held back for ever: nobody reads the answers.
+        // The server holds this task back for ever, because the test reads no answers.
         tokio::spawn(async move {
             loop {
                 send(&mut sending, renewal.clone()).await;

@@ -50,7 +50,7 @@ impl Watching {
             .message()
             .await
             .unwrap()
-            .expect("the stream goes on")
+            .expect("the stream has another response")
     }
 
     async fn end(&mut self) -> Status {
@@ -192,7 +192,7 @@ async fn history_is_replayed_and_a_watch_can_be_canceled_among_others() {
 }
 
 #[tokio::test]
-async fn progress_is_told_when_asked_for() {
+async fn a_progress_request_is_answered() {
     let serving = serving(&[]);
     serving.kv().await.put(put("a", "1")).await.unwrap();
     let mut watching = Watching::open(&serving).await;
@@ -223,14 +223,14 @@ async fn quiet_watches_get_notices_at_the_configured_interval() {
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_holds_up_nobody_and_misses_nothing() {
+async fn a_client_that_reads_late_delays_no_other_and_misses_no_event() {
     let serving = serving(&["--durability=os"]);
     let mut kv = serving.kv().await;
     let mut sleeping = Watching::open(&serving).await;
     let mut awake = Watching::open(&serving).await;
     sleeping.create(create("a")).await;
     awake.create(create("a")).await;
-    // Far more than any window or buffer between the two.
+    // Far more than any window or buffer between client and server.
     let value = "x".repeat(200_000);
     let puts = 100;
     let mut seen = 0;
