@@ -6,9 +6,9 @@
 //!   watcher b             ▲ next    │   one pass from the smallest cursor serves both
 //! ```
 //!
-//! A chunk at a time, and only while the stream's queue is empty: so memory
-//! stays bounded by the chunk, and a client that does not read makes nobody
-//! read for it. One revision is never split.
+//! A watcher reads one chunk at a time, and only while the stream's queue is empty. So memory is
+//! bounded by the chunk, and no history is read for a client that does not receive. One revision
+//! is never split.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use super::event::KeyEvent;
 use super::stream::{StreamState, WatchStream, bytes_of, watch_header};
 use super::watcher::{Progress, Watcher};
 
-/// A watcher that is behind, and what it finds.
+/// A watcher that is behind, and the events that were found for it.
 struct Reading {
     watcher: Arc<Watcher>,
-    /// First revision it has not read.
+    /// The first revision that it has not read.
     next: i64,
     found: Vec<KeyEvent>,
 }
@@ -36,13 +36,14 @@ impl WatchStream {
         };
         match self.read(from, &mut readings) {
             Ok(reached) => self.hand_over(readings, reached),
-            // Compacted since: the next step cancels the watchers that it concerns.
+            // The history was compacted in between: the next step cancels the watchers that need
+            // it.
             Err(Error::Compacted { .. }) => self.shared.lock().may_be_behind = true,
             Err(error) => self.give_up(&readings, &error),
         }
     }
 
-    /// The watchers that are behind. Those whose history is gone get their cancellation.
+    /// Returns the watchers that are behind, and cancels those that need compacted history.
     fn cancel_compacted(&self) -> Vec<Reading> {
         let compacted = self.hub.engine.snapshot().compacted();
         let mut state = self.shared.lock();
@@ -77,9 +78,9 @@ impl WatchStream {
         readings
     }
 
-    /// Reads a chunk of history; returns the last revision that is read. At the end of
-    /// history that is the newest applied revision, also where no change belongs to it:
-    /// revision 1 of an empty store.
+    /// Reads a chunk of history and returns the last revision that was read. At the end of the
+    /// history that is the newest applied revision, even if it has no change, as revision 1 of an
+    /// empty store.
     fn read(&self, from: i64, readings: &mut [Reading]) -> Result<i64, Error> {
         let mut history = self.hub.engine.history(from)?;
         let mut reached = from - 1;
@@ -100,8 +101,8 @@ impl WatchStream {
         Ok(reached)
     }
 
-    /// Queues what was found and moves the cursors; who has read everything
-    /// published is synced from now on.
+    /// Queues the events that were found and moves the cursors. Watchers that have read
+    /// everything published become synced.
     fn hand_over(&self, readings: Vec<Reading>, reached: i64) {
         let hub = self.hub.lock();
         let mut state = self.shared.lock();
@@ -140,7 +141,8 @@ impl WatchStream {
         state.answer_progress(&hub);
     }
 
-    /// History cannot be read: the client must know, and may try elsewhere.
+    /// Cancels the watchers with the error that history cannot be read; the client may try
+    /// another member.
     fn give_up(&self, readings: &[Reading], error: &Error) {
         tracing::error!(%error, "watches canceled: history cannot be read");
         let mut hub = self.hub.lock();

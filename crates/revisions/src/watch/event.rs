@@ -13,7 +13,7 @@ pub(crate) struct KeyEvent {
     /// Main revision.
     pub revision: i64,
     pub kind: EventType,
-    /// The put brought the key to life, so there is no previous version.
+    /// Whether the put created the key, so that there is no previous version.
     pub created: bool,
     pub key: Bytes,
     /// The stored version; for a deletion the key and the revision.
@@ -67,7 +67,7 @@ impl KeyEvent {
         }
     }
 
-    /// What it keeps in memory.
+    /// Bytes of memory that the event takes.
     pub fn size_bytes(&self) -> usize {
         size_of::<KeyEvent>() + self.kv.0.len()
     }

@@ -31,7 +31,7 @@ pub(crate) struct HubState {
     closed: bool,
 }
 
-/// How many watch, and how many are not up to date.
+/// Counts of streams, watches and queued events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchStatistics {
     /// Open streams.
@@ -65,7 +65,7 @@ impl WatchHub {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new stream, one per gRPC stream.
+    /// Opens a stream; the server opens one for each gRPC stream.
     pub fn subscribe(self: &Arc<Self>) -> WatchStream {
         let mut hub = self.lock();
         let id = hub.next_stream;
@@ -92,12 +92,12 @@ impl WatchHub {
         }
     }
 
-    /// Newest revision that synced watchers have been handed.
+    /// The newest revision that was published to synced watchers.
     pub fn revision(&self) -> i64 {
         self.lock().published
     }
 
-    /// For metrics: a walk over all streams.
+    /// Counts for metrics; visits all streams.
     pub fn statistics(&self) -> WatchStatistics {
         let streams: Vec<_> = self
             .lock()
@@ -112,8 +112,8 @@ impl WatchHub {
         sum
     }
 
-    /// Everything up to a revision has come at once, in a snapshot: watchers that
-    /// were up to date go and read what they miss, if it is not compacted.
+    /// Continues after a revision that a snapshot has brought. Watchers that were synced fall
+    /// behind and read the revisions that they missed, unless these are compacted.
     pub(crate) fn skip_to(&self, revision: i64) {
         let mut hub = self.lock();
         assert!(
@@ -128,7 +128,7 @@ impl WatchHub {
         }
     }
 
-    /// Hands an applied batch to whom it concerns.
+    /// Publishes an applied batch to the watchers of its keys.
     pub(crate) fn publish(&self, batch: &Batch) {
         let changes: Vec<&KeyChange> = batch.keys().collect();
         if changes.is_empty() {
@@ -156,10 +156,10 @@ impl WatchHub {
 type Delivery = (Subscription, Vec<KeyEvent>);
 
 impl HubState {
-    /// Hands one revision's changes out, whole to each watcher.
+    /// Queues the changes of one revision; each watcher gets all of its events at once.
     fn deliver(&self, main: i64, changes: &[&KeyChange]) {
         let mut deliveries: Vec<Delivery> = Vec::new();
-        // Where a watcher's delivery is; one change needs no look-up.
+        // Index of each watcher's delivery. A single change needs no look-up.
         let mut places: HashMap<usize, usize> = HashMap::new();
         for change in changes {
             let mut event = None;
@@ -168,10 +168,10 @@ impl HubState {
                 if !subscription.watcher.wants(event) {
                     return;
                 }
-                let who = Arc::as_ptr(&subscription.watcher) as usize;
+                let watcher = Arc::as_ptr(&subscription.watcher) as usize;
                 let place = match changes.len() {
                     1 => deliveries.len(),
-                    _ => *places.entry(who).or_insert(deliveries.len()),
+                    _ => *places.entry(watcher).or_insert(deliveries.len()),
                 };
                 if place == deliveries.len() {
                     deliveries.push((subscription.clone(), Vec::new()));
@@ -186,12 +186,12 @@ impl HubState {
         }
     }
 
-    /// Leaves a large revision to the watchers that it concerns: they read it from the log.
+    /// Makes the watchers of a large revision fall behind, so that they read it from the log.
     fn leave_to_read(&self, main: i64, changes: &[&KeyChange]) {
-        let mut told: HashSet<usize> = HashSet::new();
+        let mut seen: HashSet<usize> = HashSet::new();
         for change in changes {
             self.matcher.visit(&change.key, &mut |subscription| {
-                if told.insert(Arc::as_ptr(&subscription.watcher) as usize) {
+                if seen.insert(Arc::as_ptr(&subscription.watcher) as usize) {
                     subscription
                         .stream
                         .leave_to_read(&subscription.watcher, main);

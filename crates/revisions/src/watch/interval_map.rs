@@ -1,4 +1,4 @@
-//! Intervals of keys and who is interested in them: which contain this key?
+//! A map from intervals of keys to entries, which finds all intervals that contain a key.
 //!
 //! A treap ordered by (start, end) in which every node knows how far the
 //! intervals below it reach:
@@ -19,7 +19,7 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 
-/// Where an interval ends; `None`: nowhere.
+/// The exclusive end of an interval; `None` if it has no end.
 type Reach = Option<Bytes>;
 
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl<T> IntervalMap<T> {
         self.root = remove(self.root.take(), start, end, &matches);
     }
 
-    /// Visits every entry whose interval contains the key.
+    /// Visits the entries of all intervals that contain the key.
     pub fn visit(&self, key: &[u8], visit: &mut impl FnMut(&T)) {
         look(&self.root, key, visit);
     }
@@ -176,7 +176,7 @@ fn remove<T>(
         Ordering::Equal => {
             assert!(
                 !node.entries.is_empty(),
-                "an interval that nobody wants stays nowhere"
+                "an interval without entries is removed"
             );
             node.entries.retain(|entry| !matches(entry));
             if node.entries.is_empty() {

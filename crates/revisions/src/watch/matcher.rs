@@ -1,4 +1,4 @@
-//! Which watchers does a key concern?
+//! Finds the watchers of a key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use super::stream::StreamShared;
 use super::watcher::Watcher;
 use crate::key_range::End;
 
-/// A watcher and where its events go.
+/// A watcher and the stream that its events are queued on.
 #[derive(Clone, Debug)]
 pub(crate) struct Subscription {
     pub stream: Arc<StreamShared>,
     pub watcher: Arc<Watcher>,
 }
 
-/// All watchers, by what they watch.
+/// All watchers, by the keys that they watch.
 #[derive(Debug, Default)]
 pub(crate) struct Matcher {
     points: HashMap<Bytes, Vec<Subscription>>,

@@ -7,22 +7,21 @@
 //!            stream's queue, bounded ──next()──► client
 //!              │ full
 //!              ▼
-//!            watcher falls behind: remembers one revision, costs nothing
+//!            watcher falls behind: keeps one revision number, no events
 //!              │ client reads again, queue empty
 //!              ▼
 //!            reads history from the log, chunk by chunk, until it has caught up
 //! ```
 //!
 //! A watcher is *synced* (apply hands it events) or *behind* (it reads them
-//! itself). Under the hub's lock, and nowhere else, it changes from behind to
-//! synced, and only when it has read everything published. So it misses
-//! nothing and sees nothing twice, however slow its client, and a slow client
-//! slows nobody.
+//! itself). It changes from behind to synced only under the hub's lock, when it has read
+//! everything published. So a watcher misses no event and gets none twice, however slow its
+//! client is, and a slow client does not delay other clients.
 //!
-//! Order within a stream is the order of its queue: a watch's "created" is put
-//! in before the hub can hand it events, a "canceled" after the last one.
+//! Responses leave a stream in the order of its queue: the "created" of a watch is queued before
+//! the hub can queue its events, and its "canceled" after the last event.
 //!
-//! Lock order: hub, then stream; both for moments, neither across I/O.
+//! Lock order: hub, then stream. Both are held briefly, and never during I/O.
 
 mod catch_up;
 mod event;

@@ -1,9 +1,8 @@
 //! Progress notices: "you have seen everything up to this revision".
 //!
-//! A notice is put behind all events in the queue and under the hub's lock, so
-//! it is true when it is read. A client's own request (watch id -1 in the
-//! answer) waits until every watch of the stream has caught up; etcd drops it
-//! instead, and clients ask again.
+//! A notice is queued behind all events, under the hub's lock, so it is true when the client
+//! reads it. A client's request for progress (watch id -1 in the answer) waits until every watch
+//! of the stream has caught up; etcd drops such a request, and the client must repeat it.
 
 use etcd_api::etcdserverpb::WatchResponse;
 
@@ -12,8 +11,7 @@ use super::stream::{NO_WATCH, StreamState, WatchStream, watch_header};
 use super::watcher::{Progress, Registered};
 
 impl Registered {
-    /// It has been handed everything up to this revision, and some of that
-    /// could have concerned it.
+    /// Returns whether the watch is synced at this revision and does not start in the future.
     fn has_seen(&self, revision: i64) -> bool {
         let synced = matches!(self.progress, Progress::Synced { .. });
         synced && self.watcher.start_revision <= revision
@@ -21,7 +19,7 @@ impl Registered {
 }
 
 impl WatchStream {
-    /// The client asks for a progress notice of all its watches.
+    /// Requests a progress notice for all watches of the stream.
     pub fn request_progress(&self) {
         let hub = self.hub.lock();
         let mut state = self.shared.lock();
@@ -31,8 +29,8 @@ impl WatchStream {
         self.wake();
     }
 
-    /// The server's timer (10 min by default): quiet watches that asked for
-    /// it get a progress notice.
+    /// Queues a progress notice for each watch that asked for them and had no event since the
+    /// last call. The server's timer calls this, every 10 minutes by default.
     pub fn progress_tick(&self) {
         let hub = self.hub.lock();
         let mut state = self.shared.lock();
@@ -53,8 +51,8 @@ impl WatchStream {
 }
 
 impl StreamState {
-    /// Answers a pending request if every watch has caught up. Watches that
-    /// start in the future leave it unanswered, and so does their absence.
+    /// Answers a pending request if no watch is behind. If there is no watch, or one that starts
+    /// in the future, the request is dropped without an answer.
     pub fn answer_progress(&mut self, hub: &HubState) {
         let live = |it: &&Registered| it.progress != Progress::Compacted;
         let behind = |it: &Registered| matches!(it.progress, Progress::Behind { .. });

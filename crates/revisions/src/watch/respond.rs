@@ -1,4 +1,4 @@
-//! From events to responses: previous versions, and fragments.
+//! Makes responses of events: adds previous versions and splits into fragments.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ use super::stream::{WatchStream, watch_header};
 use super::watcher::Watcher;
 
 impl WatchStream {
-    /// Makes a response; what does not fit it waits as fragments.
+    /// Makes a response. If it is split, returns the first fragment and keeps the others for the
+    /// next calls.
     pub(super) fn respond(
         &self,
         watcher: &Arc<Watcher>,
@@ -45,7 +46,7 @@ impl WatchStream {
         first
     }
 
-    /// The version before the event; none when compaction took it.
+    /// The version before the event; `None` if it is compacted or cannot be read.
     fn previous(&self, event: &KeyEvent) -> Option<EncodedKeyValue> {
         if event.created {
             return None;
@@ -81,7 +82,7 @@ fn fragments(mut response: WatchResponse, bytes_max: usize) -> Vec<WatchResponse
     let mut parts = vec![frame.clone()];
     let mut bytes = frame_bytes;
     for event in events {
-        // Tag and length of the event come on top of it.
+        // Each event has a tag and a length in addition.
         let length = event.encoded_len();
         let event_bytes = 1 + prost::length_delimiter_len(length) + length;
         let part = parts.last().expect("never empty");

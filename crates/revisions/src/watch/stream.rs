@@ -1,4 +1,4 @@
-//! A client's stream: its watches, and what waits to be sent.
+//! A client's watch stream: its watches, and the queue of responses.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::RangeInclusive;
@@ -23,35 +23,34 @@ pub(crate) const NO_WATCH: i64 = -1;
 const EMPTY_RANGE: &str = "mvcc: watcher range is empty";
 const DUPLICATE_ID: &str = "mvcc: duplicate watch ID provided on the WatchStream";
 
-/// Previous versions that are read where the response is asked for; more are [`Work`].
+/// Most events with previous versions that [`WatchStream::look`] reads itself; more are [`Work`].
 const PREVIOUS_READ_AT_ONCE: usize = 16;
-/// What a stream may queue when all streams together have reached their bound: this part
-/// of its own.
+/// Divisor of a stream's limit of queued bytes while all streams together are at their limit.
 const PART_WHEN_FULL: usize = 16;
 
-/// What comes next on a stream.
+/// The next step on a stream.
 #[derive(Debug)]
 pub enum Next {
-    /// To be sent.
+    /// A response to send.
     Response(WatchResponse),
-    /// To be done before anything else can come, by [`WatchStream::work`]: it reads the log.
+    /// Work that [`WatchStream::work`] must do before the next look; it reads the log.
     Work(Work),
-    /// There is nothing before [`WatchStream::arrived`].
+    /// The caller must wait for [`WatchStream::arrived`].
     Nothing,
-    /// The hub has closed, and everything was handed out.
+    /// The hub has closed, and the queue is empty.
     Closed,
 }
 
-/// Reading that a stream needs: it may take a while, and belongs on a thread that serves no
+/// Reads of the log for a stream. They may take long, so they belong on a thread that serves no
 /// sockets.
 #[derive(Debug)]
 pub struct Work(Task);
 
 #[derive(Debug)]
 enum Task {
-    /// Some watchers are behind.
+    /// Reads history for the watchers that are behind.
     CatchUp,
-    /// Previous versions of these events are wanted.
+    /// Reads the previous versions of these events and makes the response.
     Respond {
         watcher: Arc<Watcher>,
         revision: i64,
@@ -59,8 +58,8 @@ enum Task {
     },
 }
 
-/// One client's watches. Share it (`Arc`) between the task that reads requests
-/// and the one that writes responses; only one task may call `next`, or `look` and `work`.
+/// The watches of one client. The task that reads requests and the task that writes responses
+/// share it (`Arc`); only one task may call `next`, or `look` and `work`.
 #[derive(Debug)]
 pub struct WatchStream {
     pub(super) hub: Arc<WatchHub>,
@@ -68,40 +67,40 @@ pub struct WatchStream {
     pub(super) shared: Arc<StreamShared>,
 }
 
-/// What the hub hands events to.
+/// The part of a stream that the hub queues events on.
 #[derive(Debug)]
 pub(crate) struct StreamShared {
     pub options: WatchOptions,
     /// Bytes in the queues of all streams.
     total_queued_bytes: Arc<AtomicUsize>,
     state: Mutex<StreamState>,
-    /// Something was put into the queue, or the stream closed.
+    /// Notified when something is queued or the stream is closed.
     arrived: Notify,
-    /// A control answer was taken out.
+    /// Notified when a control response leaves the queue.
     drained: Notify,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct StreamState {
     pub watchers: HashMap<i64, Registered>,
-    /// In the order in which it will be sent.
+    /// Responses and events in the order of sending.
     pub queue: VecDeque<Item>,
     /// Bytes of the events in the queue.
     pub queued_bytes: usize,
-    /// Control answers in the queue.
+    /// Number of control responses in the queue.
     pub controls: usize,
-    /// Where the search for a free id goes on.
+    /// The id at which the search for a free one continues.
     next_id: i64,
-    /// The client asked for progress while some watch was behind.
+    /// Whether a request for progress is not answered yet.
     pub progress_requested: bool,
-    /// What is left of a response that was too large.
+    /// The remaining fragments of a split response.
     pub fragments: VecDeque<WatchResponse>,
-    /// Some watcher may be behind.
+    /// Whether a watcher may be behind.
     pub may_be_behind: bool,
     closed: bool,
 }
 
-/// What waits to be sent.
+/// An element of the queue.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// Created, canceled, progress.
@@ -109,7 +108,7 @@ pub(crate) enum Item {
     /// Events of one watch, whole revisions.
     Events {
         watcher: Arc<Watcher>,
-        /// For the header.
+        /// Revision of the response's header.
         revision: i64,
         events: Vec<KeyEvent>,
     },
@@ -136,19 +135,19 @@ impl StreamState {
         });
     }
 
-    /// The registered watcher, if it still is this one.
+    /// The registration of this watcher, if it has not been removed or replaced.
     pub fn registered(&mut self, watcher: &Arc<Watcher>) -> Option<&mut Registered> {
         let registered = self.watchers.get_mut(&watcher.id)?;
         Arc::ptr_eq(&registered.watcher, watcher).then_some(registered)
     }
 
-    /// The watcher is handed this revision.
+    /// Returns whether the watcher is synced and wants this revision.
     fn takes(&mut self, watcher: &Arc<Watcher>, main: i64) -> bool {
         let progress = self.registered(watcher).map(|it| it.progress);
         matches!(progress, Some(Progress::Synced { from }) if from <= main)
     }
 
-    /// The watcher is not handed this revision: it reads it itself.
+    /// Makes a synced watcher fall behind at this revision, which it will read from the log.
     fn fall_behind(&mut self, watcher: &Arc<Watcher>, main: i64) {
         if self.takes(watcher, main)
             && let Some(registered) = self.registered(watcher)
@@ -209,7 +208,7 @@ impl StreamShared {
         state.push_events(watcher, revision, events);
     }
 
-    /// Events have left the queue.
+    /// Subtracts events that have left the queue from the queued bytes.
     fn unqueue(&self, state: &mut StreamState, events: &[KeyEvent]) {
         let bytes = bytes_of(events);
         state.queued_bytes -= bytes;
@@ -243,7 +242,8 @@ impl StreamShared {
         sum.queued_events += queued.sum::<usize>();
     }
 
-    /// The hub's side: these revisions are handed to nobody.
+    /// Called by the hub after a snapshot: synced watchers fall behind at the first missed
+    /// revision.
     pub fn miss(&self, missed: &RangeInclusive<i64>) {
         let mut state = self.lock();
         for registered in state.watchers.values_mut() {
@@ -259,8 +259,8 @@ impl StreamShared {
         self.arrived.notify_one();
     }
 
-    /// The hub's side: one revision's events for one watcher. A full queue
-    /// makes the watcher fall behind instead.
+    /// Called by the hub with one revision's events for one watcher. If the queue is full, the
+    /// watcher falls behind instead.
     pub fn offer(&self, watcher: &Arc<Watcher>, main: i64, events: Vec<KeyEvent>) {
         let mut state = self.lock();
         if self.is_full(&state) {
@@ -272,7 +272,7 @@ impl StreamShared {
         }
     }
 
-    /// The hub's side: a large revision concerns this watcher, which reads it from the log.
+    /// Called by the hub for a large revision, which the watcher must read from the log.
     pub fn leave_to_read(&self, watcher: &Arc<Watcher>, main: i64) {
         self.lock().fall_behind(watcher, main);
         self.arrived.notify_one();
@@ -280,11 +280,10 @@ impl StreamShared {
 }
 
 impl WatchStream {
-    /// Starts a watch. Answers through [`WatchStream::next`], like everything
-    /// here.
+    /// Starts a watch. The answer is queued for [`WatchStream::next`].
     pub fn create(&self, mut request: WatchCreateRequest) {
         if request.key.is_empty() {
-            // The smallest key there is.
+            // The smallest possible key.
             request.key = Bytes::from_static(&[0]);
         }
         if request.start_revision < 0 {
@@ -334,7 +333,7 @@ impl WatchStream {
         self.shared.arrived.notify_one();
     }
 
-    /// Answers a create that is refused (no permission, say), in order.
+    /// Queues the answer to a create request that is refused, for want of permission for example.
     pub fn refuse(&self, cancel_reason: String) {
         let header = watch_header(self.hub.revision());
         self.push(WatchResponse {
@@ -347,7 +346,7 @@ impl WatchStream {
         });
     }
 
-    /// Ends one watch; no answer when there is none of this id.
+    /// Ends a watch. Queues no answer if there is no watch with this id.
     pub fn cancel(&self, watch_id: i64) {
         let mut hub = self.hub.lock();
         let mut state = self.shared.lock();
@@ -375,8 +374,8 @@ impl WatchStream {
         self.shared.arrived.notify_one();
     }
 
-    /// Returns at once unless answers pile up because the client does not
-    /// read; await it before taking the next request off the wire.
+    /// Waits while too many control responses are queued because the client does not read. The
+    /// server awaits it before it reads the next request.
     pub async fn accepts_requests(&self) {
         loop {
             let mut drained = pin!(self.shared.drained.notified());
@@ -388,8 +387,8 @@ impl WatchStream {
         }
     }
 
-    /// The next response; `None` when the hub has closed. Cancel-safe. Reads the log on
-    /// this thread where that is needed.
+    /// Returns the next response, or `None` after the hub has closed. Cancel-safe. Reads the log
+    /// on the calling thread if necessary.
     pub async fn next(&self) -> Option<WatchResponse> {
         loop {
             match self.look() {
@@ -407,8 +406,8 @@ impl WatchStream {
         }
     }
 
-    /// What comes next, without waiting and without reading much. Work that is handed out
-    /// must be done before the next look.
+    /// Returns the next step, without waiting and with few reads at most. The caller must do the
+    /// returned work before the next look.
     pub fn look(&self) -> Next {
         let mut state = self.shared.lock();
         if let Some(fragment) = state.fragments.pop_front() {
@@ -416,7 +415,7 @@ impl WatchStream {
         }
         match state.queue.pop_front() {
             Some(Item::Control(response)) => {
-                assert!(state.controls > 0, "a control answer that was not counted");
+                assert!(state.controls > 0, "a control response was not counted");
                 state.controls -= 1;
                 self.shared.drained.notify_one();
                 Next::Response(response)
@@ -460,7 +459,8 @@ impl WatchStream {
         Next::Response(self.respond(&watcher, revision, events))
     }
 
-    /// Does what was handed out; a response, if it was for one.
+    /// Does the work that [`WatchStream::look`] returned. Returns the response, if the work makes
+    /// one.
     pub fn work(&self, work: Work) -> Option<WatchResponse> {
         match work.0 {
             Task::CatchUp => {
@@ -475,7 +475,7 @@ impl WatchStream {
         }
     }
 
-    /// Returns when there may be something to look at.
+    /// Waits until [`WatchStream::look`] may have something to return.
     pub async fn arrived(&self) {
         self.shared.arrived.notified().await;
     }
@@ -521,7 +521,7 @@ impl Drop for WatchStream {
     }
 }
 
-/// A header that knows the revision; the caller fills in the rest.
+/// A header with the revision; the caller fills in the other fields.
 pub(crate) fn watch_header(revision: i64) -> Option<ResponseHeader> {
     crate::range::header(revision)
 }

@@ -1,4 +1,4 @@
-//! One watch: what the client asked for, and how far it has come.
+//! One watch: the client's request and the progress.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use etcd_api::mvccpb::event::EventType;
 use super::event::KeyEvent;
 use crate::key_range::KeyRange;
 
-/// What the client asked for; never changes.
+/// The client's request, which never changes.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     /// Unique within the stream.
     pub id: i64,
     pub key: Bytes,
     pub range_end: Bytes,
-    /// First revision of interest; 0: whatever comes.
+    /// First revision that the client wants; 0 for all future ones.
     pub start_revision: i64,
     pub prev_kv: bool,
     pub fragment: bool,
@@ -46,7 +46,7 @@ impl Watcher {
         KeyRange::of_request(&self.key, &self.range_end)
     }
 
-    /// The client wants this kind of event.
+    /// Returns whether the filters let this event pass.
     pub fn wants(&self, event: &KeyEvent) -> bool {
         match event.kind {
             EventType::Put => !self.no_put,
@@ -55,21 +55,21 @@ impl Watcher {
     }
 }
 
-/// Where a watcher stands.
+/// The progress of a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// The hub hands it what is published at or after `from`.
+    /// The hub queues events that are published at or after `from`.
     Synced {
-        /// First revision it takes.
+        /// The first revision that it gets from the hub.
         from: i64,
     },
-    /// It reads history itself.
+    /// The watcher reads history from the log.
     Behind {
-        /// First revision it has not read.
+        /// The first revision that it has not read.
         next: i64,
     },
-    /// Canceled because history was compacted; its id stays taken until the
-    /// client cancels, as in etcd.
+    /// Canceled because its history was compacted. Its id stays in use until the client cancels
+    /// it, as in etcd.
     Compacted,
 }
 
@@ -78,6 +78,6 @@ pub(crate) enum Progress {
 pub(crate) struct Registered {
     pub watcher: Arc<Watcher>,
     pub progress: Progress,
-    /// No event since the last tick of the progress timer.
+    /// Whether the watch had no event since the last tick of the progress timer.
     pub quiet: bool,
 }
