@@ -56,8 +56,8 @@ impl Branch {
     }
 }
 
-/// The condition holds for every key in its range. No key at all counts as
-/// one whose numbers are zero, but never equals or differs from a value.
+/// Returns whether the condition holds for every key in its range. An empty range counts as one
+/// key with all numbers zero; a comparison of its value is always false.
 fn holds(view: View<'_>, compare: &Compare) -> Result<bool, Error> {
     let keys = KeyRange::of_request(&compare.key, &compare.range_end);
     let found = view.scan_for_reading(keys, view.revision, Direction::Ascending, usize::MAX)?;

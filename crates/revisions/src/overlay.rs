@@ -1,4 +1,5 @@
-//! Effects that are decided but not applied: evaluation's view of the future.
+//! Effects that are decided and not applied yet, which evaluation reads in front of the applied
+//! state.
 //!
 //! ```text
 //!   key a   disk: …, 7        overlay: 9, 12        newest wins, older ones serve
@@ -11,8 +12,8 @@
 //! nothing that is not applied is ever read back from the disk.
 //!
 //! Invariant: a key's versions here are newer than any applied version of it,
-//! ascending. Apply removes them from the front, a failed command from the
-//! back, losing office all of them.
+//! ascending. Apply removes them from the front, a failed command from the back, and the loss of
+//! the lead removes all.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Bound;
@@ -23,16 +24,14 @@ use engine::{KeyChange, Revision};
 use crate::delete_range::deletion_bytes;
 use crate::key_range::{End, KeyRange};
 
-/// Decided, not applied.
+/// Effects that are decided and not applied.
 #[derive(Debug, Default)]
 pub struct Overlay {
     /// Pending versions of each key; never an empty list.
     keys: BTreeMap<Bytes, VecDeque<KeyChange>>,
-    /// Leases granted (`true`) or revoked since, and how many
-    /// unapplied records stand behind that.
+    /// Leases with unapplied grants or revocations.
     leases: HashMap<i64, PendingLease>,
-    /// What deleting the pending versions' keys would take in the log, by the
-    /// lease they hang on; never 0.
+    /// Log bytes of the deletion of the pending versions' keys, by lease; never 0.
     deletion_bytes: HashMap<i64, u64>,
 }
 
@@ -43,12 +42,12 @@ struct PendingLease {
 }
 
 impl Overlay {
-    /// Nothing is pending.
+    /// Returns whether nothing is pending.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.leases.is_empty()
     }
 
-    /// Forgets everything.
+    /// Drops all effects.
     pub fn clear(&mut self) {
         *self = Overlay::default();
     }
@@ -68,7 +67,7 @@ impl Overlay {
         versions.push_back(change);
     }
 
-    /// Takes back the newest version of a key: its command failed.
+    /// Removes the newest version of a key, after its command has failed.
     pub fn pop(&mut self, key: &[u8]) {
         let versions = self
             .keys
@@ -81,7 +80,7 @@ impl Overlay {
         self.detach(&taken);
     }
 
-    /// The key's version has been applied.
+    /// Removes a version of a key that has been applied.
     pub fn key_applied(&mut self, key: &[u8], revision: Revision) {
         let Some(versions) = self.keys.get_mut(key) else {
             return;
@@ -117,7 +116,7 @@ impl Overlay {
         }
     }
 
-    /// What deleting all keys would take that pending versions hang on a lease.
+    /// Log bytes of the deletion of all keys that pending versions attach to a lease.
     pub fn deletion_bytes(&self, lease: i64) -> u64 {
         self.deletion_bytes.get(&lease).copied().unwrap_or(0)
     }
@@ -148,7 +147,7 @@ impl Overlay {
             .filter_map(move |(_, versions)| newest_at(versions, at))
     }
 
-    /// Keys whose newest version is pending and attached to this lease.
+    /// The keys with a pending newest version that is attached to this lease.
     pub fn keys_of_lease(&self, lease: i64) -> impl Iterator<Item = &Bytes> {
         self.keys
             .values()
@@ -157,12 +156,12 @@ impl Overlay {
             .map(|newest| &newest.key)
     }
 
-    /// Whether a lease exists, if something pending decides it.
+    /// Returns whether a lease exists, or `None` if no grant or revocation of it is pending.
     pub fn lease(&self, id: i64) -> Option<bool> {
         self.leases.get(&id).map(|pending| pending.exists)
     }
 
-    /// A lease is granted or revoked.
+    /// Adds a grant or a revocation of a lease.
     pub fn set_lease(&mut self, id: i64, exists: bool) {
         assert_ne!(id, 0, "lease 0 means no lease");
         let pending = self
@@ -173,7 +172,7 @@ impl Overlay {
         pending.records += 1;
     }
 
-    /// One record about this lease has been applied.
+    /// Removes one applied record of this lease.
     pub fn lease_applied(&mut self, id: i64) {
         let Some(pending) = self.leases.get_mut(&id) else {
             return;

@@ -12,13 +12,13 @@ use crate::range::header;
 use crate::view::KeyVersion;
 
 impl Evaluation<'_> {
-    /// Checks a put and does it.
+    /// Checks a put and performs it.
     pub fn put(&mut self, request: &PutRequest) -> Result<PutResponse, Error> {
         self.check_lease(request.lease)?;
         self.put_checked(request)
     }
 
-    /// What a transaction checks before it writes anything.
+    /// Checks a put of a transaction, before the transaction writes anything.
     pub fn check_put(&self, request: &PutRequest) -> Result<(), Error> {
         self.check_lease(request.lease)?;
         if keeps_something(request) && self.view().get(&request.key, self.now()).is_none() {
@@ -27,7 +27,7 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// A put whose lease is known to exist.
+    /// Performs a put. The caller has checked that its lease exists.
     pub fn put_checked(&mut self, request: &PutRequest) -> Result<PutResponse, Error> {
         let (before, lineage) = self.before(request)?;
         if keeps_something(request) && lineage.is_none() {
@@ -49,8 +49,8 @@ impl Evaluation<'_> {
         })
     }
 
-    /// The version that the put replaces, where more of it is needed than its lineage,
-    /// and that.
+    /// Returns the lineage of the version that the put replaces, and the version itself if the
+    /// request needs its value.
     fn before(&self, request: &PutRequest) -> Result<(Option<KeyVersion>, Option<Lineage>), Error> {
         if request.prev_kv || request.ignore_value {
             let version = self.fetch(&request.key)?;

@@ -14,14 +14,14 @@ use etcd_api::etcdserverpb::{AlarmType, PutRequest, RequestOp, TxnRequest};
 use crate::machine::Machine;
 use crate::{Command, Error};
 
-/// A key's bookkeeping.
+/// Estimated bytes of a key besides its data.
 const KEY_BYTES: u64 = 256;
-/// A lease.
+/// Estimated bytes of a lease.
 const LEASE_BYTES: u64 = 64;
 
 impl Machine {
-    /// Refuses what costs space when there is none, and raises the alarm the
-    /// first time.
+    /// Refuses a command that costs space when the quota is used up, and raises the NOSPACE alarm
+    /// the first time.
     pub(crate) fn check_quota(&mut self, command: &Command) -> Result<(), Error> {
         let cost_bytes = cost(command);
         if cost_bytes == 0 {
@@ -37,13 +37,14 @@ impl Machine {
         Err(Refusal::NoSpace.into())
     }
 
-    /// Whether this member's own quota lets the command pass, wherever it is carried out.
+    /// Returns whether the command fits this member's own quota, even if another member evaluates
+    /// it.
     pub fn has_room_for(&self, command: &Command) -> bool {
         let cost_bytes = cost(command);
         cost_bytes == 0 || self.fits_quota(cost_bytes)
     }
 
-    /// This member's store has outgrown its quota, and no member has raised the alarm.
+    /// Returns whether this member's store exceeds its quota and no member has raised the alarm.
     pub fn is_over_quota(&self) -> bool {
         !self.fits_quota(0) && !self.alarm_is_raised(AlarmType::Nospace)
     }
@@ -58,7 +59,7 @@ impl Machine {
 }
 
 impl Command {
-    /// Whether it passes where others are refused for want of room.
+    /// Returns whether the command costs no space, so that it passes a full quota.
     pub fn needs_no_room(&self) -> bool {
         cost(self) == 0
     }
@@ -85,7 +86,7 @@ fn of_put(request: &PutRequest) -> u64 {
     KEY_BYTES + (request.key.len() + request.value.len()) as u64
 }
 
-/// The dearer branch: which one runs is not known yet.
+/// The cost of the more expensive branch, as it is not known yet which one runs.
 fn of_txn(request: &TxnRequest) -> u64 {
     of_operations(&request.success).max(of_operations(&request.failure))
 }

@@ -20,7 +20,7 @@ use crate::Error;
 use crate::key_range::KeyRange;
 use crate::view::{Direction, Found, KeyVersion, View};
 
-/// A header that knows the revision; the caller fills in the rest.
+/// A header with the revision; the caller fills in the other fields.
 pub fn header(revision: i64) -> Option<ResponseHeader> {
     Some(ResponseHeader {
         revision,
@@ -47,15 +47,15 @@ pub fn has_revision_filters(request: &RangeRequest) -> bool {
     .any(|revision| revision != 0)
 }
 
-/// A range whose keys are found in the index; their records are not read yet.
+/// The keys of a range as found in the index; their records are not read yet.
 #[derive(Debug)]
 pub struct FoundRange {
-    /// Newest revision when the keys were looked up: the answer's.
+    /// The newest revision when the keys were looked up, for the answer's header.
     revision: i64,
-    /// Keys in the range, whatever limit and filters say.
+    /// Number of keys in the range, regardless of limit and filters.
     count: i64,
     found: Vec<Found>,
-    /// There is a key beyond the limit.
+    /// Whether there is a key beyond the limit.
     beyond: bool,
     /// What to sort by, and whether the largest comes first.
     sort: Option<(SortTarget, bool)>,

@@ -1,8 +1,9 @@
 //! Reading ahead: what an evaluation will need, fetched before the command queues.
 //!
-//! The replica thread is one, and while it waits for a value every command waits. A request
-//! task reads the same records just before it queues, so that the replica finds them in the
-//! page cache. Best effort: errors and races are the evaluation's business.
+//! There is one replica thread, and while it waits for a value every command waits. So a request
+//! task reads the same records just before it queues the command, and the replica thread finds
+//! them in the page cache. This is best effort: the evaluation reports errors, and is correct
+//! without it.
 
 use std::ops::ControlFlow;
 
@@ -13,12 +14,12 @@ use crate::key_range::KeyRange;
 use crate::view::{Direction, Found, View};
 use crate::{Command, Reader};
 
-/// A key costs as much as so many bytes of records, even where its record is smaller.
+/// Least cost of a key, in bytes of records, even if its record is smaller.
 const KEY_COST_BYTES: u64 = 1 << 10;
 
 impl Reader {
-    /// Reads what evaluating the command will need, up to about so many bytes. False: there
-    /// is more. Best effort.
+    /// Reads the records that the evaluation of the command will need, up to about `bytes_max`
+    /// bytes. Returns false if there are more.
     pub fn warm(&self, command: &Command, bytes_max: u64) -> bool {
         let snapshot = self.shared.engine.snapshot();
         let view = self.view(&snapshot);
@@ -34,8 +35,8 @@ impl Reader {
         for_each_range(command, &mut look).is_continue()
     }
 
-    /// Whether evaluating the command reads records of more than about so many bytes, as
-    /// the index says: no record is read for this.
+    /// Returns whether the evaluation of the command reads more than about `bytes_max` bytes of
+    /// records, according to the index; reads no record.
     pub fn reads_above(&self, command: &Command, bytes_max: u64) -> bool {
         let snapshot = self.shared.engine.snapshot();
         let view = self.view(&snapshot);
@@ -45,7 +46,7 @@ impl Reader {
     }
 }
 
-/// A put goes on from the version before, whatever its value is.
+/// Reads the version that a put replaces, or only its lineage if that is enough.
 fn warm_put(view: View<'_>, request: &PutRequest) {
     // The evaluation will meet the same error and report it.
     let _ = match request.prev_kv || request.ignore_value {
@@ -104,7 +105,7 @@ fn take(
     see: impl Fn(&Found),
 ) -> ControlFlow<()> {
     let keys_max = (*left_bytes / KEY_COST_BYTES) as usize;
-    // One key beyond what may be read tells that there are more.
+    // One key more than may be read shows that there are more.
     for found in view.scan(keys, view.revision, Direction::Ascending, keys_max + 1) {
         let cost_bytes = found.log_bytes().max(KEY_COST_BYTES);
         match left_bytes.checked_sub(cost_bytes) {

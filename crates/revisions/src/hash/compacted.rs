@@ -1,16 +1,16 @@
-//! Hashes of revisions as they were before a physical compaction to them.
+//! Hashes of revisions before their physical compaction.
 //!
 //! ```text
-//!   apply      hold what counts ─► compact ─► ... sweeps wait
+//!   apply      hold versions ─► compact ─► ... sweeps wait
 //!   upkeep                                    start a thread, if none runs
-//!   thread                                    hash, note the number, let go
-//!   reader     HashKV(C)                      the number, or hashes what is held
+//!   thread                                    hash, keep the hash, release the versions
+//!   reader     HashKV(C)                      the kept hash, or hashes the held versions
 //! ```
 //!
-//! After a compaction to C the hash of C is another one: what etcd says after a
-//! restart. While it runs it says the one it took before, and so does this, of
-//! the last ten compactions that somebody waits for. Whoever waits pays for
-//! reading all values; a compaction that nobody waits for costs what it drops.
+//! After a compaction to C the hash of C is another one, which etcd returns after a restart.
+//! Until then etcd returns the hash that it took before the compaction. This crate does the same
+//! for the last ten physical compactions, for which a client waits. Such a compaction has to read
+//! all values; a compaction that is not physical costs only as much as it removes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,15 +22,15 @@ use crate::Error;
 use crate::machine::Machine;
 use crate::state::StateRecord;
 
-/// As many as etcd remembers.
+/// Number of hashes that are kept, as in etcd.
 const REMEMBERED_MAX: usize = 10;
 
-/// The hashes that are remembered, and those that are to be.
+/// The hashes that are kept, and the versions that are still to be hashed.
 #[derive(Debug, Default)]
 pub(crate) struct CompactedHashes {
     /// Ascending by revision.
     remembered: Mutex<Vec<Remembered>>,
-    /// The machine closes: no hash comes to its end.
+    /// Set when the machine closes, which stops hashing.
     stopping: AtomicBool,
 }
 
@@ -55,7 +55,8 @@ impl CompactedHashes {
         locked.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The hash of a revision, if it is remembered. `newest` is for the header.
+    /// Returns the hash of a compacted revision, if it is kept or can still be taken. `newest` is
+    /// for the header.
     pub fn of(&self, revision: i64, newest: i64) -> Result<Option<KeyValueHash>, Error> {
         let hash = match self.find(revision) {
             None => return Ok(None),
@@ -74,7 +75,7 @@ impl CompactedHashes {
         found.find(|known| known.revision() == revision).cloned()
     }
 
-    /// Until the machine closes.
+    /// Hashes held versions; fails when the machine closes.
     fn hash(&self, held: &Arc<HeldVersions>) -> Result<KeyValueHash, Error> {
         let goes_on = || !self.stopping.load(Ordering::Relaxed);
         hash_versions(held.versions()?, held.at(), goes_on)
@@ -88,7 +89,7 @@ impl CompactedHashes {
         }
     }
 
-    /// The oldest that is to be taken.
+    /// The oldest versions that are still to be hashed.
     fn due(&self) -> Option<Arc<HeldVersions>> {
         let remembered = self.lock();
         remembered.iter().find_map(|known| match known {
@@ -97,8 +98,8 @@ impl CompactedHashes {
         })
     }
 
-    /// In the place of what was due; nothing is put there where it has been
-    /// pushed out by newer ones, or could not be read.
+    /// Replaces held versions by their hash. Nothing is kept if the hash failed, or if newer
+    /// compactions have displaced the versions.
     fn note(&self, revision: i64, hash: Option<KeyValueHash>) {
         let mut remembered = self.lock();
         let place = remembered
@@ -111,7 +112,7 @@ impl CompactedHashes {
         }
     }
 
-    /// Takes all that are due.
+    /// Hashes all held versions.
     fn take(&self) {
         while let Some(held) = self.due() {
             let (revision, hash) = (held.at(), self.hash(&held));
@@ -124,10 +125,9 @@ impl CompactedHashes {
 }
 
 impl Machine {
-    /// Holds what the physical compactions of a batch are the last moment for. Where
-    /// the batch was in the log at the start, it may have been applied and swept before,
-    /// and a checkpoint may know what was left: then nothing is remembered, as after
-    /// any restart.
+    /// Holds the versions that the physical compactions of a batch would remove, so that they can
+    /// be hashed. A batch that was in the log at the start may have been applied and swept before
+    /// the restart, so for such a batch nothing is held and no hash is kept.
     pub(crate) fn hold_for_hashes(&self, batch: &Batch, mut compacted: i64) {
         if batch.index <= self.last_at_start {
             return;
@@ -137,7 +137,7 @@ impl Machine {
                 && let Ok(StateRecord::Compacted { revision, physical }) =
                     StateRecord::decode(*kind, payload)
             {
-                // etcd takes a compaction to 0, where there is nothing to hash.
+                // etcd accepts a compaction to 0, which has nothing to hash.
                 if physical && revision > 0 {
                     let held = self.applier.hold_versions(revision, compacted);
                     self.shared.compacted_hashes.add(held);
@@ -147,7 +147,7 @@ impl Machine {
         }
     }
 
-    /// Goes on taking hashes, where any is due.
+    /// Starts the thread that hashes held versions, if there are any and none runs.
     pub(crate) fn take_hashes(&mut self) -> Result<(), Error> {
         if self
             .hashing
@@ -175,7 +175,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Ends the thread, if there is one.
+    /// Stops the hashing thread, if there is one, and waits for its end.
     pub(crate) fn end_hashing(&mut self) {
         let hashes = &self.shared.compacted_hashes;
         hashes.stopping.store(true, Ordering::Relaxed);

@@ -5,10 +5,10 @@
 //!   row key = main u64 BE ‖ '_' ‖ sub u64 BE ‖ 't' if it is a deletion
 //! ```
 //!
-//! Which versions count is the engine's part (`versions_in_revision_order`),
-//! since it knows what compaction has left.
+//! The engine chooses the versions (`versions_in_revision_order`), because it knows which ones
+//! compaction has left.
 //!
-//! A compacted revision has another hash than before, unless that is remembered
+//! After a compaction to a revision its hash is another one, unless the earlier hash was kept
 //! (`compacted.rs`).
 
 mod compacted;
@@ -25,22 +25,21 @@ pub(crate) use compacted::CompactedHashes;
 /// The name of etcd's bucket, hashed first.
 const BUCKET: &[u8] = b"key";
 
-/// What HashKV answers.
+/// The answer of HashKV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyValueHash {
-    /// The number.
     pub hash: u32,
-    /// Newest compaction when it was taken; -1 before the first.
+    /// The newest compaction when the hash was taken; -1 before the first.
     pub compact_revision: i64,
-    /// The revision it is of.
+    /// The revision that was hashed.
     pub hash_revision: i64,
-    /// Newest revision when it was taken, for the header.
+    /// The newest revision when the hash was taken, for the header.
     pub revision: i64,
 }
 
 impl Reader {
-    /// etcd's HashKV at a revision; 0 = newest. Nothing is of a revision below
-    /// zero, which etcd takes without a word.
+    /// Computes etcd's HashKV at a revision; 0 is the newest. A negative revision has no
+    /// versions; etcd accepts it without an error.
     pub fn hash_kv(&self, revision: i64) -> Result<KeyValueHash, Error> {
         let snapshot = self.shared.engine.snapshot();
         let (newest, compacted) = (snapshot.revision(), snapshot.compacted());
@@ -65,8 +64,8 @@ impl Reader {
         let hash_revision = if revision == 0 { newest } else { revision };
         let engine = &self.shared.engine;
         let versions = engine.versions_in_revision_order(hash_revision)?;
-        // Perhaps it was compacted just now. The newest revision, asked for as 0, is hashed
-        // as it is left all the same: that is what etcd does.
+        // The revision may have been compacted just now. If it was requested as 0, the remaining
+        // versions are hashed nevertheless, as in etcd.
         if revision > 0
             && versions.compacted() == hash_revision
             && let Some(hash) = self.shared.compacted_hashes.of(hash_revision, newest)?
@@ -76,8 +75,8 @@ impl Reader {
         hash_versions(versions, hash_revision, || true)
     }
 
-    /// A hash of everything the machine keeps, and the revision it is of.
-    /// Equal on nodes with equal state; means nothing to etcd.
+    /// Returns a hash of the whole state and the revision that was hashed. Nodes with equal state
+    /// have equal hashes; etcd's hash is another one.
     pub fn hash(&self) -> Result<(u32, i64), Error> {
         let keys = self.hash_kv(0)?;
         let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
@@ -90,14 +89,14 @@ impl Reader {
     }
 }
 
-/// A digest that has seen the bucket's name alone.
+/// A digest of the bucket's name.
 fn bucket() -> Digest {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     digest.update(BUCKET);
     digest
 }
 
-/// The hash of these versions, as long as `goes_on` says so.
+/// Hashes these versions; stops with an error when `goes_on` returns false.
 fn hash_versions(
     versions: Versions,
     hash_revision: i64,
