@@ -87,11 +87,11 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 pub(super) struct Unpersisted {
     number: u64,
-    /// The last frame that it depends on.
+    /// Sequence of the last frame that the ready depends on.
     sequence: Sequence,
-    /// It enters a term, votes, or changes the configuration.
+    /// The ready enters a term, votes, or changes the configuration.
     binds: bool,
-    /// Index and term of the last entry in it.
+    /// Index and term of the ready's last entry.
     last: Option<(u64, u64)>,
     messages: Vec<Message>,
 }
@@ -112,7 +112,7 @@ pub(crate) struct Consensus {
     pub(super) durable: Sequence,
     retention: Retention,
     /// The commit index that was sent to the followers last, with an entry or alone.
-    commit_told: u64,
+    commit_sent: u64,
     /// Why the last entries or the last snapshot were not accepted, if so.
     pub(super) not_taken: Option<NotTaken>,
     /// Upper bound of the bytes in the log of entries that the library has accepted and the
@@ -168,8 +168,8 @@ impl Consensus {
             check_quorum: true,
             pre_vote: true,
             read_only_option: ReadOnlyOption::Safe,
-            // It is of no use with one entry for many commands, and version 0.7 may add
-            // entries to a message that do not follow the entries in it.
+            // One entry holds many commands already, so batched appends gain nothing; and
+            // version 0.7 may add entries to a message that do not follow the entries in it.
             batch_append: false,
             max_uncommitted_size: UNCOMMITTED_BYTES_MAX,
             // See `Consensus::owes_commit`.
@@ -194,7 +194,7 @@ impl Consensus {
             written: state,
             appended: durable,
             durable,
-            commit_told: 0,
+            commit_sent: 0,
             not_taken: None,
             unwritten_bytes: 0,
             compared: Compared::default(),
@@ -264,7 +264,7 @@ impl Consensus {
         self.proposed = Some((batch, body));
         let outcome = self.node.step(message).map_err(refused);
         match outcome {
-            Ok(()) => self.commit_told = self.node.raft.raft_log.committed,
+            Ok(()) => self.commit_sent = self.node.raft.raft_log.committed,
             Err(_) => self.proposed = None,
         }
         outcome
@@ -308,22 +308,22 @@ impl Consensus {
     }
 
     /// Whether this leader has a commit index that it has not sent to the followers. The next
-    /// entry carries it; without one, [`Consensus::tell_commit`] sends it.
+    /// entry carries it; without one, [`Consensus::send_commit`] sends it.
     pub fn owes_commit(&self) -> bool {
         let raft = &self.node.raft;
         let leads_others = raft.state == StateRole::Leader && !raft.prs().is_singleton();
-        leads_others && raft.raft_log.committed > self.commit_told
+        leads_others && raft.raft_log.committed > self.commit_sent
     }
 
     /// The commit index that was sent to the followers last.
-    pub fn commit_told(&self) -> u64 {
-        self.commit_told
+    pub fn commit_sent(&self) -> u64 {
+        self.commit_sent
     }
 
     /// Sends the commit index to the followers.
-    pub fn tell_commit(&mut self) {
+    pub fn send_commit(&mut self) {
         self.node.raft.bcast_append();
-        self.commit_told = self.node.raft.raft_log.committed;
+        self.commit_sent = self.node.raft.raft_log.committed;
     }
 
     /// Term and index of the next entry that this member would propose.
@@ -429,7 +429,7 @@ impl Consensus {
         Ok(last.is_some())
     }
 
-    /// Up to where the log counts as being on stable storage.
+    /// The last sequence that counts as being on stable storage.
     fn stable(&self) -> Sequence {
         match self.mutant {
             Some(Mutant::AcknowledgesBeforeTheFlush) => self.appended,

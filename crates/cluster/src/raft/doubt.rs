@@ -90,13 +90,13 @@ impl Consensus {
     /// member ends when it or enough others know of the commit, and cannot be asked any more.
     /// The next heartbeat, or the answer to it, carries the full commit index.
     pub fn hold_back(&self, message: &mut Message) {
-        const TELLING: [MessageType; 4] = [
+        const CARRY_COMMIT: [MessageType; 4] = [
             MessageType::MsgAppend,
             MessageType::MsgAppendResponse,
             MessageType::MsgHeartbeat,
             MessageType::MsgHeartbeatResponse,
         ];
-        if !TELLING.contains(&message.get_msg_type()) {
+        if !CARRY_COMMIT.contains(&message.get_msg_type()) {
             return;
         }
         let mut pending = self.pending.iter();

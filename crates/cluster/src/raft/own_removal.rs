@@ -9,8 +9,8 @@ use super::entry::configuration_change;
 use crate::Error;
 
 impl Consensus {
-    /// Whether this member, as a leader, determined itself that the entry is committed. Then
-    /// perhaps no other member knows.
+    /// Whether this member, as a leader, determined itself that the entry is committed. Then it
+    /// is possible that no other member knows of the commit.
     pub fn committed_itself(&self, index: u64) -> bool {
         index <= self.counted
     }

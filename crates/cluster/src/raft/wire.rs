@@ -74,7 +74,8 @@ fn put_header(head: &mut BytesMut, message: &Message) {
     let snapshot = if message.has_snapshot() { SNAPSHOT } else { 0 };
     head.put_u8(message.get_msg_type() as u8);
     head.put_u8(rejected | snapshot);
-    let context = u16::try_from(message.context.len()).expect("a context is a number or a word");
+    let context = u16::try_from(message.context.len())
+        .expect("a context is a few numbers or a short constant");
     head.put_u16_le(context);
     head.put_u32_le(length(message.entries.len()));
     for word in [

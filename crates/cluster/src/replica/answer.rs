@@ -59,7 +59,7 @@ impl Answer {
         }
     }
 
-    /// The same answer with `error` for its outcome, which did not come true.
+    /// Replaces the outcome by `error`, because the outcome cannot be given.
     pub(super) fn failed(mut self, error: &Error) -> Answer {
         self.outcome = Err(error.clone());
         self

@@ -148,7 +148,8 @@ impl Replica {
             self.evaluate(&self.no_space_alarm(), Asker::Internal, false);
         }
         self.propose_spared();
-        // If there is no room for these either, the next refused batch raises the alarm again.
+        // If the log has no room for this batch either, the batch fails, with the alarm if it
+        // has one. The next refused batch raises the alarm again.
         if let Some(Roomless { error, answers, .. }) = self.append_open()? {
             self.fail_answers(answers, &error);
         }
@@ -161,7 +162,7 @@ impl Replica {
         let (spared, refused): (Vec<_>, Vec<_>) = answers
             .into_iter()
             .partition(|answer| answer.roomless.is_some());
-        // They were evaluated before the commands that are still left from earlier refusals.
+        // They were evaluated before the commands that earlier refusals have left.
         for answer in spared.into_iter().rev() {
             self.spared.push_front(answer);
         }
@@ -175,7 +176,9 @@ impl Replica {
             && !self.machine.batch_is_full()
             && let Some(answer) = self.spared.pop_front()
         {
-            let command = answer.roomless.expect("only what needs no room is spared");
+            let command = answer
+                .roomless
+                .expect("a spared answer has a copy of its command");
             self.evaluate(&command, answer.to, answer.ends_lease);
         }
     }

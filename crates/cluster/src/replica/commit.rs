@@ -59,9 +59,9 @@ impl Replica {
             false => Duration::ZERO,
         };
         let due = *self.commit.due.get_or_insert(now + wait);
-        let is_time = now >= due || self.commit.awaited > self.consensus.commit_told();
+        let is_time = now >= due || self.commit.awaited > self.consensus.commit_sent();
         if is_time {
-            self.consensus.tell_commit();
+            self.consensus.send_commit();
             self.commit.due = None;
         }
         is_time

@@ -1,7 +1,7 @@
 //! Repairs values that are damaged on this member with copies from other members.
 //!
 //! ```text
-//!   a read, an evaluation or an export meets one ──► noted by the engine
+//!   a read, an evaluation or an export finds one ──► noted by the engine
 //!   tick: noted ──wanted──► another member, the next one at each tick
 //!                ◄─given─── its record ──► written again where it was, durably
 //! ```
@@ -46,14 +46,18 @@ impl Replica {
                     self.output.messages.push((from, given));
                 }
                 Ok(None) => {}
-                Err(error) => tracing::warn!(%error, from, "another member asked for a value"),
+                Err(error) => tracing::warn!(
+                    %error,
+                    from,
+                    "a value that another member asked for cannot be read"
+                ),
             },
             RecordMessage::Given(version, record) => {
                 if !self.engine.damaged_versions().contains(&version) {
                     return;
                 }
                 if let Err(error) = self.engine.mend_version(&version, &record) {
-                    tracing::warn!(%error, from, "a damaged value was not mended");
+                    tracing::warn!(%error, from, "a damaged value could not be repaired");
                 }
             }
         }

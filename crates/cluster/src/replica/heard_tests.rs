@@ -60,7 +60,7 @@ impl Leader {
         for _ in 0..100 {
             leader.wait();
             for _ in 0..4 {
-                leader.hear(others);
+                leader.exchange(others);
             }
             if leader.replica.leads() {
                 return leader;
@@ -74,13 +74,14 @@ impl Leader {
         self.replica.tick();
     }
 
-    /// Runs the leader and gives it the answers of the `talking` members to its messages.
-    fn hear(&mut self, talking: &[u64]) {
-        self.hear_of(talking, &[]);
+    /// Runs the leader and gives it the answers of the `answering` members to its messages.
+    fn exchange(&mut self, answering: &[u64]) {
+        self.exchange_knowing(answering, &[]);
     }
 
-    /// The same; the answers of the `knowing` members carry the leader's commit index.
-    fn hear_of(&mut self, talking: &[u64], knowing: &[u64]) {
+    /// Does the same as [`Leader::exchange`]; the answers of the `knowing` members carry the
+    /// leader's commit index.
+    fn exchange_knowing(&mut self, answering: &[u64], knowing: &[u64]) {
         for _ in 0..3 {
             self.replica.run();
             let engine = self.replica.reader().engine().clone();
@@ -90,7 +91,7 @@ impl Leader {
         self.replica.run();
         for (to, message) in self.replica.take_output().messages {
             if let PeerMessage::Raft(message) = message
-                && talking.contains(&to)
+                && answering.contains(&to)
                 && let Some(mut answer) = answer(&message)
             {
                 if knowing.contains(&to) {
@@ -138,7 +139,7 @@ fn a_follower_that_answers_is_healthy_at_every_moment() {
     for _ in 0..50 {
         leader.wait();
         assert_eq!(leader.may_remove(3), Ok(()));
-        leader.hear(&[2, 3]);
+        leader.exchange(&[2, 3]);
         assert_eq!(leader.may_remove(3), Ok(()));
     }
 }
@@ -148,15 +149,19 @@ fn a_follower_that_is_silent_for_an_election_timeout_is_not_healthy() {
     let mut leader = Leader::elected();
     for _ in 0..9 {
         leader.wait();
-        leader.hear(&[2]);
+        leader.exchange(&[2]);
     }
-    assert_eq!(leader.may_remove(2), Ok(()), "3 was heard a moment ago");
+    assert_eq!(
+        leader.may_remove(2),
+        Ok(()),
+        "member 3 answered a moment ago"
+    );
     leader.wait();
-    leader.hear(&[2]);
+    leader.exchange(&[2]);
     assert_eq!(leader.may_remove(2), Err(Refusal::Unhealthy));
     assert_eq!(leader.may_remove(3), Ok(()), "the quorum does not need 3");
     leader.wait();
-    leader.hear(&[2, 3]);
+    leader.exchange(&[2, 3]);
     assert_eq!(leader.may_remove(2), Ok(()), "it is back");
 }
 
@@ -169,13 +174,13 @@ fn a_leader_that_was_removed_waits_for_all_healthy_followers() {
     // which a removed leader waits.
     for _ in 0..15 {
         leader.wait();
-        leader.hear_of(&[2, 3, 4], &[2, 3]);
+        leader.exchange_knowing(&[2, 3, 4], &[2, 3]);
         assert!(leader.replica.failure().is_none(), "4 does not know yet");
     }
     assert!(leader.replica.leaving.is_some(), "it is removed");
     for _ in 0..3 {
         leader.wait();
-        leader.hear_of(&[2, 3, 4], &[2, 3, 4]);
+        leader.exchange_knowing(&[2, 3, 4], &[2, 3, 4]);
     }
     let failure = leader.replica.failure();
     assert!(

@@ -66,7 +66,11 @@ impl Replica {
         match self.machine.import(Box::new(move || waker())) {
             Ok(import) => {
                 let index = message.get_snapshot().get_metadata().index;
-                tracing::info!(from = format!("{from:x}"), index, "a snapshot is coming");
+                tracing::info!(
+                    from = format!("{from:x}"),
+                    index,
+                    "the leader has begun to send a snapshot"
+                );
                 self.incoming = Some(Incoming {
                     from,
                     id,
@@ -122,8 +126,8 @@ impl Replica {
         self.output.messages.push((incoming.from, message));
     }
 
-    /// Ends the import and tells the leader: this member has the snapshot, or the reason why
-    /// it does not take it.
+    /// Ends the import, and reports to the leader that this member has the snapshot, or why it
+    /// does not take it.
     fn end_import(&mut self, to: u64, id: u64, outcome: Result<(), String>) {
         let this = |it: &mut Incoming| (it.from, it.id) == (to, id);
         drop(self.incoming.take_if(this));
@@ -155,7 +159,7 @@ impl Replica {
     /// Installs a complete snapshot, if it is still newer than this member's state and of the
     /// current leader.
     fn finish_import(&mut self) -> Result<(), Error> {
-        // Everything that Raft got before is carried out first.
+        // The results of earlier messages precede the installation.
         self.settle()?;
         let Some(incoming) = self.incoming.take() else {
             return Ok(());

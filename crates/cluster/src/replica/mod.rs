@@ -369,12 +369,13 @@ impl Replica {
         self.machine.open_changes() > changes_max || self.consensus.has_a_batch_above(changes_max)
     }
 
-    /// Makes the next calls of [`Replica::upkeep`] reclaim all that is garbage now.
+    /// Makes the next calls of [`Replica::upkeep`] reclaim everything that is garbage now.
     pub fn begin_defragmentation(&mut self) {
         self.machine.begin_defragmentation();
     }
 
-    /// Whether such garbage is left; false after a step that has failed.
+    /// Whether garbage is left that [`Replica::begin_defragmentation`] asked to reclaim; false
+    /// after a failed call of [`Replica::upkeep`].
     pub fn is_defragmenting(&self) -> bool {
         self.machine.is_defragmenting()
     }

@@ -35,13 +35,14 @@ const WINDOW_PIECES: usize = 32;
 
 #[derive(Debug)]
 enum Stage {
-    /// Raft may take the export, until then.
+    /// Raft may take the export; at `until` the offer is withdrawn.
     Offered { export: Box<Export>, until: Instant },
     /// A sender sends the export.
     UnderWay { id: u64, exchange: Arc<Exchange> },
-    /// Raft gets a report of the failure when the pause is over.
+    /// The transfer has failed; at `until`, after a pause, Raft gets a report of that.
     Failed { until: Instant },
-    /// The member has the snapshot, and Raft sends the entries behind it.
+    /// The member has the snapshot, and Raft sends the entries behind it. Until `until` the
+    /// log keeps more entries for the member.
     CatchingUp { until: Instant },
 }
 
@@ -237,7 +238,7 @@ impl Replica {
                 None
             }
             Stage::UnderWay { exchange, .. } if !self.consensus.awaits_snapshot(member) => {
-                // Raft knows that the member has the snapshot, or is not a member any more.
+                // Raft knows that the receiver has the snapshot, or is not a member any more.
                 self.outgoing.failures.remove(&member);
                 exchange.stop(Err("the snapshot is not needed any more".into()));
                 Some(self.catching_up(now))
@@ -295,8 +296,8 @@ impl Replica {
         }
     }
 
-    /// First index of the entries that members need which are sent a snapshot or are catching
-    /// up; `u64::MAX` if there is none.
+    /// First index of the entries that are needed by members with a transfer; `u64::MAX` if
+    /// there is no transfer.
     pub(super) fn needed_from(&self) -> u64 {
         let progress = |member| self.consensus.raft().prs().get(member);
         let first = |(&member, transfer): (&u64, &Transfer)| {

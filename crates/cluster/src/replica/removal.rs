@@ -50,9 +50,9 @@ impl Replica {
         matches!(command, Command::MemberRemove(it) if it.id == self.member_id)
     }
 
-    /// When this member ends, gives its clients the outcomes that are known: its own removal,
+    /// Gives this member's clients the outcomes that are known when it ends: its own removal,
     /// and the leader's answers that wait for an entry.
-    fn answer_what_is_done(&mut self) {
+    fn answer_known_outcomes(&mut self) {
         let own = self.member_id;
         self.answer_removals(|removed, _| removed == own);
         for answer in self.forwarded.take_waiting() {
@@ -100,7 +100,7 @@ impl Replica {
             }
             tracing::warn!("this member was removed from its cluster");
             self.leader = 0;
-            self.answer_what_is_done();
+            self.answer_known_outcomes();
             self.fail(Error::Removed {
                 member: self.member_id,
             });
@@ -129,7 +129,7 @@ impl Replica {
 
     /// Whether enough voters know that the entry is committed: a majority, and all that sent
     /// a message lately; or only a majority, once the wait has taken too long.
-    fn enough_know(&self, Leaving { index, until }: Leaving) -> bool {
+    fn enough_voters_know(&self, Leaving { index, until }: Leaving) -> bool {
         let raft = self.consensus.raft();
         let knows = |id| {
             let progress = raft.prs().get(id);
@@ -148,7 +148,7 @@ impl Replica {
         let Some(leaving) = self.leaving else {
             return Ok(());
         };
-        if self.consensus.raft().state != StateRole::Leader || !self.enough_know(leaving) {
+        if self.consensus.raft().state != StateRole::Leader || !self.enough_voters_know(leaving) {
             return Ok(());
         }
         if let Some(successor) = self.successor() {

@@ -384,7 +384,11 @@ impl Replica {
                 true
             }
             Judged::Former | Judged::Impossible => {
-                tracing::debug!(from, life, "an answer of another life than the newest");
+                tracing::debug!(
+                    from,
+                    life,
+                    "an answer is dropped: its sender's newest known life is another one"
+                );
                 false
             }
         }

@@ -133,7 +133,7 @@ fn commands_that_are_evaluated_again_may_take_several_batches() {
         let more = !replica.spared.is_empty();
         batches += 1;
         commit(&mut replica);
-        assert!(batches > 1 || more, "one batch does not hold it");
+        assert!(batches > 1 || more, "one batch does not hold all commands");
     }
     assert_eq!(keys(&reader), 0);
     for answer in &mut answers {
@@ -179,12 +179,12 @@ fn the_end_of_a_lease_is_counted_once_when_it_is_applied() {
     assert!(reader.lease_leases().leases.is_empty());
 }
 
-/// The second of three members; its log acknowledges what is in the page cache.
-fn content_voter(disk: &SimulatedDisk) -> Replica {
-    content_voter_at(disk, &SimulatedClock::stepped())
+/// The second of three members. Its log acknowledges entries that are in the page cache.
+fn page_cache_voter(disk: &SimulatedDisk) -> Replica {
+    page_cache_voter_at(disk, &SimulatedClock::stepped())
 }
 
-fn content_voter_at(disk: &SimulatedDisk, clock: &SimulatedClock) -> Replica {
+fn page_cache_voter_at(disk: &SimulatedDisk, clock: &SimulatedClock) -> Replica {
     let mut options = options();
     let member = |id| revisions::Member {
         id,
@@ -199,7 +199,7 @@ fn content_voter_at(disk: &SimulatedDisk, clock: &SimulatedClock) -> Replica {
 
 #[test]
 fn an_entry_that_no_segment_holds_is_not_taken_and_ends_nothing() {
-    let mut follower = content_voter(&SimulatedDisk::new(3));
+    let mut follower = page_cache_voter(&SimulatedDisk::new(3));
     let batch = engine::Batch {
         changes: vec![engine::Change::State {
             kind: 200,
@@ -225,7 +225,7 @@ fn an_entry_that_no_segment_holds_is_not_taken_and_ends_nothing() {
 fn an_answer_fails_with_a_timeout_when_its_entry_never_arrives() {
     let clock = SimulatedClock::stepped();
     let (mut replica, _) = replica(&clock);
-    let (answer, mut told) = oneshot::channel();
+    let (answer, mut receiver) = oneshot::channel();
     replica.forward(&put("far".into()), Asker::Local(answer));
     let sent = replica.take_output().messages;
     let Some((_, PeerMessage::Command { number, .. })) = sent.into_iter().next() else {
@@ -235,11 +235,11 @@ fn an_answer_fails_with_a_timeout_when_its_entry_never_arrives() {
     let (leader, next) = (replica.leader(), replica.index() + 1);
     replica.answered(leader, number, next, Ok(Response::Put(put)));
     commit(&mut replica);
-    assert!(told.try_recv().is_err(), "the entry is not here");
+    assert!(receiver.try_recv().is_err(), "the entry is not here");
     clock.advance(Duration::from_secs(60));
     replica.tick();
     commit(&mut replica);
-    assert!(matches!(told.try_recv(), Ok(Err(Error::Refused(_)))));
+    assert!(matches!(receiver.try_recv(), Ok(Err(Error::Refused(_)))));
 }
 
 /// A heartbeat of leader `from` in `term`, for member 2.
@@ -255,16 +255,16 @@ fn heartbeat(from: u64, term: u64) -> PeerMessage {
 fn follower_of_another_leader(
     clock: &SimulatedClock,
 ) -> (Replica, u64, oneshot::Receiver<Result<Response, Error>>) {
-    let mut follower = content_voter_at(&SimulatedDisk::new(3), clock);
+    let mut follower = page_cache_voter_at(&SimulatedDisk::new(3), clock);
     follower.receive(1, heartbeat(1, 7));
     commit(&mut follower);
     assert_eq!(follower.leader(), 1);
-    let told = propose(&mut follower, &put("k".into()));
+    let receiver = propose(&mut follower, &put("k".into()));
     let number = forwarded_to(1, &mut follower).expect("it is sent");
     follower.receive(3, heartbeat(3, 8));
     commit(&mut follower);
     assert_eq!(follower.leader(), 3);
-    (follower, number, told)
+    (follower, number, receiver)
 }
 
 /// The number of the command that the replica sends to a member, if it sends one.
@@ -280,12 +280,15 @@ fn forwarded_to(member: u64, replica: &mut Replica) -> Option<u64> {
 #[test]
 fn the_outcome_of_a_command_is_unknown_when_its_leader_is_lost() {
     let clock = SimulatedClock::stepped();
-    let (mut follower, number, mut told) = follower_of_another_leader(&clock);
-    assert!(told.try_recv().is_err(), "its leader may say in a moment");
+    let (mut follower, number, mut receiver) = follower_of_another_leader(&clock);
+    assert!(
+        receiver.try_recv().is_err(),
+        "its former leader may still answer"
+    );
     clock.advance(follower.heartbeat_interval * 2);
     follower.tick();
     commit(&mut follower);
-    let lost = told.try_recv().unwrap().unwrap_err().to_string();
+    let lost = receiver.try_recv().unwrap().unwrap_err().to_string();
     let expected = Error::Refused(etcd_api::Error::TimeoutDueToLeaderFail.into());
     assert_eq!(lost, expected.to_string());
     follower.answered(1, number, 0, Err(etcd_api::Error::LeaderChanged.into()));
@@ -299,7 +302,7 @@ fn the_outcome_of_a_command_is_unknown_when_its_leader_is_lost() {
 #[test]
 fn a_command_that_a_leader_says_it_dropped_is_sent_to_the_next_one() {
     let clock = SimulatedClock::stepped();
-    let (mut follower, number, mut told) = follower_of_another_leader(&clock);
+    let (mut follower, number, mut receiver) = follower_of_another_leader(&clock);
     follower.answered(1, number, 0, Err(etcd_api::Error::LeaderChanged.into()));
     let again = forwarded_to(3, &mut follower).expect("it is sent again");
     assert!(again > number, "{again} {number}");
@@ -307,16 +310,16 @@ fn a_command_that_a_leader_says_it_dropped_is_sent_to_the_next_one() {
     assert_eq!(forwarded_to(3, &mut follower), None, "it has just refused");
     follower.receive(1, heartbeat(1, 9));
     commit(&mut follower);
-    assert!(told.try_recv().is_err());
+    assert!(receiver.try_recv().is_err());
     clock.advance(Duration::from_secs(60));
     follower.tick();
     commit(&mut follower);
-    assert!(matches!(told.try_recv(), Ok(Err(Error::Refused(_)))));
+    assert!(matches!(receiver.try_recv(), Ok(Err(Error::Refused(_)))));
 }
 
 #[test]
 fn a_member_that_does_not_lead_answers_leader_changed_to_a_forwarded_command() {
-    let mut follower = content_voter(&SimulatedDisk::new(3));
+    let mut follower = page_cache_voter(&SimulatedDisk::new(3));
     follower.do_for_another(3, 9, &put("k".into()));
     let messages = follower.take_output().messages;
     let Some((3, PeerMessage::Answer { outcome, .. })) = messages.first() else {
@@ -330,7 +333,7 @@ fn a_member_that_does_not_lead_answers_leader_changed_to_a_forwarded_command() {
 #[test]
 fn a_vote_is_on_the_device_although_entries_need_not_be() {
     let disk = SimulatedDisk::new(3);
-    let mut voter = content_voter(&disk);
+    let mut voter = page_cache_voter(&disk);
     let mut asked = raft::eraftpb::Message::default();
     asked.set_msg_type(MessageType::MsgRequestVote);
     (asked.from, asked.to, asked.term) = (1, 2, 7);
@@ -351,7 +354,7 @@ fn a_vote_is_on_the_device_although_entries_need_not_be() {
     assert!(voted, "it has not voted in term 7");
     disk.crash();
     let disk = disk.restart(Restart::nothing_kept());
-    assert_eq!(content_voter(&disk).term(), 7);
+    assert_eq!(page_cache_voter(&disk).term(), 7);
 }
 
 #[test]
@@ -371,11 +374,11 @@ fn a_member_that_lost_its_leadership_offers_no_snapshot() {
 
     let term = leader.term();
     let progress = leader.consensus.raft().prs().get(newcomer).unwrap();
-    let mut lacks_all = raft::eraftpb::Message::default();
-    lacks_all.set_msg_type(MessageType::MsgAppendResponse);
-    (lacks_all.from, lacks_all.term, lacks_all.reject) = (newcomer, term, true);
-    lacks_all.index = progress.next_idx - 1;
-    leader.receive(newcomer, PeerMessage::Raft(lacks_all));
+    let mut rejection = raft::eraftpb::Message::default();
+    rejection.set_msg_type(MessageType::MsgAppendResponse);
+    (rejection.from, rejection.term, rejection.reject) = (newcomer, term, true);
+    rejection.index = progress.next_idx - 1;
+    leader.receive(newcomer, PeerMessage::Raft(rejection));
     leader.receive(newcomer, heartbeat(newcomer, term + 1));
     leader.run();
     assert_eq!((leader.term(), leader.leads()), (term + 1, false));
@@ -386,5 +389,8 @@ fn a_member_that_lost_its_leadership_offers_no_snapshot() {
     leader.run();
     let sent = leader.take_output().messages;
     let led: Vec<_> = sent.iter().filter_map(|(_, it)| it.term_led()).collect();
-    assert!(!led.contains(&(term + 1)), "in the name of another leader");
+    assert!(
+        !led.contains(&(term + 1)),
+        "a message claims a term that another member leads"
+    );
 }

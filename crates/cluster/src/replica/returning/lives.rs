@@ -162,7 +162,10 @@ mod tests {
         lives.enter(2, 1000);
         assert_eq!(lives.enter(2, 5), Judged::Former);
         let question = lives.question(2, Instant::default()).unwrap();
-        assert!(lives.confirm(2, question, 5), "it believed another");
+        assert!(
+            lives.confirm(2, question, 5),
+            "another life was the newest known"
+        );
         assert_eq!(lives.enter(2, 5), Judged::Current);
         assert_eq!(
             lives.question(2, Instant::default() + PAUSE),
