@@ -38,7 +38,7 @@ impl Machine {
     /// The caller must have applied everything in the log, because the next command is evaluated
     /// against the applied state.
     ///
-    /// A machine whose entries are committed without a quorum ([`engine::Commitment::Alone`])
+    /// A machine that commits its entries without a quorum ([`engine::Commitment::Alone`])
     /// leads from its opening on; a machine in a quorum does not.
     pub fn promote(&mut self, extend: Duration) {
         assert!(

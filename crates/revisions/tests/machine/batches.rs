@@ -149,7 +149,7 @@ fn a_pending_compaction_counts_at_once() {
 }
 
 #[test]
-fn what_a_compaction_lets_go_goes_by_and_by_and_is_told() {
+fn a_compaction_removes_versions_step_by_step_and_reports_its_end() {
     let mut store = Store::new();
     for value in ["1", "2", "3"] {
         store.put("a", value);
@@ -159,7 +159,10 @@ fn what_a_compaction_lets_go_goes_by_and_by_and_is_told() {
     store.compact(4).unwrap();
     assert!(store.machine.is_sweeping());
     assert_eq!((versions(&store), store.machine.swept()), (3, -1));
-    assert!(store.get("a", "", 3).is_err(), "but nobody can read it");
+    assert!(
+        store.get("a", "", 3).is_err(),
+        "a compacted version cannot be read, even before it is removed"
+    );
     while store.machine.is_sweeping() {
         store.machine.maintain().unwrap();
     }

@@ -1,4 +1,4 @@
-//! Values whose bytes on the disk are damaged while the machine runs.
+//! Values with bytes on the disk that are damaged while the machine runs.
 
 use std::path::Path;
 

@@ -105,7 +105,7 @@ fn a_follower_applies_what_it_never_decided_and_decides_on_top_of_it() {
 }
 
 #[test]
-fn leases_wait_while_nobody_leads_here_and_start_anew_afterwards() {
+fn leases_do_not_expire_on_a_follower_and_get_their_full_time_after_promotion() {
     let (mut leader, mut follower) = (Store::new(), Store::with(quorum()));
     for batch in decided(&mut leader, story()) {
         apply(&mut follower, batch);
@@ -127,7 +127,7 @@ fn leases_wait_while_nobody_leads_here_and_start_anew_afterwards() {
 }
 
 #[test]
-fn what_was_sealed_before_a_demotion_may_come_true_or_not() {
+fn a_batch_sealed_before_a_demotion_may_be_applied_or_not() {
     for comes_true in [true, false] {
         let mut store = Store::new();
         store.put("a", "1");
@@ -197,7 +197,7 @@ fn a_leader_applies_only_its_own_decisions() {
 
 #[test]
 #[should_panic(expected = "promoted with batches under way")]
-fn nobody_is_promoted_with_batches_under_way() {
+fn promotion_with_batches_under_way_panics() {
     let mut store = Store::new();
     store
         .machine

@@ -226,8 +226,8 @@ fn below_revision_zero_there_is_nothing_to_hash() {
     }
 }
 
-/// What one transaction wrote and overwrote itself (the static check has blind
-/// spots) is read by nobody, but hashed.
+/// A version that its own transaction overwrote (the static check has blind spots) can never be
+/// read, but it is hashed.
 #[test]
 fn a_version_that_its_own_transaction_overwrote_hashes_as_in_etcd() {
     let mut store = Store::new();
@@ -277,8 +277,8 @@ fn the_hash_survives_a_restart() {
     ));
 }
 
-/// A compaction that somebody waits for leaves the hash of its revision as it was,
-/// at every moment until the machine ends.
+/// A physical compaction, for which a client waits, leaves the hash of its revision unchanged
+/// until the machine is closed.
 #[test]
 fn a_physically_compacted_revision_keeps_its_hash_until_a_restart() {
     let mut store = Store::new();
@@ -287,7 +287,7 @@ fn a_physically_compacted_revision_keeps_its_hash_until_a_restart() {
         store.put("b", &round.to_string());
         store.delete("a", "");
     }
-    // Of twelve compactions ten are remembered.
+    // The hashes of the last ten of twelve compactions are kept.
     let mut before = Vec::new();
     for number in 0..12 {
         let revision = 4 + 3 * number;
@@ -310,7 +310,7 @@ fn a_physically_compacted_revision_keeps_its_hash_until_a_restart() {
         }
     }
     let newest = *before.last().unwrap();
-    // Asked for without a number the newest revision is hashed as it is left.
+    // For revision 0 the remaining versions of the newest revision are hashed.
     let left = store.reader.hash_kv(0).unwrap();
     assert_eq!(left.hash_revision, newest.hash_revision);
     assert_ne!(left.hash, newest.hash);
@@ -321,9 +321,10 @@ fn a_physically_compacted_revision_keeps_its_hash_until_a_restart() {
     assert_eq!(restarted.compact_revision, newest.hash_revision);
 }
 
-/// Nobody waits for it: its hash is the one of what is left.
+/// No client waits for a compaction that is not physical: its hash is the one of the remaining
+/// versions.
 #[test]
-fn another_compaction_is_not_remembered() {
+fn a_logical_compaction_does_not_keep_the_earlier_hash() {
     let mut store = Store::new();
     for value in ["1", "2", "3"] {
         store.put("a", value);

@@ -13,9 +13,9 @@ use crate::store::{Store, put, small};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-struct Nobody;
+struct NoWaker;
 
-impl Wake for Nobody {
+impl Wake for NoWaker {
     fn wake(self: Arc<Self>) {}
 }
 
@@ -51,7 +51,7 @@ fn revocations_are_paced() {
 }
 
 #[test]
-fn a_revocation_that_got_lost_is_handed_out_again_later() {
+fn a_lost_revocation_is_returned_again_after_the_retry_time() {
     let mut store = Store::new();
     store.grant(1, 5).unwrap();
     store.advance(5 * SECOND);
@@ -62,7 +62,7 @@ fn a_revocation_that_got_lost_is_handed_out_again_later() {
 }
 
 #[test]
-fn without_the_lead_nothing_expires_and_nobody_is_renewed() {
+fn leases_without_the_lead_do_not_expire_and_are_not_renewed() {
     let mut store = Store::new();
     store.grant(1, 5).unwrap();
     store.machine.demote();
@@ -112,7 +112,7 @@ fn keep_alive_of_an_expired_lease_waits_for_the_revocation() {
     store.advance(5 * SECOND);
     let reader = store.reader.clone();
     let mut renewal = Box::pin(async move { reader.lease_keep_alive(1).await });
-    let waker = Waker::from(Arc::new(Nobody));
+    let waker = Waker::from(Arc::new(NoWaker));
     let mut context = Context::from_waker(&waker);
     assert!(renewal.as_mut().poll(&mut context).is_pending());
     store.expire();

@@ -1,8 +1,8 @@
 //! Golden scripts: conversations with the machine, in `tests/scripts/`.
 //!
-//! A file is a title, then commands (`> put a 1`) each followed by what was
-//! answered. `UPDATE_SCRIPTS=1 cargo test -p revisions` writes the answers
-//! anew; read the difference before committing it.
+//! A file has a title, then commands (`> put a 1`), each followed by its answer.
+//! `UPDATE_SCRIPTS=1 cargo test -p revisions` replaces the answers; read the difference before
+//! committing it.
 #![expect(clippy::disallowed_methods, reason = "reads and rewrites the scripts")]
 
 use std::fmt::Write;

@@ -18,7 +18,7 @@ fn quorum() -> Store {
     Store::with(options)
 }
 
-/// Decides a command; returns what the others are told.
+/// Evaluates a command on the leader; returns the batch for the followers.
 fn decide(leader: &mut Store, command: Command) -> Batch {
     leader.machine.evaluate(&command).unwrap();
     let batch = leader.machine.seal(1, leader.index + 1).unwrap();
@@ -223,7 +223,7 @@ fn watches_get_every_event_that_the_snapshot_has_brought() {
         let batch = decide(&mut leader, put_numbered(number));
         apply(&mut follower, batch);
     }
-    // Revision 7 is of a key with a lease, which nobody watches.
+    // Revision 7 is of a key with a lease, which no watch covers.
     let expected: Vec<i64> = (8..=last + 3).collect();
     assert_eq!(revisions_of(&drain(&everything)), expected);
     let same_key = watch(&leader, "k3", "", 6);
@@ -235,7 +235,7 @@ fn watches_get_every_event_that_the_snapshot_has_brought() {
 }
 
 #[test]
-fn watches_whose_events_are_compacted_are_told_so() {
+fn watches_with_compacted_events_are_canceled_with_the_compact_revision() {
     let (mut leader, mut follower) = pair(5, 60);
     let behind = watch(&follower, "k", "l", 0);
     let last = leader.reader.revision();

@@ -167,7 +167,7 @@ impl Store {
             .map(|mut answer| answer.header_mut().revision)
     }
 
-    /// Until what the last compaction let go has gone.
+    /// Runs upkeep until the versions of the last compaction are removed.
     pub fn sweep(&mut self) {
         let compacted = self.reader.engine().status().compacted;
         while self.machine.swept() < compacted {

@@ -23,7 +23,7 @@ fn request(key: &str, end: &str, start_revision: i64) -> WatchCreateRequest {
     }
 }
 
-/// A store whose streams hold very little.
+/// A store with very small limits of its streams.
 fn tight() -> Store {
     let watch = WatchOptions {
         queue_bytes_max: 600,
@@ -146,7 +146,7 @@ fn watchers_of_any_pace_see_everything_once_and_in_order() {
 }
 
 #[test]
-fn a_stream_that_nobody_reads_costs_a_bounded_amount_and_loses_nothing() {
+fn a_stream_that_is_not_read_queues_a_bounded_amount_and_loses_nothing() {
     let runtime = runtime();
     let mut store = tight();
     let lazy = store.reader.watch_hub().subscribe();
@@ -173,7 +173,7 @@ fn a_stream_that_nobody_reads_costs_a_bounded_amount_and_loses_nothing() {
 }
 
 #[test]
-fn a_watcher_that_fell_behind_a_compaction_is_told() {
+fn a_watcher_behind_a_compaction_is_canceled_with_its_revision() {
     let runtime = runtime();
     let mut store = tight();
     let stream = store.reader.watch_hub().subscribe();
