@@ -11,14 +11,14 @@ use crate::put::encode;
 use crate::range::header;
 use crate::view::Direction;
 
-/// What deleting a key takes in the log.
+/// Log bytes of the deletion of a key.
 pub(crate) fn deletion_bytes(key: &[u8]) -> u64 {
     // Its `KeyValue` has one field: tag, length, key.
     KeyChange::log_bytes_of(1 + prost::length_delimiter_len(key.len()) + key.len())
 }
 
 impl Evaluation<'_> {
-    /// Deletes a key or a range; deleting nothing changes nothing.
+    /// Deletes a key or a range. If no key exists, nothing changes and no revision is taken.
     pub fn delete_range(
         &mut self,
         request: &DeleteRangeRequest,
@@ -32,7 +32,7 @@ impl Evaluation<'_> {
                 .collect(),
             false => Vec::new(),
         };
-        // One key more than can be deleted is enough to be refused.
+        // One key more than a command can delete is enough to refuse it.
         let limit = self.deletions_max() + 1;
         let found = self
             .view()
@@ -49,7 +49,7 @@ impl Evaluation<'_> {
         })
     }
 
-    /// Deletes a key that lives.
+    /// Deletes a live key.
     pub fn delete(&mut self, key: &[u8]) {
         let (key, kv) = encode(&Fields {
             key,

@@ -1,4 +1,4 @@
-//! What a command does, decided against everything that was decided before.
+//! Evaluation: computes the effects of a command on the state after all earlier commands.
 //!
 //! ```text
 //!            base                 base + 1, sub 0..n
@@ -9,9 +9,8 @@
 //! ```
 //!
 //! All changes of one command share one main revision, the one after `base`;
-//! a command that changes nothing takes none. Checks come first, so that what
-//! may be refused is refused before anything is written; should a value turn
-//! out to be unreadable halfway, the changes made so far are taken back.
+//! a command that changes nothing takes none. All checks come before the first write. If a value
+//! turns out to be unreadable after that, the changes of the command are undone.
 
 use std::collections::BTreeSet;
 
@@ -28,14 +27,14 @@ use crate::view::{KeyVersion, View};
 use crate::{Command, Error, Response};
 
 impl Machine {
-    /// Decides one command against everything evaluated so far. On `Ok` its
-    /// effects, if any, are in the open batch; on `Err` there are none, but
-    /// for the NOSPACE alarm that a write over the quota raises.
+    /// Evaluates one command on the state after all earlier ones. On `Ok` its effects, if any,
+    /// are in the open batch. On `Err` there are none, except the NOSPACE alarm that a write over
+    /// the quota raises.
     ///
-    /// Only where this machine leads, never into a batch that
-    /// [`Machine::open_is_membership`], and a command that
-    /// [`Command::changes_configuration`] only into an empty one, while no
-    /// other such change is under way ([`Machine::configuration_is_pending`]).
+    /// Must be called only while this machine leads, and never while the open batch is a change
+    /// of the configuration ([`Machine::open_is_membership`]). A command that changes the
+    /// configuration ([`Command::changes_configuration`]) needs an empty open batch, and no other
+    /// such change may be pending ([`Machine::configuration_is_pending`]).
     pub fn evaluate(&mut self, command: &Command) -> Result<Response, Error> {
         assert!(self.leading, "only the leader decides: {command:?}");
         assert!(
@@ -85,8 +84,8 @@ impl Machine {
         }
     }
 
-    /// Runs something that changes keys: all of its changes enter the open
-    /// batch or none.
+    /// Runs `work`, which changes keys. All of its changes enter the open batch, or none if it
+    /// fails.
     pub(crate) fn attempt<T>(
         &mut self,
         work: impl FnOnce(&mut Evaluation<'_>) -> Result<T, Error>,
@@ -126,7 +125,7 @@ impl Machine {
     }
 }
 
-/// One command that changes keys, under way.
+/// The evaluation of one command that changes keys.
 pub(crate) struct Evaluation<'m> {
     pub shared: &'m Shared,
     snapshot: Snapshot,
@@ -135,15 +134,15 @@ pub(crate) struct Evaluation<'m> {
     pub base: i64,
     compacted: i64,
     budget: ReadBudget,
-    /// What the command has changed so far; in the overlay too.
+    /// Changes of the command so far, which are in the overlay too.
     changes: Vec<KeyChange>,
-    /// What `changes` will take in the log.
+    /// Log bytes of `changes`.
     changed_bytes: u64,
 }
 
 impl Evaluation<'_> {
-    /// A command is one batch's business: what no batch holds is refused here,
-    /// before it can spoil the commands that share its batch.
+    /// Refuses a command that is too large for a batch, so that it does not fail the other
+    /// commands of its batch.
     fn check_size(&self) -> Result<(), Error> {
         let kept = self.changes.iter().filter(|change| !change.tombstone);
         for (batch_bytes, batch_bytes_max) in [
@@ -161,8 +160,8 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Refuses a deletion that goes on beyond what one command may delete, before it has
-    /// walked through all of its range.
+    /// Refuses a deletion as soon as it exceeds the limit of one command, before it has visited
+    /// its whole range.
     pub fn check_deletion_size(&self) -> Result<(), Error> {
         let batch_bytes_max = self.shared.deletion_bytes_max();
         if self.changed_bytes > batch_bytes_max {
@@ -175,17 +174,17 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Keys that one command can delete at most, however short they are.
+    /// Most keys that one command can delete, however short they are.
     pub fn deletions_max(&self) -> usize {
         (self.shared.deletion_bytes_max() / deletion_bytes(b"k")) as usize
     }
 
-    /// Nothing has been changed yet.
+    /// Returns whether the command has changed nothing yet.
     pub fn is_untouched(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// The revision that this command's reads call "now".
+    /// The revision at which this command reads.
     pub fn now(&self) -> i64 {
         self.base + i64::from(!self.is_untouched())
     }
@@ -202,12 +201,12 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The key as it is now.
+    /// Reads the key at the current revision of this command.
     pub fn fetch(&self, key: &[u8]) -> Result<Option<KeyVersion>, Error> {
         self.view().fetch(key, self.now())
     }
 
-    /// All keys of a range as they are now.
+    /// Reads all keys of a range at the current revision of this command.
     pub fn fetch_all(&self, range: KeyRange<'_>) -> Result<Vec<KeyVersion>, Error> {
         self.view().fetch_all(range, self.now())
     }
@@ -233,7 +232,7 @@ impl Evaluation<'_> {
         self.changes.push(change);
     }
 
-    /// The lease exists, or will once what is pending is applied.
+    /// Checks that the lease exists after all pending effects.
     pub fn check_lease(&self, lease: i64) -> Result<(), Refusal> {
         let exists = lease == 0
             || self
@@ -247,10 +246,10 @@ impl Evaluation<'_> {
         }
     }
 
-    /// The lease can take one more key: a lease ends in one batch, and what no
-    /// batch could delete is refused before it is there. Pending versions all
-    /// count, those that replace an applied one twice: a full lease may refuse
-    /// a little early while writes are under way, and never too late.
+    /// Checks that one more key can be attached to the lease. Ending a lease deletes all its keys
+    /// in one batch, so a key that would not fit is refused now. All pending versions count, and
+    /// those that replace an applied version count twice: a nearly full lease may refuse a little
+    /// early while writes are under way, but never too late.
     pub fn check_lease_room(&self, lease: i64, key: &[u8]) -> Result<(), Error> {
         let applied_bytes = self.shared.applied().lessor.deletion_bytes(lease);
         let pending_bytes = self.overlay.deletion_bytes(lease);
@@ -266,7 +265,7 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// Keys that hang on a lease now, ascending.
+    /// The keys that are attached to a lease after all pending effects, ascending.
     pub fn keys_of_lease(&self, lease: i64) -> BTreeSet<Bytes> {
         let mut keys = self.shared.applied().lessor.keys(lease);
         keys.retain(|key| self.overlay.get(key, i64::MAX).is_none());

@@ -1,4 +1,4 @@
-//! Which keys a request means: etcd's `key` and `range_end` conventions.
+//! The keys of a request, by etcd's `key` and `range_end` conventions.
 //!
 //! ```text
 //!   range_end   meaning                       here
@@ -7,23 +7,22 @@
 //!   other       key <= k < range_end          End::Before
 //! ```
 
-/// Where a range stops.
+/// The end of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End<'a> {
-    /// Right behind the start key: a single key.
+    /// Directly after the start key: the range is a single key.
     Point,
     /// Before this key.
     Before(&'a [u8]),
-    /// Nowhere.
+    /// The range has no end.
     Open,
 }
 
 /// The keys of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRange<'a> {
-    /// First key, included.
+    /// The first key of the range.
     pub start: &'a [u8],
-    /// Where it stops.
     pub end: End<'a>,
 }
 
@@ -38,12 +37,12 @@ impl<'a> KeyRange<'a> {
         KeyRange { start: key, end }
     }
 
-    /// No key can be in it.
+    /// Returns whether no key can be in the range.
     pub fn is_empty(&self) -> bool {
         matches!(self.end, End::Before(end) if end <= self.start)
     }
 
-    /// The key is meant.
+    /// Returns whether the range has this key.
     pub fn contains(&self, key: &[u8]) -> bool {
         match self.end {
             End::Point => key == self.start,

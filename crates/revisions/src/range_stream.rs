@@ -1,10 +1,9 @@
 //! A range in chunks, all at one revision.
 //!
-//! The first chunk is small so that the client sees something soon; the next
-//! ones double or halve until they are about as large as wanted. Header,
-//! count and `more` come with the last chunk. Between chunks nothing is held,
-//! so a slow client costs nothing, and a compaction in the meantime ends the
-//! stream with an error.
+//! The first chunk is small, so that the client gets keys soon; the number of keys of the next
+//! chunks is doubled or halved until they have about the wanted size. Header, count and `more`
+//! come with the last chunk. Between two chunks the stream holds no resources, so a slow client
+//! costs nothing, but a compaction between two chunks can end the stream with an error.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
@@ -21,13 +20,13 @@ const FIRST_CHUNK_KEYS: i64 = 10;
 #[derive(Debug)]
 pub struct RangeStream {
     reader: Reader,
-    /// What is left: its key, limit and revision move on.
+    /// The request for the remaining keys.
     request: RangeRequest,
-    /// Keys the client wants at most.
+    /// Most keys that the client wants.
     limit: i64,
-    /// Keys given so far.
+    /// Keys that were returned so far.
     given: i64,
-    /// About how large a chunk may be.
+    /// Approximate limit of a chunk's size.
     chunk_bytes: usize,
     /// Newest revision when the stream began; 0 before the first chunk.
     revision: i64,
@@ -57,7 +56,7 @@ impl RangeStream {
         }
     }
 
-    /// A stream that has nothing to give.
+    /// A stream without any chunk.
     pub fn ended(reader: &Reader) -> RangeStream {
         RangeStream {
             finished: true,
@@ -92,7 +91,7 @@ impl RangeStream {
         Ok(chunk)
     }
 
-    /// What was newest at the first chunk stays it for all of them.
+    /// Makes all chunks read at the revision of the first one.
     fn pin(&mut self, first: &RangeResponse) {
         if self.revision == 0 {
             self.revision = first.header.as_ref().map_or(0, |header| header.revision);
@@ -102,7 +101,7 @@ impl RangeStream {
         }
     }
 
-    /// Keys from the next one on.
+    /// Counts the keys that were not returned yet.
     fn count_rest(&self) -> Result<i64, Error> {
         let keys = KeyRange::of_request(&self.request.key, &self.request.range_end);
         self.reader.count(keys, self.request.revision)
@@ -138,7 +137,7 @@ impl Iterator for RangeStream {
     }
 }
 
-/// The smallest key behind this one.
+/// The smallest key above this one.
 fn successor(key: &[u8]) -> Bytes {
     let mut next = BytesMut::with_capacity(key.len() + 1);
     next.put_slice(key);

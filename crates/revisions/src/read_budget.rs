@@ -1,9 +1,8 @@
-//! What the evaluation of one command may read.
+//! The limit of the bytes that the evaluation of one command may read.
 //!
-//! Evaluation runs on the replica thread, one command after the other: what one command
-//! reads, every other command waits for. So a command that writes may read about as much
-//! as it may write. Reads without writes have no such limit, because request tasks answer
-//! them.
+//! The replica thread evaluates one command after the other, so every other command waits while
+//! one reads. For this reason a command that writes may read about as much as it may write. Reads
+//! without writes have no such limit, because request tasks answer them.
 
 use std::cell::Cell;
 
@@ -11,10 +10,10 @@ use crate::Error;
 
 /// Bytes of records that the evaluation of one command that writes may read.
 pub const READ_BYTES_MAX: u64 = 16 << 20;
-/// What a key costs that is looked at in the index, its record left aside.
+/// Cost of finding a key in the index, without the cost of its record.
 const KEY_COST_BYTES: u64 = 64;
 
-/// What is left of it for one command.
+/// The rest of the limit for one command.
 #[derive(Debug)]
 pub(crate) struct ReadBudget {
     left_bytes: Cell<u64>,
@@ -27,7 +26,7 @@ impl ReadBudget {
         }
     }
 
-    /// Keys that may still be looked at.
+    /// Number of keys that may still be looked up.
     pub fn keys_left(&self) -> usize {
         (self.left_bytes.get() / KEY_COST_BYTES) as usize
     }

@@ -1,5 +1,5 @@
-//! What a reader sees: a snapshot of the applied state, and for evaluation the
-//! overlay of pending effects in front of it.
+//! Reads of keys: from a snapshot of the applied state, and for evaluation from the overlay of
+//! pending effects in front of it.
 //!
 //! ```text
 //!                 at <= applied revision        at > applied revision
@@ -26,7 +26,7 @@ use crate::read_budget::ReadBudget;
 /// A consistent view of all keys.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    /// Where stored values are read.
+    /// Reads stored values.
     pub engine: &'a Engine,
     /// Applied state.
     pub snapshot: &'a Snapshot,
@@ -36,11 +36,11 @@ pub struct View<'a> {
     pub revision: i64,
     /// Reads below it are refused; -1 before the first compaction.
     pub compacted: i64,
-    /// What may be read through this view; request tasks have no limit.
+    /// Limit of the bytes that may be read through this view; request tasks have none.
     pub budget: Option<&'a ReadBudget>,
 }
 
-/// A live version of a key, its value possibly still on the disk.
+/// A live version of a key, before its value is read.
 #[derive(Clone, Debug)]
 pub enum Found {
     /// In the log.
@@ -50,7 +50,6 @@ pub enum Found {
 }
 
 impl Found {
-    /// The key.
     pub fn key(&self) -> &Bytes {
         match self {
             Found::Stored(version) => &version.key,
@@ -91,24 +90,22 @@ pub struct KeyVersion {
     pub modified: i64,
     /// Versions since creation, from 1.
     pub version: i64,
-    /// Lease it hangs on; 0 for none.
+    /// The lease that it is attached to; 0 for none.
     pub lease: i64,
     /// The whole `KeyValue`, encoded.
     pub encoded: EncodedKeyValue,
 }
 
 impl KeyVersion {
-    /// The key.
     pub fn key(&self) -> &[u8] {
         self.encoded.key()
     }
 
-    /// The value.
     pub fn value(&self) -> &[u8] {
         self.encoded.value()
     }
 
-    /// What the next version goes on from.
+    /// The fields that the next version of the key is computed from.
     pub fn lineage(&self) -> Lineage {
         Lineage {
             created: self.created,
@@ -134,7 +131,7 @@ impl From<Stored> for KeyVersion {
     }
 }
 
-/// Which end a scan starts from.
+/// Direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Smallest key first.
@@ -144,7 +141,8 @@ pub enum Direction {
 }
 
 impl<'a> View<'a> {
-    /// The revision a request means: 0 and below are "now".
+    /// Returns the revision that a request reads: 0 and below mean the newest. Fails for a future
+    /// or a compacted revision.
     pub fn resolve(&self, revision: i64) -> Result<i64, Refusal> {
         if revision > self.revision {
             return Err(Refusal::FutureRevision);
@@ -161,7 +159,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The snapshot knows nothing beyond the applied revision.
+    /// Limits a revision to the newest one of the snapshot.
     fn applied(&self, at: i64) -> i64 {
         at.min(self.snapshot.revision())
     }
@@ -206,7 +204,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// [`View::scan`] at the cost of the view's budget.
+    /// As [`View::scan`], but charges the keys to the view's budget.
     pub fn scan_for_reading(
         &self,
         range: KeyRange<'_>,
@@ -217,7 +215,7 @@ impl<'a> View<'a> {
         let Some(budget) = self.budget else {
             return Ok(self.scan(range, at, direction, limit));
         };
-        // One key beyond the budget tells that there are more.
+        // One key more than the budget shows that there are more.
         let found = self.scan(range, at, direction, limit.min(budget.keys_left() + 1));
         budget.take_keys(found.len())?;
         Ok(found)
@@ -230,7 +228,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How many keys live in a range at a revision.
+    /// Number of live keys in a range at a revision.
     pub fn count(&self, range: KeyRange<'_>, at: i64) -> i64 {
         let end = match range.end {
             _ if range.is_empty() => return 0,
@@ -254,7 +252,7 @@ impl<'a> View<'a> {
         count
     }
 
-    /// Brings a version into memory.
+    /// Reads a version.
     pub fn read(&self, found: &Found) -> Result<KeyVersion, Error> {
         self.take_budget(std::slice::from_ref(found))?;
         self.read_within_budget(found)
@@ -273,7 +271,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// [`View::read`] of all of them, with few reads.
+    /// As [`View::read`] for all versions, with fewer reads from the disk.
     pub fn read_all(&self, found: &[Found]) -> Result<Vec<KeyVersion>, Error> {
         self.take_budget(found)?;
         let stored: Vec<&Version> = found.iter().filter_map(Found::stored).collect();
@@ -285,12 +283,12 @@ impl<'a> View<'a> {
         versions.collect()
     }
 
-    /// The versions with empty values: their numbers can be had where a value is damaged.
+    /// Reads the versions without their values, which works even if a value is damaged.
     pub fn read_heads(&self, found: &[Found]) -> Result<Vec<KeyVersion>, Error> {
         found.iter().map(|found| self.read_head(found)).collect()
     }
 
-    /// One version with an empty value.
+    /// Reads one version without its value.
     pub fn read_head(&self, found: &Found) -> Result<KeyVersion, Error> {
         let lineage = match found {
             Found::Stored(version) => self.engine.lineage_of(version)?,
@@ -313,7 +311,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// What the next version of a key goes on from: less than [`View::fetch`] keeps.
+    /// Returns the fields that the next version of a key is computed from, without its value.
     pub fn lineage(&self, key: &[u8], at: i64) -> Result<Option<Lineage>, Error> {
         match self.overlay.get(key, at) {
             Some(pending) => Ok((!pending.tombstone).then_some(pending.lineage())),
@@ -321,12 +319,12 @@ impl<'a> View<'a> {
         }
     }
 
-    /// [`View::get`] and [`View::read`].
+    /// Finds and reads the live version of a key at a revision.
     pub fn fetch(&self, key: &[u8], at: i64) -> Result<Option<KeyVersion>, Error> {
         self.get(key, at).map(|found| self.read(&found)).transpose()
     }
 
-    /// [`View::scan`] of everything in the range, and [`View::read`].
+    /// Finds and reads all live versions in a range at a revision.
     pub fn fetch_all(&self, range: KeyRange<'_>, at: i64) -> Result<Vec<KeyVersion>, Error> {
         let found = self.scan_for_reading(range, at, Direction::Ascending, usize::MAX)?;
         self.read_all(&found)
@@ -353,7 +351,7 @@ fn merge<'o>(
     merged
 }
 
-/// One step of the merge; `Some(None)`: a key that is gone.
+/// One step of the merge; `Some(None)` for a deleted key.
 fn next<'o>(
     stored: &mut Peekable<impl Iterator<Item = Found>>,
     pending: &mut Peekable<impl Iterator<Item = &'o KeyChange>>,
