@@ -1,4 +1,5 @@
-//! A node alone that waits for no device: whoever writes works on its own thread.
+//! A node without a network that does not wait for the device: callers run the replica on
+//! their own threads.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeSet;
@@ -30,7 +31,7 @@ fn options(disk: &SimulatedDisk) -> NodeOptions {
     options
 }
 
-/// With these, what nobody was woken for is not found by the next tick: it is missing.
+/// With these options there is no tick that could hide a missing wake-up.
 fn options_without_ticks(disk: &SimulatedDisk) -> NodeOptions {
     let mut options = options(disk);
     options.heartbeat_interval = Duration::from_secs(3600);
@@ -60,7 +61,7 @@ fn value(node: &Node, key: &str) -> Option<Vec<u8>> {
     response.kvs.first().map(|entry| entry.value().to_vec())
 }
 
-/// What each of some threads finds out.
+/// Runs `work` on several threads and returns their results.
 fn on_threads<T: Send>(work: impl Fn(u64) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let work = &work;
@@ -73,13 +74,13 @@ fn on_threads<T: Send>(work: impl Fn(u64) -> T + Sync) -> Vec<T> {
 }
 
 #[test]
-fn everyone_sees_its_write_when_it_is_answered_and_all_have_one_order() {
+fn every_caller_sees_its_answered_write_and_all_writes_have_one_order() {
     let disk = SimulatedDisk::new(1);
     let node = Node::start(options(&disk)).unwrap();
     let revisions = on_threads(|writer| {
         let write = |number: u64| {
             let key = format!("{writer}/{number}");
-            // Segments of 64 KiB: they are left and made meanwhile.
+            // Segments of 64 KiB: the log changes to new ones during the test.
             let written = node.carry_out(put(key.clone(), vec![b'v'; 500]));
             let written = revision(written.unwrap());
             assert_eq!(value(&node, &key).unwrap().len(), 500);
@@ -96,7 +97,7 @@ fn everyone_sees_its_write_when_it_is_answered_and_all_have_one_order() {
 }
 
 #[test]
-fn a_process_that_ends_at_any_instant_has_lost_nothing_it_acknowledged() {
+fn a_process_crash_at_any_io_loses_no_acknowledged_write() {
     for seed in 0..30 {
         let disk = SimulatedDisk::new(seed);
         let node = Node::start(options(&disk)).unwrap();
@@ -122,7 +123,7 @@ fn a_process_that_ends_at_any_instant_has_lost_nothing_it_acknowledged() {
 }
 
 #[test]
-fn who_waits_in_a_runtime_and_who_works_get_along() {
+fn asynchronous_callers_and_working_callers_are_answered_side_by_side() {
     let disk = SimulatedDisk::new(2);
     let node = Node::start(options_without_ticks(&disk)).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build();
@@ -150,7 +151,7 @@ fn who_waits_in_a_runtime_and_who_works_get_along() {
 }
 
 #[test]
-fn what_callers_leave_to_each_other_is_done_without_a_tick() {
+fn commands_that_callers_leave_to_each_other_are_carried_out_without_a_tick() {
     let disk = SimulatedDisk::new(13);
     let node = Node::start(options_without_ticks(&disk)).unwrap();
     for writers in [2, 3, WRITERS] {
@@ -167,13 +168,13 @@ fn what_callers_leave_to_each_other_is_done_without_a_tick() {
 }
 
 #[test]
-fn after_a_failed_write_nothing_more_is_acknowledged_and_reads_go_on() {
+fn after_a_failed_write_no_write_is_acknowledged_and_reads_are_served() {
     let disk = SimulatedDisk::new(4);
     let node = Node::start(options(&disk)).unwrap();
     node.carry_out(put("before", "kept")).unwrap();
     let mut refusals = 0;
     for number in 0..200 {
-        // The maker of segments may meet a fault first, and tries again.
+        // The thread that makes segments may meet a fault first, and tries again.
         if refusals == 0 {
             disk.inject(disk.io_count(), Fault::ShortWrite { bytes: 100 });
         }
@@ -191,7 +192,7 @@ fn after_a_failed_write_nothing_more_is_acknowledged_and_reads_go_on() {
 }
 
 #[test]
-fn what_takes_longer_than_a_turn_is_answered_too() {
+fn a_physical_compaction_that_takes_several_steps_is_answered() {
     let disk = SimulatedDisk::new(5);
     let node = Node::start(options(&disk)).unwrap();
     for _ in 0..3_000 {
@@ -208,7 +209,7 @@ fn what_takes_longer_than_a_turn_is_answered_too() {
 }
 
 #[test]
-fn time_passes_for_leases_whoever_works() {
+fn leases_expire_when_no_caller_writes() {
     let disk = SimulatedDisk::new(6);
     let mut options = options(&disk);
     let clock = SimulatedClock::stepped();
@@ -224,15 +225,15 @@ fn time_passes_for_leases_whoever_works() {
     };
     node.carry_out(Command::Put(held)).unwrap();
     clock.advance(Duration::from_secs(11));
-    // Nobody writes: the thread alone looks at the time.
+    // No caller writes: only the replica thread checks the clock.
     while value(&node, "held").is_some() {
         std::thread::yield_now();
     }
 }
 
-/// Together their ends fill several batches, and time does not get on meanwhile.
+/// Together the deletions fill several batches, while the clock stands still.
 #[test]
-fn leases_that_run_out_together_end_one_batch_after_the_other() {
+fn leases_that_expire_together_end_in_several_batches() {
     const LEASES: i64 = 40;
     let disk = SimulatedDisk::new(8);
     let mut options = options(&disk);
@@ -262,7 +263,7 @@ fn leases_that_run_out_together_end_one_batch_after_the_other() {
 }
 
 #[test]
-fn a_change_of_the_configuration_stands_between_what_was_put_before_and_after() {
+fn puts_before_and_after_changes_of_the_configuration_survive_a_crash() {
     let disk = SimulatedDisk::new(9);
     let node = Node::start(options(&disk)).unwrap();
     let put_on = |name: &str| {
@@ -295,7 +296,7 @@ fn a_change_of_the_configuration_stands_between_what_was_put_before_and_after() 
 }
 
 #[test]
-fn what_callers_write_is_flushed_behind_their_answers_too() {
+fn writes_of_callers_are_flushed_in_the_background() {
     let disk = SimulatedDisk::new(7);
     let mut options = options(&disk);
     options.flushing = Some(Flushing {
@@ -317,7 +318,7 @@ fn what_callers_write_is_flushed_behind_their_answers_too() {
 }
 
 #[test]
-fn a_node_that_stops_answers_everyone() {
+fn a_node_that_stops_answers_every_caller() {
     for seed in 0..20 {
         let disk = SimulatedDisk::new(seed);
         let node = Node::start(options(&disk)).unwrap();
@@ -337,7 +338,7 @@ fn a_node_that_stops_answers_everyone() {
                     Err(error) => panic!("{error}"),
                 }
             }
-            unreachable!("it stops")
+            unreachable!("the node stops")
         });
         let all: i64 = acknowledged.into_iter().sum();
         drop(node);
@@ -348,7 +349,7 @@ fn a_node_that_stops_answers_everyone() {
     }
 }
 
-/// Real until it is told to break.
+/// A real clock that panics once `broken` is set.
 #[derive(Debug, Default)]
 struct BreakableClock {
     broken: AtomicBool,
@@ -370,7 +371,7 @@ impl Clock for BreakableClock {
 }
 
 #[test]
-fn a_panic_at_work_leaves_nobody_waiting() {
+fn a_panic_at_work_ends_the_wait_of_every_caller() {
     let disk = SimulatedDisk::new(10);
     let clock = Arc::new(BreakableClock::default());
     let mut options = options(&disk);
@@ -384,8 +385,8 @@ fn a_panic_at_work_leaves_nobody_waiting() {
         let panicked = threads.into_iter().map(|it| it.join().is_err());
         panicked.filter(|panicked| *panicked).count()
     });
-    assert!(ended <= 1, "whoever was at work, or the replica's thread");
-    // That one may still be on its way out.
+    assert!(ended <= 1, "the caller at work, or the replica's thread");
+    // The thread that panicked may not have ended yet.
     while node.refuses_writes().is_none() {
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! When followers learn what is committed.
+//! When followers learn the commit index.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -6,7 +6,7 @@ mod scene;
 
 use scene::{Cluster, TICK, is_done};
 
-/// Two entries, one right behind the other.
+/// A cluster with two entries, one right behind the other.
 fn under_load() -> Cluster {
     let mut cluster = Cluster::new(3);
     drop(cluster.put(1, "k"));
@@ -15,10 +15,10 @@ fn under_load() -> Cluster {
 }
 
 #[test]
-fn followers_are_told_a_moment_later_when_nothing_follows_after_all() {
+fn followers_learn_the_commit_index_after_a_delay_when_no_entry_follows() {
     let mut cluster = under_load();
-    let due = cluster.replica(1).due().expect("it is to be told");
-    assert!(!cluster.agrees(), "nobody waits at the followers");
+    let due = cluster.replica(1).due().expect("a notice is due");
+    assert!(!cluster.agrees(), "no request waits at the followers");
     let wait = due.saturating_since(environment::Clock::now(&cluster.clock));
     assert!(wait < TICK, "before any heartbeat");
     cluster.clock.advance(wait);
@@ -28,7 +28,7 @@ fn followers_are_told_a_moment_later_when_nothing_follows_after_all() {
 }
 
 #[test]
-fn followers_are_told_at_once_when_entries_are_rare() {
+fn followers_learn_the_commit_index_at_once_when_entries_are_rare() {
     let mut cluster = under_load();
     for _ in 0..3 {
         cluster.tick();
@@ -38,7 +38,7 @@ fn followers_are_told_at_once_when_entries_are_rare() {
 }
 
 #[test]
-fn followers_are_told_with_the_next_entry() {
+fn followers_learn_the_commit_index_with_the_next_entry() {
     let mut cluster = under_load();
     let first = cluster.replica(1).applied_index();
     drop(cluster.put(1, "k"));
@@ -48,7 +48,7 @@ fn followers_are_told_with_the_next_entry() {
 }
 
 #[test]
-fn followers_are_told_at_once_when_somebody_there_waits() {
+fn followers_learn_the_commit_index_at_once_when_a_request_waits_there() {
     let mut cluster = Cluster::new(3);
     let mut answer = cluster.put(2, "k");
     assert!(is_done(&mut answer), "without any time passing");

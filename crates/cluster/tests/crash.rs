@@ -1,11 +1,11 @@
-//! A crash at every single I/O of a node that does all it can do: puts,
-//! transactions, deletions, leases, compactions, checkpoints, reclaim.
+//! A crash at every single I/O of a node that carries out puts, transactions, deletions,
+//! leases, compactions, checkpoints and reclaim.
 //!
-//! Commands are evaluated in the order they are proposed, so what a node holds
-//! after so many of them does not depend on how they were batched. A first run
-//! takes it down after each; a node that recovers must hold what one of these
-//! says: no earlier one than the last that was acknowledged, no later one than
-//! the last that was proposed.
+//! Commands are evaluated in the order in which they are proposed, so a node's contents
+//! after a number of commands do not depend on the batches. A first run records the contents
+//! after each command. A node that recovers must have the contents after one of these
+//! commands: not before the last one that was acknowledged, and not after the last one that
+//! was proposed.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod workload;
@@ -24,7 +24,8 @@ use etcd_api::etcdserverpb::{
 use revisions::{Command, Error as Refusal, Reader, Response, WatchStream};
 use workload::{TTL_SECONDS, put};
 
-/// Proposed together, so that they share a batch or follow each other closely.
+/// Number of commands that are proposed together, so that they share a batch or follow each
+/// other closely.
 const BURST: usize = 4;
 
 fn options(disk: &SimulatedDisk, clock: &SimulatedClock) -> NodeOptions {
@@ -36,7 +37,7 @@ fn options(disk: &SimulatedDisk, clock: &SimulatedClock) -> NodeOptions {
     engine.batch_bytes_max = 32 << 10;
     engine.spare_segments = 1;
     engine.reserve_bytes = 0;
-    // Often enough to be under way when it happens.
+    // Checkpoints are so frequent that crashes hit some.
     engine.checkpoint_bytes = 20 << 10;
     options.heartbeat_interval = Duration::from_millis(1);
     options
@@ -50,8 +51,7 @@ fn run(node: &Node, command: Command) -> Result<Response, Error> {
     node.propose(command).and_then(Pending::wait)
 }
 
-/// A checkpoint, a new segment and reclaim, beside those that come of
-/// themselves.
+/// Makes a checkpoint, a new segment and a reclaim, besides those that the node makes itself.
 fn tidy(node: &Node) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(node.defragment())
@@ -61,7 +61,7 @@ fn is_tidied_after(commands: usize) -> bool {
     commands.is_multiple_of(20 * BURST)
 }
 
-/// Everything that a client could find out.
+/// Everything that a client can observe.
 #[derive(Debug, PartialEq)]
 struct Contents {
     revision: i64,
@@ -71,7 +71,7 @@ struct Contents {
     keys: Vec<Vec<u8>>,
     /// Id, seconds granted, keys.
     leases: Vec<(i64, i64, Vec<Vec<u8>>)>,
-    /// What a watch tells that begins where history does: revision, kind, key.
+    /// Events of a watch from the beginning of the history: revision, kind, key.
     events: Vec<(i64, i32, Vec<u8>)>,
 }
 
@@ -80,10 +80,10 @@ impl Contents {
         let (revision, compacted) = (reader.revision(), reader.compacted());
         let first = (compacted + 1).max(2);
         let events = events_from(reader, first);
-        let mut told: Vec<_> = events.iter().map(|event| event.0).collect();
-        told.dedup();
+        let mut seen: Vec<_> = events.iter().map(|event| event.0).collect();
+        seen.dedup();
         let expected: Vec<_> = (first..=revision).collect();
-        assert_eq!(told, expected, "a watch leaves no revision out");
+        assert_eq!(seen, expected, "a watch omits no revision");
         Contents {
             revision,
             compacted,
@@ -142,10 +142,10 @@ fn events_from(reader: &Reader, first: i64) -> Vec<(i64, i32, Vec<u8>)> {
     events
 }
 
-/// Catching up pauses now and then; who pauses longer waits for a write.
+/// A watch that catches up pauses a few times; one that pauses more often waits for a write.
 const PAUSES_MAX: usize = 100;
 
-/// The next response, unless it depends on what is yet to come.
+/// The next response; none if the watch waits for a later write.
 fn at_once(stream: &WatchStream) -> Option<etcd_api::etcdserverpb::WatchResponse> {
     let mut context = Context::from_waker(Waker::noop());
     let mut next = pin!(stream.next());
@@ -157,7 +157,7 @@ fn at_once(stream: &WatchStream) -> Option<etcd_api::etcdserverpb::WatchResponse
     None
 }
 
-/// The commands, and what a node holds after each number of them.
+/// The commands, and a node's contents after each number of them.
 struct Story {
     commands: Vec<Command>,
     after: Vec<Contents>,
@@ -187,8 +187,8 @@ impl Story {
         story
     }
 
-    /// Lives it until the machine goes down; how many commands were
-    /// acknowledged and how many proposed.
+    /// Proposes the commands until the machine crashes. Returns how many commands were
+    /// acknowledged and how many were proposed.
     fn live(&self, disk: &SimulatedDisk) -> (usize, usize) {
         let Ok(node) = start(disk) else {
             return (0, 0);
@@ -215,7 +215,7 @@ impl Story {
         (acknowledged, proposed)
     }
 
-    /// Whether what the node holds is what it may hold.
+    /// Whether the contents are among those that the node may have.
     fn allows(&self, found: &Contents, (acknowledged, proposed): (usize, usize)) -> bool {
         self.after[acknowledged..=proposed].contains(found)
     }
@@ -227,14 +227,14 @@ impl Story {
         let found = Contents::of(node.reader());
         assert!(
             self.allows(&found, lived),
-            "{what}: of {lived:?} commands, acknowledged and proposed, what is there is none of \
-             what they may leave: {found:?}"
+            "{what}: after {lived:?} commands, acknowledged and proposed, these contents are not \
+             allowed: {found:?}"
         );
         goes_on(&node, &clock, found);
     }
 }
 
-/// Writes are taken, and leases end and take their keys along, and only those.
+/// Checks that the node takes writes, and that leases expire with their keys and no others.
 fn goes_on(node: &Node, clock: &SimulatedClock, found: Contents) {
     clock.advance(Duration::from_secs(2 * TTL_SECONDS as u64));
     let held: usize = found.leases.iter().map(|(_, _, keys)| keys.len()).sum();
@@ -253,7 +253,7 @@ fn goes_on(node: &Node, clock: &SimulatedClock, found: Contents) {
 }
 
 #[test]
-fn a_crash_at_any_io_of_a_node_loses_nothing_acknowledged() {
+fn a_crash_at_any_io_of_a_node_loses_no_acknowledged_command() {
     let story = Story::tell();
     assert!(story.ios > 100, "only {} I/Os", story.ios);
     for io in 0..story.ios {
@@ -273,9 +273,9 @@ fn a_crash_at_any_io_of_a_node_loses_nothing_acknowledged() {
     }
 }
 
-/// The judge sees a device that lies: else the test above proves nothing.
+/// The checks detect a device that ignores a flush; otherwise the test above proves nothing.
 #[test]
-fn canary_an_ignored_flush_is_noticed() {
+fn canary_an_ignored_flush_is_detected() {
     let story = Story::tell();
     let noticed = (0..story.ios).any(|io| {
         let disk = SimulatedDisk::new(io);

@@ -1,4 +1,4 @@
-//! Members with damaged files, while the others are whole.
+//! Members with damaged files in a cluster of healthy ones.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -34,7 +34,7 @@ fn request(key: &str, value: &str) -> PutRequest {
     }
 }
 
-/// Where a value lies in a member's log.
+/// The offset of a value in a member's log.
 fn place_of(cluster: &Cluster, id: u64, value: &str) -> u64 {
     let disk = &cluster.machines[id as usize - 1].disk;
     let file = disk.open(Path::new(LOG), OpenMode::Read).unwrap();
@@ -73,7 +73,7 @@ fn three() -> Cluster {
 }
 
 #[test]
-fn a_value_that_is_damaged_on_a_follower_comes_from_another_member() {
+fn a_damaged_value_on_a_follower_is_repaired_from_another_member() {
     let mut cluster = three();
     damage(&cluster, 2, VALUE);
     let error = value_at(&mut cluster, 2, "k").unwrap_err();
@@ -84,14 +84,14 @@ fn a_value_that_is_damaged_on_a_follower_comes_from_another_member() {
     cluster.tick();
     cluster.tick();
     assert_eq!(value_at(&mut cluster, 2, "k").unwrap(), VALUE.as_bytes());
-    // It is on the device.
+    // The repaired value is on the device.
     cluster.lose_power(2);
     cluster.start(2);
     assert_eq!(value_at(&mut cluster, 2, "k").unwrap(), VALUE.as_bytes());
 }
 
 #[test]
-fn a_leader_with_a_damaged_value_gets_it_from_a_follower_and_goes_on() {
+fn a_damaged_value_on_a_leader_is_repaired_from_a_follower() {
     let mut cluster = three();
     damage(&cluster, 1, VALUE);
     let with_previous = || PutRequest {
@@ -146,7 +146,7 @@ fn a_member_that_was_rebuilt_from_its_log_asks_the_others_before_it_votes() {
     assert_eq!(value_at(&mut cluster, 2, "k").unwrap(), VALUE.as_bytes());
 }
 
-/// Flips a byte of the frame that a value of a stopped member's log is in: of its header.
+/// Flips a bit in the header of the frame that has this value, in a stopped member's log.
 fn damage_frame(cluster: &Cluster, id: u64, value: &str) {
     let place = place_of(cluster, id, value);
     let disk = &cluster.machines[id as usize - 1].disk;
@@ -161,7 +161,7 @@ fn damage_frame(cluster: &Cluster, id: u64, value: &str) {
 }
 
 #[test]
-fn a_member_whose_log_is_damaged_is_given_the_rest_by_the_others_and_votes_again() {
+fn a_member_with_a_damaged_log_gets_the_rest_from_the_others_and_votes_again() {
     let mut cluster = three();
     for key in ["later", "and later"] {
         assert!(is_done(&mut put(&mut cluster, 1, request(key, "x"))));
@@ -172,7 +172,7 @@ fn a_member_whose_log_is_damaged_is_given_the_rest_by_the_others_and_votes_again
     damage_frame(&cluster, 2, VALUE);
     cluster.part(&[2]);
     cluster.start(2);
-    assert!(cluster.returns(2), "it lacks what it has acknowledged");
+    assert!(cluster.returns(2), "it lacks acknowledged entries");
     assert!(!cluster.has(2, "later"));
     assert_eq!(
         cluster.replica(2).term(),
@@ -182,7 +182,7 @@ fn a_member_whose_log_is_damaged_is_given_the_rest_by_the_others_and_votes_again
     cluster.kill(2);
     cluster.start(2);
     assert!(cluster.returns(2), "a restart does not make it whole");
-    // With the only other member that can be reached it elects no leader.
+    // Together with the only other member that it reaches it elects no leader.
     cluster.cut.clear();
     cluster.part(&[1]);
     cluster.long();
@@ -196,7 +196,7 @@ fn a_member_whose_log_is_damaged_is_given_the_rest_by_the_others_and_votes_again
 }
 
 #[test]
-fn a_member_with_a_damaged_value_in_its_log_starts_and_gets_it_back() {
+fn a_member_that_starts_with_a_damaged_value_in_its_log_gets_it_back() {
     let mut cluster = three();
     for key in ["later", "and later"] {
         assert!(is_done(&mut put(&mut cluster, 1, request(key, "x"))));
@@ -205,7 +205,10 @@ fn a_member_with_a_damaged_value_in_its_log_starts_and_gets_it_back() {
     cluster.kill(2);
     damage(&cluster, 2, VALUE);
     cluster.start(2);
-    assert!(cluster.returns(2), "nothing proves which key it was");
+    assert!(
+        cluster.returns(2),
+        "the key of the damaged record is uncertain"
+    );
     cluster.until(|cluster| !cluster.returns(2) && cluster.agrees());
     assert_eq!(value_at(&mut cluster, 2, "k").unwrap(), VALUE.as_bytes());
     assert!(cluster.has(2, "and later"));

@@ -1,4 +1,4 @@
-//! Commands that followers are asked for while the lead moves.
+//! Commands at followers while leadership moves.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -8,7 +8,7 @@ use scene::{Cluster, is_done};
 use tokio::sync::oneshot;
 
 #[test]
-fn a_follower_has_its_command_done_by_the_next_leader_while_the_lead_moves() {
+fn a_command_at_a_follower_is_carried_out_by_the_next_leader_after_a_transfer() {
     for asked in [2, 3] {
         let mut cluster = Cluster::new(3);
         let term = cluster.replica(1).term();
@@ -23,7 +23,7 @@ fn a_follower_has_its_command_done_by_the_next_leader_while_the_lead_moves() {
 }
 
 #[test]
-fn a_follower_says_soon_that_nobody_knows_what_a_dead_leader_has_done() {
+fn a_follower_soon_answers_that_the_outcome_is_unknown_when_its_leader_is_lost() {
     let mut cluster = Cluster::new(3);
     cluster.cut.extend([(1, 2), (1, 3)]);
     let mut put = cluster.put(2, "k");

@@ -1,4 +1,4 @@
-//! A node on a disk that is full to the last segment.
+//! Nodes on a full disk.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -45,8 +45,8 @@ fn is_no_space(error: &Error) -> bool {
     error.to_string().contains("space")
 }
 
-/// Fills the disk until nothing goes any more: puts first, then deletions, which
-/// go on in the room that is left. Returns the keys put and deleted.
+/// Fills the disk until every write is refused: first with puts, then with deletions, which
+/// may use more room. Returns the number of keys put and deleted.
 fn fill(node: &Node) -> (usize, usize) {
     let puts = (0..).find(|&number| match run(node, put(number)) {
         Ok(_) => false,
@@ -67,8 +67,8 @@ fn fill(node: &Node) -> (usize, usize) {
 }
 
 #[test]
-fn deletions_are_refused_too_where_the_last_segment_is_full_and_the_node_lives_on() {
-    // Garbage may go in time for every deletion to find room; seldom.
+fn deletions_are_refused_when_the_last_segment_is_full_and_accepted_when_there_is_room() {
+    // Rarely, garbage is reclaimed in time for every deletion to find room.
     let filled = (1..10).find_map(|seed| {
         let disk = SimulatedDisk::new(seed);
         disk.set_capacity(900 << 10);
@@ -77,10 +77,10 @@ fn deletions_are_refused_too_where_the_last_segment_is_full_and_the_node_lives_o
         assert!(puts > 100, "{puts} puts");
         (deleted < puts).then_some((disk, node, deleted))
     });
-    let (disk, node, deleted) = filled.expect("deletions find no room");
+    let (disk, node, deleted) = filled.expect("with one of the seeds a deletion is refused");
     assert!(node.refuses_writes().is_none(), "the log is unharmed");
     assert!(node.status().full);
-    // Room comes, and everything goes on without a restart and without an operator.
+    // With room again, writes are accepted without a restart and without an operator.
     disk.set_capacity(4 << 20);
     run(&node, put(99_999)).unwrap();
     assert!(!node.status().full);
@@ -88,7 +88,7 @@ fn deletions_are_refused_too_where_the_last_segment_is_full_and_the_node_lives_o
 }
 
 #[test]
-fn a_node_starts_on_a_full_disk_and_what_needs_no_room_goes_on() {
+fn a_node_starts_on_a_full_disk_and_carries_out_commands_that_need_no_room() {
     let disk = SimulatedDisk::new(2);
     disk.set_capacity(900 << 10);
     let node = Node::start(options(&disk)).unwrap();
@@ -111,16 +111,16 @@ fn a_node_starts_on_a_full_disk_and_what_needs_no_room_goes_on() {
     run(&node, put(0)).unwrap();
 }
 
-/// The third member's.
+/// The disk of the third member.
 static SMALL: LazyLock<SimulatedDisk> = LazyLock::new(|| SimulatedDisk::new(3));
 
 #[tokio::test]
-async fn a_follower_on_a_full_disk_takes_no_entries_and_goes_on_when_there_is_room() {
+async fn a_follower_on_a_full_disk_accepts_no_entries_until_there_is_room() {
     SMALL.set_capacity(6 << 20);
     let mut cluster = meeting::Cluster::start_with(|options| {
         if options.machine.member_id == 3 {
             options.disk = Arc::new(SMALL.clone());
-            // It never leads: the others' disks have room.
+            // It never leads, because the others' disks have room.
             options.election_timeout = Duration::from_secs(3600);
         }
     });
@@ -139,7 +139,7 @@ async fn a_follower_on_a_full_disk_takes_no_entries_and_goes_on_when_there_is_ro
     );
     assert!(cluster.node(2).refuses_writes().is_none(), "and unharmed");
     assert!(!cluster.node(0).status().full);
-    // Nobody waits for what it would never see.
+    // The member refuses a command that it could not apply.
     let refused = meeting::in_time(cluster.node(2).execute(put(0))).await;
     let refused = refused.unwrap_err();
     let expected = Error::Refused(etcd_api::Error::NoSpace.into());
@@ -153,11 +153,11 @@ async fn a_follower_on_a_full_disk_takes_no_entries_and_goes_on_when_there_is_ro
     meeting::put_surely(cluster.node(0), "after", "v").await;
 }
 
-/// The same of another test.
+/// The disk of the third member in another test.
 static SMALLER: LazyLock<SimulatedDisk> = LazyLock::new(|| SimulatedDisk::new(4));
 
 #[tokio::test]
-async fn a_follower_without_room_for_a_snapshot_takes_it_when_there_is_some() {
+async fn a_follower_without_room_for_a_snapshot_installs_it_when_there_is_room() {
     SMALLER.set_capacity(6 << 20);
     let cluster = meeting::Cluster::start_with(|options| {
         options.entries_kept_max = 5;

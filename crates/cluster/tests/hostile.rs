@@ -1,4 +1,4 @@
-//! A member that says what no honest one says.
+//! A member that sends messages which no correct member sends.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -12,7 +12,7 @@ use raft::eraftpb::{Message, MessageType};
 use revisions::Command;
 use scene::{Cluster, is_done};
 
-/// The one that lies; the other two are a majority of three.
+/// The member that sends false messages; the other two are a majority of three.
 const LIAR: u64 = 3;
 
 fn message(kind: MessageType, to: u64, term: u64) -> Message {
@@ -26,7 +26,7 @@ fn message(kind: MessageType, to: u64, term: u64) -> Message {
     message
 }
 
-/// Three members of which the third is heard only through what the test says.
+/// Three members; of the third, the others receive only the messages of the test.
 fn with_liar() -> Cluster {
     let mut cluster = Cluster::new(3);
     cluster.part(&[LIAR]);
@@ -75,7 +75,7 @@ fn messages_of_absurd_terms_and_indexes_change_nothing() {
 }
 
 #[test]
-fn after_an_impossible_life_of_a_member_what_it_says_in_its_true_life_counts() {
+fn messages_of_a_member_still_count_after_one_with_an_impossible_life() {
     let mut cluster = with_liar();
     let returning = PeerMessage::Returning {
         life: 1 << 32,
@@ -95,10 +95,10 @@ fn after_an_impossible_life_of_a_member_what_it_says_in_its_true_life_counts() {
     assert!(is_done(&mut put), "{put:?}");
 }
 
-/// A process that claims the id of a member names a life that the member never had. The
-/// liar stays away, so that each put needs the member that it spoke for.
+/// A process that claims the id of a member names a life that never existed. The liar is cut
+/// off, so that each put needs the member with the claimed life.
 #[test]
-fn a_life_that_was_claimed_in_a_member_s_name_is_taken_back_by_the_member() {
+fn a_member_replaces_a_false_life_that_was_claimed_in_its_name() {
     let mut cluster = with_liar();
     for life in [1000, 7, u64::from(u32::MAX)] {
         for (to, named) in [(1, 2), (2, 1)] {
@@ -119,11 +119,11 @@ fn a_life_that_was_claimed_in_a_member_s_name_is_taken_back_by_the_member() {
 }
 
 #[test]
-fn an_answer_about_a_life_that_was_not_asked_for_changes_nothing() {
+fn an_unsolicited_answer_about_a_life_changes_nothing() {
     let mut cluster = with_liar();
     for number in [0, 1, u64::MAX] {
-        let told = PeerMessage::ThisLife { number, life: 1000 };
-        cluster.replica(1).receive(2, told);
+        let answer = PeerMessage::ThisLife { number, life: 1000 };
+        cluster.replica(1).receive(2, answer);
     }
     let mut put = cluster.put(1, "k");
     cluster.long();
@@ -146,7 +146,7 @@ fn a_confirmation_of_entries_that_the_leader_does_not_have_commits_nothing() {
 }
 
 #[test]
-fn a_second_leader_of_a_term_and_a_stranger_that_hands_on_the_lead_are_not_followed() {
+fn a_second_leader_of_a_term_and_a_false_transfer_of_leadership_are_ignored() {
     let mut cluster = with_liar();
     let term = cluster.replica(1).term();
     for kind in [MessageType::MsgHeartbeat, MessageType::MsgTimeoutNow] {
@@ -156,7 +156,7 @@ fn a_second_leader_of_a_term_and_a_stranger_that_hands_on_the_lead_are_not_follo
     }
 }
 
-/// What a leader answers to a command that another member sends on.
+/// A leader's answer to a command that the liar forwards.
 fn answer_to(cluster: &mut Cluster, command: Command) -> Result<(), String> {
     let replica = cluster.replica(1);
     let message = PeerMessage::Command { number: 7, command };
@@ -187,7 +187,7 @@ fn put(key: &str) -> PutRequest {
 }
 
 #[test]
-fn a_leader_holds_commands_of_other_members_to_what_clients_are_held_to() {
+fn a_leader_applies_the_limits_of_clients_to_forwarded_commands() {
     let mut cluster = Cluster::new(1);
     let operation = |key| RequestOp {
         request: Some(Request::RequestPut(put(key))),
@@ -217,8 +217,8 @@ fn a_leader_holds_commands_of_other_members_to_what_clients_are_held_to() {
     assert_eq!(cluster.leader(), 1);
 }
 
-/// Messages with every field drawn at random: mostly near what is true, so that many pass
-/// the first checks.
+/// Messages with random fields, mostly near the true values, so that many pass the first
+/// checks.
 fn random_message(random: &mut Random, to: u64, (term, index): (u64, u64)) -> Message {
     let mut near = |center: u64| match random.below(6) {
         0 => random.next_u64(),

@@ -16,7 +16,7 @@ use revisions::{Command, Response};
 
 use meeting::{Cluster, get, in_time, poll, put, put_surely, surely};
 
-/// A snapshot of several pieces: so many values of so many bytes.
+/// Number and size of the values, which make a snapshot of several pieces.
 const VALUES: usize = 200;
 const VALUE_BYTES: usize = 10_000;
 
@@ -25,7 +25,7 @@ fn forgetful() -> Cluster {
     Cluster::start_with(|options| options.entries_kept_max = 10)
 }
 
-/// More than is kept.
+/// Writes more entries than the log keeps for members that are behind.
 async fn fill(node: &Node, name: &str) {
     let puts: Vec<_> = (0..VALUES)
         .map(|number| {
@@ -35,19 +35,19 @@ async fn fill(node: &Node, name: &str) {
             async move { put_surely(&node, &key, &value).await }
         })
         .collect();
-    // One after the other: each is an entry.
+    // One after the other, so that each put is an entry.
     for put in puts {
         put.await;
     }
 }
 
-/// Somebody who writes all the time, until told otherwise.
+/// A task that writes until the flag is set, and returns the number of writes.
 fn load(node: &Node) -> (Arc<AtomicBool>, tokio::task::JoinHandle<u64>) {
     let stop = Arc::new(AtomicBool::new(false));
-    let (node, told) = (node.clone(), Arc::clone(&stop));
+    let (node, is_stopped) = (node.clone(), Arc::clone(&stop));
     let writer = tokio::spawn(async move {
         let mut done = 0;
-        while !told.load(Ordering::Relaxed) {
+        while !is_stopped.load(Ordering::Relaxed) {
             let key = format!("load{}", done % 50);
             done += u64::from(node.execute(put(&key, &done.to_string())).await.is_ok());
         }
@@ -69,7 +69,7 @@ async fn joins_under_load(is_learner: bool) {
         surely(cluster.node(0), &promote).await;
     }
     stop.store(true, Ordering::Relaxed);
-    assert!(writer.await.unwrap() > 0, "writing went on");
+    assert!(writer.await.unwrap() > 0, "writes were acknowledged");
     put_surely(cluster.node(fourth), "own", "v").await;
     assert_eq!(get(cluster.node(fourth), "own").await.as_deref(), Some("v"));
     cluster.comes_to_equal(fourth).await;
@@ -78,7 +78,7 @@ async fn joins_under_load(is_learner: bool) {
         members.get(id).is_some_and(|it| !it.is_learner),
         "{members:?}"
     );
-    // It votes: with two of four gone nothing would go on, with one it does.
+    // It votes: three of four members serve, and two would not.
     cluster.stop(2);
     put_surely(cluster.node(fourth), "own", "w").await;
 }
@@ -95,7 +95,7 @@ async fn a_voter_joins_under_load() {
 
 /// By hand: `INKSTONE_JOIN_KEYS=1000000 cargo test -p cluster --test joining -- --ignored --nocapture`.
 #[tokio::test]
-#[ignore = "as long as it is made to take"]
+#[ignore = "takes long, depending on INKSTONE_JOIN_KEYS"]
 async fn a_member_joins_many_keys_under_load() {
     let keys = std::env::var("INKSTONE_JOIN_KEYS").map_or(100_000, |keys| keys.parse().unwrap());
     let mut cluster = Cluster::start();
@@ -118,12 +118,12 @@ async fn a_member_joins_many_keys_under_load() {
         RealClock.now().saturating_since(before)
     );
     stop.store(true, Ordering::Relaxed);
-    eprintln!("{} writes meanwhile", writer.await.unwrap());
+    eprintln!("{} writes in this time", writer.await.unwrap());
     assert!(cluster.node(fourth).reader().revision() >= keys as i64);
 }
 
 #[tokio::test]
-async fn a_member_that_is_stopped_while_it_joins_goes_on() {
+async fn a_member_that_is_stopped_while_it_joins_completes_the_join_later() {
     let mut cluster = forgetful();
     fill(cluster.node(0), "k").await;
     let fourth = cluster.add(true).await;
@@ -140,7 +140,7 @@ async fn a_member_that_is_stopped_while_it_joins_goes_on() {
 }
 
 #[tokio::test]
-async fn a_member_that_is_behind_the_log_comes_back() {
+async fn a_member_that_is_behind_the_log_catches_up() {
     let mut cluster = forgetful();
     put_surely(cluster.node(0), "k0", "old").await;
     cluster.comes_to_equal(2).await;
@@ -148,14 +148,14 @@ async fn a_member_that_is_behind_the_log_comes_back() {
     fill(cluster.node(0), "k").await;
     cluster.restart(2);
     cluster.comes_to_equal(2).await;
-    // It goes on with entries, and votes.
+    // After the snapshot it gets entries, and it votes.
     cluster.stop(1);
     put_surely(cluster.node(2), "after", "v").await;
     cluster.comes_to_equal(2).await;
 }
 
 #[tokio::test]
-async fn a_member_that_joins_answers_a_leader_that_it_was_not_told_of() {
+async fn a_member_that_joins_answers_a_leader_that_is_not_among_its_contacts() {
     let mut cluster = forgetful();
     fill(cluster.node(0), "k").await;
     let fourth = cluster.add(true).await;
@@ -166,14 +166,14 @@ async fn a_member_that_joins_answers_a_leader_that_it_was_not_told_of() {
     cluster.comes_to_equal(fourth).await;
 }
 
-fn is_told(node: &Node, id: u64) -> Option<()> {
+fn is_removed(node: &Node, id: u64) -> Option<()> {
     match node.refuses_writes()? {
         Error::Removed { member } if member == id => Some(()),
         other => panic!("{other}"),
     }
 }
 
-/// It remembers its removal.
+/// Checks that the member does not start, because it knows of its removal.
 fn does_not_start(cluster: &Cluster, number: usize) {
     let id = cluster.members[number].id;
     match cluster.start_member(number) {
@@ -197,46 +197,46 @@ async fn remove(cluster: &Cluster, by: usize, number: usize) {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("it cannot be removed");
+    panic!("the member cannot be removed");
 }
 
 #[tokio::test]
-async fn a_removed_member_is_told() {
+async fn a_removed_member_learns_of_its_removal() {
     let cluster = Cluster::start();
     put_surely(cluster.node(0), "k", "v").await;
     cluster.comes_to_equal(2).await;
     remove(&cluster, 0, 2).await;
-    poll("its removal", || is_told(cluster.node(2), 3)).await;
+    poll("its removal", || is_removed(cluster.node(2), 3)).await;
     put_surely(cluster.node(0), "k", "without it").await;
 }
 
 #[tokio::test]
-async fn a_follower_that_is_asked_to_remove_itself_says_that_it_is_done() {
+async fn a_follower_that_is_asked_to_remove_itself_answers_before_it_ends() {
     let cluster = Cluster::start_with_patience();
     put_surely(cluster.node(2), "k", "v").await;
     let id = cluster.members[2].id;
     let remove = Command::MemberRemove(MemberRemoveRequest { id });
-    // Refused as long as the second one has not been heard.
+    // The leader refuses until it has received a message of the second member.
     let answer = in_time(surely(cluster.node(2), &remove)).await;
     let Response::MemberRemove(left) = answer else {
         panic!("{answer:?}");
     };
     let left: Vec<u64> = left.members.iter().map(|member| member.id).collect();
     assert_eq!(left, [1, 2]);
-    poll("its removal", || is_told(cluster.node(2), id)).await;
+    poll("its removal", || is_removed(cluster.node(2), id)).await;
     put_surely(cluster.node(1), "k", "without it").await;
 }
 
 #[tokio::test]
-async fn a_member_that_was_removed_while_it_was_down_is_told() {
+async fn a_member_that_was_removed_while_it_was_down_learns_of_it() {
     let mut cluster = Cluster::start();
     put_surely(cluster.node(0), "k", "v").await;
     cluster.comes_to_equal(2).await;
     cluster.stop(2);
     remove(&cluster, 0, 2).await;
     cluster.restart(2);
-    poll("its removal", || is_told(cluster.node(2), 3)).await;
-    // It remembers that where nobody tells it again.
+    poll("its removal", || is_removed(cluster.node(2), 3)).await;
+    // It remembers that when no other member runs.
     (0..3).for_each(|number| cluster.stop(number));
     for _ in 0..2 {
         does_not_start(&cluster, 2);
@@ -244,7 +244,7 @@ async fn a_member_that_was_removed_while_it_was_down_is_told() {
 }
 
 #[tokio::test]
-async fn a_leader_that_removes_itself_leaves_a_cluster_that_goes_on() {
+async fn a_cluster_serves_after_its_leader_removes_itself() {
     let mut cluster = Cluster::start();
     put_surely(cluster.node(0), "k", "v").await;
     for _ in 0..2 {
@@ -259,7 +259,7 @@ async fn a_leader_that_removes_itself_leaves_a_cluster_that_goes_on() {
         .await;
         let number = leader as usize - 1;
         remove(&cluster, number, number).await;
-        poll("its removal", || is_told(cluster.node(number), leader)).await;
+        poll("its removal", || is_removed(cluster.node(number), leader)).await;
         cluster.stop(number);
         does_not_start(&cluster, number);
         put_surely(cluster.node(present(&cluster)), "k", "w").await;

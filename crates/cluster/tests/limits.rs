@@ -1,5 +1,5 @@
-//! What a node does where there is no room, with leases that hold very many
-//! keys, and for those who are left when it ends.
+//! A node at its memory limit, leases with very many keys, and callers that are left when a
+//! node ends.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 #![expect(
     clippy::disallowed_methods,
@@ -69,7 +69,7 @@ fn count(node: &Node, key: &str, end: &str) -> i64 {
 
 /// Bursts, so that puts and deletions share batches.
 #[test]
-fn where_puts_are_refused_for_want_of_memory_deletions_in_the_same_batch_pass() {
+fn deletions_pass_when_puts_in_the_same_batch_are_refused_for_lack_of_memory() {
     let disk = SimulatedDisk::new(1);
     let mut options = options(&disk);
     options.machine.engine.memory_bytes_max = 64 << 10;
@@ -120,7 +120,7 @@ fn hang_many_keys_on(node: &Node, lease: i64) {
 }
 
 #[test]
-fn a_lease_with_very_many_keys_ends_in_one_revision_however_it_ends() {
+fn a_lease_with_very_many_keys_ends_in_one_revision_when_revoked_or_expired() {
     let disk = SimulatedDisk::new(2);
     let clock = SimulatedClock::stepped();
     let mut options = NodeOptions::new("/node");
@@ -147,7 +147,7 @@ fn a_lease_with_very_many_keys_ends_in_one_revision_however_it_ends() {
     let before = node.reader().revision();
     clock.advance(Duration::from_secs(61));
     while !node.reader().lease_leases().leases.is_empty() {
-        // Wakes the replica, whose patience is of real time.
+        // Wakes the replica, which sleeps by the real clock.
         run(&node, delete("nothing", "")).unwrap();
     }
     assert_eq!(count(&node, "2/", "20"), 0);
@@ -156,7 +156,7 @@ fn a_lease_with_very_many_keys_ends_in_one_revision_however_it_ends() {
 }
 
 #[test]
-fn a_lease_takes_only_as_many_keys_as_can_be_deleted_at_once() {
+fn a_lease_accepts_only_as_many_keys_as_one_batch_can_delete() {
     let disk = SimulatedDisk::new(3);
     let node = Node::start(options(&disk)).unwrap();
     run(&node, grant(1)).unwrap();
@@ -174,7 +174,7 @@ fn a_lease_takes_only_as_many_keys_as_can_be_deleted_at_once() {
     run(&node, put("000000".into(), 1)).unwrap();
     run(&node, delete("000000", "")).unwrap();
     run(&node, put(format!("{held:06}"), 1)).unwrap();
-    // Puts before and behind it in the same batch change nothing.
+    // Puts before and behind the revocation in the same batch make no difference.
     let mut pending: Vec<_> = (0..300)
         .map(|number| node.propose(put(format!("x/{number}"), 0)).unwrap())
         .collect();
@@ -186,13 +186,13 @@ fn a_lease_takes_only_as_many_keys_as_can_be_deleted_at_once() {
 }
 
 #[test]
-fn who_waits_for_the_end_of_a_lease_is_told_when_the_log_has_failed_or_the_node_stops() {
+fn a_renewal_of_an_expired_lease_is_answered_when_the_log_fails_or_the_node_stops() {
     for fails in [true, false] {
         let disk = SimulatedDisk::new(4);
         let clock = SimulatedClock::stepped();
         let mut options = options(&disk);
         options.clock = Arc::new(clock.clone());
-        // Only what arrives makes it look at the time.
+        // Only requests make the replica check the clock.
         options.heartbeat_interval = Duration::from_secs(3600);
         options.machine.lease_revocation_retry = Duration::from_secs(3600);
         let node = Node::start(options).unwrap();
@@ -207,14 +207,14 @@ fn who_waits_for_the_end_of_a_lease_is_told_when_the_log_has_failed_or_the_node_
             let _ = run(&node, put("a".into(), 0));
         }
         node.stop();
-        let told = renewal.as_mut().poll(&mut context);
-        // The revocation may have come first.
-        assert!(matches!(told, Poll::Ready(Err(_) | Ok(0))), "{told:?}");
+        let answer = renewal.as_mut().poll(&mut context);
+        // The revocation may have been applied first.
+        assert!(matches!(answer, Poll::Ready(Err(_) | Ok(0))), "{answer:?}");
     }
 }
 
 #[test]
-fn a_stopped_node_lets_its_directory_go_although_a_reader_is_left() {
+fn a_stopped_node_releases_its_directory_although_a_reader_is_left() {
     let disk = SimulatedDisk::new(5);
     let node = Node::start(options(&disk)).unwrap();
     run(&node, put("a".into(), 0)).unwrap();
@@ -226,8 +226,8 @@ fn a_stopped_node_lets_its_directory_go_although_a_reader_is_left() {
         key: "a".into(),
         ..RangeRequest::default()
     };
-    let told = reader.range(&request).unwrap_err();
-    assert!(told.to_string().contains("has been closed"), "{told}");
+    let error = reader.range(&request).unwrap_err();
+    assert!(error.to_string().contains("has been closed"), "{error}");
     assert!(reader.engine().history(2).unwrap().next().unwrap().is_err());
     assert_eq!((count(&node, "a", ""), reader.revision()), (1, 2));
     assert_eq!((count(&next, "a", "c"), next.reader().revision()), (2, 3));

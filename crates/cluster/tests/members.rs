@@ -1,4 +1,4 @@
-//! Three members that meet over real connections.
+//! Three members over real connections.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -17,7 +17,7 @@ use revisions::{Command, Response};
 use meeting::{Cluster, get, in_time, put, put_surely, surely};
 
 #[tokio::test]
-async fn every_member_takes_writes_and_reads_what_others_wrote() {
+async fn every_member_takes_writes_and_reads_the_writes_of_others() {
     let cluster = Cluster::start();
     for round in 0..20 {
         let writer = cluster.node(round % 3);
@@ -32,7 +32,7 @@ async fn every_member_takes_writes_and_reads_what_others_wrote() {
 }
 
 #[tokio::test]
-async fn two_of_three_go_on_and_the_third_catches_up() {
+async fn two_of_three_serve_and_the_third_catches_up() {
     let mut cluster = Cluster::start();
     put_surely(cluster.node(0), "k", "before").await;
     let leader = cluster.node(0).status().leader;
@@ -58,7 +58,7 @@ async fn two_of_three_go_on_and_the_third_catches_up() {
 }
 
 #[tokio::test]
-async fn without_a_majority_nothing_is_acknowledged_and_local_reads_go_on() {
+async fn without_a_majority_no_write_is_acknowledged_and_local_reads_are_served() {
     let mut cluster = Cluster::start();
     put_surely(cluster.node(0), "k", "kept").await;
     // All three have applied it.
@@ -84,7 +84,7 @@ async fn without_a_majority_nothing_is_acknowledged_and_local_reads_go_on() {
 }
 
 #[tokio::test]
-async fn a_leader_that_stops_hands_the_lead_over() {
+async fn a_leader_that_stops_hands_leadership_over() {
     let mut cluster = Cluster::start_with_patience();
     in_time(put_surely(cluster.node(0), "k", "before")).await;
     let term = cluster.node(0).term();
@@ -97,7 +97,7 @@ async fn a_leader_that_stops_hands_the_lead_over() {
 }
 
 #[tokio::test]
-async fn what_was_asked_for_before_the_stop_is_done() {
+async fn commands_that_were_proposed_before_the_stop_are_carried_out() {
     let mut cluster = Cluster::start_with_patience();
     in_time(put_surely(cluster.node(0), "k", "before")).await;
     let puts: Vec<_> = (0..100)
@@ -112,7 +112,7 @@ async fn what_was_asked_for_before_the_stop_is_done() {
 }
 
 #[tokio::test]
-async fn the_lead_is_moved_by_whoever_has_it_and_to_whoever_votes() {
+async fn leadership_is_moved_only_by_the_leader_and_only_to_a_voter() {
     let cluster = Cluster::start_with_patience();
     in_time(put_surely(cluster.node(0), "k", "v")).await;
     let refused = |outcome: Result<(), Error>| match outcome {
@@ -160,7 +160,7 @@ async fn leases_are_renewed_at_every_member() {
 }
 
 #[tokio::test]
-async fn a_lead_that_is_not_taken_is_kept_and_what_waited_is_done() {
+async fn a_leader_keeps_leading_and_serves_waiting_commands_after_a_failed_transfer() {
     let mut cluster = Cluster::start_with_patience();
     in_time(put_surely(cluster.node(0), "k", "before")).await;
     cluster.stop(2);
@@ -183,7 +183,7 @@ async fn a_lead_that_is_not_taken_is_kept_and_what_waited_is_done() {
 }
 
 #[tokio::test]
-async fn who_leads_is_told_when_it_changes_and_until_the_end() {
+async fn changes_of_the_leader_are_reported_until_the_node_stops() {
     let cluster = Cluster::start_with_patience();
     let mut notices = cluster.node(1).leadership();
     let first = in_time(notices.wait_for(|now| now.leader == 1)).await;
@@ -197,7 +197,7 @@ async fn who_leads_is_told_when_it_changes_and_until_the_end() {
 }
 
 #[tokio::test]
-async fn a_leader_reads_under_its_lease_until_nobody_answers_it() {
+async fn a_leader_reads_under_its_lease_until_no_voter_answers() {
     let mut cluster = Cluster::start_with(|options| options.read_mode = ReadMode::Lease);
     put_surely(cluster.node(0), "k", "v").await;
     let leased = |cluster: &Cluster| (0..3).find(|&at| cluster.node(at).has_read_lease());
@@ -210,7 +210,10 @@ async fn a_leader_reads_under_its_lease_until_nobody_answers_it() {
     poll(|| (!cluster.node(leader).has_read_lease()).then_some(())).await;
     let read = cluster.node(leader).read_index();
     let waited = tokio::time::timeout(Duration::from_millis(300), read).await;
-    assert!(!matches!(waited, Ok(Ok(()))), "nobody confirms the lead");
+    assert!(
+        !matches!(waited, Ok(Ok(()))),
+        "no voter confirms that it leads"
+    );
 }
 
 async fn poll<T>(mut look: impl FnMut() -> Option<T>) -> T {
@@ -223,11 +226,11 @@ async fn poll<T>(mut look: impl FnMut() -> Option<T>) -> T {
         }
     };
     let found = tokio::time::timeout(Duration::from_secs(60), found).await;
-    found.expect("it comes to that")
+    found.expect("the state is reached within a minute")
 }
 
 #[tokio::test]
-async fn a_founder_with_other_segments_is_no_part_of_the_cluster() {
+async fn a_founder_with_another_segment_size_is_refused_by_the_others() {
     let cluster = Cluster::start_with(|options| {
         if options.machine.member_id == 3 {
             options.machine.engine.segment_bytes = 2 << 20;
@@ -237,16 +240,16 @@ async fn a_founder_with_other_segments_is_no_part_of_the_cluster() {
         put_surely(cluster.node(0), "k", &round.to_string()).await;
         put_surely(cluster.node(1), "k", &round.to_string()).await;
     }
-    let told = cluster.node(2).status();
+    let status = cluster.node(2).status();
     let revision = cluster.node(2).reader().revision();
-    assert_eq!((told.leader, revision), (0, 1), "{told:?}");
+    assert_eq!((status.leader, revision), (0, 1), "{status:?}");
     for other in 0..2 {
         assert_eq!(cluster.node(other).connected_since(3), None);
     }
 }
 
 #[tokio::test]
-async fn a_forwarded_transaction_that_reads_much_is_answered_with_all_of_it() {
+async fn a_forwarded_transaction_that_reads_many_bytes_is_answered_completely() {
     let cluster = Cluster::start();
     let value = "x".repeat(100_000);
     for number in 0..10 {

@@ -10,7 +10,7 @@ use revisions::{Command, Member};
 
 use meeting::{Cluster, get, in_time, poll, put_surely, surely};
 
-/// Moves the lead to a member, from whichever has it.
+/// Moves leadership to a member, from any other.
 async fn lead(cluster: &Cluster, number: usize) {
     let id = cluster.members[number].id;
     in_time(async {
@@ -27,7 +27,7 @@ async fn lead(cluster: &Cluster, number: usize) {
     .await;
 }
 
-/// Every member that is up takes puts, and sees those of the others.
+/// Checks that every running member takes puts, and sees those of the others.
 async fn serves_everywhere(cluster: &Cluster, round: &str) {
     let nodes = || cluster.nodes.iter().flatten();
     for (number, node) in nodes().enumerate() {
@@ -58,7 +58,7 @@ async fn a_member_that_was_down_finds_a_leader_that_moved() {
 
 /// The third member, which knows the new address, is gone before the first returns.
 #[tokio::test]
-async fn a_member_that_was_down_finds_a_mover_that_no_other_member_can_tell_of() {
+async fn a_member_that_was_down_finds_a_moved_one_without_the_help_of_a_third() {
     let mut cluster = Cluster::start();
     serves_everywhere(&cluster, "before").await;
     cluster.stop(0);
@@ -71,9 +71,9 @@ async fn a_member_that_was_down_finds_a_mover_that_no_other_member_can_tell_of()
     serves_everywhere(&cluster, "two").await;
 }
 
-/// As with etcd, a member may be restarted at another address before anyone is told.
+/// As with etcd, a member may be restarted at another address before the cluster is updated.
 #[tokio::test]
-async fn a_member_that_moved_without_a_word_is_found() {
+async fn a_member_that_moved_before_any_update_is_found() {
     let mut cluster = Cluster::start();
     serves_everywhere(&cluster, "before").await;
     cluster.stop(0);
@@ -96,7 +96,7 @@ async fn members_that_moved_at_different_times_find_each_other_through_a_third()
     cluster.stop(1);
     cluster.restart(1);
     serves_everywhere(&cluster, "two").await;
-    // The first has not heard of the second's address, nor they of its own.
+    // The first does not know the second's new address, nor do the others know its own.
     let _ = cluster.moves(0);
     cluster.restart(0);
     serves_everywhere(&cluster, "three").await;
@@ -108,7 +108,7 @@ async fn members_that_moved_at_different_times_find_each_other_through_a_third()
 }
 
 #[tokio::test]
-async fn a_member_that_was_down_while_the_leader_joined_comes_back() {
+async fn a_member_that_was_down_while_the_leader_joined_serves_again() {
     let mut cluster = Cluster::start();
     serves_everywhere(&cluster, "before").await;
     cluster.stop(0);
@@ -129,7 +129,7 @@ async fn surely_equal(cluster: &Cluster, one: usize, other: usize) {
 }
 
 /// The first member is down while a fourth joins, the second is removed and the third goes
-/// down: the fourth, which the first has never heard of, needs it for a majority. Returns
+/// down. The fourth, which the first does not know, needs the first for a majority. Returns
 /// the fourth's number.
 async fn only_a_stranger_is_left(cluster: &mut Cluster) -> usize {
     serves_everywhere(cluster, "before").await;
@@ -147,7 +147,7 @@ async fn only_a_stranger_is_left(cluster: &mut Cluster) -> usize {
 }
 
 #[tokio::test]
-async fn a_stranger_with_the_secret_is_let_in_and_answered() {
+async fn an_unknown_member_with_the_secret_is_admitted_and_answered() {
     let mut cluster = Cluster::start();
     (0..3).for_each(|number| cluster.stop(number));
     cluster.secret = Some(PeerSecret::new(&[7; 32]).unwrap());
@@ -158,7 +158,7 @@ async fn a_stranger_with_the_secret_is_let_in_and_answered() {
 }
 
 #[tokio::test]
-async fn a_stranger_that_the_operator_lists_is_asked_and_let_in() {
+async fn an_unknown_member_that_the_operator_lists_is_asked_and_admitted() {
     let mut cluster = Cluster::start();
     let joined = only_a_stranger_is_left(&mut cluster).await;
     cluster.listed = cluster.members[joined].peer_urls.clone();
@@ -166,7 +166,7 @@ async fn a_stranger_that_the_operator_lists_is_asked_and_let_in() {
     serves_everywhere(&cluster, "first and fourth").await;
 }
 
-/// etcd's documented order: the cluster is told first, and the member moves afterwards.
+/// etcd's documented order: first the update of the cluster, then the member's move.
 #[tokio::test]
 async fn an_update_of_the_leader_s_address_interrupts_nothing_before_it_moves() {
     let mut cluster = Cluster::start_with_patience();
@@ -177,7 +177,7 @@ async fn an_update_of_the_leader_s_address_interrupts_nothing_before_it_moves() 
     for round in 0..20 {
         serves_everywhere(&cluster, &format!("updated {round}")).await;
     }
-    // Followers wait an hour before they stand: the lead was never in doubt.
+    // Followers wait an hour before they stand for election, so the leader never changed.
     assert_eq!(cluster.node(2).term(), term);
     cluster.stop(0);
     cluster.restart(0);

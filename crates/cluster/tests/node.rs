@@ -1,4 +1,4 @@
-//! A node on a simulated disk: what a proposer may rely on.
+//! A node on a simulated disk: the guarantees for callers.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::Path;
@@ -49,7 +49,7 @@ fn value(node: &Node, key: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn answers_come_in_the_order_of_the_log_and_are_visible_when_they_come() {
+fn answers_are_given_in_the_order_of_the_log_and_their_writes_are_visible() {
     let disk = SimulatedDisk::new(1);
     let node = Node::start(options(&disk)).unwrap();
     let pending: Vec<_> = (0..500)
@@ -68,7 +68,7 @@ fn answers_come_in_the_order_of_the_log_and_are_visible_when_they_come() {
 }
 
 #[test]
-fn a_command_that_writes_nothing_is_answered_too() {
+fn a_command_that_writes_nothing_is_answered() {
     let disk = SimulatedDisk::new(2);
     let node = Node::start(options(&disk)).unwrap();
     let delete = DeleteRangeRequest {
@@ -94,7 +94,7 @@ fn a_command_that_writes_nothing_is_answered_too() {
 }
 
 #[test]
-fn a_physical_compaction_is_answered_when_history_has_gone_and_no_one_else_waits() {
+fn a_physical_compaction_is_answered_after_its_sweep_and_delays_no_other_command() {
     let disk = SimulatedDisk::new(9);
     let node = Node::start(options(&disk)).unwrap();
     let versions = || node.reader().engine().status().versions;
@@ -116,7 +116,7 @@ fn a_physical_compaction_is_answered_when_history_has_gone_and_no_one_else_waits
         assert!(!physical || versions() <= 3, "{} left", versions());
         assert_eq!(hash() == before, physical);
         other.wait().unwrap();
-        // It goes without anyone's asking, too.
+        // A sweep is done even if no caller waits for it.
         while versions() > 3 {
             std::thread::yield_now();
         }
@@ -124,7 +124,7 @@ fn a_physical_compaction_is_answered_when_history_has_gone_and_no_one_else_waits
 }
 
 #[test]
-fn every_start_is_a_new_term_and_keeps_what_was_acknowledged() {
+fn every_start_begins_a_new_term_and_keeps_acknowledged_writes() {
     let disk = SimulatedDisk::new(3);
     let mut terms = Vec::new();
     for start in 0..4 {
@@ -145,15 +145,15 @@ fn every_start_is_a_new_term_and_keeps_what_was_acknowledged() {
 }
 
 #[test]
-fn after_a_failed_flush_nothing_more_is_acknowledged_and_reads_go_on() {
+fn after_a_failed_flush_no_write_is_acknowledged_and_reads_are_served() {
     for fault in [Fault::FailedFlush, Fault::ShortWrite { bytes: 100 }] {
         let disk = SimulatedDisk::new(4);
         let node = Node::start(options(&disk)).unwrap();
         node.propose(put("before", "kept")).unwrap().wait().unwrap();
         let mut refusals = 0;
         for number in 0..200 {
-            // The thread that makes spare segments may meet a fault first,
-            // and takes it as a reason to try again: strike until it hits.
+            // The thread that makes spare segments may meet a fault first and tries again,
+            // so faults are injected until one hits a write.
             if refusals == 0 {
                 disk.inject(disk.io_count(), fault);
             }
@@ -181,7 +181,7 @@ fn after_a_failed_flush_nothing_more_is_acknowledged_and_reads_go_on() {
 }
 
 #[test]
-fn a_full_queue_refuses_and_forgets_nothing_it_took() {
+fn a_full_queue_refuses_commands_and_loses_none_that_it_accepted() {
     let disk = SimulatedDisk::new(5);
     let mut options = options(&disk);
     options.queue_bytes_max = 2_000;
@@ -203,13 +203,13 @@ fn a_full_queue_refuses_and_forgets_nothing_it_took() {
         pending.wait().unwrap();
         assert!(
             value(&node, &number.to_string()).is_some(),
-            "{number} was taken and is gone"
+            "{number} was accepted and is lost"
         );
     }
 }
 
 #[test]
-fn what_does_not_fit_one_batch_goes_into_the_next() {
+fn commands_that_do_not_fit_into_one_batch_go_into_the_next() {
     let disk = SimulatedDisk::new(6);
     let mut options = options(&disk);
     options.batch_bytes_max = 4 << 10;
@@ -228,7 +228,7 @@ fn what_does_not_fit_one_batch_goes_into_the_next() {
 }
 
 #[test]
-fn a_command_too_large_for_any_batch_is_refused_alone() {
+fn only_the_command_that_is_too_large_for_a_batch_is_refused() {
     let disk = SimulatedDisk::new(8);
     let node = Node::start(options(&disk)).unwrap();
     let mut pending = Vec::new();
@@ -252,7 +252,7 @@ fn a_command_too_large_for_any_batch_is_refused_alone() {
 }
 
 #[test]
-fn at_the_memory_limit_puts_are_refused_and_leave_no_trace_and_deletes_go_on() {
+fn at_the_memory_limit_puts_are_refused_and_deletes_are_carried_out() {
     let disk = SimulatedDisk::new(9);
     let mut options = options(&disk);
     options.machine.engine.memory_bytes_max = 64 << 10;
@@ -266,7 +266,7 @@ fn at_the_memory_limit_puts_are_refused_and_leave_no_trace_and_deletes_go_on() {
         assert!(kept < 100_000, "the limit is never met");
     };
     assert!(refusal.to_string().contains("raise the limit"), "{refusal}");
-    // What follows finds the alarm, for everyone to see, until it is disarmed.
+    // Later writes are refused by the alarm until an operator disarms it.
     let again = node.propose(put("again", "")).unwrap().wait().unwrap_err();
     assert!(again.to_string().contains("space exceeded"), "{again}");
     assert_eq!(node.reader().alarms().len(), 1);
@@ -282,7 +282,7 @@ fn at_the_memory_limit_puts_are_refused_and_leave_no_trace_and_deletes_go_on() {
 }
 
 #[test]
-fn an_expired_lease_takes_its_keys_along() {
+fn the_keys_of_an_expired_lease_are_deleted() {
     let disk = SimulatedDisk::new(7);
     let mut options = options(&disk);
     let clock = environment::simulated::SimulatedClock::stepped();
@@ -304,7 +304,7 @@ fn an_expired_lease_takes_its_keys_along() {
     node.propose(put("nudge", "")).unwrap().wait().unwrap();
     assert!(value(&node, "held").is_some());
     clock.advance(Duration::from_secs(2));
-    // Each proposal makes the replica look at the time at least once.
+    // Each proposal makes the replica check the clock at least once.
     for _ in 0..1_000 {
         node.propose(put("nudge", "")).unwrap().wait().unwrap();
         if value(&node, "held").is_none() {
@@ -316,7 +316,7 @@ fn an_expired_lease_takes_its_keys_along() {
 }
 
 #[test]
-fn a_power_loss_in_mid_load_keeps_every_acknowledged_write() {
+fn a_power_loss_under_load_keeps_every_acknowledged_write() {
     for seed in 0..30 {
         let disk = SimulatedDisk::new(seed);
         let node = Node::start(options(&disk)).unwrap();
@@ -348,8 +348,7 @@ fn a_power_loss_in_mid_load_keeps_every_acknowledged_write() {
     }
 }
 
-/// More keys than one batch holds the deletions of, on leases that end at the
-/// same moment.
+/// The deletions of all keys of leases that end at the same moment need several batches.
 #[test]
 fn leases_that_expire_together_may_fill_several_batches() {
     let disk = SimulatedDisk::new(9);
@@ -381,7 +380,7 @@ fn leases_that_expire_together_may_fill_several_batches() {
         if node.reader().range(&all).unwrap().count == 0 {
             return;
         }
-        // Wakes the replica, whose patience is of real time.
+        // Wakes the replica, which sleeps by the real clock.
         let nothing = DeleteRangeRequest {
             key: "nothing".into(),
             ..Default::default()
@@ -398,7 +397,7 @@ fn leases_that_expire_together_may_fill_several_batches() {
     );
 }
 
-/// Real until it is told to break.
+/// A real clock that panics once `broken` is set.
 #[derive(Debug, Default)]
 struct BreakableClock {
     broken: AtomicBool,
@@ -420,7 +419,7 @@ impl Clock for BreakableClock {
 }
 
 #[test]
-fn a_replica_that_panics_leaves_nobody_waiting() {
+fn a_panic_of_the_replica_ends_the_wait_of_every_caller() {
     let disk = SimulatedDisk::new(10);
     let clock = Arc::new(BreakableClock::default());
     let mut options = options(&disk);

@@ -1,4 +1,4 @@
-//! What a node tells whoever counts.
+//! The events that a node reports to its observer.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::sync::mpsc::{Sender, channel};
@@ -10,11 +10,12 @@ use environment::simulated::SimulatedDisk;
 use etcd_api::etcdserverpb::{CompactionRequest, PutRequest};
 use revisions::Command;
 
-/// Passes on the name of a command and whether it was done; `swept`, true.
+/// Sends the name of each evaluated command, and whether it was carried out; `swept` and
+/// true for a sweep.
 #[derive(Debug)]
-struct Told(Mutex<Sender<(&'static str, bool)>>);
+struct Events(Mutex<Sender<(&'static str, bool)>>);
 
-impl Observer for Told {
+impl Observer for Events {
     fn evaluated(&self, command: &Command, done: bool, _took: Duration) {
         let name = match command {
             Command::Put(_) => "put",
@@ -30,15 +31,15 @@ impl Observer for Told {
 }
 
 #[test]
-fn every_command_and_every_sweep_is_told() {
-    let (sender, told) = channel();
+fn every_command_and_every_sweep_is_reported() {
+    let (sender, events) = channel();
     let mut options = NodeOptions::new("/node");
     options.disk = Arc::new(SimulatedDisk::new(1));
     options.machine.engine.segment_bytes = 64 << 10;
     options.machine.engine.batch_bytes_max = 32 << 10;
     options.machine.engine.reserve_bytes = 0;
     options.heartbeat_interval = Duration::from_millis(5);
-    options.observer = Some(Arc::new(Told(Mutex::new(sender))));
+    options.observer = Some(Arc::new(Events(Mutex::new(sender))));
     let node = Node::start(options).unwrap();
     let put = |lease| {
         Command::Put(PutRequest {
@@ -64,8 +65,8 @@ fn every_command_and_every_sweep_is_told() {
         ("swept", true),
     ];
     for one in expected {
-        assert_eq!(told.recv().unwrap(), one);
+        assert_eq!(events.recv().unwrap(), one);
     }
     node.stop();
-    assert!(told.try_recv().is_err(), "nothing else happened");
+    assert!(events.try_recv().is_err(), "no other event is reported");
 }

@@ -1,4 +1,4 @@
-//! Members that are removed, and what they know of it on each device.
+//! Removed members: when they end, and which devices record the removal.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -15,7 +15,7 @@ fn is_removed(cluster: &Cluster, id: u64) -> bool {
     matches!(failure, Some(Error::Removed { member }) if *member == id)
 }
 
-/// What this member has applied says that another is removed.
+/// Whether member `at` has applied the removal of member `id`.
 fn shows_removal(cluster: &Cluster, at: u64, id: u64) -> bool {
     let replica = cluster.machines[at as usize - 1].replica.as_ref();
     replica.unwrap().reader().is_removed(id)
@@ -30,7 +30,7 @@ fn assert_refused(cluster: &mut Cluster, id: u64) {
     }
 }
 
-/// It leads, has removed itself, and nobody else knows that this is committed.
+/// Member 1 leads and has removed itself, and no other member knows that this is committed.
 fn alone_with_its_removal() -> Cluster {
     let mut cluster = Cluster::new(3);
     cluster.kept_from_others = Some(cluster.replica(1).index() + 1);
@@ -41,28 +41,34 @@ fn alone_with_its_removal() -> Cluster {
 }
 
 #[test]
-fn a_leader_that_removes_itself_ends_once_the_others_know_and_remembers() {
+fn a_leader_that_removes_itself_ends_once_the_others_know_and_does_not_start_again() {
     let mut cluster = alone_with_its_removal();
     let term = cluster.replica(1).term();
-    cluster.doors_are_shut = true;
+    cluster.refusals_are_lost = true;
     cluster.tick();
-    assert!(cluster.replica(1).failure().is_none(), "they might need it");
+    assert!(
+        cluster.replica(1).failure().is_none(),
+        "its vote may be needed"
+    );
     cluster.kept_from_others = None;
     cluster.until(|cluster| is_removed(cluster, 1) && cluster.leader() != 0);
     assert!(shows_removal(&cluster, 2, 1) && shows_removal(&cluster, 3, 1));
     let leader = cluster.leader();
-    assert_eq!(cluster.replica(leader).term(), term + 1, "it was asked to");
+    assert_eq!(cluster.replica(leader).term(), term + 1, "by a transfer");
     cluster.lose_power(1);
     assert_refused(&mut cluster, 1);
     assert!(is_done(&mut cluster.put(leader, "k")));
 }
 
 #[test]
-fn a_leader_that_removes_itself_stays_as_long_as_it_is_not_heard_and_is_told_later() {
+fn a_removed_leader_that_is_cut_off_stays_until_another_member_refuses_it() {
     let mut cluster = alone_with_its_removal();
     cluster.part(&[1]);
     cluster.long();
-    assert!(cluster.replica(1).failure().is_none(), "nobody refuses it");
+    assert!(
+        cluster.replica(1).failure().is_none(),
+        "no member refuses it"
+    );
     let others = cluster.leader();
     assert!(
         others > 1,
@@ -77,11 +83,11 @@ fn a_leader_that_removes_itself_stays_as_long_as_it_is_not_heard_and_is_told_lat
 }
 
 #[test]
-fn a_leader_that_loses_power_before_others_know_has_a_vote_to_find_out_with() {
+fn a_removed_leader_that_loses_power_before_others_know_can_still_vote() {
     let mut cluster = alone_with_its_removal();
     cluster.lose_power(1);
     cluster.kept_from_others = None;
-    // Who has the entry is one of two: without the third nobody finds out.
+    // Of two members that run, one has the entry: without this vote none finds out.
     cluster.part(&[3]);
     cluster.start(1);
     cluster.until(|cluster| is_removed(cluster, 1) && cluster.leader() == 0);
@@ -92,10 +98,10 @@ fn a_leader_that_loses_power_before_others_know_has_a_vote_to_find_out_with() {
     cluster.until(|cluster| cluster.leader() > 1 && cluster.agrees());
 }
 
-/// Member 1 is elected with its removal in its log, which the leader before has
-/// written, and the others confirm all of it before it has flushed its own part.
+/// Member 1 is elected with its removal in its log, which the former leader wrote, and the
+/// others confirm everything before it has flushed its own part.
 #[test]
-fn a_leader_that_is_removed_while_it_flushes_goes_on() {
+fn a_leader_that_is_removed_during_its_flush_still_leads_until_others_know() {
     let mut cluster = Cluster::new(3);
     cluster.move_lead(2);
     cluster.cut.extend([(1, 2), (3, 2), (2, 3)]);
@@ -129,7 +135,7 @@ fn a_leader_that_is_removed_while_it_flushes_goes_on() {
 }
 
 #[test]
-fn who_was_away_is_told_and_remembers_where_nobody_can_be_asked() {
+fn a_member_that_was_removed_while_it_was_down_does_not_start_when_it_is_cut_off() {
     let mut cluster = Cluster::new(3);
     cluster.kill(3);
     assert!(is_done(&mut cluster.remove(1, 3)));
@@ -143,7 +149,7 @@ fn who_was_away_is_told_and_remembers_where_nobody_can_be_asked() {
 }
 
 #[test]
-fn a_leader_of_two_is_removed_whichever_of_them_is_asked() {
+fn a_leader_of_two_is_removed_at_the_request_of_either_member() {
     for asked in [1, 2] {
         let mut cluster = Cluster::new(2);
         let mut answer = cluster.remove(asked, 1);
@@ -156,7 +162,7 @@ fn a_leader_of_two_is_removed_whichever_of_them_is_asked() {
 }
 
 #[test]
-fn the_removal_of_a_leader_of_two_waits_for_the_other_and_ends_in_time() {
+fn the_removal_of_a_leader_of_two_waits_for_the_other_until_a_timeout() {
     let mut cluster = Cluster::new(2);
     cluster.cut.insert((1, 2));
     let mut answer = cluster.remove(1, 1);
@@ -174,11 +180,14 @@ fn the_removal_of_a_leader_of_two_waits_for_the_other_and_ends_in_time() {
     cluster.cut.clear();
     cluster.until(|cluster| cluster.leader() != 0);
     cluster.long();
-    assert!(!is_removed(&cluster, 1), "it was refused for good");
+    assert!(
+        !is_removed(&cluster, 1),
+        "the refused removal is not repeated"
+    );
 }
 
 #[test]
-fn a_follower_that_was_asked_to_remove_its_leader_says_that_it_is_done() {
+fn a_follower_answers_the_removal_of_its_leader_when_the_leader_s_answer_is_lost() {
     let mut cluster = Cluster::new(3);
     cluster.answers_are_lost = true;
     let mut answer = cluster.remove(2, 1);
@@ -186,10 +195,10 @@ fn a_follower_that_was_asked_to_remove_its_leader_says_that_it_is_done() {
     assert!(is_done(&mut answer));
 }
 
-/// Power fails at each input or output of a removal: what a member has shown of it,
-/// for which another may have gone for good, its device has.
+/// Power fails at each I/O of a removal. If a member has shown the removal, because of which
+/// the removed one may have ended for good, its device has it.
 #[test]
-fn a_removal_is_seen_only_where_it_is_on_the_device() {
+fn a_removal_is_visible_on_a_member_only_when_it_is_on_its_device() {
     for at in [1, 2] {
         let mut seen = 0;
         for io in 0.. {

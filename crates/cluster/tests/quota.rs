@@ -52,10 +52,10 @@ fn is_no_space(outcome: &Result<Response, Error>) -> bool {
 }
 
 #[tokio::test]
-async fn a_follower_refuses_what_its_own_quota_forbids_and_raises_the_alarm() {
+async fn a_follower_refuses_a_write_above_its_own_quota_and_raises_the_alarm() {
     let cluster = with_a_small_follower().await;
     assert!(raised(cluster.node(0)).await.is_empty());
-    // It costs more than the quota has, whatever the store holds.
+    // The value alone is larger than the quota.
     let large = put("large", &"v".repeat(QUOTA_BYTES as usize));
     let outcome = in_time(cluster.node(2).execute(large)).await;
     assert!(is_no_space(&outcome), "{outcome:?}");
@@ -73,7 +73,7 @@ async fn a_follower_refuses_what_its_own_quota_forbids_and_raises_the_alarm() {
 }
 
 #[tokio::test]
-async fn a_follower_that_outgrows_its_quota_raises_the_alarm_for_all() {
+async fn a_follower_that_exceeds_its_quota_raises_the_alarm_for_all_members() {
     let cluster = with_a_small_follower().await;
     let value = "v".repeat(64 << 10);
     let mut written = 0;
@@ -83,7 +83,7 @@ async fn a_follower_that_outgrows_its_quota_raises_the_alarm_for_all() {
             break outcome;
         }
         written += value.len() as u64;
-        assert!(written < 100 * QUOTA_BYTES, "nothing stops it");
+        assert!(written < 100 * QUOTA_BYTES, "no put is refused");
     };
     assert!(is_no_space(&refused), "{refused:?}");
     assert_eq!(raised(cluster.node(1)).await[0].member_id, 3);

@@ -1,4 +1,4 @@
-//! Members that acknowledge from their page caches, lose power, and come back.
+//! Members that acknowledge from their page caches, lose power, and return.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -9,13 +9,13 @@ use engine::Durability;
 
 use scene::{Cluster, LONG_TICKS, is_done};
 
-/// Entries are acknowledged before they are on the device.
+/// A cluster of members that acknowledge entries before they are on the device.
 fn cached(count: u64) -> Cluster {
     Cluster::with(count, Durability::Os, None)
 }
 
 #[test]
-fn a_leader_takes_back_who_has_lost_its_end() {
+fn a_leader_makes_a_member_whole_that_has_lost_the_end_of_its_log() {
     let mut cluster = cached(3);
     cluster.part(&[3]);
     assert!(is_done(&mut cluster.put(1, "e")));
@@ -31,7 +31,7 @@ fn a_leader_takes_back_who_has_lost_its_end() {
 }
 
 #[test]
-fn a_member_without_its_end_elects_nobody_who_lacks_it() {
+fn a_returning_member_does_not_elect_one_that_lacks_committed_entries() {
     let mut cluster = cached(3);
     cluster.part(&[3]);
     assert!(is_done(&mut cluster.put(1, "e")));
@@ -40,7 +40,10 @@ fn a_member_without_its_end_elects_nobody_who_lacks_it() {
     cluster.part(&[1]);
     cluster.start(2);
     cluster.long();
-    assert!(cluster.returns(2), "the only other one who has it is away");
+    assert!(
+        cluster.returns(2),
+        "the only other member with the entry is cut off"
+    );
     let others = [cluster.replica(2).leads(), cluster.replica(3).leads()];
     assert_eq!(others, [false, false]);
     cluster.cut.clear();
@@ -59,7 +62,7 @@ fn counts_the_former_life(mutant: Option<Mutant>) -> bool {
     let end = cluster.replica(2).index();
     assert_eq!(end, cluster.replica(1).index());
     cluster.lose_power(2);
-    // What it says is heard, and it hears nothing.
+    // Member 1 receives the messages of member 2, and member 2 receives none of member 1.
     cluster.cut.insert((1, 2));
     cluster.start(2);
     assert!(cluster.replica(2).index() < end);
@@ -74,13 +77,13 @@ fn counts_the_former_life(mutant: Option<Mutant>) -> bool {
 }
 
 #[test]
-fn what_a_former_life_has_confirmed_does_not_count() {
+fn confirmations_of_a_former_life_do_not_count() {
     assert!(!counts_the_former_life(None));
     assert!(counts_the_former_life(Some(Mutant::KeepsItsMatch)));
 }
 
 #[test]
-fn all_lose_power_and_what_one_device_had_survives() {
+fn an_entry_on_one_device_survives_a_loss_of_power_of_all_members() {
     let mut cluster = cached(3);
     assert!(is_done(&mut cluster.put(1, "e")));
     cluster.flush(2);
@@ -88,7 +91,7 @@ fn all_lose_power_and_what_one_device_had_survives() {
     cluster.start(1);
     cluster.start(3);
     cluster.long();
-    assert_eq!(cluster.leader(), 0, "who has it is not there");
+    assert_eq!(cluster.leader(), 0, "the member with the entry is down");
     cluster.start(2);
     cluster.until(|cluster| cluster.leader() != 0 && cluster.agrees());
     for id in 1..=3 {
@@ -97,7 +100,7 @@ fn all_lose_power_and_what_one_device_had_survives() {
 }
 
 #[test]
-fn killed_processes_lose_nothing_and_need_nobody_s_word() {
+fn members_with_killed_processes_need_not_return() {
     let mut cluster = cached(3);
     assert!(is_done(&mut cluster.put(1, "e")));
     (1..=3).for_each(|id| cluster.kill(id));
@@ -110,7 +113,7 @@ fn killed_processes_lose_nothing_and_need_nobody_s_word() {
 }
 
 #[test]
-fn a_restart_does_not_make_whole() {
+fn a_restart_does_not_make_a_returning_member_whole() {
     for durability in [Durability::Os, Durability::Durable] {
         let mut cluster = cached(3);
         cluster.part(&[2]);
@@ -120,11 +123,11 @@ fn a_restart_does_not_make_whole() {
         assert!(cluster.returns(2), "{durability:?}");
         cluster.kill(2);
         cluster.start(2);
-        assert!(cluster.returns(2), "killed on its way, {durability:?}");
+        assert!(cluster.returns(2), "after a kill, {durability:?}");
         cluster.replica(2).fail(Error::Stopped);
         cluster.replica(2).machine().close().unwrap();
         cluster.start(2);
-        assert!(cluster.returns(2), "stopped on its way, {durability:?}");
+        assert!(cluster.returns(2), "after a stop, {durability:?}");
         cluster.cut.clear();
         cluster.until(|cluster| !cluster.returns(2));
         cluster.kill(2);
@@ -134,7 +137,7 @@ fn a_restart_does_not_make_whole() {
 }
 
 #[test]
-fn a_log_that_was_closed_has_lost_nothing() {
+fn a_member_with_a_closed_log_need_not_return() {
     let mut cluster = cached(3);
     cluster.replica(2).fail(Error::Stopped);
     cluster.replica(2).machine().close().unwrap();
@@ -144,7 +147,7 @@ fn a_log_that_was_closed_has_lost_nothing() {
 }
 
 #[test]
-fn where_one_never_comes_back_somebody_decides() {
+fn members_that_accept_a_lost_tail_elect_a_leader_without_the_missing_one() {
     let mut cluster = cached(3);
     (1..=3).for_each(|id| cluster.lose_power(id));
     cluster.start(1);
@@ -162,12 +165,12 @@ fn where_one_never_comes_back_somebody_decides() {
         cluster.kill(id);
         cluster.machines[id as usize - 1].accepts = false;
         cluster.start(id);
-        assert!(!cluster.returns(id), "once is enough");
+        assert!(!cluster.returns(id), "the option is needed for one start");
     }
 }
 
 #[test]
-fn who_has_applied_what_was_given_up_ends_with_the_reason() {
+fn a_member_that_has_applied_an_entry_that_others_gave_up_ends_with_an_error() {
     let mut cluster = cached(3);
     cluster.part(&[3]);
     assert!(is_done(&mut cluster.put(1, "e")));
@@ -191,7 +194,7 @@ fn who_has_applied_what_was_given_up_ends_with_the_reason() {
 }
 
 #[test]
-fn alone_there_is_nobody_to_ask() {
+fn the_only_voter_need_not_return() {
     let mut cluster = cached(1);
     assert!(is_done(&mut cluster.put(1, "e")));
     cluster.lose_power(1);

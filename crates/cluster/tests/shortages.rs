@@ -1,5 +1,5 @@
-//! Members that run out of descriptors, of memory or of their quota, and have enough
-//! again: they go on by themselves.
+//! Members that run out of descriptors, of memory or of their quota, and recover without an
+//! operator when they have enough again.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -16,7 +16,7 @@ use revisions::Command;
 /// EMFILE, ENFILE, ENOMEM, EACCES and EROFS of Linux.
 const NUMBERS: [i32; 5] = [24, 23, 12, 13, 30];
 
-/// A disk for each member of each test.
+/// The disk of each member of each test.
 static DISKS: LazyLock<Vec<[SimulatedDisk; 3]>> = LazyLock::new(|| {
     (0..4)
         .map(|test| [1, 2, 3].map(|it| SimulatedDisk::new(10 * test + it)))
@@ -67,7 +67,7 @@ async fn put_until_refused(node: &Node) -> Error {
 }
 
 #[tokio::test]
-async fn a_follower_that_may_open_no_file_takes_no_entries_and_goes_on_when_it_may() {
+async fn a_follower_that_may_open_no_file_accepts_no_entries_until_it_may() {
     let cluster = start::<0>();
     for number in NUMBERS {
         let disk = &DISKS[0][2];
@@ -86,7 +86,7 @@ async fn a_follower_that_may_open_no_file_takes_no_entries_and_goes_on_when_it_m
 }
 
 #[tokio::test]
-async fn where_two_of_three_may_open_no_file_the_cluster_serves_again_afterwards() {
+async fn a_cluster_serves_again_after_two_of_three_could_open_no_file() {
     let cluster = start::<1>();
     fill(&cluster, 0, "before").await;
     for disk in &DISKS[1][1..] {
@@ -95,7 +95,7 @@ async fn where_two_of_three_may_open_no_file_the_cluster_serves_again_afterwards
     let value = "v".repeat(100_000);
     let mut unanswered = 0;
     for number in 0..100 {
-        let key = format!("meanwhile{number}");
+        let key = format!("during{number}");
         let put = Command::Put(PutRequest {
             key: key.into(),
             value: value.clone().into(),
@@ -107,7 +107,7 @@ async fn where_two_of_three_may_open_no_file_the_cluster_serves_again_afterwards
             break;
         }
     }
-    assert!(unanswered > 3, "two members took everything");
+    assert!(unanswered > 3, "two members accepted every entry");
     for disk in &DISKS[1][1..] {
         disk.fail_opens(None);
     }
@@ -119,7 +119,7 @@ async fn where_two_of_three_may_open_no_file_the_cluster_serves_again_afterwards
 }
 
 #[tokio::test]
-async fn a_leader_that_may_open_no_file_refuses_raises_no_alarm_and_goes_on() {
+async fn a_leader_that_may_open_no_file_refuses_writes_without_an_alarm_until_it_may() {
     let disk = SimulatedDisk::new(77);
     let mut options = cluster::NodeOptions::new("/node");
     options.disk = Arc::new(disk.clone());
@@ -141,7 +141,7 @@ async fn a_leader_that_may_open_no_file_refuses_raises_no_alarm_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_leader_that_may_open_no_file_lets_another_lead() {
+async fn a_leader_that_may_open_no_file_hands_leadership_over() {
     let cluster = start::<2>();
     fill(&cluster, 0, "before").await;
     let leader = cluster.node(0).status().leader as usize - 1;
@@ -159,7 +159,7 @@ async fn a_leader_that_may_open_no_file_lets_another_lead() {
 }
 
 #[tokio::test]
-async fn a_follower_whose_quota_is_used_up_goes_on_when_it_is_raised() {
+async fn a_follower_with_a_full_disk_quota_recovers_when_the_quota_is_raised() {
     let cluster = start::<3>();
     let disk = &DISKS[3][2];
     disk.set_quota(Some(3 << 20));

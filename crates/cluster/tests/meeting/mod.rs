@@ -1,4 +1,4 @@
-//! Members that meet over real connections.
+//! Members that communicate over real connections.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 #![expect(clippy::disallowed_methods, reason = "a member is given bound sockets")]
@@ -18,7 +18,7 @@ pub struct Cluster {
     pub nodes: Vec<Option<Node>>,
     place: tempfile::TempDir,
     change: fn(&mut NodeOptions),
-    /// Of every member that is started from now on.
+    /// The peer secret of every member that is started from now on.
     pub secret: Option<PeerSecret>,
     /// Peer URLs that the operator lists to members that are started from now on.
     pub listed: Vec<String>,
@@ -41,7 +41,8 @@ impl Cluster {
         Cluster::start_with(|_| {})
     }
 
-    /// Nobody but the first stands for election within an hour, unless asked to.
+    /// A cluster in which only the first member stands for election within an hour, unless a
+    /// leader asks another one to.
     pub fn start_with_patience() -> Cluster {
         Cluster::start_with(|options| {
             if options.machine.member_id != 1 {
@@ -90,13 +91,13 @@ impl Cluster {
         self.nodes[number] = Some(node);
     }
 
-    /// Starts a member again, if it can be.
+    /// Starts a member again; fails if the member cannot start.
     pub fn start_member(&self, number: usize) -> Result<Node, Error> {
         let others: Vec<usize> = (0..self.members.len()).collect();
         self.start_member_knowing(number, &others)
     }
 
-    /// The same of one that knows so many others by itself.
+    /// Starts a member that has only the members `known` as contacts.
     pub fn start_member_knowing(&self, number: usize, known: &[usize]) -> Result<Node, Error> {
         let url = self.members[number].peer_urls[0].clone();
         let address = url.strip_prefix("http://").unwrap().to_owned();
@@ -116,8 +117,8 @@ impl Cluster {
         Node::start_member(options, network)
     }
 
-    /// Gives a member another address, at which it is started next; returns the command
-    /// that tells the cluster.
+    /// Gives a member another address, at which it is started next; returns the command that
+    /// makes the cluster know it.
     pub fn moves(&mut self, number: usize) -> Command {
         self.members[number].peer_urls = vec![free_url()];
         Command::MemberUpdate(MemberUpdateRequest {
@@ -126,12 +127,12 @@ impl Cluster {
         })
     }
 
-    /// Takes a member into the cluster; it is not started yet. Returns its number.
+    /// Adds a member to the cluster, without starting it. Returns its number.
     pub async fn add(&mut self, is_learner: bool) -> usize {
         self.add_at(0, is_learner).await
     }
 
-    /// The same, asked at a member of this number.
+    /// Adds a member by a request to the member of this number.
     pub async fn add_at(&mut self, asked: usize, is_learner: bool) -> usize {
         let peer_urls = vec![free_url()];
         let add = Command::MemberAdd(MemberAddRequest {
@@ -150,7 +151,8 @@ impl Cluster {
         self.nodes.len() - 1
     }
 
-    /// Until the member has applied what the first one has, and is equal to it.
+    /// Waits until the member has applied what the first one has, and checks that both are
+    /// equal.
     pub async fn comes_to_equal(&self, number: usize) {
         let (one, other) = (self.node(0), self.node(number));
         poll("equal members", || {
@@ -162,7 +164,7 @@ impl Cluster {
                 one.reader().hash_kv(revision),
                 other.reader().hash_kv(revision),
             );
-            // A compaction in between is none of this test's.
+            // A compaction in between is not what this checks.
             let (Ok(one), Ok(other)) = hashes else {
                 return None;
             };
@@ -176,7 +178,7 @@ impl Cluster {
     }
 }
 
-/// Looks again and again.
+/// Calls `look` until it returns a value; fails the test after a minute.
 pub async fn poll<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     for _ in 0..6000 {
         if let Some(found) = look() {
@@ -184,10 +186,10 @@ pub async fn poll<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("{what}: waited for in vain");
+    panic!("{what} did not happen within a minute");
 }
 
-/// Does it, again and again where the cluster cannot do it yet.
+/// Carries out a command; repeats it while the cluster refuses it.
 pub async fn surely(node: &Node, command: &Command) -> Response {
     for _ in 0..300 {
         match node.execute(command.clone()).await {
@@ -200,10 +202,10 @@ pub async fn surely(node: &Node, command: &Command) -> Response {
     panic!("{command:?} cannot be done");
 }
 
-/// What is waited for in vain fails the test.
+/// Waits for `what`; fails the test after a minute.
 pub async fn in_time<T>(what: impl Future<Output = T>) -> T {
     let waited = tokio::time::timeout(Duration::from_secs(60), what).await;
-    waited.expect("it comes to an end")
+    waited.expect("the future ends within a minute")
 }
 
 /// A peer URL at which nothing listens.
@@ -232,7 +234,7 @@ pub fn put(key: &str, value: &str) -> Command {
     })
 }
 
-/// Puts, again and again where the lead has just changed.
+/// Puts a key; repeats it while the cluster refuses it.
 pub async fn put_surely(node: &Node, key: &str, value: &str) {
     for _ in 0..100 {
         match node.execute(put(key, value)).await {

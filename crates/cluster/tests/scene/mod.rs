@@ -1,4 +1,4 @@
-//! Members without threads, moved by hand.
+//! Members without threads, which tests run step by step.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -18,10 +18,10 @@ use revisions::{Command, Member, Response};
 use tokio::sync::oneshot;
 
 pub const TICK: Duration = Duration::from_millis(100);
-/// So long nobody has anything new to say or to decide.
+/// Ticks after which a cluster has decided everything that it can.
 pub const LONG_TICKS: usize = 100;
 
-/// What commands of other members are held to.
+/// The limits on commands of other members.
 pub const REQUEST_BYTES_MAX: usize = 20_000;
 pub const OPERATIONS_MAX: usize = 16;
 
@@ -29,7 +29,7 @@ pub type Pending = oneshot::Receiver<Result<Response, Error>>;
 
 pub struct Machine {
     pub disk: SimulatedDisk,
-    /// Starts of the kernel.
+    /// Number of starts of the kernel.
     boots: u64,
     pub durability: Durability,
     pub accepts: bool,
@@ -40,15 +40,15 @@ pub struct Machine {
 pub struct Cluster {
     pub machines: Vec<Machine>,
     pub clock: SimulatedClock,
-    /// From and to: what is said there is lost.
+    /// Pairs of sender and receiver between which messages are lost.
     pub cut: BTreeSet<(u64, u64)>,
-    /// What member 1 says of entries from this one on being committed is lost.
+    /// Messages of member 1 with this commit index or a greater one are lost.
     pub kept_from_others: Option<u64>,
     /// Leaders' answers to forwarded commands are lost.
     pub answers_are_lost: bool,
-    /// Nobody is told at another's door that it was removed.
-    pub doors_are_shut: bool,
-    /// Its device flushes nothing as long as it leads.
+    /// Members do not inform a removed member that it was removed.
+    pub refusals_are_lost: bool,
+    /// The device of this member flushes nothing as long as it leads.
     pub flushes_late: Option<u64>,
     mutant: Option<Mutant>,
 }
@@ -62,7 +62,7 @@ fn members(count: u64) -> Vec<Member> {
 }
 
 impl Cluster {
-    /// Entries are on the device before they are acknowledged.
+    /// Members acknowledge entries when they are on the device.
     pub fn new(count: u64) -> Cluster {
         Cluster::with(count, Durability::Durable, None)
     }
@@ -81,7 +81,7 @@ impl Cluster {
             cut: BTreeSet::new(),
             kept_from_others: None,
             answers_are_lost: false,
-            doors_are_shut: false,
+            refusals_are_lost: false,
             flushes_late: None,
             mutant,
         };
@@ -145,7 +145,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// What was not flushed is gone.
+    /// Loses what was not flushed.
     pub fn lose_power(&mut self, id: u64) {
         let machine = &mut self.machines[id as usize - 1];
         machine.disk.crash();
@@ -154,7 +154,7 @@ impl Cluster {
         machine.boots += 1;
     }
 
-    /// The machine runs on, with all that is in its page cache.
+    /// Ends the process; the machine keeps its page cache.
     pub fn kill(&mut self, id: u64) {
         let machine = &mut self.machines[id as usize - 1];
         machine.disk.crash();
@@ -177,13 +177,13 @@ impl Cluster {
         replica.unwrap().is_returning()
     }
 
-    /// Those that have not ended.
+    /// The replicas that have not ended.
     fn running(&self) -> impl Iterator<Item = &Replica> {
         let replicas = self.machines.iter().filter_map(|it| it.replica.as_ref());
         replicas.filter(|replica| replica.failure().is_none())
     }
 
-    /// The one that leads in the newest term; 0: nobody does.
+    /// The leader of the newest term; 0 if there is none.
     pub fn leader(&self) -> u64 {
         let leads = self.running().filter(|replica| replica.leads());
         let newest = leads.max_by_key(|replica| replica.term());
@@ -196,7 +196,7 @@ impl Cluster {
         self.running().all(applied)
     }
 
-    /// Nobody hears these members, and they hear nobody.
+    /// Cuts these members off from all others.
     pub fn part(&mut self, ids: &[u64]) {
         for &id in ids {
             for other in 1..=self.machines.len() as u64 {
@@ -206,7 +206,7 @@ impl Cluster {
         }
     }
 
-    /// Until nobody has anything to say or to write, at this moment.
+    /// Runs all members until no message is received, without advancing the clock.
     pub fn settle(&mut self) {
         let mut quiet = 0;
         while quiet < 3 {
@@ -219,14 +219,14 @@ impl Cluster {
         }
     }
 
-    /// One member's turn; whether it has said something that was heard.
+    /// Runs one member; returns whether another one has received a message of it.
     fn step(&mut self, id: u64) -> bool {
-        let is_told = self.is_told_of_its_removal(id);
+        let is_refused = self.is_refused_as_removed(id);
         let flushes_late = self.flushes_late == Some(id);
         let Some(replica) = &mut self.machines[id as usize - 1].replica else {
             return false;
         };
-        if is_told {
+        if is_refused {
             replica.told_of_removal();
         }
         if !flushes_late || !replica.holds_the_lead() {
@@ -238,29 +238,29 @@ impl Cluster {
         replica.run();
         let output = replica.take_output();
         output.answers.into_iter().for_each(cluster::Answer::give);
-        let mut heard = false;
+        let mut received = false;
         let silenced = self.kept_from_others.filter(|_| id == 1);
         for (to, message) in output.messages {
             if let Some(receiver) = &mut self.machines[to as usize - 1].replica
                 && !self.cut.contains(&(id, to))
-                && !silenced.is_some_and(|first| tells_commit(&message, first))
+                && !silenced.is_some_and(|first| carries_commit(&message, first))
                 && !(self.answers_are_lost && is_answer(&message))
             {
                 receiver.receive(id, message);
-                heard = true;
+                received = true;
             }
         }
-        heard
+        received
     }
 
-    /// Another member refuses it at its door.
-    fn is_told_of_its_removal(&self, id: u64) -> bool {
+    /// Whether another member that can be reached refuses this one because it was removed.
+    fn is_refused_as_removed(&self, id: u64) -> bool {
         let refuses = |other: &Replica| {
             let roads = [(id, other.member_id()), (other.member_id(), id)];
             let cut = roads.iter().any(|road| self.cut.contains(road));
             !cut && other.member_id() != id && other.reader().is_removed(id)
         };
-        !self.doors_are_shut && self.running().any(refuses)
+        !self.refusals_are_lost && self.running().any(refuses)
     }
 
     pub fn tick(&mut self) {
@@ -275,7 +275,7 @@ impl Cluster {
                 return;
             }
         }
-        panic!("it is never reached");
+        panic!("the state that the test waits for is never reached");
     }
 
     pub fn long(&mut self) {
@@ -313,7 +313,7 @@ impl Cluster {
     }
 }
 
-fn tells_commit(message: &PeerMessage, first: u64) -> bool {
+fn carries_commit(message: &PeerMessage, first: u64) -> bool {
     matches!(message, PeerMessage::Raft(message) if message.commit >= first)
 }
 

@@ -1,5 +1,4 @@
-//! Commands of every kind; which one comes next depends on the step and on the
-//! revision before it, and on nothing else.
+//! Commands of every kind, which depend only on the step and on the revision before it.
 
 use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
 use etcd_api::etcdserverpb::request_op::Request;
@@ -9,7 +8,7 @@ use etcd_api::etcdserverpb::{
 };
 use revisions::Command;
 
-/// How many there are.
+/// Number of commands.
 pub const STEPS: usize = 10 * 24;
 pub const TTL_SECONDS: i64 = 1000;
 
@@ -62,8 +61,8 @@ fn delete_request(key: &str, end: &str) -> DeleteRangeRequest {
     }
 }
 
-/// One branch in even rounds, the other in odd ones; deletes a key and puts it
-/// again, and writes several in one revision.
+/// A transaction that takes one branch in even rounds and the other in odd ones. It deletes a
+/// key and puts it again, and writes several keys in one revision.
 fn transaction(round: usize, lease: i64) -> TxnRequest {
     let operation = |request| RequestOp {
         request: Some(request),
