@@ -1,6 +1,5 @@
-//! The laboratory: measures any two key-value stores, or any two builds of
-//! one, on the same work in the same minutes, and says "inconclusive" when that
-//! is the truth.
+//! The laboratory: measures any two key-value stores, or any two builds of one, on the same
+//! work in the same minutes, and reports "inconclusive" when the runs do not decide.
 //!
 //! ```text
 //!   workload.toml ─► schedule ─► worker (a fresh process, a fresh directory) ─► Run
@@ -11,9 +10,9 @@
 //!                                       statistics ─► verdict ─► report  ◄──────┘
 //! ```
 //!
-//! Trade-off: every run pays for a process, a directory, a preload and a
-//! warm-up. That is where variance between runs lives, so that is where the
-//! repetition has to be.
+//! Trade-off: every run pays for a process, a directory, a preload and a warm-up. Most of
+//! the variance comes from these, so the lab repeats all of them and not only the measured
+//! part.
 //!
 //! The crate is a library and a binary, so that a worker with more targets
 //! (engines that need foreign libraries) can be built without the lab

@@ -1,5 +1,5 @@
-//! How the lab ends when something is wrong: a clear message, the right code, and
-//! nothing left behind.
+//! The lab's behaviour when something fails: a clear message, the right exit code, and no
+//! leftover files or processes.
 #![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
 #![expect(
     clippy::disallowed_methods,
@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use lab::record::{Outcome, Record};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone-lab");
-/// Far more than any of this takes.
+/// Time limit of every wait, far longer than any of them takes.
 const LONGEST: Duration = Duration::from_secs(120);
-/// What makes a run as short as it can be.
+/// Options for the shortest possible run.
 const SHORT: [&str; 12] = [
     "--keys=100",
     "--clients=1",
@@ -49,28 +49,29 @@ impl Lab {
         command
     }
 
+    /// Runs the lab with short runs; returns exit code and standard error.
     fn ends(&self, words: &[&str]) -> (i32, String) {
         let words = [words, &SHORT].concat();
-        told(&self.command(&words).output().unwrap())
+        code_and_errors(&self.command(&words).output().unwrap())
     }
 
     fn record(&self) -> Record {
         Record::load(&self.folder().join("results")).unwrap()
     }
 
-    /// Whether data of runs is left.
+    /// Whether the folder of the runs' data still has entries.
     fn has_data(&self) -> bool {
         let entries = std::fs::read_dir(self.folder().join("data"));
         entries.is_ok_and(|mut entries| entries.next().is_some())
     }
 
-    /// Whether nothing was left, not even a folder.
+    /// Whether the lab left nothing behind, not even a folder.
     fn is_empty(&self) -> bool {
         std::fs::read_dir(self.folder()).unwrap().next().is_none()
     }
 
-    /// A program in its folder, written by a shell: a file that this process had
-    /// open for writing could be busy when it is started.
+    /// A program in the lab's folder. A shell writes the file: if this process had it open
+    /// for writing, starting it could fail as "text file busy".
     fn script(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder().join(name);
         let written = Command::new("sh")
@@ -86,13 +87,13 @@ impl Lab {
     }
 }
 
-fn told(output: &Output) -> (i32, String) {
+fn code_and_errors(output: &Output) -> (i32, String) {
     let code = output.status.code().unwrap_or(-1);
     (code, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 #[test]
-fn a_short_run_ends_well() {
+fn a_short_run_succeeds() {
     let lab = Lab::new();
     let (code, text) = lab.ends(&["run", "file"]);
     assert_eq!(code, 0, "{text}");
@@ -101,9 +102,9 @@ fn a_short_run_ends_well() {
     assert!(!lab.has_data());
 }
 
-/// `inkstone-lab run ... | head`: the page is written all the same.
+/// As in `inkstone-lab run ... | head`: the page is written nevertheless.
 #[test]
-fn a_reader_who_is_gone_costs_nothing() {
+fn a_closed_pipe_does_not_stop_a_run() {
     let lab = Lab::new();
     let child = lab
         .command(&[&["run", "file"], &SHORT[..]].concat())
@@ -131,7 +132,7 @@ fn a_wrong_workload_file_is_named_with_its_line() {
 }
 
 #[test]
-fn a_workload_that_is_not_there_lists_those_that_are() {
+fn the_error_for_an_unknown_workload_lists_the_known_ones() {
     let (code, text) = Lab::new().ends(&["run", "null", "--workload=putt"]);
     assert_eq!(code, 1);
     assert!(
@@ -141,7 +142,7 @@ fn a_workload_that_is_not_there_lists_those_that_are() {
 }
 
 #[test]
-fn an_endpoint_that_nobody_listens_on_is_named() {
+fn an_endpoint_without_a_listener_is_named() {
     let lab = Lab::new();
     let (code, text) = lab.ends(&["run", "endpoints:127.0.0.1:1"]);
     assert!(lab.is_empty());
@@ -153,7 +154,7 @@ fn an_endpoint_that_nobody_listens_on_is_named() {
 }
 
 #[test]
-fn a_peer_that_is_not_installed_is_reported_and_nothing_runs_without_it() {
+fn a_missing_peer_is_reported_and_nothing_runs_without_it() {
     let lab = Lab::new();
     let (code, text) = lab.ends(&["run", "file", "cabinet"]);
     assert_eq!(code, 1);
@@ -165,7 +166,7 @@ fn a_peer_that_is_not_installed_is_reported_and_nothing_runs_without_it() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn a_missing_server_is_named() {
     let lab = Lab::new();
     for target in ["server:nowhere/etcd", "engine@nowhere/etcd"] {
         let (code, text) = lab.ends(&["ab", "file", target]);
@@ -179,14 +180,14 @@ fn a_server_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_program_that_is_no_lab_is_asked_about() {
+fn a_worker_that_is_no_lab_is_reported() {
     let (code, text) = Lab::new().ends(&["run", "engine@/bin/true"]);
     assert_eq!(code, 1);
     assert!(text.contains("is it an inkstone-lab?"), "{text}");
 }
 
 #[test]
-fn a_budget_in_which_nothing_fits_leaves_nothing() {
+fn a_budget_that_is_too_small_for_one_run_leaves_nothing_behind() {
     let lab = Lab::new();
     let (code, text) = lab.ends(&["run", "file", "--budget=0s"]);
     assert_eq!(code, 1);
@@ -198,7 +199,7 @@ fn a_budget_in_which_nothing_fits_leaves_nothing() {
 }
 
 #[test]
-fn a_record_that_is_there_stays_as_it_is() {
+fn an_existing_record_is_not_overwritten() {
     let lab = Lab::new();
     let record = lab.folder().join("results/run.json");
     std::fs::create_dir(lab.folder().join("results")).unwrap();
@@ -227,19 +228,19 @@ fn folders_that_are_files_are_named_with_their_option() {
 }
 
 #[test]
-fn numbers_that_must_be_one_at_least_are_refused() {
+fn zero_is_refused_where_a_number_must_be_at_least_one() {
     for name in ["threads", "connections", "keys", "clients", "pairs"] {
         let option = format!("--{name}=0");
         let output = Lab::new().command(&["run", "null", &option]).output();
-        let (code, text) = told(&output.unwrap());
+        let (code, text) = code_and_errors(&output.unwrap());
         assert!(code == 1 || code == 2, "{code}: {text}");
-        let says_what = text.contains("at least 1") || text.contains("from 1 to");
-        assert!(text.contains(name) && says_what, "{text}");
+        let names_bound = text.contains("at least 1") || text.contains("from 1 to");
+        assert!(text.contains(name) && names_bound, "{text}");
     }
 }
 
 #[test]
-fn a_server_that_ends_at_once_is_quoted() {
+fn the_errors_of_a_server_that_ends_at_once_are_quoted() {
     let lab = Lab::new();
     let text = "[ \"$1\" = --version ] && echo version 7 && exit\necho out of luck >&2\nexit 9";
     let server = format!("server:{}", lab.script("etcd-of-ours", text).display());
@@ -252,7 +253,7 @@ fn a_server_that_ends_at_once_is_quoted() {
 }
 
 #[test]
-fn near_the_generators_own_limit_there_is_no_verdict() {
+fn a_comparison_near_the_generators_limit_is_refused() {
     let output = Lab::new()
         .command(&[&["ab", "null", "null"], &SHORT[..]].concat())
         .output()
@@ -262,7 +263,7 @@ fn near_the_generators_own_limit_there_is_no_verdict() {
     assert!(text.contains("refused"), "{text}");
 }
 
-/// Runs that were measured are kept, and nothing goes on behind the lab's back.
+/// Measured runs are kept, and no process stays.
 #[test]
 fn an_interrupted_lab_leaves_a_readable_record_and_no_process() {
     let lab = Lab::new();
@@ -284,7 +285,7 @@ fn an_interrupted_lab_leaves_a_readable_record_and_no_process() {
         record.is_ok_and(|record| record.valid_runs().any(|run| run.arm == "file"))
     });
     let below = interrupt(&child, "-INT");
-    let (code, text) = told(&child.wait_with_output().unwrap());
+    let (code, text) = code_and_errors(&child.wait_with_output().unwrap());
     assert_eq!(code, 4, "{text}");
     assert!(text.contains("it was interrupted"), "{text}");
     let record = lab.record();
@@ -298,19 +299,19 @@ fn an_interrupted_lab_leaves_a_readable_record_and_no_process() {
 }
 
 #[test]
-fn an_interrupted_lab_takes_its_servers_along() {
+fn an_interrupted_lab_ends_its_servers() {
     let lab = Lab::new();
     let child = beside_a_silent_server(&lab);
     let below = interrupt(&child, "-TERM");
     assert!(below.len() >= 2, "a worker and a server: {below:?}");
-    let (code, text) = told(&child.wait_with_output().unwrap());
+    let (code, text) = code_and_errors(&child.wait_with_output().unwrap());
     assert_eq!(code, 4, "{text}");
     assert_eq!(lab.record().runs[0].outcome, Outcome::Interrupted);
     nothing_is_left(&lab, &below);
 }
 
 #[test]
-fn a_killed_lab_takes_its_servers_along() {
+fn servers_of_a_killed_lab_end() {
     let lab = Lab::new();
     let mut child = beside_a_silent_server(&lab);
     let below = interrupt(&child, "-KILL");
@@ -322,7 +323,7 @@ fn a_killed_lab_takes_its_servers_along() {
 }
 
 #[test]
-fn what_a_killed_lab_left_is_removed_by_the_next() {
+fn leftovers_of_a_killed_lab_are_removed_by_the_next() {
     let lab = Lab::new();
     let mut child = beside_a_silent_server(&lab);
     let below = interrupt(&child, "-KILL");
@@ -331,10 +332,10 @@ fn what_a_killed_lab_left_is_removed_by_the_next() {
         below.iter().all(|it| !is_alive(it))
     });
     assert!(lab.has_data());
-    std::fs::create_dir(lab.folder().join("data/lab-of-somebody")).unwrap();
+    std::fs::create_dir(lab.folder().join("data/lab-of-another")).unwrap();
 
     let words = [&["run", "file", "--out=again"], &SHORT[..10], &SHORT[11..]].concat();
-    let (code, text) = told(&lab.command(&words).output().unwrap());
+    let (code, text) = code_and_errors(&lab.command(&words).output().unwrap());
     assert_eq!(code, 0, "{text}");
     assert!(
         text.contains("note: removed ") && text.contains("killed"),
@@ -342,13 +343,13 @@ fn what_a_killed_lab_left_is_removed_by_the_next() {
     );
     let kept = std::fs::read_dir(lab.folder().join("data")).unwrap();
     let kept: Vec<_> = kept.map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(kept, ["lab-of-somebody"]);
+    assert_eq!(kept, ["lab-of-another"]);
 }
 
-/// A disk of its own that is too small. Where the kernel lets nobody mount, only
-/// the message is tested, with a target that pretends.
+/// Runs on a mounted disk that is too small. Where the kernel allows no mount, the test
+/// does nothing; `worker::run` tests the message with a faulty target.
 #[test]
-fn a_full_disk_in_mid_run_says_what_to_do() {
+fn the_error_for_a_full_disk_has_a_remedy() {
     let lab = Lab::new();
     std::fs::create_dir(lab.folder().join("data")).unwrap();
     let words = ["run", "engine", "--value=fixed:65536", "--durability=os"];
@@ -368,7 +369,7 @@ fn a_full_disk_in_mid_run_says_what_to_do() {
         .current_dir(lab.folder())
         .output();
     let (code, text) = match output {
-        Ok(output) => told(&output),
+        Ok(output) => code_and_errors(&output),
         Err(error) => (77, error.to_string()),
     };
     if code == 77 || text.contains("unshare: ") {
@@ -396,7 +397,7 @@ fn beside_a_silent_server(lab: &Lab) -> Child {
     child
 }
 
-/// Sends the signal; what ran below the lab then.
+/// Sends a signal to the lab; returns its descendants at that time.
 fn interrupt(child: &Child, signal: &str) -> BTreeSet<Process> {
     let below = below(child.id());
     let sent = Command::new("kill")
@@ -422,7 +423,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A process, told apart from a later one of the same number by its start.
+/// A process. Its start time distinguishes it from a later one with the same number.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Process {
     pid: u32,
@@ -439,7 +440,7 @@ fn process(pid: u32) -> Option<(u32, Process)> {
         name: front.split_once('(')?.1.to_owned(),
         started: (*fields.get(19)?).to_owned(),
     };
-    // A zombie runs no more.
+    // A zombie has ended.
     (*fields.first()? != "Z").then_some((fields.get(1)?.parse().ok()?, process))
 }
 
@@ -447,7 +448,7 @@ fn is_alive(known: &Process) -> bool {
     process(known.pid).is_some_and(|(_, now)| now.started == known.started)
 }
 
-/// Everything that descends from a process.
+/// All descendants of a process.
 fn below(root: u32) -> BTreeSet<Process> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

@@ -1,17 +1,17 @@
-//! Files of etcd's rw-benchmark.sh, read and written.
+//! Reading and writing files of etcd's rw-benchmark.sh.
 
 use lab::heatmap_csv::{Iteration, parse, to_csv};
 
 const RESULT: &str = include_str!("heatmap_csv/result.csv");
 
 #[test]
-fn a_file_of_the_script_comes_out_byte_for_byte() {
+fn a_file_of_the_script_is_written_back_byte_for_byte() {
     let map = parse("result.csv", RESULT).unwrap();
     assert_eq!(to_csv(&map), RESULT);
 }
 
 #[test]
-fn cells_are_what_the_rows_say() {
+fn cells_have_the_values_of_their_rows() {
     let map = parse("result.csv", RESULT).unwrap();
     assert!(map.parameters.ends_with("commit=7d4a9b2cc"));
     assert_eq!(map.cells.len(), 5);
@@ -34,7 +34,7 @@ fn failed_runs_are_not_averaged() {
 }
 
 #[test]
-fn another_file_is_refused_by_its_first_line() {
+fn a_file_with_another_first_line_is_refused() {
     let mistake = parse("x.csv", "a,b,c\n1,2,3\n").unwrap_err().to_string();
     assert!(
         mistake.starts_with("x.csv: the first line is `a,b,c`"),

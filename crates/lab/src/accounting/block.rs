@@ -1,4 +1,4 @@
-//! The account of a block device, and how much a folder occupies.
+//! Counters of a block device, and the disk space that a folder occupies.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use super::{Unaccounted, read};
 use crate::record::{BlockDevice, DeviceWork};
 
-/// The device counts sectors of this size, whatever its own are.
+/// The kernel counts in sectors of this size, independent of the device's own.
 const SECTOR_BYTES: u64 = 512;
 
-/// What a device was asked to do since it exists.
+/// Work of a block device since the kernel has known it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockCounters {
     reads: u64,
@@ -22,13 +22,14 @@ pub struct BlockCounters {
 }
 
 impl BlockCounters {
-    /// Of `/sys/block/DEVICE`, now.
+    /// Reads the present counters from `/sys/block/DEVICE/stat`. Fails where the kernel
+    /// counts no flushes (before Linux 5.5).
     pub fn of(device: &str) -> Result<BlockCounters, Unaccounted> {
         let path = format!("/sys/block/{device}/stat");
         parse(&read(&path)?).ok_or_else(|| format!("{path}: flushes are counted from Linux 5.5 on"))
     }
 
-    /// What happened between `earlier` and now.
+    /// The work between `earlier` and these counters.
     pub fn since(&self, earlier: &BlockCounters, device: &BlockDevice) -> DeviceWork {
         DeviceWork {
             device: device.name.clone(),
@@ -63,8 +64,8 @@ fn parse(stat: &str) -> Option<BlockCounters> {
     })
 }
 
-/// The whole device below the file system that `directory` is on; none when it
-/// has none, as tmpfs.
+/// The whole device (not the partition) that the file system of `directory` is on;
+/// `None` for a file system without a device, such as tmpfs.
 pub fn device_of(directory: &Path, private: bool) -> Option<BlockDevice> {
     let number = std::fs::metadata(directory).ok()?.dev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_account_is_read() {
+    fn kernel_counters_are_parsed() {
         let stat = " 1 2 3 4 50 6 70 8 9 10 11 12 13 14 15 160 17\n";
         let counters = parse(stat).unwrap();
         assert_eq!(counters.writes, 50);
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_occupies_what_its_files_do() {
+    fn footprint_counts_files_in_subfolders() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("below")).unwrap();
         std::fs::write(folder.path().join("below/file"), vec![1; 10_000]).unwrap();

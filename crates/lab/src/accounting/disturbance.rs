@@ -1,22 +1,25 @@
-//! What else happens on the machine.
+//! Disturbances: what the machine does besides the measured run.
 
 use std::time::{Duration, Instant};
 
 use super::{number_after, read};
 use crate::record::{Disturbance, Taint, TaintKind};
 
-/// Above these, a run is repeated.
+/// A run with a greater share of stolen processor time than this is repeated.
 const STEAL_SHARE_MAX: f64 = 0.01;
+/// A run beside which other processes used a greater share than this is repeated.
 const FOREIGN_SHARE_MAX: f64 = 0.05;
 
-/// Below these, a run may begin.
+/// A run begins when fewer bytes than this wait to be written ...
 const QUIET_DIRTY_BYTES: u64 = 16 << 20;
+/// ... and processes use less than this share of the processors.
 const QUIET_BUSY_SHARE: f64 = 0.05;
 /// `PF_KTHREAD` of the kernel.
 const KERNEL_THREAD: u64 = 0x0020_0000;
+/// Interval over which [`wait_until_quiet`] measures the load.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The machine's own counters, at one moment.
+/// The machine's counters at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineCounters {
     at: Instant,
@@ -24,15 +27,15 @@ pub struct MachineCounters {
     steal_ticks: u64,
     /// Processor time of processes that are not measured.
     foreign_seconds: f64,
-    /// Time in which some task waited, in microseconds: processor, disk, memory.
+    /// Microseconds in which some task waited for processor, disk, memory, in this order.
     pressure_us: [u64; 3],
     throttled: u64,
     swapped_pages: u64,
 }
 
 impl MachineCounters {
-    /// Now; `own` are the processes that are measured. What this kernel does
-    /// not count is zero.
+    /// Reads the counters. `own` are the ids of the measured processes, which do not
+    /// count as foreign. A counter that this kernel does not have is zero.
     pub fn now(own: &[u32]) -> MachineCounters {
         let ticks = ticks(&read("/proc/stat").unwrap_or_default());
         let pressure = |what: &str| {
@@ -53,7 +56,7 @@ impl MachineCounters {
         }
     }
 
-    /// What happened between `earlier` and now.
+    /// The disturbance between `earlier` and these counters.
     pub fn since(&self, earlier: &MachineCounters) -> Disturbance {
         let all = (self.all_ticks - earlier.all_ticks).max(1) as f64;
         let steal = (self.steal_ticks - earlier.steal_ticks) as f64;
@@ -64,7 +67,8 @@ impl MachineCounters {
             |at: usize| (self.pressure_us[at] - earlier.pressure_us[at]) as f64 / wall_us.max(1.0);
         Disturbance {
             steal_share: steal / all,
-            // The two are read one after the other, which a busy machine stretches.
+            // The two sources are read one after the other; on a busy machine the delay
+            // between the reads can push the share out of range.
             foreign_share: (foreign / all).clamp(0.0, 1.0),
             cpu_pressure_share: pressure(0),
             io_pressure_share: pressure(1),
@@ -76,8 +80,8 @@ impl MachineCounters {
     }
 }
 
-/// Of all processes but `own` and the kernel's threads, whose work is done for
-/// somebody; with what their ended children used.
+/// Processor time of all processes except `own` and kernel threads (which work on behalf
+/// of processes), including their children that have ended.
 fn foreign_cpu_seconds(own: &[u32]) -> f64 {
     let mut ticks = 0;
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -93,7 +97,8 @@ fn foreign_cpu_seconds(own: &[u32]) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
-/// Nothing of the kernel's threads.
+/// Clock ticks of a process and its ended children from its `stat` file; `None` for a
+/// kernel thread.
 fn ticks_of_process(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
@@ -104,7 +109,7 @@ fn ticks_of_process(stat: &str) -> Option<u64> {
     (flags & KERNEL_THREAD == 0).then_some(ticks)
 }
 
-/// user nice system idle iowait irq softirq steal, of all processors together.
+/// Ticks of all processors together: user nice system idle iowait irq softirq steal.
 fn ticks(stat: &str) -> Vec<u64> {
     let row = stat.lines().next().unwrap_or_default();
     let words = row.split_whitespace().skip(1);
@@ -119,15 +124,15 @@ fn total_of_some(pressure: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Bytes that wait to be written, on the whole machine.
+/// Bytes that wait to be written to disks, on the whole machine.
 pub fn dirty_bytes() -> u64 {
     let text = read("/proc/meminfo").unwrap_or_default();
     let of = |label: &str| number_after(&text, label).unwrap_or(0) << 10;
     of("Dirty:") + of("Writeback:")
 }
 
-/// Waits until the machine has next to nothing to do; `seconds_max` at most.
-/// Returns the seconds it took, and whether it became quiet.
+/// Waits until the machine is nearly idle, at most about `seconds_max`. Returns the seconds
+/// waited, and whether the machine became quiet.
 pub fn wait_until_quiet(seconds_max: f64) -> (f64, bool) {
     let begun = Instant::now();
     let mut before = MachineCounters::now(&[]);
@@ -147,7 +152,7 @@ pub fn wait_until_quiet(seconds_max: f64) -> (f64, bool) {
 }
 
 impl Disturbance {
-    /// What of it makes a run doubtful.
+    /// The disturbances above their limits; each makes the run doubtful.
     pub fn taints(&self) -> Vec<Taint> {
         let judged = [
             (TaintKind::Steal, self.steal_share, STEAL_SHARE_MAX),
@@ -171,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_is_all_processors() {
+    fn the_first_line_of_stat_sums_all_processors() {
         assert_eq!(ticks("cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1\n")[7], 8);
         assert_eq!(
             total_of_some("some avg10=0.00 avg60=0.00 avg300=0.00 total=123\nfull total=4\n"),
@@ -213,12 +218,12 @@ mod tests {
             ..zero
         };
         assert_eq!(later.since(&zero).foreign_share, 0.25);
-        // A process that ended may take its account along.
+        // Equal counters give a share of zero.
         assert_eq!(zero.since(&zero).foreign_share, 0.0);
     }
 
     #[test]
-    fn what_is_measured_is_not_foreign() {
+    fn measured_processes_are_left_out_of_foreign_time() {
         let all = foreign_cpu_seconds(&[]);
         let others = foreign_cpu_seconds(&[std::process::id()]);
         assert!(all >= 0.0 && others >= 0.0);

@@ -1,14 +1,14 @@
-//! What a run cost, read from the kernel before and after.
+//! Costs of a run, as differences of kernel counters read before and after it.
 //!
 //! ```text
 //!   /proc/PID/{stat,status,io,schedstat}   processor, memory, waiting
-//!   /sys/block/DEV/stat                    writes, bytes, flushes: the journal's too
-//!   /proc/{stat,pressure,vmstat}           what else happened
+//!   /sys/block/DEV/stat                    writes, bytes, flushes, the journal's included
+//!   /proc/{stat,pressure,vmstat}           load of everything else on the machine
 //! ```
 //!
-//! `/proc/PID/io` counts pages that a process made dirty; what reaches the
-//! device only the device knows, and it knows no processes: a device of one's
-//! own (`--loopfs`) is the only way to an exact account.
+//! `/proc/PID/io` counts the pages that a process made dirty. Only the device counts the
+//! bytes that reach it, and it does not tell processes apart. Exact counts therefore need a
+//! device that nothing else uses (`--loopfs`).
 
 mod block;
 mod disturbance;
@@ -18,7 +18,7 @@ pub use block::{BlockCounters, device_of, footprint_bytes};
 pub use disturbance::{MachineCounters, dirty_bytes, wait_until_quiet};
 pub use process::ProcessCounters;
 
-/// Why an account cannot be read; the text names the file.
+/// Error text for counters that cannot be read; it names the file.
 pub type Unaccounted = String;
 
 fn read(path: &str) -> Result<String, Unaccounted> {

@@ -1,9 +1,9 @@
-//! The account of a process.
+//! Counters of a process.
 
 use super::{Unaccounted, number_after, read};
 use crate::record::ProcessCosts;
 
-/// What a process has used since it started.
+/// Resources that a process has used since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessCounters {
     user_seconds: f64,
@@ -18,13 +18,13 @@ pub struct ProcessCounters {
 }
 
 impl ProcessCounters {
-    /// Now.
+    /// Reads the present counters of process `pid`. Fails where the process does not exist.
     pub fn of(pid: u32) -> Result<ProcessCounters, Unaccounted> {
         let file = |name: &str| read(&format!("/proc/{pid}/{name}"));
         let status = file("status")?;
         let (user_seconds, system_seconds) = times(&file("stat")?)
             .ok_or_else(|| format!("/proc/{pid}/stat has no processor times"))?;
-        // What follows may be forbidden or not built in; zero says unknown.
+        // The kernel may forbid or lack the counters below; zero means unknown.
         let io = file("io").unwrap_or_default();
         let of_io = |label: &str| number_after(&io, label).unwrap_or(0);
         let of_status = |label: &str| number_after(&status, label).unwrap_or(0);
@@ -42,9 +42,9 @@ impl ProcessCounters {
         })
     }
 
-    /// What was used between `earlier` and now.
+    /// Resources used between `earlier` and these counters.
     pub fn since(&self, earlier: &ProcessCounters) -> ProcessCosts {
-        // A thread that ended takes its own counters along.
+        // The sums lose the counters of a thread that has ended, so they may fall.
         let less = |now: u64, before: u64| now.saturating_sub(before);
         ProcessCosts {
             cpu_user_seconds: self.user_seconds - earlier.user_seconds,
@@ -59,13 +59,14 @@ impl ProcessCounters {
         }
     }
 
-    /// User and system, in seconds.
+    /// User and system time together, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         self.user_seconds + self.system_seconds
     }
 }
 
-/// Fields 14 and 15 of proc(5). The name in brackets may contain anything.
+/// User and system seconds: fields 14 and 15 of `stat` in proc(5). The name in brackets
+/// may itself contain brackets and blanks.
 fn times(stat: &str) -> Option<(f64, f64)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11);
@@ -81,7 +82,7 @@ struct Threads {
     involuntary_switches: u64,
 }
 
-/// These three are counted for each thread only.
+/// Sums over the threads of a process; the kernel counts these three per thread only.
 fn threads_of(pid: u32) -> Threads {
     let mut sum = Threads::default();
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
@@ -109,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_does_not_disturb() {
+    fn times_are_parsed_when_the_name_contains_brackets() {
         let fields = "S 1 1 1 0 -1 4194560 1 2 3 4 500 250 7 8";
         let per_second = rustix::param::clock_ticks_per_second() as f64;
         let times = times(&format!("12 (a) b) {fields}")).unwrap();
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_an_account() {
+    fn counters_of_this_process_can_be_read() {
         let counters = ProcessCounters::of(std::process::id()).unwrap();
         assert!(counters.resident_bytes > 0);
         assert!(counters.resident_bytes_peak >= counters.resident_bytes);
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_there_is_named() {
+    fn error_names_a_process_that_does_not_exist() {
         let error = ProcessCounters::of(u32::MAX).unwrap_err();
         assert!(error.contains("/proc/4294967295/"), "{error}");
     }

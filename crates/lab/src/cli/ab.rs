@@ -1,12 +1,13 @@
 //! `ab`: B against A, beside a copy of A.
 
 use super::finish::{finish, measure};
-use super::how::{How, What};
+use super::options::{MeasureOptions, WorkloadOptions};
 use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B};
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 
-/// At a spread of 5 % they find a difference of 6 % in four of five cases.
+/// Default number of repetitions: with a spread of 5 % between runs, this many find a
+/// difference of 6 % in four of five cases.
 const PAIRS: usize = 8;
 
 #[derive(clap::Args)]
@@ -18,21 +19,23 @@ pub struct Options {
     #[arg(value_name = "B")]
     b: TargetSpec,
     #[command(flatten)]
-    what: What,
+    workload: WorkloadOptions,
     #[command(flatten)]
-    how: How,
+    measure: MeasureOptions,
 }
 
 pub fn run(options: &Options) -> super::Outcome {
-    let workload = options.what.workload()?;
+    let workload = options.workload.resolve()?;
     let arms = triple(&options.a, &options.b);
-    let experiment = options.how.experiment(Point::of(&workload), arms, PAIRS);
+    let experiment = options
+        .measure
+        .experiment(Point::of(&workload), arms, PAIRS);
     let title = format!("{} against {}: {}", options.b, options.a, workload.name);
-    let (record, folder) = measure("ab", &title, &options.how, &experiment)?;
-    finish(&record, &folder, options.how.fail_on)
+    let (record, folder) = measure("ab", &title, &options.measure, &experiment)?;
+    finish(&record, &folder, options.measure.fail_on)
 }
 
-/// A, its copy, B.
+/// The three sides of a comparison: A, its copy, B.
 pub fn triple(a: &TargetSpec, b: &TargetSpec) -> Vec<Arm> {
     let arm = |name: &str, target: &TargetSpec| Arm {
         name: name.to_owned(),

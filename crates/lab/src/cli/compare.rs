@@ -1,4 +1,4 @@
-//! `compare`: two records that were not measured together.
+//! `compare`: the differences of two records that were not measured together.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub struct Options {
 pub fn run(options: &Options) -> super::Outcome {
     let load = |path| Record::load(path).map_err(|error| error.to_string());
     let found = across(&load(&options.old)?, &load(&options.new)?)?;
-    show!("{}", render(&found));
+    print_text!("{}", render(&found));
     Ok(found.exit.under(options.fail_on))
 }
 

@@ -1,4 +1,4 @@
-//! `doctor`: what this machine is, and what its device can do.
+//! `doctor`: describes this machine, and measures durable writes on its device.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::doctor::{Floor, WAYS, environment, measure_floor};
 use crate::record::{DeviceWork, Environment};
 use crate::report::number::{bytes, time};
 use crate::schedule::LoopFs;
-use crate::schedule::ground::Ground;
+use crate::schedule::run_directory::RunDirectory;
 use crate::verdict::Exit;
 use crate::workload::Span;
 
@@ -35,36 +35,36 @@ pub fn run(options: &Options) -> super::Outcome {
 }
 
 fn at(parent: &Path, options: &Options) -> super::Outcome {
-    let ground = Ground::make(parent, options.loopfs, 4)?;
-    let directory = ground.directory();
+    let run_directory = RunDirectory::make(parent, options.loopfs, 4)?;
+    let directory = run_directory.path();
     let mut machine = environment(&directory);
-    machine.device = ground.device();
+    machine.device = run_directory.device();
     show_machine(&machine);
     let longest = options.longest.as_duration();
     let mut floors = Vec::new();
     for way in WAYS {
         match measure_floor(way, &directory, machine.device.as_ref(), longest) {
             Ok(floor) => floors.push(floor),
-            Err(error) => say!("{}: not here: {error}", way.name()),
+            Err(error) => print_line!("{}: not here: {error}", way.name()),
         }
     }
-    say!("\nOne durable write of 4 KiB, one writer:");
-    say!("{}", floor_table(&floors));
+    print_line!("\nOne durable write of 4 KiB, one writer:");
+    print_line!("{}", floor_table(&floors));
     if machine
         .device
         .as_ref()
         .is_some_and(|device| !device.private)
     {
-        say!("The device is shared: its flushes and bytes include those of others.");
+        print_line!("The device is shared: its flushes and bytes include those of others.");
     }
     for warning in &machine.warnings {
-        say!("warning: {warning}");
+        print_line!("warning: {warning}");
     }
     Ok(Exit::Fine)
 }
 
 fn show_machine(machine: &Environment) {
-    say!(
+    print_line!(
         "{}, {} cores, {}, {}",
         machine.processor,
         machine.cores,
@@ -72,20 +72,20 @@ fn show_machine(machine: &Environment) {
         machine.kernel
     );
     if !machine.virtualization.is_empty() {
-        say!("virtualization: {}", machine.virtualization);
+        print_line!("virtualization: {}", machine.virtualization);
     }
     if !machine.governor.is_empty() {
-        say!("governor: {}", machine.governor);
+        print_line!("governor: {}", machine.governor);
     }
     for limit in &machine.limits {
-        say!("limit: {limit}");
+        print_line!("limit: {limit}");
     }
     let Some(device) = &machine.device else {
-        say!("{}: no device", machine.file_system);
+        print_line!("{}: no device", machine.file_system);
         return;
     };
     let answer = |yes: bool| if yes { "yes" } else { "no" };
-    say!(
+    print_line!(
         "{} on {}: cache {}, FUA {}, scheduler {}, rotational {}, private {}",
         machine.file_system,
         device.name,

@@ -27,7 +27,7 @@ pub fn run(options: &Options) -> super::Outcome {
     let map = map.map_err(|what| format!("{}: {what}", options.record.display()))?;
     let text = to_csv(&map);
     match &options.out {
-        None => show!("{text}"),
+        None => print_text!("{text}"),
         Some(out) => {
             replace(out, &text).map_err(|error| format!("{}: {error}", out.display()))?;
         }

@@ -1,37 +1,38 @@
-//! What every measuring verb does with its experiment: run it, keep the record,
-//! show it, and end with the right code.
+//! Steps that all measuring verbs share: run the experiment, save the record, show it, and
+//! choose the exit code.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::Outcome;
 use super::folder::Folder;
-use super::how::How;
+use super::options::MeasureOptions;
 use crate::doctor::environment;
 use crate::record::{FORMAT, Record};
 use crate::report::{files, terminal, verdicts};
-use crate::schedule::ground::capture;
-use crate::schedule::{Experiment, interrupt::Interrupt, left::remove_left};
+use crate::schedule::run_directory::capture;
+use crate::schedule::{Experiment, interrupt::Interrupt, leftovers::remove_leftovers};
 use crate::verdict::FailOn;
 
-/// Runs it all; the record, and the folder that it is in.
+/// Runs the experiment and returns its record and the folder that holds it. When not a
+/// single run was measured, the folder is removed and an error is returned.
 pub fn measure(
     verb: &str,
     title: &str,
-    how: &How,
+    options: &MeasureOptions,
     experiment: &Experiment,
 ) -> Result<(Record, PathBuf), String> {
-    let folder = match &how.out {
+    let folder = match &options.out {
         Some(out) => out.clone(),
         None => Path::new("lab-results").join(format!("{}-{}", now(), verb.replace(' ', "-"))),
     };
     experiment.check()?;
     let interrupt = Interrupt::on_signals().map_err(|error| error.to_string())?;
     let results = Folder::for_record(&folder)?;
-    for left in remove_left(&experiment.parent) {
-        complain!(
+    for leftover in remove_leftovers(&experiment.parent) {
+        print_error!(
             "note: removed {}, which a lab that was killed had left",
-            left.display()
+            leftover.display()
         );
     }
     let data = Folder::make(&experiment.parent, "--directory").inspect_err(|_| results.remove())?;
@@ -53,12 +54,12 @@ pub fn measure(
         device.private = experiment.loop_fs.is_some();
     }
     for warning in &record.environment.warnings {
-        complain!("note: {warning}");
+        print_error!("note: {warning}");
     }
     let done = experiment.run(&mut record, &results.record(), &interrupt);
     data.remove();
     if record.runs.is_empty() {
-        // Best effort: it may never have been written.
+        // Best effort: the file may never have been written.
         drop(std::fs::remove_file(results.record()));
         results.remove();
         let because = record.incomplete_because.unwrap_or_default();
@@ -73,29 +74,30 @@ pub fn measure(
     Ok((record, folder))
 }
 
-/// Shows a record, writes what lies beside it, and says how the process ends.
+/// Shows a record, writes its tables and page beside it, and returns the exit code.
 pub fn finish(record: &Record, folder: &Path, fail_on: FailOn) -> Outcome {
     let written = files::write(record, folder);
-    show!(
+    print_text!(
         "{}",
         terminal::render_within(record, terminal::line_letters())
     );
     if let Some(because) = &record.incomplete_because {
-        complain!("incomplete: {because}; what was measured is kept");
+        print_error!("incomplete: {because}; what was measured is kept");
     }
     written?;
-    say!("record: {}", folder.join("run.json").display());
-    say!("page:   {}", folder.join("report.html").display());
+    print_line!("record: {}", folder.join("run.json").display());
+    print_line!("page:   {}", folder.join("report.html").display());
     Ok(verdicts::exit(record).under(fail_on))
 }
 
-/// For the names of folders: 2026-11-21-143015.
+/// The present time for names of folders, in UTC: `2026-11-21-143015`.
 fn now() -> String {
-    let said = capture(Command::new("date").args(["-u", "+%F-%H%M%S"]));
-    said.unwrap_or_default().trim().to_owned()
+    let printed = capture(Command::new("date").args(["-u", "+%F-%H%M%S"]));
+    printed.unwrap_or_default().trim().to_owned()
 }
 
-/// A record is no place for anybody's paths.
+/// A word of the command line with file names instead of paths, because records are
+/// published and the user's folders are private.
 fn without_folder(word: String) -> String {
     match word.rsplit_once('/') {
         Some((front, file)) if !word.contains("://") => {

@@ -1,21 +1,22 @@
-//! Folders that a verb makes for itself: told apart from those that were there, so
-//! that a measurement which never began leaves nothing behind.
+//! Folders that a verb creates. The lab remembers which of them it created, so that a
+//! measurement that never began can remove them again.
 
 use std::path::{Path, PathBuf};
 
-/// What a record is called in its folder.
+/// File name of a record in its folder.
 pub const RECORD: &str = "run.json";
 
-/// A folder, and those above it that were not there before.
+/// A folder, and which of it and its ancestors this process created.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// The innermost first.
+    /// Created folders, the innermost first.
     made: Vec<PathBuf>,
 }
 
 impl Folder {
-    /// The folder, made if need be; `option` is what names another.
+    /// Creates the folder where it is missing. Errors name `option` as the way to choose
+    /// another folder.
     pub fn make(path: &Path, option: &str) -> Result<Folder, String> {
         let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
         let missing = path.ancestors().filter(is_missing);
@@ -36,7 +37,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// A folder for a new record: one that has a record already is left as it is.
+    /// Creates the folder of a new record; refuses a folder that holds a record already.
     pub fn for_record(path: &Path) -> Result<Folder, String> {
         let record = path.join(RECORD);
         if record.exists() {
@@ -49,17 +50,16 @@ impl Folder {
         Folder::make(path, "--out")
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The record in it.
+    /// Path of the record in this folder.
     pub fn record(&self) -> PathBuf {
         self.path.join(RECORD)
     }
 
-    /// Takes back what was made of it. What others have put into it stays.
+    /// Removes the folders that this process created. A folder that is not empty stays.
     pub fn remove(&self) {
         for folder in &self.made {
             if std::fs::remove_dir(folder).is_err() {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_made_is_removed_and_what_was_there_stays() {
+    fn created_folders_are_removed_and_existing_ones_stay() {
         let root = tempfile::tempdir().unwrap();
         let mine = root.path().join("mine");
         std::fs::create_dir(&mine).unwrap();
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_no_folder() {
+    fn a_file_in_place_of_a_folder_is_refused() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let error = Folder::make(file.path(), "--directory").unwrap_err();
         assert!(

@@ -1,21 +1,21 @@
 //! `heatmap`: reads over writes by value size by connections, as etcd's
 //! rw-benchmark draws them.
 //!
-//! A cell is a load: so many connections with one client each, values of one
-//! size, and ranges over the first 100 keys beside overwrites in one ratio. All
-//! cells are run in an order drawn anew for each repetition, on a fresh server.
+//! A cell is a load: a number of connections with one client each, values of one size, and
+//! a ratio of ranges over the first 100 keys to overwrites. Each repetition runs all cells
+//! in a new random order, each on a fresh server.
 
 use super::ab::triple;
 use super::finish::{finish, measure};
-use super::how::{Changes, How, What};
+use super::options::{Changes, MeasureOptions, WorkloadOptions};
 use super::run::side_by_side;
 use crate::report::number::counted;
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 use crate::workload::{ValueLength, Workload};
 
-/// Of each cell of a difference: below two there is no interval, and the
-/// headline has those of all cells together.
+/// Repetitions of each cell when two targets are compared. A cell needs at least two for
+/// an interval; the headline is computed from the pairs of all cells together.
 pub const PAIRS: usize = 3;
 
 #[derive(clap::Args)]
@@ -35,7 +35,7 @@ pub struct Options {
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
-    how: How,
+    measure: MeasureOptions,
 }
 
 /// The three axes of a map.
@@ -58,21 +58,21 @@ pub struct Axes {
 }
 
 pub fn run(options: &Options) -> super::Outcome {
-    let what = What {
+    let chosen = WorkloadOptions {
         workload: options.workload.clone(),
         changes: options.changes.clone(),
     };
-    refuse_what_the_map_decides(&options.changes)?;
-    let points = points(&what.workload()?, &options.axes)?;
+    refuse_axis_options(&options.changes)?;
+    let points = points(&chosen.resolve()?, &options.axes)?;
     let (arms, title, pairs) = sides(options)?;
-    let experiment = options.how.experiment(points, arms, pairs);
-    let (record, folder) = measure("heatmap", &title, &options.how, &experiment)?;
-    finish(&record, &folder, options.how.fail_on)
+    let experiment = options.measure.experiment(points, arms, pairs);
+    let (record, folder) = measure("heatmap", &title, &options.measure, &experiment)?;
+    finish(&record, &folder, options.measure.fail_on)
 }
 
-/// What has an axis cannot be changed for all cells at once.
-fn refuse_what_the_map_decides(changes: &Changes) -> Result<(), String> {
-    match what_the_map_decides(changes) {
+/// Refuses options that would set an axis of the map to one value for all cells.
+fn refuse_axis_options(changes: &Changes) -> Result<(), String> {
+    match axis_option(changes) {
         Some((option, axis)) => Err(format!(
             "{option} is an axis of the map: write {axis} with the numbers that you want"
         )),
@@ -80,8 +80,9 @@ fn refuse_what_the_map_decides(changes: &Changes) -> Result<(), String> {
     }
 }
 
-/// An option that a map leaves no room for, and its axis.
-pub fn what_the_map_decides(changes: &Changes) -> Option<(&'static str, &'static str)> {
+/// The first given option that conflicts with an axis of the map, and the option that
+/// sets this axis.
+pub fn axis_option(changes: &Changes) -> Option<(&'static str, &'static str)> {
     let decided = [
         (
             changes.connections.is_some(),
@@ -109,7 +110,7 @@ fn sides(options: &Options) -> Result<(Vec<Arm>, String, usize), String> {
     Ok((triple(against, target), title, PAIRS))
 }
 
-/// Every cell of the map.
+/// The cells of the map.
 pub fn points(workload: &Workload, axes: &Axes) -> Result<Vec<Point>, String> {
     let mut points = Vec::new();
     for ratio in &axes.ratios {
@@ -134,7 +135,7 @@ fn point(
     let mut cell = workload.clone();
     cell.mix.put = 1.0 / (1.0 + ratio);
     let reads = 1.0 - cell.mix.put;
-    // Whatever reads the workload has keep their proportion.
+    // Gets and ranges keep their proportion among the reads.
     let (gets, ranges) = (workload.mix.get, workload.mix.range.share);
     if gets + ranges <= 0.0 {
         return Err(format!("workload {}: a map needs reads", workload.name));
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_map_has_every_cell_once_and_shares_that_fit_the_ratio() {
+    fn each_cell_occurs_once_and_its_shares_fit_the_ratio() {
         let workload = workloads::find("rw-heatmap").unwrap();
         let points = points(&workload, &axes(&[4.0, 1.0])).unwrap();
         let names: std::collections::BTreeSet<_> =
@@ -183,18 +184,18 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_is_no_change() {
+    fn an_option_that_is_an_axis_is_refused() {
         let changes = Changes {
             clients: vec![7],
             ..Changes::default()
         };
-        let error = refuse_what_the_map_decides(&changes).unwrap_err();
+        let error = refuse_axis_options(&changes).unwrap_err();
         assert!(error.contains("--map-connections"), "{error}");
-        assert!(refuse_what_the_map_decides(&Changes::default()).is_ok());
+        assert!(refuse_axis_options(&Changes::default()).is_ok());
     }
 
     #[test]
-    fn values_that_no_run_could_have_are_refused_before_the_first() {
+    fn impossible_value_lengths_are_refused_before_the_first_run() {
         let workload = workloads::find("rw-heatmap").unwrap();
         let axes = Axes {
             values: vec![256, 99_999_999_999],
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ratio_must_be_one() {
+    fn a_ratio_of_zero_or_a_load_without_reads_is_refused() {
         let workload = workloads::find("rw-heatmap").unwrap();
         assert!(points(&workload, &axes(&[0.0])).is_err());
         let puts = workloads::find("put").unwrap();

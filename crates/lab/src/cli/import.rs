@@ -1,5 +1,5 @@
-//! `import`: a record of etcd's rw-heatmap CSV, to be shown and compared as any
-//! other.
+//! `import`: turns etcd's rw-heatmap CSV into a record, which can be shown and compared as
+//! any other.
 
 use std::path::PathBuf;
 
@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> super::Outcome {
     saved.map_err(|error| format!("{}: {error}", folder.record().display()))?;
     finish(&record, folder.path(), FailOn::Never)?;
     let failed = map.cells.iter().map(|cell| cell.failures()).sum::<usize>();
-    say!(
+    print_line!(
         "{}, {} left out",
         counted(map.cells.len() as u64, "cell"),
         counted(failed as u64, "failed iteration")

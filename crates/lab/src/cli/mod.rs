@@ -1,10 +1,10 @@
-//! What people type: one file for each verb.
+//! The command line: one file for each verb.
 //!
-//! Exit codes: 0 fine, 1 error, 2 a command line that is not understood, 3 something
-//! got worse, 4 it cannot be told.
+//! Exit codes: 0 fine, 1 error, 2 a command line that is not understood, 3 something got
+//! worse, 4 the runs do not decide.
 
 #[macro_use]
-pub(crate) mod say;
+pub(crate) mod output;
 
 mod ab;
 mod compare;
@@ -13,9 +13,9 @@ mod export;
 mod finish;
 mod folder;
 mod heatmap;
-mod how;
 mod import;
 mod noise;
+mod options;
 mod readme;
 mod report;
 mod run;
@@ -31,7 +31,7 @@ use clap::{Parser, Subcommand};
 use crate::targets::{Offer, offer_also, offered};
 use crate::verdict::Exit;
 
-/// What a verb ends with; an error is printed.
+/// Result of a verb. `main` prints an error and exits with code 1.
 pub type Outcome = Result<Exit, String>;
 
 #[derive(Parser)]
@@ -64,7 +64,7 @@ enum Verb {
     Seed(seed::Options),
     /// Two records that were not measured together: what differs
     Compare(compare::Options),
-    /// A record's tables and page, made anew from its run.json
+    /// A record's tables and page, made again from its run.json
     Report(report::Options),
     /// A record of etcd's rw-heatmap CSV
     Import(import::Options),
@@ -81,12 +81,12 @@ enum Verb {
     Worker,
 }
 
-/// Does what the command line says.
+/// Runs the verb of the command line.
 pub fn main() -> ExitCode {
     main_with(&[])
 }
 
-/// The same in a program with more targets than this crate's.
+/// Runs the verb of the command line in a program that offers more targets than this crate.
 pub fn main_with(offers: &[Offer]) -> ExitCode {
     offer_also(offers);
     let outcome = match Arguments::parse().verb {
@@ -108,7 +108,7 @@ pub fn main_with(offers: &[Offer]) -> ExitCode {
     match outcome {
         Ok(exit) => ExitCode::from(exit.code()),
         Err(what) => {
-            complain!("inkstone-lab: {what}");
+            print_error!("inkstone-lab: {what}");
             ExitCode::from(Exit::Error.code())
         }
     }
@@ -120,7 +120,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn every_option_is_well_formed() {
+    fn every_option_is_declared_correctly() {
         Arguments::command().debug_assert();
     }
 }

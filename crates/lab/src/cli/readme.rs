@@ -1,4 +1,4 @@
-//! `readme`: the tables between markers, from records.
+//! `readme`: writes the tables between markers of Markdown pages from records.
 
 use std::path::{Path, PathBuf};
 
@@ -45,6 +45,6 @@ fn one(page: &Path, options: &Options) -> Result<(), String> {
         ));
     }
     replace(page, &made).map_err(|error| format!("{shown}: {error}"))?;
-    say!("{shown}: written");
+    print_line!("{shown}: written");
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! `report`: everything that is shown of a record, made anew from its run.json.
-//! It ends as the verb that measured it did.
+//! `report`: makes the tables and the page of a record again from its run.json. The exit
+//! code is the one of the verb that measured the record.
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub fn run(options: &Options) -> super::Outcome {
         }
         let record = Record::load(folder).map_err(|error| error.to_string())?;
         if options.folders.len() > 1 {
-            say!("{}", record.title);
+            print_line!("{}", record.title);
         }
         exits.push(finish(&record, folder, options.fail_on)?);
     }

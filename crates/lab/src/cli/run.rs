@@ -1,7 +1,7 @@
 //! `run`: one target, or several side by side.
 
 use super::finish::{finish, measure};
-use super::how::{How, What};
+use super::options::{MeasureOptions, WorkloadOptions};
 use crate::schedule::{Arm, Point};
 use crate::targets::TargetSpec;
 use crate::workload::Workload;
@@ -12,21 +12,21 @@ pub struct Options {
     #[arg(required = true, value_name = "TARGET")]
     targets: Vec<TargetSpec>,
     #[command(flatten)]
-    what: What,
+    workload: WorkloadOptions,
     #[command(flatten)]
-    how: How,
+    measure: MeasureOptions,
 }
 
 pub fn run(options: &Options) -> super::Outcome {
-    let workload = options.what.workload()?;
+    let workload = options.workload.resolve()?;
     let arms = side_by_side(&options.targets)?;
-    let experiment = options.how.experiment(Point::of(&workload), arms, 1);
-    let title = title(&workload, &options.what.changes.words());
-    let (record, folder) = measure("run", &title, &options.how, &experiment)?;
-    finish(&record, &folder, options.how.fail_on)
+    let experiment = options.measure.experiment(Point::of(&workload), arms, 1);
+    let title = title(&workload, &options.workload.changes.words());
+    let (record, folder) = measure("run", &title, &options.measure, &experiment)?;
+    finish(&record, &folder, options.measure.fail_on)
 }
 
-/// What the workload says of itself, and what was changed of it.
+/// The workload's description, and the changes to it in words.
 fn title(workload: &Workload, changes: &str) -> String {
     let itself = match workload.description.as_str() {
         "" => &workload.name,
@@ -38,7 +38,7 @@ fn title(workload: &Workload, changes: &str) -> String {
     }
 }
 
-/// An arm for each target, called as the target is.
+/// One arm for each target, with the target's name. Fails where two have the same name.
 pub fn side_by_side(targets: &[TargetSpec]) -> Result<Vec<Arm>, String> {
     let mut arms: Vec<Arm> = Vec::new();
     for target in targets {
@@ -59,10 +59,10 @@ pub fn side_by_side(targets: &[TargetSpec]) -> Result<Vec<Arm>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::how::Changes;
+    use crate::cli::options::Changes;
 
     #[test]
-    fn a_title_does_not_hide_what_was_changed() {
+    fn a_title_names_the_changes_to_the_workload() {
         let workload = crate::cli::workloads::find("put").unwrap();
         assert_eq!(title(&workload, ""), workload.description);
         let changes = Changes {

@@ -1,4 +1,4 @@
-//! How much of a table is run.
+//! Scales of a published table: how much of it is run.
 
 use clap::ValueEnum;
 
@@ -16,19 +16,19 @@ pub enum Scale {
     Full,
 }
 
-/// Of the keys, one in so many is left.
+/// The number of keys is divided by this in the smaller scales.
 const FEWER: u64 = 10;
 const MEASURE_SECONDS: f64 = 2.0;
 const WARMUP_SECONDS_MAX: f64 = 3.0;
 const INTERVAL_SECONDS: f64 = 0.25;
-/// Points of a curve that are left, its ends among them.
+/// Points of a curve that the smaller scales keep, its two ends among them.
 const QUICK_POINTS_MAX: usize = 3;
 const MEDIUM_POINTS_MAX: usize = 5;
-/// A median that one disturbed run does not decide.
+/// Least number of runs for a median that one disturbed run cannot move far.
 const MEDIUM_PAIRS_MIN: usize = 3;
 
 impl Scale {
-    /// The workload in this scale.
+    /// The workload in this scale: fewer keys, shorter times, fewer points of a curve.
     pub fn applied(self, mut workload: Workload) -> Workload {
         let points_max = match self {
             Scale::Quick => QUICK_POINTS_MAX,
@@ -53,7 +53,7 @@ impl Scale {
         workload
     }
 
-    /// Runs of each side, where a table has so many in full.
+    /// Runs of each side in this scale, for a table that has `pairs` in full.
     pub fn pairs(self, pairs: usize) -> usize {
         match self {
             Scale::Medium => pairs.max(MEDIUM_PAIRS_MIN),

@@ -11,6 +11,6 @@ pub struct Options {
 
 pub fn run(options: &Options) -> super::Outcome {
     let (text, exit) = verb::selftest(options.seed);
-    show!("{text}");
+    print_text!("{text}");
     Ok(exit)
 }

@@ -1,4 +1,4 @@
-//! `workloads`: what comes with the lab.
+//! `workloads`: lists the workloads that come with the lab, or prints one of them.
 
 use std::path::Path;
 
@@ -35,18 +35,18 @@ pub fn run(options: &Options) -> super::Outcome {
         Some(name) => {
             let text = ALL.iter().find(|(known, _)| known == name);
             let (_, text) = text.ok_or_else(|| unknown(name))?;
-            show!("{text}");
+            print_text!("{text}");
         }
         None => {
             for (name, _) in ALL {
-                say!("{name:12} {}", find(name)?.description);
+                print_line!("{name:12} {}", find(name)?.description);
             }
         }
     }
     Ok(Exit::Fine)
 }
 
-/// A file, or one that comes with the lab.
+/// Reads a workload: one that comes with the lab, or a file.
 pub fn find(name: &str) -> Result<Workload, String> {
     if let Some((name, text)) = ALL.iter().find(|(known, _)| *known == name) {
         return parse(name, text).map_err(|mistake| mistake.to_string());

@@ -1,8 +1,8 @@
-//! What a durable write costs on a device, for each way of writing it.
+//! Cost of a durable write of 4 KiB on a device, for each way of writing it.
 //!
-//! The file makes the difference: only blocks that were written before are
-//! overwritten with one flush; an append, a hole and a preallocated block change
-//! metadata too, and that is a second one.
+//! The state of the file decides: overwriting blocks that were written before takes one
+//! flush, while an append, a hole or a preallocated block changes metadata too, which takes
+//! a second one.
 
 use std::fs::File;
 use std::io::{IoSlice, Write as _};
@@ -17,7 +17,7 @@ use crate::accounting::BlockCounters;
 use crate::record::{BlockDevice, DeviceWork, Histogram};
 
 const BLOCK_BYTES: usize = 4096;
-/// Writes of one way at most; the file has room for them.
+/// Most writes of one way; the file has room for them.
 const WRITES_MAX: u64 = 2000;
 
 /// A way of making a write durable.
@@ -35,7 +35,6 @@ pub enum Way {
     DirectDsync,
 }
 
-/// All of them.
 pub const WAYS: [Way; 5] = [
     Way::AppendSync,
     Way::FallocateSync,
@@ -44,21 +43,20 @@ pub const WAYS: [Way; 5] = [
     Way::DirectDsync,
 ];
 
-/// What one way costs.
+/// Measured cost of one way.
 #[derive(Clone, Debug)]
 pub struct Floor {
-    /// Which.
     pub way: Way,
     /// Durable writes of 4 KiB.
     pub writes: u64,
-    /// Of each, in nanoseconds.
+    /// Duration of each write, in nanoseconds.
     pub latency: Histogram,
-    /// All of them together; none without a device.
+    /// Device work of all writes together; `None` where there is no device.
     pub device: Option<DeviceWork>,
 }
 
 impl Way {
-    /// For people.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Way::AppendSync => "append, fdatasync",
@@ -70,7 +68,8 @@ impl Way {
     }
 }
 
-/// Writes for so long, or [`WRITES_MAX`] times.
+/// Measures durable writes in a new file of `directory` for `longest`, or until
+/// [`WRITES_MAX`] writes.
 pub fn measure_floor(
     way: Way,
     directory: &Path,
@@ -136,7 +135,7 @@ fn write(way: Way, file: &File, block: &[u8], at: u64) -> std::io::Result<()> {
     }
 }
 
-/// A block at an address that O_DIRECT takes.
+/// A block at an address that is aligned as O_DIRECT requires.
 struct Aligned(Vec<u8>);
 
 impl Aligned {

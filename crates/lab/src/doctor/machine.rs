@@ -1,32 +1,33 @@
-//! The machine, for the head of a record, and what makes it doubtful.
+//! Description of the machine for the head of a record, with warnings about conditions that
+//! make measurements on it doubtful.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::accounting::{MachineCounters, device_of, dirty_bytes};
 use crate::record::Environment;
-use crate::schedule::ground::capture;
+use crate::schedule::run_directory::capture;
 
-/// Above these, a machine is not quiet.
+/// Limits above which the machine gets a warning.
 const FOREIGN_SHARE_MAX: f64 = 0.05;
 const STEAL_SHARE_MAX: f64 = 0.01;
 const DIRTY_BYTES_MAX: u64 = 64 << 20;
 const LOOK: std::time::Duration = std::time::Duration::from_millis(500);
 const FEW_CORES: u32 = 4;
 
-/// The machine that `directory` is on.
+/// Describes this machine and the device of `directory`. Takes [`LOOK`] to measure the load.
 pub fn environment(directory: &Path) -> Environment {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let git = ["describe", "--always", "--dirty", "--abbrev=12"];
     let mut environment = Environment {
-        date: said(Command::new("date").args(["-u", "+%F"])),
+        date: output_of(Command::new("date").args(["-u", "+%F"])),
         processor: row_of("/proc/cpuinfo", "model name"),
         cores,
         memory_bytes: memory_bytes(),
-        kernel: said(Command::new("uname").arg("-sr")),
-        virtualization: said(&mut Command::new("systemd-detect-virt")),
+        kernel: output_of(Command::new("uname").arg("-sr")),
+        virtualization: output_of(&mut Command::new("systemd-detect-virt")),
         governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        commit: said(Command::new("git").args(git)),
+        commit: output_of(Command::new("git").args(git)),
         file_system: file_system(directory),
         device: device_of(directory, false),
         limits: limits(),
@@ -36,7 +37,7 @@ pub fn environment(directory: &Path) -> Environment {
     environment
 }
 
-fn said(command: &mut Command) -> String {
+fn output_of(command: &mut Command) -> String {
     capture(command).unwrap_or_default().trim().to_owned()
 }
 
@@ -64,7 +65,7 @@ fn memory_bytes() -> u64 {
         << 10
 }
 
-/// Of the longest mount point that the directory lies below.
+/// Kind of the file system of `directory`: the one with the longest mount point above it.
 fn file_system(directory: &Path) -> String {
     let directory = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     let mounts = text("/proc/self/mounts");
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_machine_has_a_description() {
+    fn this_machine_can_be_described() {
         let here = environment(Path::new("."));
         assert!(here.cores > 0 && here.memory_bytes > 0);
         assert!(here.kernel.starts_with("Linux"), "{here:?}");

@@ -1,4 +1,4 @@
-//! What this machine is, and what its device can do.
+//! Description of this machine, and the speed of durable writes on its device.
 
 mod floor;
 mod machine;

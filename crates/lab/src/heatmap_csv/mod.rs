@@ -1,4 +1,4 @@
-//! etcd's rw-heatmap CSV, in and out, byte for byte.
+//! Reader and writer of etcd's rw-heatmap CSV, faithful to the byte.
 //!
 //! ```text
 //!   type,ratio,conn_size,value_size,iter1,iter2,comment
@@ -8,9 +8,9 @@
 //!
 //! One `DATA` row is one cell; each iteration is reads and writes per second. The
 //! ratio is reads per write as `bc` prints it with four decimals: without a zero
-//! before the point. An iteration of `0:0` is a run that failed: the script that
-//! writes these files turns failures into zeros, and its plots average them.
-//! Here they stay apart ([`Iteration::failed`]).
+//! before the point. An iteration of `0:0` is a run that failed: the script that writes
+//! these files turns failures into zeros, and its plots average them. This module keeps
+//! failures apart ([`Iteration::failed`]).
 
 mod read;
 mod write;
@@ -18,10 +18,10 @@ mod write;
 pub use read::{Mistake, parse};
 pub use write::to_csv;
 
-/// A whole file.
+/// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RwHeatmap {
-    /// The comment of the `PARAM` row: how the script was called.
+    /// The comment of the `PARAM` row: the settings of the script that wrote the file.
     pub parameters: String,
     /// The `DATA` rows, in the file's order.
     pub cells: Vec<RwCell>,
@@ -30,35 +30,30 @@ pub struct RwHeatmap {
 /// One cell of the map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RwCell {
-    /// Reads for each write.
     pub reads_per_write: f64,
-    /// Connections, and as many clients.
+    /// Number of connections; each has one client.
     pub connections: u64,
-    /// Bytes of a value.
     pub value_bytes: u64,
-    /// The repetitions.
     pub iterations: Vec<Iteration>,
-    /// What somebody wrote beside it.
+    /// The row's last column, free text.
     pub comment: String,
 }
 
 /// One repetition of a cell, in operations per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Iteration {
-    /// Reads.
     pub reads: f64,
-    /// Writes.
     pub writes: f64,
 }
 
 impl Iteration {
-    /// Whether this is a failure that was written as a number.
+    /// Whether the iteration failed, which the file writes as a rate of zero.
     pub fn failed(&self) -> bool {
         self.total() <= 0.0
     }
 
-    /// Reads and writes. The tool draws them from one loop, so that either alone
-    /// says nothing more.
+    /// Reads and writes per second together. etcd's tool issues both from one loop in the
+    /// cell's ratio, so the two rates separately carry no further information.
     pub fn total(&self) -> f64 {
         self.reads + self.writes
     }
@@ -71,7 +66,6 @@ impl RwCell {
         kept.map(Iteration::total).collect()
     }
 
-    /// How many iterations failed.
     pub fn failures(&self) -> usize {
         self.iterations.iter().filter(|it| it.failed()).count()
     }

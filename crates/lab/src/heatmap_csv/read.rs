@@ -1,19 +1,18 @@
-//! From the file to cells.
+//! Parser of the CSV, with errors that name file, line and column.
 
 use super::{Iteration, RwCell, RwHeatmap};
 
 /// Columns before the first iteration.
 const COLUMNS_BEFORE: usize = 4;
 
-/// Why a file was not understood.
+/// Error for a file that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum Mistake {
     /// The bytes are no CSV.
     #[error("{file}: {reason}; save it as CSV with commas, as rw-benchmark.sh writes it")]
     NotCsv {
-        /// Which file.
         file: String,
-        /// What the reader said.
+        /// Error of the CSV reader.
         reason: csv::Error,
     },
     /// The first line is that of another format.
@@ -21,29 +20,22 @@ pub enum Mistake {
         "{file}: the first line is `{found}`; a file of etcd's rw-benchmark.sh begins with \
          type,ratio,conn_size,value_size,iter1"
     )]
-    Header {
-        /// Which file.
-        file: String,
-        /// Its first line.
-        found: String,
-    },
-    /// A field does not say what it should.
+    Header { file: String, found: String },
+    /// A field holds an unexpected value.
     #[error("{file}:{line}: {field} is `{value}`; expected {expected}")]
     Field {
-        /// Which file.
         file: String,
-        /// Where, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// Which column.
+        /// Name of the column.
         field: String,
-        /// What stands there.
         value: String,
-        /// What should.
+        /// Description of valid values.
         expected: &'static str,
     },
 }
 
-/// Reads the text of a file; `file` is for messages.
+/// Parses the text of a file; errors call it `file`.
 pub fn parse(file: &str, text: &str) -> Result<RwHeatmap, Mistake> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)

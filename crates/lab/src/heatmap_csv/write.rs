@@ -1,10 +1,10 @@
-//! From cells to the file, as the script writes it.
+//! Writer of the CSV, in the format of etcd's script.
 
 use super::{RwCell, RwHeatmap};
 use std::fmt::Write;
 
-/// The text of a file. Cells with fewer iterations than others are filled up
-/// with failed ones, as the format has no other word for "did not run".
+/// The text of a file. A cell with fewer iterations than others is filled up with failed
+/// ones, because the format cannot express that an iteration did not run.
 pub fn to_csv(map: &RwHeatmap) -> String {
     let iterations = map.cells.iter().map(|cell| cell.iterations.len());
     let iterations = iterations.max().unwrap_or(1).max(1);

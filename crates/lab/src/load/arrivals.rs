@@ -1,27 +1,25 @@
-//! The times of an open loop, fixed before the first operation begins.
+//! Start times of the operations of an open loop, fixed before the first one begins.
 
 use rand::{SeedableRng, rngs::Xoshiro256PlusPlus};
 use rand_distr::{Distribution, Exp1};
 
 use crate::workload::Process;
 
-/// Eight bytes each; beyond it a uniform process has to do.
+/// Most arrival times that are drawn and held in memory, at eight bytes each.
 const POISSON_ARRIVALS_MAX: f64 = 64e6;
 
-/// When each operation is due, in nanoseconds since the origin.
+/// The time at which each operation is due, in nanoseconds since the plan's origin.
 #[derive(Debug)]
 pub enum Arrivals {
     /// At equal distances.
-    Uniform {
-        /// Between two, in nanoseconds.
-        period_ns: f64,
-    },
-    /// Drawn.
+    Uniform { period_ns: f64 },
+    /// Drawn from a Poisson process, ascending.
     Drawn(Vec<u64>),
 }
 
 impl Arrivals {
-    /// So many per second for so many seconds.
+    /// Arrivals at `rate` per second for `seconds`. Fails where a Poisson process would need
+    /// more than [`POISSON_ARRIVALS_MAX`] times.
     pub fn new(process: Process, rate: f64, seconds: f64, seed: u64) -> Result<Arrivals, String> {
         let period_ns = 1e9 / rate;
         match process {
@@ -44,7 +42,7 @@ impl Arrivals {
         }
     }
 
-    /// When operation number `index` is due; none behind the last.
+    /// The time at which operation number `index` is due; `None` behind the last one.
     pub fn at(&self, index: u64) -> Option<u64> {
         match self {
             Arrivals::Uniform { period_ns } => Some((index as f64 * period_ns) as u64),
@@ -52,7 +50,7 @@ impl Arrivals {
         }
     }
 
-    /// Operations that are due before `now_ns`.
+    /// Number of operations that are due before `now_ns`.
     pub fn due_before(&self, now_ns: u64) -> u64 {
         match self {
             Arrivals::Uniform { period_ns } => (now_ns as f64 / period_ns) as u64,

@@ -1,8 +1,8 @@
-//! One client: what it asks next, and when.
+//! One client: draws its operations and the times at which they are due.
 //!
-//! The client knows no target and no clock: whoever drives it tells it the time
-//! and does what it says. So the same code is driven by threads, by tasks and
-//! by tests with a time of their own.
+//! A client performs no I/O and reads no clock. Its driver asks for the next operation,
+//! sends it to the target and reports the times. Threads (embedded targets), tasks (servers)
+//! and tests with simulated time drive the same code.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use crate::record::Kind;
 use crate::verify::Acknowledged;
 use crate::workload::{Draw, Stamp, mixed};
 
-/// When the next operation is due.
+/// The time at which the next operation is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// As soon as the client is ready: a closed loop.
+    /// At once: a closed loop.
     Now,
-    /// Then, in nanoseconds since the origin; perhaps long ago.
+    /// At this time of an open loop, in nanoseconds since the origin; it may have passed.
     At(u64),
-    /// Never: the run is over.
+    /// The run is over; there is no next operation.
     Over,
 }
 
-/// Draws operations and remembers what it was promised.
+/// Draws operations, and remembers the writes that the target has acknowledged.
 #[derive(Debug)]
 pub struct Client {
     plan: Arc<Plan>,
@@ -32,20 +32,20 @@ pub struct Client {
     draw: Draw,
     number: u32,
     writes: u64,
-    /// What is asked next.
+    /// Kind of the next operation.
     pub kind: Kind,
-    /// Of the next operation.
+    /// Key of the next operation.
     pub key: Vec<u8>,
-    /// Of the next put.
+    /// Value of the next put.
     pub value: Vec<u8>,
     key_number: u64,
     stamp: Stamp,
-    /// What it was told is written.
+    /// Writes of this client, with their outcome.
     pub acknowledged: Acknowledged,
 }
 
 impl Client {
-    /// Number `number` of the plan's clients.
+    /// Client `number` (from 0) of the plan.
     pub fn new(plan: &Arc<Plan>, number: u32) -> Client {
         let workload = &plan.workload;
         let distribution = workload.access.distribution;
@@ -53,7 +53,7 @@ impl Client {
             random: Xoshiro256PlusPlus::seed_from_u64(mixed(plan.seed ^ mixed(u64::from(number)))),
             draw: Draw::new(distribution, workload.load.keys, number, plan.clients),
             number,
-            // Writes of another round are other writes.
+            // Writes of different rounds have different numbers.
             writes: u64::from(plan.round) << 32,
             kind: Kind::Put,
             key: Vec::with_capacity(64),
@@ -65,8 +65,8 @@ impl Client {
         }
     }
 
-    /// When the next operation is due. In an open loop this takes one from the
-    /// schedule, so that it must be done.
+    /// Returns when the next operation is due. In an open loop the call takes the operation
+    /// from the common schedule, so the caller must perform it.
     pub fn due(&mut self) -> Due {
         if self.plan.is_over() {
             return Due::Over;
@@ -76,13 +76,13 @@ impl Client {
         };
         let (_, until) = self.plan.measured();
         match arrivals.at(self.plan.take_arrival()) {
-            // What is due in the measured part is done, however late.
+            // Operations that are due in the measured part are performed, however late.
             Some(at) if at < until => Due::At(at),
             _ => Due::Over,
         }
     }
 
-    /// Decides what is asked: `kind`, `key` and, for puts, `value`.
+    /// Draws the next operation: sets `kind`, `key` and, for puts, `value`.
     pub fn draw(&mut self) {
         let mix = &self.plan.workload.mix;
         let choice: f64 = self.random.random();
@@ -117,7 +117,7 @@ impl Client {
         }
     }
 
-    /// Remembers how a put ended; a failed one may have happened or not.
+    /// Records the outcome of a put. A failed one may or may not have been written.
     pub fn put_ended(&mut self, begun_ns: u64, ended_ns: u64, succeeded: bool) {
         let ended_ns = if succeeded { ended_ns } else { super::NEVER };
         self.acknowledged
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_asks_the_same() {
+    fn equal_seeds_draw_equal_operations() {
         let mix = "[mix]\nget = 0.5\nput = 0.5\n";
         let ask = |seed| {
             let mut client = client(mix, seed, None);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_come_in_their_shares() {
+    fn kinds_are_drawn_in_their_shares() {
         let mix = "[mix]\nget = 0.5\nput = 0.3\nrange = { share = 0.2, limit = 10 }\n";
         let mut client = client(mix, 1, None);
         let mut counts = [0_u32; 3];
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_loop_is_due_when_the_schedule_says_however_late_it_is() {
+    fn an_open_loop_keeps_its_schedule_however_late_it_is() {
         let arrivals = Arrivals::new(Process::Uniform, 1000.0, 1.0, 1).unwrap();
         let mut client = client("", 1, Some(arrivals));
         assert_eq!(client.due(), Due::At(0));

@@ -1,12 +1,12 @@
-//! A small histogram, for one interval of one thread: 8 steps in each power
-//! of two, 2 KiB. Good for a line in a plot; percentiles of a run come from the
-//! fine one.
+//! A small histogram (2 KiB) for one interval of one thread, with 8 buckets in each power of
+//! two. It is precise enough for a line in a plot; percentiles of a run come from
+//! [`Histogram`](crate::record::Histogram).
 
 const STEPS_BITS: u32 = 3;
 const STEPS: usize = 1 << STEPS_BITS;
 const BUCKETS: usize = 64 * STEPS;
 
-/// Times in nanoseconds, within an eighth.
+/// Counts of times in nanoseconds, with a relative error of at most an eighth.
 #[derive(Clone, Debug)]
 pub struct Coarse {
     counts: Box<[u32; BUCKETS]>,
@@ -29,7 +29,7 @@ impl Coarse {
         self.max = self.max.max(nanoseconds);
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Coarse) {
         for (own, others) in self.counts.iter_mut().zip(other.counts.iter()) {
             *own += others;
@@ -37,12 +37,13 @@ impl Coarse {
         self.max = self.max.max(other.max);
     }
 
-    /// The longest, in nanoseconds.
+    /// The longest time, in nanoseconds; 0 where nothing was counted.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The time that so many percent did not exceed, in nanoseconds.
+    /// The time in nanoseconds that `percent` of the counted times did not exceed; 0 where
+    /// nothing was counted.
     pub fn percentile(&self, percent: f64) -> u64 {
         let all: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
         let rank = (all as f64 * percent / 100.0).ceil() as u64;
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_time_falls_near_its_middle() {
+    fn the_middle_of_a_bucket_is_within_an_eighth_of_its_times() {
         for time in [0, 1, 7, 8, 9, 100, 12_345, 1 << 40, u64::MAX / 3] {
             let found = middle(bucket(time)) as f64;
             assert!(

@@ -1,4 +1,5 @@
-//! Watches a load, and says when the measured part begins and ends.
+//! The coordinator: watches the rate of a load, and decides when the measured part begins and
+//! ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,50 +11,53 @@ use crate::record::Steadiness;
 use crate::statistics::steadiness;
 use crate::workload::Warmup;
 
-/// How often the rate is looked at.
+/// Interval between two samples of the rate.
 const LOOK_SECONDS: f64 = 0.25;
-/// Looks that must agree before the rate counts as settled.
+/// Number of samples that must agree before the rate counts as steady.
 const STEADY_LOOKS: usize = 8;
-/// By how much the two halves of them may differ.
+/// Greatest relative difference between the two halves of these samples.
 pub const STEADY_CHANGE_MAX: f64 = 0.05;
-/// Nothing answered for so long: the target is stuck.
+/// A target that has answered nothing for this time is stuck, and the run fails.
 const SILENCE_SECONDS_MAX: f64 = 30.0;
-/// More failures than this among what was answered: there is nothing to measure.
+/// A run fails when a greater share of its operations than this has failed.
 const FAILED_SHARE_MAX: f64 = 0.5;
-/// What an open loop may take longer than the measured part, as a share of it.
+/// Extra time in which an open loop may finish late operations, as a share of the measured
+/// part ...
 const DRAIN_SHARE: f64 = 0.25;
+/// ... but at least this time.
 const DRAIN_SECONDS_MIN: f64 = 2.0;
 
-/// What the coordinator is doing.
+/// Part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Before the measured part.
     WarmUp,
-    /// The measured part.
     Measure,
 }
 
-/// What happens around the measured part.
+/// Callbacks at the edges of the measured part.
 pub trait Edges {
     /// The measured part begins now.
     fn begins(&mut self);
     /// The measured part has ended.
     fn ended(&mut self);
-    /// Now and then, for whoever watches; an error ends the run.
+    /// Reports progress several times a second: the share of the phase that has passed, and
+    /// operations per second. An error ends the run.
     fn progress(&mut self, phase: Phase, share: f64, rate: f64) -> Result<(), String>;
 }
 
-/// Sums of all threads.
+/// The coordinator's view of a run.
 struct Watch<'a> {
     plan: &'a Plan,
     threads: &'a [Arc<Progress>],
     operations: u64,
     at_ns: u64,
-    /// Of what was answered last.
+    /// Time of the last sample that saw a new answer.
     answered_ns: u64,
 }
 
-/// Runs beside the clients; returns when they should have ended.
+/// Runs beside the clients through warm-up and measured part, then ends the plan. Returns
+/// whether the rate was steady when the measured part began. Fails where the target is
+/// stuck, most operations fail, or `edges` ends the run.
 pub fn coordinate(
     plan: &Plan,
     threads: &[Arc<Progress>],
@@ -75,7 +79,8 @@ impl Watch<'_> {
     fn whole_run(&mut self, edges: &mut dyn Edges) -> Result<Steadiness, String> {
         let steadiness = self.warm_up(edges)?;
         let measure_ns = (self.plan.workload.time.measure.as_seconds() * 1e9) as u64;
-        // Whole intervals of the series belong to one part.
+        // The measured part begins at an interval of the series, so that no interval
+        // belongs to both parts.
         let from = self.plan.now().next_multiple_of(self.plan.interval_ns);
         self.plan.measure(from, from + measure_ns);
         sleep_until(self.plan, from);
@@ -126,7 +131,8 @@ impl Watch<'_> {
         })
     }
 
-    /// Waits for what was due in the measured part, but not for ever.
+    /// Waits until the clients have begun all operations that were due in the measured part,
+    /// but at most for the drain time.
     fn drain(&mut self, until: u64, seconds: f64, edges: &mut dyn Edges) -> Result<(), String> {
         let longest = (seconds * DRAIN_SHARE).max(DRAIN_SECONDS_MIN);
         let deadline = until + (longest * 1e9) as u64;
@@ -139,7 +145,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Operations per second since the last look.
+    /// Takes a sample: operations per second since the one before.
     fn look(&mut self) -> f64 {
         let now = self.plan.now();
         let operations = self.sum(|thread| thread.operations.load(Ordering::Relaxed));

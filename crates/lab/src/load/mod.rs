@@ -1,16 +1,15 @@
-//! Clients that put a load on a target and note how long each answer took.
+//! Clients that load a target and record how long each answer took.
 //!
 //! ```text
-//!   Plan (shared, read only but for three atomics)
+//!   Plan (shared; read-only except for four atomics)
 //!     ├─ thread 1 ── session ── Client ── Recorder ─┐
 //!     ├─ thread 2 ── ...                            ├─► merged once, at the end
 //!     └─ thread n, or tasks over connections ───────┘
-//!   coordinator: watches the rate, says when the measured part begins and ends
+//!   coordinator: watches the rate, decides when the measured part begins and ends
 //! ```
 //!
-//! Nothing is shared on the way of an operation but a counter for the next
-//! arrival of an open loop: no lock, no channel. Keys and values are drawn
-//! before the clock starts.
+//! The path of an operation shares only the counter for the next arrival of an open loop; it
+//! has no lock and no channel. Keys and values are drawn before the operation's clock starts.
 
 mod arrivals;
 mod client;

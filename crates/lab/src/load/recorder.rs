@@ -1,4 +1,4 @@
-//! How long answers took, for one thread.
+//! Records the answers of one thread's operations: latencies, counts, and a series in time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,39 +10,39 @@ use crate::record::{Fairness, Interval, Kind, KindResult, LoadResult, Tally};
 use crate::statistics::jain;
 
 const KINDS: [Kind; 3] = [Kind::Get, Kind::Put, Kind::Range];
+/// Number of different error texts that a run keeps.
 const ERRORS_KEPT: usize = 5;
 
-/// How one operation ended.
+/// Outcome of one operation.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// What went wrong.
+    /// Error text of a failed operation.
     pub failure: Option<String>,
-    /// A point read that found nothing.
+    /// The operation was a point read and found no key.
     pub not_found: bool,
-    /// Pairs of a range.
+    /// Number of pairs that a range returned.
     pub keys_returned: u64,
     /// Bytes of keys and values, in either direction.
     pub user_bytes: u64,
 }
 
-/// Operations that one thread has finished; written by it alone, on a cache
-/// line of its own.
+/// Operations that one thread has finished. Only that thread writes the counters, on a cache
+/// line of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Progress {
-    /// Of all kinds, failed ones included.
+    /// Operations of all kinds, failed ones included.
     pub operations: AtomicU64,
-    /// Failed ones.
     pub failed: AtomicU64,
 }
 
-/// One thread's account of its operations.
+/// Records the operations of one thread, which may drive many clients.
 #[derive(Debug)]
 pub struct Recorder {
     plan: Arc<Plan>,
     progress: Arc<Progress>,
     kinds: [Option<Box<Part>>; 3],
-    series: Vec<Spell>,
+    series: Vec<IntervalCounts>,
     backlog_max: u64,
     errors: Vec<String>,
     /// Operations of each client that has ended.
@@ -61,9 +61,9 @@ struct Part {
     service: Tally,
 }
 
-/// One interval of one thread.
+/// Operations of one thread in one interval.
 #[derive(Clone, Debug, Default)]
-struct Spell {
+struct IntervalCounts {
     operations: u64,
     failed: u64,
     times: Coarse,
@@ -73,7 +73,7 @@ struct Spell {
 #[derive(Debug)]
 pub struct Recorded {
     kinds: [Option<Box<Part>>; 3],
-    series: Vec<Spell>,
+    series: Vec<IntervalCounts>,
     backlog_max: u64,
     errors: Vec<String>,
     /// Operations of each client that has ended.
@@ -81,7 +81,7 @@ pub struct Recorded {
 }
 
 impl Recorder {
-    /// Reports its progress to `progress`.
+    /// An empty recorder. It counts finished operations in `progress`, for the coordinator.
     pub fn new(plan: &Arc<Plan>, progress: Arc<Progress>) -> Recorder {
         Recorder {
             plan: Arc::clone(plan),
@@ -94,18 +94,18 @@ impl Recorder {
         }
     }
 
-    /// Notes one operation. `due` is when it should have begun; in a closed
-    /// loop that is when it did.
+    /// Records one operation. `due` is the time at which it should have begun; in a closed loop
+    /// it equals `begun`.
     ///
-    /// True if it was answered in the measured part, so that it counts.
+    /// Returns whether the operation counts: it succeeded in the measured part.
     pub fn note(&mut self, kind: Kind, due: u64, begun: u64, ended: u64, answer: &Answer) -> bool {
         let failed = answer.failure.is_some();
         if let Some(failure) = &answer.failure {
             self.note_error(failure);
         }
         self.note_progress(failed);
-        // A closed loop counts what was answered in the measured part, an open
-        // one what was due in it: a stall at its end must not hide.
+        // A closed loop counts operations that were answered in the measured part, an
+        // open loop those that were due in it, so that a stall at its end shows.
         let moment = match self.plan.arrivals {
             None => ended,
             Some(_) => due,
@@ -113,7 +113,8 @@ impl Recorder {
         let response = ended.saturating_sub(due);
         self.note_interval(moment, response, failed);
         if let Some(arrivals) = &self.plan.arrivals {
-            // Looked at when an operation begins late, which is when it matters.
+            // The backlog is computed only when an operation begins late; otherwise it is
+            // small.
             if begun > due + self.plan.interval_ns / 1000 {
                 let late = arrivals.due_before(begun);
                 self.backlog_max = self
@@ -142,18 +143,19 @@ impl Recorder {
         true
     }
 
-    /// One of its clients asks no more; so many of its operations count.
+    /// Records that one of the thread's clients has ended, and how many of its operations
+    /// count.
     pub fn client_ended(&mut self, operations: u64) {
         self.by_client.push(operations);
     }
 
-    /// Whose operations it notes.
+    /// The plan of the recorded operations.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
     fn note_progress(&mut self, failed: bool) {
-        // Nobody else writes them: no need for an atomic addition.
+        // This thread is the only writer, so a load and a store suffice.
         let add = |counter: &AtomicU64| {
             counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         };
@@ -166,12 +168,12 @@ impl Recorder {
     fn note_interval(&mut self, moment: u64, response: u64, failed: bool) {
         let index = (moment / self.plan.interval_ns) as usize;
         if index >= self.series.len() {
-            self.series.resize_with(index + 1, Spell::default);
+            self.series.resize_with(index + 1, IntervalCounts::default);
         }
-        let spell = &mut self.series[index];
-        spell.operations += u64::from(!failed);
-        spell.failed += u64::from(failed);
-        spell.times.record(response);
+        let interval = &mut self.series[index];
+        interval.operations += u64::from(!failed);
+        interval.failed += u64::from(failed);
+        interval.times.record(response);
     }
 
     /// Keeps the first few different errors.
@@ -181,7 +183,7 @@ impl Recorder {
         }
     }
 
-    /// What it has, without the thread.
+    /// The recorded data, in a form that other threads can take.
     pub fn into_recorded(self) -> Recorded {
         Recorded {
             kinds: self.kinds,
@@ -194,7 +196,7 @@ impl Recorder {
 }
 
 impl Recorded {
-    /// All threads together.
+    /// Merges the data of all threads of a run.
     pub fn merge(plan: &Plan, all: Vec<Recorded>) -> LoadResult {
         let (from, until) = plan.measured();
         let is_open = plan.arrivals.is_some();
@@ -202,7 +204,7 @@ impl Recorded {
             seconds: (until - from) as f64 / 1e9,
             ..LoadResult::default()
         };
-        let mut series: Vec<Spell> = Vec::new();
+        let mut series: Vec<IntervalCounts> = Vec::new();
         let mut by_client = Vec::new();
         for mut recorded in all {
             by_client.append(&mut recorded.by_client);
@@ -249,9 +251,9 @@ fn add(kinds: &mut BTreeMap<Kind, KindResult>, kind: Kind, part: &Part) {
     sum.service.add_tally(&part.service);
 }
 
-fn add_series(sum: &mut Vec<Spell>, part: &[Spell]) {
+fn add_series(sum: &mut Vec<IntervalCounts>, part: &[IntervalCounts]) {
     if part.len() > sum.len() {
-        sum.resize_with(part.len(), Spell::default);
+        sum.resize_with(part.len(), IntervalCounts::default);
     }
     for (own, others) in sum.iter_mut().zip(part) {
         own.operations += others.operations;
@@ -260,8 +262,8 @@ fn add_series(sum: &mut Vec<Spell>, part: &[Spell]) {
     }
 }
 
-/// Without the last one when it is not whole.
-fn intervals(plan: &Plan, series: &[Spell]) -> Vec<Interval> {
+/// The intervals of the series that ended before the measured part did.
+fn intervals(plan: &Plan, series: &[IntervalCounts]) -> Vec<Interval> {
     let (from, until) = plan.measured();
     let length = plan.interval_ns;
     let whole = series
@@ -269,14 +271,14 @@ fn intervals(plan: &Plan, series: &[Spell]) -> Vec<Interval> {
         .enumerate()
         .filter(|(index, _)| (*index as u64 + 1) * length <= until);
     whole
-        .map(|(index, spell)| Interval {
+        .map(|(index, counts)| Interval {
             at_seconds: (index as u64 * length) as f64 / 1e9 - from as f64 / 1e9,
             seconds: length as f64 / 1e9,
-            operations: spell.operations,
-            failed: spell.failed,
-            p50_us: spell.times.percentile(50.0) as f64 / 1e3,
-            p99_us: spell.times.percentile(99.0) as f64 / 1e3,
-            max_us: spell.times.max() as f64 / 1e3,
+            operations: counts.operations,
+            failed: counts.failed,
+            p50_us: counts.times.percentile(50.0) as f64 / 1e3,
+            p99_us: counts.times.percentile(99.0) as f64 / 1e3,
+            max_us: counts.times.max() as f64 / 1e3,
         })
         .collect()
 }
@@ -297,15 +299,15 @@ mod tests {
         Arc::new(plan)
     }
 
-    /// A target that answers in 0.1 ms but stands still from 400 to 600 ms,
-    /// asked by one client in simulated time.
+    /// One client in simulated time against a target that answers in 0.1 ms but stalls from
+    /// 400 to 600 ms.
     fn stalling(plan: &Arc<Plan>) -> LoadResult {
         let mut recorder = Recorder::new(plan, Arc::default());
         let mut ready = 0;
         for operation in 0.. {
             let due = match &plan.arrivals {
                 Some(arrivals) => arrivals.at(operation).unwrap(),
-                // A closed loop that asks every millisecond when it can.
+                // A closed loop with one operation a millisecond unless the target stalls.
                 None => ready,
             };
             if due >= 1000 * MS {
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_of_the_measured_part_does_not_count() {
+    fn operations_outside_of_the_measured_part_do_not_count() {
         let plan = plan(false);
         plan.measure(100 * MS, 300 * MS);
         let mut recorder = Recorder::new(&plan, Arc::default());

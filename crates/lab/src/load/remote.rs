@@ -1,4 +1,4 @@
-//! Servers with etcd's API: many clients as tasks on few threads.
+//! Load on servers with etcd's API: many clients run as tasks on few threads.
 //!
 //! ```text
 //!   thread ── runtime of its own ─┬─ connection ─┬─ client (task)
@@ -6,7 +6,7 @@
 //!                                 └─ connection ─┴─ client ...
 //! ```
 //!
-//! All tasks of a thread share its recorder, so nothing is locked.
+//! All tasks of a thread share its recorder, so recording takes no lock.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -32,24 +32,25 @@ use crate::verify::{Acknowledged, Ledger};
 use crate::workload::Stamp;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Whatever takes longer has failed.
+/// A request that takes longer has failed.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// After an error, so that a target that refuses everything is not flooded.
+/// Pause of a client after an error, so that a target that refuses every request is not
+/// flooded.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
-/// Values above etcd's default limits of a message must be readable too.
+/// Largest answer that is accepted: greater than etcd's default, because values may be.
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
-/// What one transaction of a preload puts: below etcd's default limits.
+/// Most puts and bytes of one transaction of a preload, below etcd's default limits.
 const LOAD_OPERATIONS: usize = 64;
 const LOAD_BYTES: usize = 512 << 10;
-/// Requests of a preload, or of a reading back, at once.
+/// Concurrent requests of a preload and of reading back.
 const BULK_AT_ONCE: usize = 32;
 
-/// How a server is asked.
+/// The servers of a target, and the connections and threads of the clients.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    /// Connections go to them in turn.
+    /// URLs of the servers; connections are assigned to them in turn.
     pub urls: Vec<String>,
-    /// All together.
+    /// Number of connections to all servers together.
     pub connections: u32,
     /// Threads that the clients share.
     pub threads: u32,
@@ -98,8 +99,8 @@ impl Remote {
 }
 
 impl Remote {
-    /// What the servers call their version; an error names the one that does not
-    /// answer.
+    /// The version that the servers report (the last one's). Fails where a server does not
+    /// answer; the error names it.
     pub fn version(&self) -> Result<String, Failure> {
         runtime()?.block_on(async {
             let mut version = String::new();
@@ -123,7 +124,7 @@ fn joined(
     ended.unwrap_or_else(|_| Err(Failure("a thread of clients has panicked".into())))
 }
 
-/// What one thread does.
+/// The part of the clients that one thread runs.
 struct Share<'a> {
     remote: &'a Remote,
     plan: &'a Arc<Plan>,
@@ -138,7 +139,8 @@ impl Share<'_> {
         let runtime = runtime()?;
         let outcome = LocalSet::new().block_on(&runtime, self.clients());
         if outcome.is_err() {
-            // The others would wait for a coordinator that waits for this one.
+            // Without this, the other threads and the coordinator would run on for a
+            // load that lacks this thread's clients.
             self.plan.end();
         }
         outcome
@@ -187,7 +189,7 @@ async fn connect(url: &str) -> Result<Channel, Failure> {
         .map_err(|error| Failure(format!("endpoint {url}: {}", with_causes(&error))))
 }
 
-/// tonic keeps what happened in the sources of its errors.
+/// The error with all its sources: tonic's own text does not say what happened.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -239,7 +241,7 @@ async fn drive(
     }
 }
 
-/// A request, made before the clock starts.
+/// A request that is built before the clock starts.
 enum Asked {
     Put(PutRequest),
     Range(RangeRequest, Kind),
@@ -303,7 +305,8 @@ fn status_text(status: &tonic::Status) -> String {
     format!("{:?}: {}", status.code(), status.message())
 }
 
-/// Writes every key once, many in one transaction.
+/// Writes every key once, many in one transaction. `on_share` receives the share done; its
+/// error ends the preload.
 pub fn preload_remote(
     plan: &Plan,
     remote: &Remote,
@@ -334,7 +337,8 @@ pub fn preload_remote(
     })
 }
 
-/// The puts of the keys from `first` on that fit, and the first key that did not.
+/// A transaction with puts of the keys from `first` on, as many as fit, and the number of
+/// the first key behind them.
 fn load_transaction(plan: &Plan, first: u64) -> (TxnRequest, u64) {
     let mut transaction = TxnRequest::default();
     let mut bytes = 0;
@@ -358,7 +362,7 @@ fn load_transaction(plan: &Plan, first: u64) -> (TxnRequest, u64) {
     (transaction, next)
 }
 
-/// Looks up keys, and shows what is there to the ledger.
+/// Reads the keys of these numbers and passes their values to the ledger.
 pub fn read_back_remote(
     plan: &Plan,
     remote: &Remote,

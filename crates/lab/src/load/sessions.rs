@@ -1,4 +1,4 @@
-//! Embedded targets: one thread for each client.
+//! Load on embedded targets: one thread for each client.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use crate::targets::{Embedded, Failure, Session};
 use crate::verify::{Acknowledged, Ledger};
 use crate::workload::Stamp;
 
-/// Entries that one call of a preload gets.
+/// Most entries and bytes of one call of a preload.
 const LOAD_ENTRIES: u64 = 1000;
 const LOAD_BYTES: usize = 4 << 20;
 
@@ -58,7 +58,7 @@ pub fn run_embedded(
     Ok((load, acknowledged, steadiness))
 }
 
-/// What the target itself said comes first when there is something.
+/// An error of the run, followed by the first errors of the target, if any.
 pub(super) fn with_errors(what: &str, errors: &[String]) -> Failure {
     match errors {
         [] => Failure(what.to_owned()),
@@ -139,7 +139,7 @@ fn perform(
     answer
 }
 
-/// Writes every key once.
+/// Writes every key once. `on_share` receives the share done; its error ends the preload.
 pub fn preload_embedded(
     plan: &Plan,
     target: &dyn Embedded,
@@ -165,7 +165,7 @@ pub fn preload_embedded(
     Ok(())
 }
 
-/// Looks up keys, and shows what is there to the ledger.
+/// Reads the keys of these numbers and passes their values to the ledger.
 pub fn read_back_embedded(
     plan: &Plan,
     target: &dyn Embedded,

@@ -1,7 +1,7 @@
-//! Waiting until a moment, to the microsecond.
+//! Timers with a precision of microseconds.
 //!
-//! tokio's own timers know milliseconds, which would be added to every latency
-//! of an open loop; a timer of the kernel does not.
+//! tokio's timers have a resolution of a millisecond, which would be added to every latency
+//! of an open loop. A timer of the kernel (timerfd) is precise.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,17 +18,17 @@ use tokio::io::unix::AsyncFd;
 pub struct Timer(AsyncFd<OwnedFd>);
 
 impl Timer {
-    /// In the runtime that this is called in.
+    /// A timer that is registered with the runtime of the caller.
     pub fn new() -> io::Result<Timer> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-        // SAFETY: the descriptor belongs to the `AsyncFd` from here on, which
-        // nobody takes it out of: it stays open, and the same, while registered.
+        // SAFETY: the `AsyncFd` owns the descriptor from here on, and this type never
+        // takes it out again: it stays open, and the same, while registered.
         let registered = unsafe { AsyncFd::register(timer) };
         Ok(Timer(registered?))
     }
 
-    /// Returns after so long.
+    /// Returns after `length`.
     pub async fn sleep(&self, length: Duration) -> io::Result<()> {
         if length.is_zero() {
             return Ok(());
@@ -51,7 +51,7 @@ impl Timer {
                 let mut count = [0; 8];
                 Ok(rustix::io::read(timer.get_ref(), &mut count)?)
             });
-            // Otherwise it was woken for nothing.
+            // An error means a spurious wake-up: wait again.
             if let Ok(read) = read {
                 return read.map(drop);
             }
@@ -59,10 +59,10 @@ impl Timer {
     }
 }
 
-/// The calling thread's sleeps end when they should: no time is given away to
-/// save wake-ups.
+/// Sets the timer slack of the calling thread to its minimum, so that the kernel does not
+/// delay wake-ups in order to combine them.
 pub fn wake_precisely() {
-    // Best effort: without it sleeps are 50 us longer.
+    // Best effort: with the default slack, sleeps are up to 50 us longer.
     let slack = std::num::NonZeroU64::new(1);
     let _ = rustix::thread::set_current_timer_slack(slack);
 }

@@ -1,8 +1,8 @@
-//! What a run cost, as counted by the kernel.
+//! Costs of a run, as the kernel counts them.
 
 use serde::{Deserialize, Serialize};
 
-/// One process, or several added up, over the measured part.
+/// Costs of one process, or of several added up, over the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessCosts {
     /// Processor time outside the kernel, in seconds.
@@ -21,42 +21,39 @@ pub struct ProcessCosts {
     pub write_call_bytes: u64,
     /// Memory in RAM when the measured part ended, in bytes.
     pub resident_bytes: u64,
-    /// The most it ever was since the process started, in bytes.
+    /// Greatest memory in RAM since the process started, in bytes.
     pub resident_bytes_peak: u64,
 }
 
-/// What a block device did. `/proc/PID/io` does not know a journal's writes;
-/// the device does.
+/// Work of a block device. It includes the writes of a file system's journal, which
+/// `/proc/PID/io` does not count.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceWork {
-    /// As in `/sys/block/vda`.
+    /// Name in `/sys/block`, such as `vda`.
     pub device: String,
-    /// Others use the device too: its numbers are an upper bound, not the
-    /// target's.
+    /// Other processes use the device too: its numbers are an upper bound of the target's.
     pub shared: bool,
     /// Write requests.
     pub writes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
     /// Read requests.
     pub reads: u64,
-    /// Bytes read.
     pub read_bytes: u64,
     /// Flushes of the device's cache.
     pub flushes: u64,
     /// Time that flushes took, in seconds.
     pub flush_seconds: f64,
-    /// Time in which the device had anything to do, in seconds.
+    /// Time in which the device was busy, in seconds.
     pub busy_seconds: f64,
 }
 
 impl ProcessCosts {
-    /// User and system.
+    /// User and system time together, in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         self.cpu_user_seconds + self.cpu_system_seconds
     }
 
-    /// Adds what another process of the same side cost.
+    /// Adds the costs of another process of the same side.
     pub fn add(&mut self, other: &ProcessCosts) {
         self.cpu_user_seconds += other.cpu_user_seconds;
         self.cpu_system_seconds += other.cpu_system_seconds;

@@ -1,21 +1,19 @@
-//! The machine, and what else happened on it.
+//! The machine of a measurement, and disturbances on it.
 
 use serde::{Deserialize, Serialize};
 
-/// What a number must name to mean anything.
+/// The conditions of a measurement; a number is meaningless without them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// Day of the measurement, as in `2026-11-21`, UTC.
     pub date: String,
-    /// Model of the processor.
     pub processor: String,
     /// Processors that the lab may use.
     pub cores: u32,
-    /// Memory in bytes.
     pub memory_bytes: u64,
     /// Name and release of the kernel.
     pub kernel: String,
-    /// What the machine runs on, when it is virtual; empty when nobody says.
+    /// Kind of virtualization, from `systemd-detect-virt`; empty when it is unknown.
     pub virtualization: String,
     /// Frequency governor of the first processor; empty when there is none.
     pub governor: String,
@@ -24,18 +22,18 @@ pub struct Environment {
     pub commit: String,
     /// File system of the data, as in `ext4`.
     pub file_system: String,
-    /// Device of the data; none when it has none (tmpfs).
+    /// Device of the data; `None` for a file system without one (tmpfs).
     pub device: Option<BlockDevice>,
-    /// Limits of the control group, for people; empty without.
+    /// Limits of the control group, as texts for reports; empty where there are none.
     pub limits: Vec<String>,
-    /// What makes numbers from here doubtful, for people.
+    /// Conditions that make numbers of this machine doubtful, as texts for reports.
     pub warnings: Vec<String>,
 }
 
 /// A block device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BlockDevice {
-    /// As in `/sys/block/vda`.
+    /// Name in `/sys/block`, such as `vda`.
     pub name: String,
     /// `write back` or `write through`.
     pub cache: String,
@@ -43,16 +41,15 @@ pub struct BlockDevice {
     pub forced_unit_access: bool,
     /// The kernel's scheduler for it.
     pub scheduler: String,
-    /// Whether it turns.
     pub rotational: bool,
-    /// A file behind a loop device, made for this measurement.
+    /// The device is a loop device that was made for this measurement; nothing else uses it.
     pub private: bool,
 }
 
-/// What else happened on the machine during the measured part.
+/// Load on the machine besides the run, during the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
-    /// Share of all processor time that the host gave to others.
+    /// Share of all processor time that the host gave to other virtual machines.
     pub steal_share: f64,
     /// Share of all processor time that other processes used.
     pub foreign_share: f64,
@@ -68,8 +65,8 @@ pub struct Disturbance {
     pub swapped_pages: u64,
     /// Bytes that were waiting to be written when the run began.
     pub dirty_bytes_before: u64,
-    /// How long the lab waited for the machine to become quiet, in seconds.
+    /// Time that the lab waited for the machine to become quiet, in seconds.
     pub waited_seconds: f64,
-    /// It did not become quiet in the time that there was.
+    /// The machine did not become quiet in the time allowed.
     pub was_not_quiet: bool,
 }

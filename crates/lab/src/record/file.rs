@@ -1,36 +1,34 @@
-//! A record as a file: replaced whole, read with its mistakes named.
+//! A record as a file: written by replacing it whole, read with errors that name the place.
 
 use std::path::Path;
 
 use super::{FORMAT, Outcome, Record};
 
-/// No run that answered anything was measured for less.
+/// A measured run with answers is at least this long.
 const SECONDS_MIN: f64 = 1e-6;
-/// More operations than any machine makes in a year.
+/// More operations than any machine performs in a year.
 const OPERATIONS_MAX: u64 = 1 << 52;
-/// More pairs than anyone waits for.
+/// More repetitions than any experiment has.
 const PAIRS_MAX: u32 = 1_000_000;
 
-/// Why a record cannot be read.
+/// Error for a record that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// The file itself.
+    /// The file cannot be read.
     #[error("{path}: {error}: name a folder that a measuring verb wrote")]
     File {
-        /// Which.
         path: String,
-        /// What the system says.
+        /// Error of the system.
         error: std::io::Error,
     },
-    /// Its contents.
+    /// The text is not the JSON of a record.
     #[error(
         "{path}: this is no record of the lab, or a damaged one: {error}; take a copy, or measure \
          again"
     )]
     Contents {
-        /// Which.
         path: String,
-        /// Where and what.
+        /// Position and cause.
         error: serde_json::Error,
     },
     /// A number that no run can have.
@@ -39,29 +37,21 @@ pub enum Unreadable {
          a copy, or measure again"
     )]
     Number {
-        /// Which.
         path: String,
-        /// Its place among the runs, from 0.
+        /// Index of the run in the record, from 0.
         run: usize,
-        /// What should be another.
         field: &'static str,
-        /// What it is.
         value: f64,
     },
-    /// Its version.
+    /// The record has another format version.
     #[error(
         "{path}: written in format {found}, this lab reads format {FORMAT}: use the lab that wrote it"
     )]
-    Format {
-        /// Which.
-        path: String,
-        /// What it says.
-        found: u64,
-    },
+    Format { path: String, found: u64 },
 }
 
 impl Record {
-    /// Reads `run.json`, or the one in a folder.
+    /// Reads the record at `path`: a file, or a folder with a `run.json`.
     pub fn load(path: &Path) -> Result<Record, Unreadable> {
         let path = match path.is_dir() {
             true => path.join("run.json"),
@@ -75,7 +65,7 @@ impl Record {
         Record::parse(&shown, &text)
     }
 
-    /// Reads a record from its text; `path` is what errors call it.
+    /// Parses the text of a record; errors call it `path`.
     pub fn parse(path: &str, text: &str) -> Result<Record, Unreadable> {
         let contents = |error| Unreadable::Contents {
             path: path.to_owned(),
@@ -87,7 +77,7 @@ impl Record {
                 path: path.to_owned(),
                 found,
             }),
-            // From the text again: its mistakes have a place.
+            // Parses the text and not `value`, so that errors have line and column.
             _ => {
                 let record: Record = serde_json::from_str(text).map_err(contents)?;
                 record.check(path).map(|()| record)
@@ -95,7 +85,7 @@ impl Record {
         }
     }
 
-    /// What tables and verdicts divide by and count up to.
+    /// Checks the numbers that tables and verdicts divide by or count up to.
     fn check(&self, path: &str) -> Result<(), Unreadable> {
         for (at, run) in self.runs.iter().enumerate() {
             let seconds = run.load.seconds;
@@ -126,8 +116,8 @@ impl Record {
         Ok(())
     }
 
-    /// Writes it beside `path` and renames: whoever reads sees all of it or
-    /// what was there before.
+    /// Writes the record to a new file and renames that to `path`: a reader sees either the
+    /// old record or the whole new one.
     pub fn save(&self, path: &Path) -> std::io::Result<()> {
         let text = serde_json::to_string(self).map_err(std::io::Error::other)?;
         let beside = path.with_extension("json.new");
@@ -168,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_refused_by_name() {
+    fn other_files_and_formats_are_refused_by_name() {
         let error = Record::parse("a.json", "{}").unwrap_err().to_string();
         assert!(error.starts_with("a.json: this is no record"), "{error}");
         let error = Record::parse("a.json", "{\"format\": 99}").unwrap_err();

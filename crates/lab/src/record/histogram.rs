@@ -1,20 +1,20 @@
-//! Latencies of millions of operations in memory of a fixed size, and their
-//! bytes: HdrHistogram's V2 encoding in base64, which every port of it reads.
+//! Histograms of latencies, and their encoding: HdrHistogram's V2 in base64, which every port
+//! of HdrHistogram reads.
 //!
 //! ```text
 //!   cookie 0x1c849313 │ payload bytes │ 0 │ digits │ lowest │ highest │ 1.0 │ counts
 //!        u32                u32        u32    u32      u64       u64     f64
 //! ```
 //!
-//! Big endian. Each count is a zigzag LEB128; a negative one is that many empty
-//! buckets. Trailing empty buckets are left out.
+//! Numbers are big endian. Each count is a zigzag LEB128; a negative one stands for that many
+//! empty buckets. Trailing empty buckets are left out.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 
-/// Relative error of a recorded value below 0.1 %.
+/// Significant decimal digits: the relative error of a recorded value is below 0.1 %.
 const DIGITS: u8 = 3;
-/// One hour, in nanoseconds: whatever takes longer has failed.
+/// One hour, in nanoseconds: longer times are recorded as this.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 const COOKIE: u32 = 0x1c84_9313;
 const HEADER_BYTES: usize = 40;
@@ -24,13 +24,14 @@ const HEADER_BYTES: usize = 40;
 #[serde(try_from = "String", into = "String")]
 pub struct Histogram(hdrhistogram::Histogram<u64>);
 
-/// Why bytes are no histogram.
+/// Error for bytes that are no histogram.
 #[derive(Debug, thiserror::Error)]
 #[error("no histogram in HdrHistogram's V2 encoding: {0}")]
 pub struct Undecodable(String);
 
-/// A histogram for one thread while it counts: no larger than what it was shown.
-/// Hundreds of them live beside an embedded target, whose memory is measured.
+/// A histogram that one thread fills. It is only as large as the greatest recorded time
+/// needs: hundreds of them exist in the process of an embedded target, and their memory is
+/// measured with the target's.
 #[derive(Clone, Debug)]
 pub struct Tally(hdrhistogram::Histogram<u64>);
 
@@ -46,7 +47,7 @@ impl Tally {
     /// Counts one time; longer ones than an hour count as an hour.
     pub fn record(&mut self, nanoseconds: u64) {
         let recorded = self.0.record(nanoseconds.clamp(1, HIGHEST_NS));
-        recorded.expect("it grows to what it is shown");
+        recorded.expect("a tally grows to the greatest recorded time");
     }
 }
 
@@ -63,7 +64,8 @@ impl Histogram {
         self.0.saturating_record(nanoseconds.max(1));
     }
 
-    /// All of them as one. For display: percentiles are compared run by run.
+    /// The sum of several histograms. For display only: verdicts compare percentiles run by
+    /// run.
     pub fn merged<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Histogram {
         let mut all = Histogram::default();
         for histogram in histograms {
@@ -72,46 +74,47 @@ impl Histogram {
         all
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Histogram) {
         self.0
             .add(&other.0)
             .expect("all histograms have the same bounds");
     }
 
-    /// Adds what a thread counted.
+    /// Adds the counts of a thread.
     pub fn add_tally(&mut self, tally: &Tally) {
         self.0
             .add(&tally.0)
             .expect("a tally holds nothing above the highest time");
     }
 
-    /// Forgets everything.
+    /// Removes all counts.
     pub fn clear(&mut self) {
         self.0.reset();
     }
 
-    /// How many were counted.
+    /// Number of recorded times.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The time that so many percent did not exceed, in nanoseconds; 0 of nothing.
+    /// The time in nanoseconds that `percent` of the recorded times did not exceed; 0 where
+    /// nothing was recorded.
     pub fn percentile(&self, percent: f64) -> u64 {
         self.0.value_at_percentile(percent)
     }
 
-    /// In nanoseconds.
+    /// Mean time, in nanoseconds.
     pub fn mean(&self) -> f64 {
         self.0.mean()
     }
 
-    /// In nanoseconds; 0 of nothing.
+    /// Longest time, in nanoseconds; 0 where nothing was recorded.
     pub fn max(&self) -> u64 {
         self.0.max()
     }
 
-    /// In nanoseconds; 0 of nothing.
+    /// Shortest time, in nanoseconds; 0 where nothing was recorded.
     pub fn min(&self) -> u64 {
         match self.count() {
             0 => 0,
@@ -119,8 +122,7 @@ impl Histogram {
         }
     }
 
-    /// Pairs of a time in nanoseconds and the count of times about there,
-    /// from short to long, without empty ones.
+    /// The buckets that are not empty, ascending: upper bound in nanoseconds, and count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> {
         self.0
             .iter_recorded()
@@ -259,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn an_encoded_histogram_decodes_to_the_same_counts() {
         for histogram in [Histogram::default(), filled()] {
             let text = String::from(histogram.clone());
             let read = Histogram::try_from(text).unwrap();
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_those_of_other_ports() {
+    fn bytes_equal_those_of_other_ports() {
         // One count of 1 in the third bucket: two empty ones are a 3, one is a 2.
         let mut histogram = Histogram::default();
         histogram.record(2);
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error() {
+    fn damaged_bytes_are_refused() {
         for text in ["", "AAAA", "%%%"] {
             assert!(Histogram::try_from(text.to_owned()).is_err());
         }
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_found_again_within_a_thousandth() {
+    fn a_recorded_time_is_precise_to_a_thousandth() {
         let mut histogram = Histogram::default();
         histogram.record(1_234_567);
         let found = histogram.percentile(50.0) as f64;

@@ -1,32 +1,32 @@
-//! Who was measured.
+//! Identity of a measured target.
 
 use serde::{Deserialize, Serialize};
 
-/// Enough to find the same target again.
+/// Names, version and program of a target, enough to find the same target again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetIdentity {
-    /// As it was named on the command line: `engine`, `server:target/release/inkstone`.
+    /// The name on the command line: `engine`, `server:target/release/inkstone`.
     pub name: String,
-    /// What people call it: `inkstone`, `etcd`, `redb`.
+    /// Name of the product: `inkstone`, `etcd`, `redb`.
     pub product: String,
-    /// Of the product: as it says itself, or as its crate says.
+    /// Version of the product, as it reports itself or as its crate declares.
     pub version: String,
-    /// The programs that were measured: servers, or the worker itself for an
-    /// embedded target.
+    /// The program that was measured: the server's, or the worker itself for an embedded
+    /// target.
     pub binary: Option<Binary>,
-    /// The words that each server was started with, the first member's; empty
-    /// for embedded targets and foreign endpoints.
+    /// The command line of the first member's server; empty for embedded targets and foreign
+    /// endpoints.
     pub command: Vec<String>,
-    /// Servers that answer together; 0 for embedded targets.
+    /// Number of servers of the cluster; 0 for embedded targets.
     pub members: u32,
 }
 
-/// A program.
+/// A program file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binary {
-    /// Its name, without folders: a record is no place for anybody's paths.
+    /// Name without folders: records are published, and the user's paths are private.
     pub file_name: String,
-    /// In bytes.
+    /// Size in bytes.
     pub bytes: u64,
     /// SHA-1 of its contents, in hexadecimal.
     pub sha1: String,

@@ -1,16 +1,15 @@
-//! What a measurement leaves behind: everything that is needed to judge it
-//! again, without the machine that it ran on.
+//! The record of a measurement: everything that is needed to judge it again, without the
+//! machine that it ran on.
 //!
 //! ```text
 //!   Record ─┬─ tool, command line, environment, schedule
-//!           └─ runs ── one run of one target under one workload: who, what,
-//!                      when, how long each answer took, what it cost, what
-//!                      disturbed it, whether the data was there afterwards
+//!           └─ runs ── one run of one target under one workload: identity, load,
+//!                      time, latencies, costs, disturbances, and whether the
+//!                      acknowledged data was there afterwards
 //! ```
 //!
-//! A record is complete or partial and says which: runs are added one at a
-//! time, and the file is replaced whole after each of them, so that it can be
-//! read whenever it is looked at.
+//! A record says whether it is complete or partial. Runs are added one at a time, and the
+//! file is replaced whole after each of them, so that it can be read at any time.
 
 mod costs;
 mod environment;
@@ -32,62 +31,62 @@ pub use run::{Cell, Fairness, Interval, Kind, KindResult, LoadResult, Run, Searc
 
 use serde::{Deserialize, Serialize};
 
-/// Raised when a field changes its meaning; readers refuse what they do not know.
+/// Version of the format: raised when a field changes its meaning. Readers refuse other
+/// versions.
 pub const FORMAT: u32 = 1;
 
-/// The arm that everything else is compared with.
+/// The arm that others are compared with.
 pub const ARM_A: &str = "A";
-/// A second copy of A: what differs between the two is noise.
+/// A second copy of A: differences between the two are noise.
 pub const ARM_A_AGAIN: &str = "A'";
 /// The other side of a comparison.
 pub const ARM_B: &str = "B";
 /// The null target: the ceiling of the generator itself in a cell.
 pub const ARM_NULL: &str = "null";
 
-/// What `run.json` holds.
+/// The contents of `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// [`FORMAT`] when it was written.
+    /// [`FORMAT`] of the lab that wrote the record.
     pub format: u32,
-    /// What was called: `run`, `ab`, `noise`, `heatmap`, `seed 001`, ...
+    /// The verb that measured: `run`, `ab`, `noise`, `heatmap`, `seed 001`, ...
     pub verb: String,
-    /// For people: what was measured.
+    /// Title of the measurement, for reports.
     pub title: String,
-    /// The words that were typed.
+    /// The command line, with file names instead of paths.
     pub command_line: Vec<String>,
     /// Version and commit of the lab that measured.
     pub tool: String,
     /// False while runs are missing: interrupted, or out of time.
     pub complete: bool,
-    /// Why it is not complete, for people.
+    /// The reason why the record is not complete, for reports.
     #[serde(default)]
     pub incomplete_because: Option<String>,
-    /// When it began, in milliseconds since 1970.
+    /// Start of the measurement, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// What all draws came from: order of runs, keys, values.
+    /// Seed of all draws: order of runs, keys, values, arrivals.
     pub seed: u64,
     /// The machine and its device.
     pub environment: Environment,
-    /// What was planned, in the order in which it was to run.
+    /// The planned runs, in their planned order.
     pub schedule: Vec<Planned>,
-    /// What ran, in the order in which it ran; repeated runs stay beside those
-    /// that they replace.
+    /// The runs in the order of time. A run that was replaced by a repetition stays.
     pub runs: Vec<Run>,
 }
 
-/// One place in the plan.
+/// One planned run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Planned {
-    /// Which cell, by its name.
+    /// Name of the cell.
     pub cell: String,
-    /// Which arm: [`ARM_A`], [`ARM_A_AGAIN`], [`ARM_B`], [`ARM_NULL`], or a
-    /// target's name when several are shown side by side.
+    /// Name of the arm: [`ARM_A`], [`ARM_A_AGAIN`], [`ARM_B`], [`ARM_NULL`], or a target's
+    /// name when several are shown side by side.
     pub arm: String,
-    /// Runs with the same cell and pair belong together: adjacent in time, from
-    /// the same seed.
+    /// Number of the repetition. Runs with the same cell and pair are adjacent in time and
+    /// have the same seed.
     pub pair: u32,
-    /// Which point of the experiment the cell is, from 0, in the order in which
-    /// people asked for them: runs come in a drawn one.
+    /// Index of the cell among the points of the experiment, from 0, in the order in which
+    /// the user named them (runs have a random order).
     #[serde(default)]
     pub point: u32,
 }
@@ -98,7 +97,7 @@ impl Record {
         self.runs.iter().filter(|run| run.counts())
     }
 
-    /// Cells that were run, in the order in which people asked for them.
+    /// Cells that were run, in the order in which the user named them.
     pub fn cells(&self) -> Vec<&Cell> {
         let mut cells: Vec<&Cell> = Vec::new();
         for run in &self.runs {
@@ -110,7 +109,7 @@ impl Record {
             let planned = self.schedule.iter().find(|it| it.cell == cell.name);
             planned.map(|planned| planned.point)
         };
-        // Stable: without a plan they stay as they were run.
+        // The sort is stable: without a schedule, cells stay in the order of their runs.
         cells.sort_by_cached_key(point);
         cells
     }

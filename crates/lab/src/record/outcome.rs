@@ -1,55 +1,53 @@
-//! How a run ended, and what it is worth.
+//! Outcome of a run, and judgements of its quality.
 
 use serde::{Deserialize, Serialize};
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "is", rename_all = "lowercase")]
 pub enum Outcome {
-    /// Its numbers may be used.
+    /// The run was measured; its numbers may be used.
     Measured,
-    /// It could not be done: a target that does not start, a full disk, too
-    /// many errors.
+    /// The run failed: the target does not start, a disk is full, too many operations fail.
     Failed {
-        /// What happened and what to do.
+        /// Cause and remedy.
         because: String,
     },
-    /// Acknowledged data was gone: a target that loses data gets no number.
+    /// Acknowledged data was missing afterwards: such a run gets no number.
     Lost {
-        /// Which, for people.
+        /// Examples of missing data, for reports.
         because: String,
     },
-    /// Somebody pressed Ctrl-C.
+    /// A signal (Ctrl-C) ended the run.
     Interrupted,
 }
 
-/// Whether the rate had settled before it was measured.
+/// Steadiness of the rate at the end of the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Steadiness {
-    /// The two halves of the last intervals agreed and their slope was none.
+    /// The two halves of the last samples agreed, and their slope was insignificant.
     pub steady: bool,
     /// Length of the warm-up in seconds.
     pub warmup_seconds: f64,
-    /// Half over half of the last intervals of the warm-up, minus 1.
+    /// Second half over first half of the last samples of the warm-up, minus 1.
     pub last_change: f64,
 }
 
-/// Something that makes a run doubtful.
+/// A disturbance that makes a run doubtful.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Taint {
-    /// What it was.
     pub kind: TaintKind,
-    /// How much of it.
+    /// The measured value; the kind determines the unit.
     pub value: f64,
-    /// How much would have been fine, in the same unit.
+    /// The greatest acceptable value, in the same unit.
     pub limit: f64,
 }
 
-/// What makes a run doubtful.
+/// Kinds of disturbances, with the unit of their values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaintKind {
-    /// The host gave processor time to others; a share.
+    /// The host gave processor time to other virtual machines; a share.
     Steal,
     /// Other processes used processor time; a share.
     ForeignLoad,
@@ -59,53 +57,52 @@ pub enum TaintKind {
     Swap,
     /// The machine was not quiet when the run began; seconds of waiting.
     NotQuiet,
-    /// The lab measured to the end without the rate becoming steady; a change.
+    /// The warm-up ended before the rate was steady; a relative change.
     NotSteady,
 }
 
-/// Whether what was acknowledged was there afterwards.
+/// Result of reading back the data that the target had acknowledged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Verification {
-    /// It was looked for at all; for people why not.
+    /// The reason why nothing was verified, for reports; `None` where data was verified.
     pub skipped_because: Option<String>,
-    /// What was done before looking: `closed and opened`, `killed and restarted`.
+    /// What the lab did to the target before reading: `closed and opened`, `killed and
+    /// restarted`.
     pub after: String,
     /// Keys that were looked up.
     pub keys_checked: u64,
-    /// Keys that somebody had been told are written, and were not there.
+    /// Keys with an acknowledged write that were not there.
     pub keys_missing: u64,
-    /// Keys with a value that nobody wrote there, or one that was overwritten
-    /// before.
+    /// Keys with a value that no client wrote, or with one that was overwritten for certain.
     pub keys_wrong: u64,
-    /// A few of them, for people.
+    /// A few of the missing and wrong keys, for reports.
     pub examples: Vec<String>,
 }
 
-/// Whether the target did what its promise takes.
+/// Judgement whether the target flushed as often as its level of durability requires.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DurabilityJudgement {
-    /// The verdict.
     pub judged: Judged,
-    /// Why, for people.
+    /// The reason, for reports.
     pub because: String,
 }
 
-/// Verdicts on durability.
+/// Verdict on durability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judged {
-    /// The device was flushed as often as acknowledged writes take.
+    /// The device was flushed as often as the acknowledged writes require.
     Durable,
-    /// It was not: what was acknowledged does not survive a loss of power.
+    /// The device was flushed too rarely: acknowledged writes do not survive a loss of power.
     NotDurable,
-    /// It was not asked for.
+    /// The workload does not ask for durable writes.
     NotAsked,
-    /// The device cannot tell: shared with others, or it needs no flushes.
+    /// The device's counters do not decide: other processes share it, or it needs no flushes.
     Unknown,
 }
 
 impl Verification {
-    /// Nothing that was acknowledged is gone.
+    /// Whether no checked key was missing or wrong.
     pub fn is_good(&self) -> bool {
         self.keys_missing == 0 && self.keys_wrong == 0
     }

@@ -1,4 +1,4 @@
-//! One run: one target, one workload, one process, one directory.
+//! One run: one target under one workload, in one process and one directory.
 
 use std::collections::BTreeMap;
 
@@ -10,61 +10,55 @@ use super::{
 };
 use crate::workload::Workload;
 
-/// What one run was and what it showed.
+/// Conditions and results of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Which point of the experiment.
     pub cell: Cell,
-    /// Which side: see [`crate::record::Planned::arm`].
+    /// The side that was measured: see [`crate::record::Planned::arm`].
     pub arm: String,
-    /// Which repetition; runs of one pair share their seed.
+    /// Number of the repetition; runs of one pair have the same seed.
     pub pair: u32,
-    /// How many runs of this cell, arm and pair came before it.
+    /// Number of earlier runs of the same cell, arm and pair.
     pub attempt: u32,
-    /// Which run of the record it was, from 0, in the order of time.
+    /// Index of the run in the record, from 0, in the order of time.
     pub number: u32,
-    /// A tainted pair was repeated: this run counts no more.
+    /// The run's pair was disturbed and repeated: this run no longer counts.
     pub replaced: bool,
-    /// What was measured.
     pub target: TargetIdentity,
     /// The workload as it was run: scaled, with one number of clients.
     pub workload: Workload,
-    /// What keys, values and arrival times were drawn from.
+    /// Seed of keys, values and arrival times.
     pub seed: u64,
-    /// When the run began, in milliseconds since 1970.
+    /// Start of the run, in milliseconds since 1970.
     pub started_unix_ms: u64,
-    /// How it ended. Numbers below count for [`Outcome::Measured`] only.
+    /// The numbers below count only where this is [`Outcome::Measured`].
     pub outcome: Outcome,
-    /// What the clients saw.
+    /// Measurements of the clients.
     pub load: LoadResult,
-    /// Operations per second of the null target in this cell: the generator's own
-    /// limit. None where servers are asked.
+    /// Operations per second of the null target in this cell: the generator's own limit.
+    /// `None` for servers.
     #[serde(default)]
     pub ceiling: Option<f64>,
-    /// Whether it had settled before it was measured.
+    /// Whether the rate was steady before the measured part.
     pub steadiness: Steadiness,
-    /// The lab's own process, over the measured part. An embedded target works
-    /// in there too.
+    /// Costs of the worker process over the measured part, including an embedded target.
     pub client: ProcessCosts,
-    /// All server processes together; none for an embedded target.
+    /// Costs of all server processes together; `None` for an embedded target.
     pub server: Option<ProcessCosts>,
-    /// What the device did during the measured part.
+    /// Work of the device during the measured part.
     pub device: Option<DeviceWork>,
-    /// The same, and what was still owed when it ended: up to the end of a
-    /// `sync` right behind it.
+    /// Work of the device until the end of a `sync` directly after the measured part: it
+    /// includes writes that were still in the page cache.
     pub device_settled: Option<DeviceWork>,
     /// Bytes of keys and values that clients had acknowledged as written in the
     /// measured part.
     pub user_bytes_written: u64,
-    /// Bytes that the data occupied on disk when the measured part had ended.
+    /// Bytes that the data occupied on disk at the end of the measured part.
     pub footprint_bytes: Option<u64>,
-    /// What else happened on the machine during the measured part.
     pub disturbance: Disturbance,
-    /// Why the run should be repeated, or should have been.
+    /// Reasons why the run is doubtful.
     pub taints: Vec<Taint>,
-    /// Whether what was acknowledged was there afterwards.
     pub verification: Verification,
-    /// Whether the target did what its promise of durability takes.
     pub durability: DurabilityJudgement,
 }
 
@@ -72,21 +66,21 @@ pub struct Run {
 /// the same in all its cells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// For people, and what ties runs of a cell together.
+    /// Name for reports; runs with the same name belong to the same cell.
     pub name: String,
-    /// The workload's own name: one table or curve for each.
+    /// Name of the workload; reports have one table or curve for each.
     pub workload: String,
-    /// Clients at once.
+    /// Number of concurrent clients.
     pub clients: u32,
-    /// Connections that they share; for embedded targets, nothing.
+    /// Number of connections that the clients share; without meaning for embedded targets.
     pub connections: u32,
-    /// Mean length of a value.
+    /// Mean length of a value, in bytes.
     pub value_bytes: f64,
     /// Reads over writes, for heatmaps (etcd's rw-benchmark calls it ratio).
     pub rw_ratio: Option<f64>,
 }
 
-/// The kinds of operation.
+/// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -98,42 +92,41 @@ pub enum Kind {
     Range,
 }
 
-/// What the clients saw in the measured part.
+/// Measurements of the clients in the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
     /// Length of the measured part.
     pub seconds: f64,
-    /// By kind of operation.
     pub kinds: BTreeMap<Kind, KindResult>,
-    /// Operations, interval by interval, from the beginning of the warm-up on;
-    /// those of the warm-up have a negative `at_seconds`.
+    /// Operations by interval, from the beginning of the warm-up on. Intervals of the warm-up
+    /// have a negative `at_seconds`.
     pub series: Vec<Interval>,
-    /// What was asked for, in operations per second; none in a closed loop.
+    /// Offered load in operations per second; `None` in a closed loop.
     pub rate_offered: Option<f64>,
-    /// Operations that were due and had not begun, at most; open loop only.
+    /// Greatest number of operations that were due and had not begun; open loop only.
     pub backlog_max: u64,
-    /// The target could not follow the offered rate: there is no latency to
-    /// speak of, since it grows as long as one waits.
+    /// The target could not follow the offered rate. Its latency then grows with the length
+    /// of the run and has no meaning.
     pub saturated: bool,
-    /// How evenly the clients were served; none of a single one.
+    /// Fairness among the clients; `None` for a single client.
     #[serde(default)]
     pub fairness: Option<Fairness>,
-    /// Threads of the lab that asked servers; 0 for embedded targets, whose
-    /// clients are threads themselves.
+    /// Threads of the lab that sent requests to servers; 0 for embedded targets, where each
+    /// client is a thread of its own.
     #[serde(default)]
     pub generator_threads: u32,
-    /// Rates that a search tried, in the order in which it did.
+    /// Rates that a search tried, in the order of time.
     pub search: Vec<SearchStep>,
-    /// The first few different errors, for people.
+    /// The first few different errors, for reports.
     pub errors: Vec<String>,
 }
 
 /// One kind of operation in the measured part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KindResult {
-    /// Answered with success.
+    /// Operations answered with success.
     pub operations: u64,
-    /// Answered with an error, or not at all.
+    /// Operations answered with an error, or not at all.
     pub failed: u64,
     /// Point reads that found no key.
     pub not_found: u64,
@@ -141,34 +134,34 @@ pub struct KindResult {
     pub keys_returned: u64,
     /// Bytes of keys and values, read or written.
     pub user_bytes: u64,
-    /// From the intended start to the answer, in nanoseconds. In a closed loop
-    /// the intended start is the start.
+    /// Times from the intended start to the answer, in nanoseconds. In a closed loop the
+    /// intended start is the start.
     pub response: Histogram,
-    /// From the start to the answer, in nanoseconds.
+    /// Times from the start to the answer, in nanoseconds.
     pub service: Histogram,
 }
 
-/// How evenly several clients were served in the measured part.
+/// Fairness among several clients in the measured part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fairness {
-    /// Jain's index: 1 where all got as much, 1/n where one of n got everything.
+    /// Jain's index: 1 where all clients completed equally many operations, 1/n where one of
+    /// n clients completed all.
     pub jain: f64,
-    /// Operations of the client that got the fewest.
+    /// Operations of the client with the fewest.
     pub least: u64,
-    /// Of the one that got the most.
+    /// Operations of the client with the most.
     pub most: u64,
 }
 
 /// One point of the series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Its beginning, counted from the beginning of the measured part.
+    /// Beginning of the interval, counted from the beginning of the measured part.
     pub at_seconds: f64,
-    /// Its length.
+    /// Length of the interval.
     pub seconds: f64,
-    /// Operations answered with success in it.
+    /// Operations answered with success.
     pub operations: u64,
-    /// Operations that failed in it.
     pub failed: u64,
     /// Median of the response times, in microseconds.
     pub p50_us: f64,
@@ -181,41 +174,43 @@ pub struct Interval {
 /// One rate that a search tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchStep {
-    /// Offered, in operations per second.
+    /// Offered load, in operations per second.
     pub rate: f64,
-    /// Answered, in operations per second.
+    /// Answered operations per second.
     pub answered: f64,
-    /// The percentile of the objective, in microseconds; none past saturation.
+    /// The objective's percentile of the response times, in microseconds; `None` past
+    /// saturation.
     pub latency_us: Option<f64>,
-    /// Whether the objective held.
+    /// Whether the target met the objective at this rate.
     pub held: bool,
 }
 
 impl Run {
-    /// Whether its numbers may be used.
+    /// Whether the run's numbers may be used: it was measured and not replaced.
     pub fn counts(&self) -> bool {
         !self.replaced && self.outcome == Outcome::Measured
     }
 
-    /// Whether something outside of it happened to it, so that another attempt
-    /// may go better. A rate that never settles is the target's own.
+    /// Whether something outside of the target disturbed the run, so that another attempt may
+    /// help. A rate that never becomes steady is a property of the target and does not count.
     pub fn was_disturbed(&self) -> bool {
         let is_foreign = |taint: &Taint| taint.kind != TaintKind::NotSteady;
         self.taints.iter().any(is_foreign)
     }
 
-    /// Operations of all kinds, answered with success, per second.
+    /// Operations of all kinds per second, answered with success.
     pub fn operations_per_second(&self) -> f64 {
         self.load.operations() as f64 / self.load.seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// Of the client process, in microseconds.
+    /// Processor time of the worker process for each operation, in microseconds.
     pub fn client_cpu_us_per_operation(&self) -> f64 {
         self.client.cpu_seconds() * 1e6 / self.load.operations().max(1) as f64
     }
 
-    /// How near the generator came to its own limit: how busy the threads were that
-    /// asked servers; of embedded targets, the rate as a share of the null target's.
+    /// Load of the generator as a share of its own limit. For servers: processor time of the
+    /// client threads over the time available to them. For embedded targets: the rate over the
+    /// null target's.
     pub fn generator_share(&self) -> Option<f64> {
         let threads = f64::from(self.load.generator_threads);
         let available = threads * self.load.seconds;
@@ -225,14 +220,14 @@ impl Run {
         }
     }
 
-    /// What the client with the fewest operations got, as a share of what the one
-    /// with the most got; none of a single client.
+    /// Operations of the client with the fewest over those of the client with the most;
+    /// `None` for a single client.
     pub fn least_over_most(&self) -> Option<f64> {
         let fairness = self.load.fairness.filter(|it| it.most > 0)?;
         Some(fairness.least as f64 / fairness.most as f64)
     }
 
-    /// Of all server processes, in microseconds.
+    /// Processor time of all server processes for each operation, in microseconds.
     pub fn server_cpu_us_per_operation(&self) -> Option<f64> {
         let server = self.server.as_ref()?;
         Some(server.cpu_seconds() * 1e6 / self.load.operations().max(1) as f64)
@@ -244,7 +239,7 @@ impl Run {
         (puts > 0).then_some(self.device.as_ref()?.flushes as f64 / puts as f64)
     }
 
-    /// Bytes that reached the device for each byte that a user wrote.
+    /// Bytes that reached the device for each byte of keys and values that clients wrote.
     pub fn device_bytes_per_user_byte(&self) -> Option<f64> {
         let written = self.device_settled.as_ref()?.written_bytes;
         (self.user_bytes_written > 0).then_some(written as f64 / self.user_bytes_written as f64)
@@ -252,12 +247,12 @@ impl Run {
 }
 
 impl LoadResult {
-    /// Answered with success, of all kinds.
+    /// Operations of all kinds that were answered with success.
     pub fn operations(&self) -> u64 {
         self.kinds.values().map(|kind| kind.operations).sum()
     }
 
-    /// Answered with an error, of all kinds.
+    /// Operations of all kinds that failed.
     pub fn failed(&self) -> u64 {
         self.kinds.values().map(|kind| kind.failed).sum()
     }
@@ -274,7 +269,7 @@ impl LoadResult {
 }
 
 impl Kind {
-    /// For people.
+    /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Get => "get",

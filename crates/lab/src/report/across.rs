@@ -1,10 +1,10 @@
-//! Two records that were not measured together.
+//! Comparison of two records that were not measured together.
 //!
-//! Numbers of different hours differ by their hours, so that nothing here is
-//! called faster, slower or the same: numbers *differ*, or it is *inconclusive*.
-//! Where both records hold a comparison with A, what B was against A in each of
-//! them is compared as well. A's own hour is taken off there, and that row
-//! decides.
+//! The state of a machine changes from hour to hour, so numbers of different hours are never
+//! called faster, slower or the same here: they *differ*, or the comparison is
+//! *inconclusive*. Where both records hold a comparison of B with A, the ratios of B to A in
+//! the two records are compared as well. A ratio cancels the influence of the hour, so that
+//! row decides.
 
 use std::collections::BTreeSet;
 
@@ -21,38 +21,35 @@ use crate::workload::Workload;
 /// Two records side by side.
 #[derive(Clone, Debug)]
 pub struct Across {
-    /// What makes the comparison doubtful, in sentences.
+    /// Reasons why the comparison is doubtful, as sentences.
     pub cautions: Vec<String>,
-    /// One for each cell, side and number that both have.
+    /// One row for each cell, side and metric that both records have.
     pub rows: Vec<Row>,
-    /// How the process ends.
     pub exit: Exit,
 }
 
-/// One number.
+/// One metric of one side in both records.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which cell.
     pub cell: String,
-    /// Which side.
     pub side: String,
-    /// Which number.
     pub metric: String,
     /// Medians of the first and of the second record.
     pub medians: [String; 2],
-    /// How many runs there are of each.
+    /// Number of runs in each record.
     pub runs: [usize; 2],
-    /// `+7 % [4, 10]`.
+    /// Relative change and its interval, such as `+7 % [4, 10]`.
     pub change: String,
     /// `differs` or `inconclusive`.
     pub word: &'static str,
-    /// The exit code depends on it.
+    /// The exit code depends on this row.
     pub decides: bool,
-    /// The second is behind, if they differ.
+    /// The second record is worse, if the two differ.
     pub is_worse: bool,
 }
 
-/// Compares what two records have in common; a sentence if that is nothing.
+/// Compares the cells and sides that two records have in common. Fails where there are
+/// none.
 pub fn across(old: &Record, new: &Record) -> Result<Across, String> {
     let shared: Vec<&Cell> = old
         .cells()
@@ -106,7 +103,7 @@ fn names(record: &Record) -> String {
     }
 }
 
-/// What has numbers in a record, the generator's ceiling left out.
+/// Names of the sides with valid runs, without the generator's ceiling.
 fn measured_sides(record: &Record) -> String {
     let runs = record.valid_runs().filter(|run| run.arm != ARM_NULL);
     let sides: BTreeSet<&str> = runs.map(|run| run.arm.as_str()).collect();
@@ -145,7 +142,7 @@ fn other_machine(old: &Record, new: &Record) -> Vec<String> {
         .collect()
 }
 
-/// Why numbers of a cell mean different work.
+/// A sentence if the two records ran different work in a cell.
 fn other_work(old: &Record, new: &Record, cell: &Cell) -> Option<String> {
     let of = |record: &Record| -> Option<Workload> {
         let mut runs = record.runs.iter();
@@ -176,7 +173,7 @@ fn other_work(old: &Record, new: &Record, cell: &Cell) -> Option<String> {
 }
 
 fn left_out(old: &Record, new: &Record, shared: &[&Cell]) -> Vec<String> {
-    let lonely = |record: &Record, which: &str| -> Vec<String> {
+    let only_in = |record: &Record, which: &str| -> Vec<String> {
         let cells = record.cells();
         let alone = cells
             .iter()
@@ -185,7 +182,7 @@ fn left_out(old: &Record, new: &Record, shared: &[&Cell]) -> Vec<String> {
             .map(|cell| format!("{}: only in the {which} record", cell.name))
             .collect()
     };
-    [lonely(old, "first"), lonely(new, "second")].concat()
+    [only_in(old, "first"), only_in(new, "second")].concat()
 }
 
 fn of_cell(old: &Record, new: &Record, cell: &Cell, one_machine: bool) -> Vec<Row> {
@@ -245,7 +242,7 @@ fn shown(found: &Unpaired) -> String {
     )
 }
 
-/// What B was against A in each of the records.
+/// The ratio of B to A in the first record, compared with the one in the second.
 fn ratio_row(old: &Record, new: &Record, cell: &Cell) -> Option<Row> {
     let ratios = [old, new].map(|record| -> Vec<f64> {
         let pairs = map_cell(record, cell).effects;

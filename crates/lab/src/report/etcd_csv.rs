@@ -1,8 +1,8 @@
-//! Records from etcd's rw-heatmap CSV, and that CSV from records.
+//! Conversion between records and etcd's rw-heatmap CSV.
 //!
-//! The file has rates and no lengths: an imported run is as if it had lasted
-//! [`NOMINAL_SECONDS`], in which each of the file's four decimals is a whole
-//! number of operations, so that rates come out as they went in.
+//! The file has rates but no durations. An imported run therefore gets a length of
+//! [`NOMINAL_SECONDS`], in which a rate with the file's four decimals is a whole number of
+//! operations, so that export returns the rates of the import.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,13 @@ use crate::report::verdicts::map_cells;
 use crate::workload::{Access, Arrival, Clients, Durability, Load, Mix, RangeSpec, Time};
 use crate::workload::{ValueLength, ValueSpec, Workload};
 
-/// How long imported runs are said to have lasted.
+/// Length that imported runs get.
 pub const NOMINAL_SECONDS: f64 = 10_000.0;
-/// What wrote the files; imported records say so where others have a command.
+/// Name of the script that wrote the file, which stands for the command line of an imported
+/// record.
 const SCRIPT: &str = "rw-benchmark.sh";
 
-/// A record of the file's runs; `side` is what reports call them.
+/// A record of the file's runs; reports call their side `side`.
 pub fn from_map(file: &str, map: &RwHeatmap, side: &str) -> Result<Record, String> {
     let mut record = Record {
         format: FORMAT,
@@ -202,7 +203,7 @@ fn workload_of(map: &RwHeatmap, row: &RwCell, cell: &Cell) -> Workload {
     }
 }
 
-/// The map of one side; without a name, of the only one.
+/// The map of one side of a record. `side` may be `None` where there is only one.
 pub fn to_map(record: &Record, side: Option<&str>) -> Result<RwHeatmap, String> {
     let cells = map_cells(record);
     if cells.is_empty() {
@@ -287,7 +288,8 @@ fn iteration(run: &Run) -> Iteration {
     }
 }
 
-/// What the script writes about itself: taken over, or said of our own.
+/// The parameters for the `PARAM` row: those of an imported record, or the record's own
+/// settings in the same form.
 fn parameters(record: &Record) -> String {
     if let [script, parameters] = record.command_line.as_slice()
         && script == SCRIPT

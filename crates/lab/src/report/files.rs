@@ -1,14 +1,14 @@
-//! What lies beside `run.json`: everything in it, for people and spreadsheets.
+//! The files beside `run.json`: its contents as a page, as Markdown and for spreadsheets.
 
 use std::path::Path;
 
 use super::{markdown, page, runs_csv};
 use crate::record::Record;
 
-/// The names of the files.
+/// Names of the files.
 pub const NAMES: [&str; 3] = ["report.html", "summary.md", "runs.csv"];
 
-/// Writes them all; each is there whole or as it was before.
+/// Writes all files; each is replaced as a whole.
 pub fn write(record: &Record, folder: &Path) -> Result<(), String> {
     let csv = runs_csv::to_csv(record).map_err(|error| error.to_string())?;
     let texts = [page::render(record)?, markdown::render(record), csv];
@@ -19,7 +19,8 @@ pub fn write(record: &Record, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Whoever reads sees all of it or what was there before.
+/// Writes `text` to a new file and renames that to `path`: a reader sees either the old
+/// contents or all of the new.
 pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");

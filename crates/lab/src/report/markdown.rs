@@ -1,4 +1,4 @@
-//! A record as a page of Markdown, for those who read it in a repository.
+//! A record as a page of Markdown, for reading in a repository.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ fn head(record: &Record) -> String {
     text
 }
 
-/// A table of Markdown; the first columns left, the others right.
+/// A table of Markdown; the first `left` columns are aligned left, the others right.
 pub fn table(left: usize, header: &[String], rows: &[Vec<String>]) -> String {
     let row = |texts: &[String]| {
         let texts: Vec<String> = texts.iter().map(|text| inline(text)).collect();
@@ -70,7 +70,7 @@ pub fn table(left: usize, header: &[String], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// Text that cannot end a cell or a line.
+/// Text with everything escaped that would end a cell or a line.
 pub fn inline(text: &str) -> String {
     let text = text.replace('|', "\\|").replace('<', "&lt;");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -156,7 +156,8 @@ fn noise_table(record: &Record) -> String {
     format!("## What this machine makes out of nothing\n\n{table}")
 }
 
-/// What may not be left unsaid: failures, ceilings, disturbances, warnings.
+/// Failures, ceilings, disturbances and warnings, which a reader must know to judge the
+/// numbers.
 fn remarks(record: &Record) -> String {
     let mut lines = Vec::new();
     for row in Results::of(record).rows {

@@ -9,8 +9,7 @@
 //!           └─ etcd_csv ◄─► etcd's rw-heatmap CSV
 //! ```
 //!
-//! Everything here is made of the record alone: whatever was shown when it was
-//! measured can be shown again anywhere, and nothing else can be.
+//! All reports are made from the record alone, so that they can be made again on any machine.
 
 pub mod across;
 pub mod etcd_csv;

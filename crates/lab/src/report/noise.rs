@@ -1,4 +1,4 @@
-//! What this machine makes out of nothing: a target beside its own copy.
+//! Noise of the machine: the differences between a target and its own copy.
 
 use serde::Serialize;
 
@@ -10,25 +10,23 @@ use crate::statistics::student::student_quantile;
 use crate::verdict::evidence::compares;
 use crate::verdict::measures::measures;
 
-/// One number of a target and of its copy.
+/// One metric of a target and of its copy.
 #[derive(Clone, Debug, Serialize)]
 pub struct NoiseLine {
-    /// Which cell.
     pub cell: String,
-    /// What was measured.
     pub metric: String,
-    /// The copy against the original: `+0.4 % [-1, 1.8]`.
+    /// The copy against the original, such as `+0.4 % [-1, 1.8]`.
     pub change: String,
-    /// What 95 of 100 experiments with as many pairs stay within.
+    /// Band that contains the difference in 95 of 100 experiments with as many pairs.
     pub band: String,
     /// Standard deviation of one pair.
     pub deviation: String,
-    /// How many there were.
+    /// Number of pairs.
     pub pairs: usize,
 }
 
-/// Of every cell with a copy and without a B; comparisons show their band
-/// beside each verdict.
+/// The noise of each cell, in records with a copy of A and no B. Comparisons show their band
+/// beside each verdict instead.
 pub fn noise(record: &Record) -> Vec<NoiseLine> {
     if compares(record) {
         return Vec::new();

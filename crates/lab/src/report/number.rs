@@ -1,6 +1,6 @@
-//! Numbers as people read them.
+//! Formatting of numbers for readers.
 
-/// Three digits that matter, with `k`, `M`, `G` behind: `1.25 M`.
+/// Three significant digits, with the suffix `k`, `M` or `G`: `1.25 M`.
 pub fn short(value: f64) -> String {
     let size = value.abs();
     let (scaled, suffix) = match size {
@@ -13,7 +13,7 @@ pub fn short(value: f64) -> String {
     format!("{}{suffix}", three_digits(scaled))
 }
 
-/// Digits in groups: `1,234,567`; small numbers with three that matter.
+/// Digits in groups: `1,234,567`; numbers below 1000 with three significant digits.
 pub fn grouped(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_owned();
@@ -36,7 +36,7 @@ pub fn grouped(value: f64) -> String {
     }
 }
 
-/// `1 client`, `4 clients`: a number of things whose plural ends in s.
+/// A number of things, with a plural in s: `1 client`, `4 clients`.
 pub fn counted(count: u64, thing: &str) -> String {
     match count {
         1 => format!("1 {thing}"),
@@ -96,7 +96,7 @@ pub fn change_within(percent: f64, low: f64, high: f64) -> String {
     format!("{} [{}, {}]", change(percent), end(low), end(high))
 }
 
-/// Up to three digits that matter, none of them a trailing zero.
+/// At most three significant digits, without trailing zeros.
 pub fn three_digits(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_have_three_digits_that_matter() {
+    fn counts_have_three_significant_digits() {
         let cases = [
             (0.0, "0"),
             (0.125, "0.125"),
@@ -138,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn digits_stand_in_groups() {
+    fn digits_are_grouped_by_three() {
         assert_eq!(grouped(1_234_567.4), "1,234,567");
         assert_eq!(grouped(-1000.0), "-1,000");
         assert_eq!(grouped(31.44), "31.4");
     }
 
     #[test]
-    fn times_and_bytes_find_their_unit() {
+    fn times_and_bytes_are_shown_in_a_suitable_unit() {
         assert_eq!(time(0.25), "250 ns");
         assert_eq!(time(1530.0), "1.53 ms");
         assert_eq!(time(2_000_000.0), "2 s");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_have_a_sign_and_no_noise_behind_the_point() {
+    fn changes_have_a_sign_and_at_most_one_decimal() {
         assert_eq!(change(7.0), "+7 %");
         assert_eq!(change(-0.42), "-0.4 %");
         assert_eq!(change(-0.01), "0 %");

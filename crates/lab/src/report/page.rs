@@ -1,5 +1,5 @@
-//! A record as one page: a template, pictures within, nothing fetched from
-//! anywhere, no script.
+//! A record as one HTML page from a template. Pictures are embedded; the page has no script
+//! and loads nothing from elsewhere.
 
 use minijinja::Environment;
 use minijinja::syntax::SyntaxConfig;
@@ -21,10 +21,10 @@ mod table;
 
 use table::ResultsView;
 
-/// Cells whose pictures are open from the beginning.
+/// Pictures of the cells are unfolded at first in a record with at most this many cells.
 const OPEN_CELLS_MAX: usize = 4;
 
-/// Everything that the template names.
+/// The variables of the template.
 #[derive(Serialize)]
 struct Page<'a> {
     style: &'static str,
@@ -53,18 +53,20 @@ struct Page<'a> {
 
 /// The whole page.
 pub fn render(record: &Record) -> Result<String, String> {
-    let said = |error: minijinja::Error| format!("report.html: {error:#}");
+    let error_text = |error: minijinja::Error| format!("report.html: {error:#}");
     let syntax = SyntaxConfig::builder()
         .trim_blocks(true)
         .lstrip_blocks(true)
         .build();
     let mut environment = Environment::new();
-    environment.set_syntax(syntax.map_err(said)?);
+    environment.set_syntax(syntax.map_err(error_text)?);
     environment
         .add_template("report.html", include_str!("page/report.html"))
-        .map_err(said)?;
-    let template = environment.get_template("report.html").map_err(said)?;
-    template.render(Serde(page(record)?)).map_err(said)
+        .map_err(error_text)?;
+    let template = environment
+        .get_template("report.html")
+        .map_err(error_text)?;
+    template.render(Serde(page(record)?)).map_err(error_text)
 }
 
 fn page(record: &Record) -> Result<Page<'_>, String> {
@@ -137,7 +139,7 @@ fn verdict_view(cell: CellVerdicts) -> VerdictView {
     }
 }
 
-/// No line ends between a number and its unit, nor within an interval.
+/// The sentence with unbreakable blanks between a number and its unit and within intervals.
 fn unbroken(sentence: &str) -> String {
     let mut within = false;
     let mut text = String::with_capacity(sentence.len());
@@ -292,8 +294,8 @@ struct TargetView {
     durable: String,
 }
 
-/// A run of each side says who was measured: one that put something, where there is
-/// one, since only that tells about durability.
+/// Descriptions of the targets, each from one run of the side. It is a run with puts where
+/// there is one, because only such a run has a judgement of durability.
 fn targets(record: &Record) -> Vec<TargetView> {
     let arms = sides::arms(record).into_iter();
     let views = arms.filter_map(|arm| {
@@ -318,7 +320,7 @@ fn targets(record: &Record) -> Vec<TargetView> {
     views.collect()
 }
 
-/// The workloads as they were run, with the numbers of clients taken together.
+/// The workload of each cell as TOML, from the first run of the cell.
 fn workloads(record: &Record) -> Result<Vec<(String, String)>, String> {
     let mut found = Vec::new();
     for cell in record.cells() {

@@ -1,30 +1,30 @@
-//! Where a number comes from: no number stands without these words.
+//! Provenance of numbers: machine, device, commit and command, which reports show beside
+//! every table.
 
 use super::number::{bytes, counted};
 use super::sides::arms;
 use crate::record::{ARM_NULL, Record};
 
-/// The words.
+/// Provenance of a record, as texts.
 #[derive(Clone, Debug)]
 pub struct Provenance {
-    /// Day, UTC.
+    /// Day of the measurement, UTC.
     pub date: String,
     /// Processor, cores, memory, kernel, virtualization.
     pub machine: String,
     /// File system, device, its cache.
     pub device: String,
-    /// Of the repository that the lab ran in.
+    /// Commit of the repository that the lab ran in.
     pub commit: String,
-    /// What was typed.
+    /// Command line, quoted for a shell.
     pub command: String,
-    /// The lab.
+    /// Name and version of the lab.
     pub tool: String,
-    /// How often each side ran.
+    /// Number of runs of each side.
     pub repetitions: String,
 }
 
 impl Provenance {
-    /// Of a record.
     pub fn of(record: &Record) -> Provenance {
         let environment = &record.environment;
         let mut machine = vec![
@@ -50,7 +50,7 @@ impl Provenance {
         }
     }
 
-    /// All of it in one line, the command left out.
+    /// Everything except the command, in one line.
     pub fn line(&self) -> String {
         format!(
             "{}, {}, {}, commit {}, {}",
@@ -85,8 +85,7 @@ fn device(record: &Record) -> String {
     format!("{})", words.join(", "))
 }
 
-/// As it can be typed again: words with blanks or signs that a shell reads are
-/// quoted.
+/// A command line for a shell: words with characters that a shell interprets are quoted.
 pub fn command(words: &[String]) -> String {
     let plain = |word: &str| {
         let signs = "-_./:,=@%+";

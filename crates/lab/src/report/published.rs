@@ -1,5 +1,5 @@
-//! What a predecessor has published, in tables beside what a record measured: to be
-//! read together, not to be compared. The machines are others, so no ratio is shown.
+//! Tables with published figures of a predecessor beside the figures of a record, for
+//! orientation only: the machines differ, so no ratio is shown.
 
 pub mod threads;
 pub mod write_ahead_log;
@@ -15,24 +15,22 @@ use crate::record::Record;
 /// One table; its first column names the rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Table {
-    /// What its numbers are.
+    /// Meaning of the numbers.
     pub title: String,
-    /// Of the columns.
     pub header: Vec<String>,
-    /// As long as the header.
+    /// Rows of the header's length.
     pub rows: Vec<Vec<String>>,
 }
 
-/// The tables of a record, and what must be known of them.
+/// The tables of a record, and a note on them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Beside {
     /// In the order of the predecessor's page.
     pub tables: Vec<Table>,
-    /// Below them.
     pub note: &'static str,
 }
 
-/// Of a record whose predecessor has published figures.
+/// The tables for a record; `None` where no predecessor has published figures.
 pub fn beside(record: &Record) -> Option<Beside> {
     let beside = match record.verb.as_str() {
         "seed 002" => threads::beside(record),
@@ -43,13 +41,13 @@ pub fn beside(record: &Record) -> Option<Beside> {
     beside.tables.iter().any(has_rows).then_some(beside)
 }
 
-/// A line below the header and one below everything.
+/// Style of tables on a terminal: a line below the header and one below the table.
 const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 impl Beside {
-    /// For a terminal.
+    /// The tables for a terminal.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for table in &self.tables {
@@ -66,7 +64,7 @@ impl Beside {
         text
     }
 
-    /// For a repository.
+    /// The tables as a section of Markdown.
     pub fn markdown(&self) -> String {
         let mut text = String::from("## Beside what was published\n\n");
         for it in &self.tables {
@@ -78,7 +76,7 @@ impl Beside {
     }
 }
 
-/// All sides of a record, in the order of their names.
+/// Names of all sides of a record, sorted.
 fn sides(record: &Record) -> Vec<&str> {
     let mut sides: Vec<&str> = record.runs.iter().map(|run| run.arm.as_str()).collect();
     sides.sort_unstable();
@@ -86,7 +84,7 @@ fn sides(record: &Record) -> Vec<&str> {
     sides
 }
 
-/// The middle one, or the middle of the two in the middle.
+/// The median; `None` of no values.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let count = values.len();

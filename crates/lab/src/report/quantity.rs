@@ -1,34 +1,34 @@
-//! The columns that every table has: what a run did and what it cost.
+//! Quantities of a run (throughput, latencies, costs), which are the columns of all tables.
 
 use crate::record::Run;
 use crate::report::number::{bytes, grouped, time};
 use crate::statistics::summary::{median, quantile};
 use crate::verdict::measures::{peak_memory, percentile};
 
-/// One column.
+/// A quantity of a run.
 pub struct Quantity {
-    /// As commands and markers name it.
+    /// Name in commands and markers.
     pub key: &'static str,
-    /// As a table heads it.
+    /// Heading of the column.
     pub head: &'static str,
-    /// The same on a line that has little room.
+    /// Short heading, for terminals.
     pub short: &'static str,
-    /// What it is, in a sentence.
+    /// Meaning, as a sentence.
     pub meaning: &'static str,
-    /// Of one run.
+    /// The value of a run; `None` where the run has none.
     pub of: fn(&Run) -> Option<f64>,
-    /// As people read it.
+    /// Formats a value.
     pub show: fn(f64) -> String,
-    /// As the verdicts call it; empty where none is given.
+    /// Name of the metric in verdicts; empty where verdicts do not judge it.
     pub metric: &'static str,
-    /// Of a device that others use, too, it is an upper bound.
+    /// The device counts it: on a device that other processes use, it is an upper bound.
     pub of_device: bool,
 }
 
-/// The first column of every table.
+/// Throughput, the first column of every table.
 pub const THROUGHPUT: &Quantity = &QUANTITIES[0];
 
-/// All of them, in the order of the columns.
+/// All quantities, in the order of the columns.
 pub const QUANTITIES: [Quantity; 13] = [
     Quantity {
         key: "throughput",
@@ -105,7 +105,7 @@ pub const QUANTITIES: [Quantity; 13] = [
         head: "client CPU/op",
         short: "CPU/op",
         meaning: "processor time of the client's process for each operation; an embedded target works in there, too",
-        // An imported run has no accounts; one that was measured took some time.
+        // Zero means that the run was imported: a measured run used some time.
         of: |run| Some(run.client_cpu_us_per_operation()).filter(|it| *it > 0.0),
         show: time,
         metric: "",
@@ -163,7 +163,7 @@ pub const QUANTITIES: [Quantity; 13] = [
     },
 ];
 
-/// The column of this key.
+/// The quantity with this key.
 pub fn quantity(key: &str) -> Result<&'static Quantity, String> {
     QUANTITIES.iter().find(|it| it.key == key).ok_or_else(|| {
         let keys: Vec<&str> = QUANTITIES.iter().map(|it| it.key).collect();
@@ -174,23 +174,20 @@ pub fn quantity(key: &str) -> Result<&'static Quantity, String> {
     })
 }
 
-/// A quantity over the runs of a side.
+/// The values of a quantity over the runs of a side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle run.
     pub median: f64,
-    /// The least.
     pub least: f64,
-    /// The greatest.
     pub most: f64,
-    /// Runs that had it.
+    /// Number of runs that have a value.
     pub runs: usize,
-    /// Others used the device: the truth is at most this.
+    /// Other processes used the device: the values are upper bounds.
     pub at_most: bool,
 }
 
 impl Quantity {
-    /// Over these runs; none of no run that has it.
+    /// The values over these runs; `None` where no run has one.
     pub fn over(&self, runs: &[&Run]) -> Option<Spread> {
         let values: Vec<f64> = runs.iter().filter_map(|run| (self.of)(run)).collect();
         let shared = |run: &&Run| run.device.as_ref().is_some_and(|device| device.shared);
@@ -203,7 +200,7 @@ impl Quantity {
         })
     }
 
-    /// The median, or a dash.
+    /// Text of the median, or a dash.
     pub fn text(&self, spread: Option<&Spread>) -> String {
         match spread {
             None => "–".to_owned(),
@@ -212,7 +209,8 @@ impl Quantity {
         }
     }
 
-    /// `91 to 104 µs`; empty of a single run, or where all are alike.
+    /// Text of the range, such as `91 to 104 µs`; empty for a single run, or where least and
+    /// greatest look the same.
     pub fn range(&self, spread: Option<&Spread>) -> String {
         match spread {
             Some(spread) if spread.runs > 1 => {

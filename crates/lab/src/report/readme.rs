@@ -1,5 +1,5 @@
-//! Tables between markers, made of records: what stands in a page is what was
-//! measured.
+//! Tables between markers in Markdown pages, written from records, so that the numbers in a
+//! page are those that were measured.
 //!
 //! ```text
 //!   <!-- lab: 2026-11-21-put throughput p99 -->     folder below the records, columns
@@ -19,18 +19,19 @@ use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, Cell, Record};
 const BEGIN: &str = "<!-- lab:";
 const END: &str = "<!-- lab end -->";
 
-/// Where pages and records are.
+/// Paths of a page and of the records.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
-    /// What the other two start from; empty: the current folder.
+    /// Folder that the other two are relative to; empty for the current folder.
     pub root: &'a Path,
-    /// The page, from the root.
+    /// The page, relative to the root.
     pub page: &'a Path,
-    /// The folder of the records, from the root.
+    /// The folder of the records, relative to the root.
     pub records: &'a Path,
 }
 
-/// The text of a page with all its tables made anew.
+/// The text of a page with all its tables written again. Fails where a marker is wrong or a
+/// record cannot be read; the error names page and line.
 pub fn rewrite(place: Place, text: &str) -> Result<String, String> {
     if !text.contains(BEGIN) && !text.contains(END) {
         return Ok(text.to_owned());
@@ -43,7 +44,7 @@ pub fn rewrite(place: Place, text: &str) -> Result<String, String> {
     while let Some((at, line)) = lines.next() {
         written.push_str(line);
         written.push('\n');
-        // A page may show what a marker looks like.
+        // Markers in code blocks are examples.
         is_fenced ^= line.trim_start().starts_with("```");
         if is_fenced {
             continue;
@@ -96,7 +97,7 @@ fn of_marker(place: Place, marker: &str) -> Result<String, String> {
     Ok(section(&record, &columns, &link))
 }
 
-/// From the page to the record, as a link.
+/// A relative link from the page to a file of the record.
 fn link(page: &Path, target: &Path) -> String {
     let up = page.parent().map_or(0, |folder| {
         let folders = folder.components();
@@ -112,7 +113,7 @@ fn link(page: &Path, target: &Path) -> String {
     format!("{}{}", "../".repeat(up), target.join("/"))
 }
 
-/// The table and where its numbers come from.
+/// The table and the provenance of its numbers.
 pub fn section(record: &Record, columns: &[&Quantity], link: &str) -> String {
     let verdicts = verdicts(record);
     let table = match verdicts.is_empty() {
@@ -159,7 +160,7 @@ fn beside(record: &Record, columns: &[&Quantity]) -> String {
     table(1, &header, &rows)
 }
 
-/// A, B, and what may be said of them.
+/// One row for each cell and column: A, B, and the verdict.
 fn compared(record: &Record, columns: &[&Quantity], verdicts: &[CellVerdicts]) -> String {
     let name = |arm: &str| label(record, arm).split_off(arm.len()).trim().to_owned();
     let header = [
@@ -201,7 +202,7 @@ fn work(cell: &Cell, column: &Quantity, columns: &[&Quantity]) -> String {
     }
 }
 
-/// `1,204 (1,180 to 1,231)`.
+/// Median and range, such as `1,204 (1,180 to 1,231)`.
 fn value(column: &Quantity, side: &Side) -> String {
     let spread = column.over(&side.runs);
     let text = column.text(spread.as_ref());
@@ -211,7 +212,8 @@ fn value(column: &Quantity, side: &Side) -> String {
     }
 }
 
-/// A number of a target that does not keep its promise never stands alone.
+/// A warning that names the targets which were not durable although the workload asks for
+/// durable writes.
 fn undurable(record: &Record) -> String {
     let mut names: Vec<String> = Vec::new();
     for run in record.valid_runs() {

@@ -1,16 +1,15 @@
-//! One row for each cell and side: medians of its runs. The terminal, the
-//! Markdown and the page show the same rows.
+//! Results of a record: one row for each cell and side, with medians of its runs. Terminal,
+//! Markdown and page show the same rows.
 
 use super::quantity::{QUANTITIES, Quantity, Spread, THROUGHPUT};
 use super::sides::{Side, label_parts, sides};
 use crate::record::{Judged, Outcome, Record, Run};
 
-/// Everything that was measured, as text.
+/// The table of results.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// The columns that any row has a value for.
+    /// The columns for which some row has a value.
     pub columns: Vec<&'static Quantity>,
-    /// Row by row.
     pub rows: Vec<Row>,
 }
 
@@ -23,32 +22,30 @@ impl std::fmt::Debug for Quantity {
 /// One side in one cell.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Which cell.
     pub cell: String,
-    /// Which side, for people.
+    /// Label of the side.
     pub side: String,
-    /// The same in two parts.
+    /// The label in two parts: see [`label_parts`].
     pub side_parts: (String, String),
-    /// The style class of its colour.
+    /// Style class of the side's colour.
     pub class: String,
-    /// It is the generator's own ceiling.
+    /// The side is the null target, the generator's own ceiling.
     pub is_ceiling: bool,
-    /// Runs that count.
+    /// Number of runs that count.
     pub runs: usize,
-    /// Runs that were disturbed and repeated.
+    /// Number of runs that were disturbed and repeated.
     pub replaced: usize,
-    /// In the order of the columns.
+    /// Values in the order of the columns.
     pub values: Vec<Option<Spread>>,
-    /// Throughput as a share of the cell's fastest side; the ceiling has none.
+    /// Throughput as a share of the cell's fastest side; `None` for the ceiling.
     pub share: Option<f64>,
-    /// Whether acknowledgements can be believed, in words.
+    /// Judgement of durability, in words.
     pub durable: String,
-    /// Why there are no numbers, if there are none.
+    /// Reason of the first run without numbers, if there is one.
     pub failure: Option<String>,
 }
 
 impl Results {
-    /// Of a whole record.
     pub fn of(record: &Record) -> Results {
         let mut rows: Vec<Row> = Vec::new();
         for cell in record.cells() {
@@ -97,7 +94,7 @@ fn row(record: &Record, cell: &str, side: &Side) -> Row {
     }
 }
 
-/// Why a run has no numbers.
+/// The reason why a run has no numbers; `None` for a measured run.
 pub fn failure(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Measured => None,
@@ -107,7 +104,7 @@ pub fn failure(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// The judgements of all runs; more than one where they disagree.
+/// The judgements of durability of all runs; several where they disagree.
 pub fn durable(runs: &[&Run]) -> String {
     let word = |run: &&Run| match run.durability.judged {
         Judged::Durable => "yes",

@@ -1,4 +1,4 @@
-//! Every run as a row of `runs.csv`, for spreadsheets.
+//! `runs.csv`: every run as a row, for spreadsheets.
 
 use crate::record::{Outcome, Record, Run};
 use crate::report::results::failure;
@@ -58,7 +58,7 @@ const COLUMNS: [&str; 51] = [
     "durability",
 ];
 
-/// The columns of what was measured.
+/// Indices of the columns with measured numbers.
 const NUMBERS: std::ops::Range<usize> = 18..45;
 
 /// The text of the file. A run that failed or lost data has no numbers.
@@ -66,8 +66,8 @@ pub fn to_csv(record: &Record) -> Result<String, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(COLUMNS)?;
     for run in &record.runs {
-        let mut row = who(run);
-        row.extend(what(run));
+        let mut row = identity(run);
+        row.extend(load(run));
         row.extend(costs(run));
         if run.outcome != Outcome::Measured {
             row[NUMBERS].fill(String::new());
@@ -81,7 +81,7 @@ pub fn to_csv(record: &Record) -> Result<String, csv::Error> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn who(run: &Run) -> Vec<String> {
+fn identity(run: &Run) -> Vec<String> {
     let (cell, target) = (&run.cell, &run.target);
     let binary = target.binary.as_ref();
     vec![
@@ -105,7 +105,7 @@ fn who(run: &Run) -> Vec<String> {
     ]
 }
 
-fn what(run: &Run) -> Vec<String> {
+fn load(run: &Run) -> Vec<String> {
     let load = &run.load;
     let response = load.response();
     let time = |nanoseconds: f64| match load.saturated || response.count() == 0 {

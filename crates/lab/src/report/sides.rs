@@ -1,4 +1,4 @@
-//! The sides of a record: what is shown beside each other.
+//! The sides of a record, which reports show beside each other.
 
 use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Record, Run};
 use crate::report::svg::series_class;
@@ -8,25 +8,25 @@ use crate::verdict::evidence::product;
 /// One side in one cell.
 #[derive(Clone, Debug)]
 pub struct Side<'a> {
-    /// As the record calls it.
+    /// Name of the arm in the record.
     pub arm: &'a str,
-    /// As people read it: with the product and its version.
+    /// Label for readers, with product and version.
     pub label: String,
-    /// The style class of its colour.
+    /// Style class of the side's colour.
     pub class: String,
     /// The runs that count, in the order of time.
     pub runs: Vec<&'a Run>,
 }
 
 impl Side<'_> {
-    /// The generator itself, which is no competitor.
+    /// Whether this is the null target, the generator's own ceiling.
     pub fn is_ceiling(&self) -> bool {
         self.arm == ARM_NULL
     }
 }
 
-/// All arms of a record in the order in which they are shown: A, its copy, B;
-/// others by name; the generator's ceiling last.
+/// All arms of a record in the order in which they are shown: A, its copy, B, others by
+/// name, the generator's ceiling.
 pub fn arms(record: &Record) -> Vec<&str> {
     let mut arms: Vec<&str> = Vec::new();
     for run in &record.runs {
@@ -44,7 +44,7 @@ pub fn arms(record: &Record) -> Vec<&str> {
     arms
 }
 
-/// The sides of a cell, also those of which no run counts.
+/// The sides of a cell, including sides without a run that counts.
 pub fn sides<'a>(record: &'a Record, cell: &Cell) -> Vec<Side<'a>> {
     let here = |run: &&Run, arm: &str| run.cell.name == cell.name && run.arm == arm;
     let in_cell = |arm: &&str| record.runs.iter().any(|run| here(&run, arm));
@@ -60,8 +60,8 @@ pub fn sides<'a>(record: &'a Record, cell: &Cell) -> Vec<Side<'a>> {
         .collect()
 }
 
-/// `A etcd 3.7.3`, `redb 4.4.0`, or `new: inkstone 0.1.0`: the arm, unless the
-/// product says it already.
+/// Label of an arm: `A etcd 3.7.3`, `redb 4.4.0`, or `new: inkstone 0.1.0`. The arm's name
+/// is left out where the product begins with it.
 pub fn label(record: &Record, arm: &str) -> String {
     let Some(run) = record.runs.iter().find(|run| run.arm == arm) else {
         return arm.to_owned();
@@ -86,8 +86,8 @@ fn are_builds(record: &Record) -> bool {
         .is_some_and(|(a, b)| product(a) == product(b) && a.target.name != b.target.name)
 }
 
-/// What sentences call A and B: by their products, or, of two builds of one,
-/// by the names that they were given; by their letters, where those are alike.
+/// Names of A and B in sentences: their products; for two builds of one product, the names
+/// of the targets; where those are equal, the letters.
 pub fn names(record: &Record) -> [String; 2] {
     let [a, b] = [ARM_A, ARM_B].map(|arm| record.runs.iter().find(|run| run.arm == arm));
     let letters = [ARM_A, ARM_B].map(str::to_owned);
@@ -101,7 +101,7 @@ pub fn names(record: &Record) -> [String; 2] {
     }
 }
 
-/// The label in two parts: what is read first, and what explains it.
+/// The label in two parts: a short name, and its explanation.
 pub fn label_parts(record: &Record, arm: &str) -> (String, String) {
     let label = label(record, arm);
     match (arm, label.split_once(' ')) {
@@ -110,7 +110,7 @@ pub fn label_parts(record: &Record, arm: &str) -> (String, String) {
     }
 }
 
-/// Copies share their original's colour and are dashed; the ceiling has none.
+/// Style class of an arm's colour. The copy of A has A's colour and is dashed.
 pub fn class(record: &Record, arm: &str) -> String {
     match arm {
         ARM_A => series_class(0),

@@ -1,5 +1,4 @@
-//! What a terminal shows at the end of a run: the table, then the verdicts in
-//! words.
+//! A record for a terminal: the table of results, then the verdicts in words.
 
 use std::fmt::Write as _;
 
@@ -12,16 +11,16 @@ use super::verdicts::{Line, map_cells, map_verdicts, verdicts};
 use crate::record::Record;
 use crate::verdict::evidence::taints_of;
 
-/// Letters of the longest bar.
+/// Width of the longest bar, in characters.
 const BAR_LETTERS: f64 = 8.0;
 
-/// Letters of a line, where `COLUMNS` says nothing else.
+/// Width of a line in characters, where the variable `COLUMNS` is not set.
 const LINE_LETTERS: usize = 120;
 const GAP: &str = "  ";
 
-/// What a narrow terminal does without, the least missed first. The page, the
+/// Columns that a narrow terminal leaves out, the least important first. The page, the
 /// Markdown and the CSV have all columns.
-const MISSED_LEAST: [&str; 11] = [
+const OPTIONAL_COLUMNS: [&str; 11] = [
     "least-most",
     "disk",
     "memory",
@@ -35,12 +34,13 @@ const MISSED_LEAST: [&str; 11] = [
     "server-cpu",
 ];
 
-/// The whole text, in lines of 120 letters.
+/// The whole text, in lines of 120 characters.
 pub fn render(record: &Record) -> String {
     render_within(record, LINE_LETTERS)
 }
 
-/// The whole text; the table does without columns that do not fit.
+/// The whole text; the table leaves out optional columns that do not fit into
+/// `letters_max` characters.
 pub fn render_within(record: &Record, letters_max: usize) -> String {
     let mut text = table(&Results::of(record), letters_max);
     for row in Results::of(record).rows {
@@ -51,7 +51,7 @@ pub fn render_within(record: &Record, letters_max: usize) -> String {
     if let Some(map) = map_verdicts(record) {
         let _ = writeln!(text, "\n{}", map.sentence);
     }
-    // A map has its cells in the page: here they would be hundreds of lines.
+    // The cells of a map are in the page; on a terminal they would be hundreds of lines.
     let cells = match map_cells(record).is_empty() {
         true => verdicts(record),
         false => Vec::new(),
@@ -71,7 +71,7 @@ pub fn render_within(record: &Record, letters_max: usize) -> String {
     text
 }
 
-/// Of the terminal, where it says so.
+/// Width of the terminal in characters: the variable `COLUMNS`, or 120.
 pub fn line_letters() -> usize {
     let asked = std::env::var("COLUMNS").ok();
     let asked = asked.and_then(|letters| letters.parse().ok());
@@ -111,7 +111,7 @@ fn table(results: &Results, letters_max: usize) -> String {
 fn fitting(results: &Results, letters_max: usize) -> (Vec<&'static Quantity>, Vec<&'static str>) {
     let mut columns = results.columns.clone();
     let mut left_out = Vec::new();
-    for key in MISSED_LEAST {
+    for key in OPTIONAL_COLUMNS {
         let mut rows = vec![header(&columns)];
         rows.extend(results.rows.iter().map(|row| texts(results, &columns, row)));
         let letters: usize = widths(&rows).iter().map(|width| GAP.len() + width).sum();
@@ -155,7 +155,7 @@ fn line(texts: &Texts, widths: &[usize]) -> String {
     padded.collect::<String>().trim_end().to_owned()
 }
 
-/// A side that has a name of its own stands in the table by that name alone.
+/// The side's own name, where its label is a name and an explanation; else the label.
 fn short_side(row: &Row) -> &str {
     let named = format!("{}: ", row.side_parts.0);
     match row.side.starts_with(&named) {
@@ -164,7 +164,7 @@ fn short_side(row: &Row) -> &str {
     }
 }
 
-/// What those names mean.
+/// Short names with their explanations.
 fn explained(results: &Results) -> Vec<(&str, &str)> {
     let mut known: Vec<(&str, &str)> = Vec::new();
     for row in &results.rows {
@@ -186,7 +186,8 @@ fn texts(results: &Results, columns: &[&Quantity], row: &Row) -> Texts {
     texts
 }
 
-/// Throughput as a share of the fastest, in eighths of a letter.
+/// A bar for a share of the greatest throughput, with a resolution of an eighth of a
+/// character.
 fn bar(share: f64) -> String {
     const PARTS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (share.clamp(0.0, 1.0) * BAR_LETTERS * 8.0).round() as usize;
@@ -231,7 +232,7 @@ fn noise_lines(record: &Record) -> String {
     text
 }
 
-/// Runs that were disturbed and count all the same.
+/// A line about runs that were disturbed but count.
 fn disturbed(record: &Record) -> String {
     let mut disturbed = record.valid_runs().filter(|run| !run.taints.is_empty());
     let Some(first) = disturbed.next() else {

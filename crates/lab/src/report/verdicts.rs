@@ -1,4 +1,4 @@
-//! Verdicts in words: what a comparison may say, and how sure it is.
+//! Verdicts in words: the statements that a comparison supports, with their uncertainty.
 
 use serde::Serialize;
 
@@ -8,38 +8,35 @@ use super::sides::names;
 use crate::record::{Cell, Record};
 use crate::statistics::log_ratio::{LogRatio, percent};
 use crate::verdict::evidence::{compares, comparison, map_cell};
-use crate::verdict::exit::exit_of_word;
-use crate::verdict::{Better, Exit, MapVerdict, Rules, Verdict, Word, judge_map};
+use crate::verdict::exit::exit_of_conclusion;
+use crate::verdict::{Better, Conclusion, Exit, MapVerdict, Rules, Verdict, judge_map};
 
-/// Up to here "12 % more" and "12 % less" undo each other well enough to be
-/// written as one.
+/// Greatest band that is written as `±`: beyond it, the distances of its two ends from zero
+/// differ too much in percent.
 const ALIKE_PERCENT: f64 = 12.0;
 
-/// How a verdict is to be taken at a glance; pages know it as a style class.
+/// Category of a verdict, which determines its colour: it is a style class of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tone {
-    /// B is ahead.
     Better,
-    /// B is behind.
     Worse,
-    /// There is no difference that matters.
+    /// The difference is too small to matter.
     Same,
-    /// It cannot be told.
+    /// The pairs do not decide.
     Open,
-    /// No number means anything.
+    /// There is no verdict, because the runs are not valid.
     Refused,
 }
 
 impl Tone {
-    /// Of a word.
-    pub fn of(word: &Word) -> Tone {
-        match word {
-            Word::Better => Tone::Better,
-            Word::Worse => Tone::Worse,
-            Word::Same => Tone::Same,
-            Word::Inconclusive { .. } => Tone::Open,
-            Word::Refused(_) => Tone::Refused,
+    pub fn of(conclusion: &Conclusion) -> Tone {
+        match conclusion {
+            Conclusion::Better => Tone::Better,
+            Conclusion::Worse => Tone::Worse,
+            Conclusion::Same => Tone::Same,
+            Conclusion::Inconclusive { .. } => Tone::Open,
+            Conclusion::Refused(_) => Tone::Refused,
         }
     }
 }
@@ -47,41 +44,38 @@ impl Tone {
 /// The verdict on one metric.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// What was compared.
     pub metric: String,
-    /// One or two words.
+    /// The verdict in one or two words.
     pub word: String,
-    /// How to take it.
     pub tone: Tone,
-    /// `+7 % [4, 10]`; empty without numbers.
+    /// Relative change with its interval, such as `+7 % [4, 10]`; empty without numbers.
     pub change: String,
-    /// `±2.1 %`: what A and its copy differ by, by chance; empty without.
+    /// Difference that A and its copy show by chance, such as `±2.1 %`; empty without a copy.
     pub band: String,
     /// Medians of A and B.
     pub medians: [String; 2],
     /// What to do next, or why there is no verdict; may be empty.
     pub remark: String,
-    /// The exit code depends on it.
+    /// The exit code depends on this metric.
     pub decides: bool,
-    /// All of it in a sentence.
+    /// The verdict as a sentence.
     pub sentence: String,
 }
 
 /// The verdicts of one cell.
 #[derive(Clone, Debug)]
 pub struct CellVerdicts {
-    /// Which.
     pub cell: String,
-    /// The most telling first.
+    /// Verdicts on the metrics, the most important first.
     pub lines: Vec<Line>,
-    /// What belongs beside them: order effects, repeated triples.
+    /// Remarks on order effects and repeated triples.
     pub remarks: Vec<String>,
-    /// What the cell alone would end the process with.
+    /// Exit code of a record with this cell alone.
     pub exit: Exit,
 }
 
 impl CellVerdicts {
-    /// The line that speaks for the cell.
+    /// The line that represents the cell: the first that decides, or else the first.
     pub fn headline(&self) -> Option<&Line> {
         let deciding = self.lines.iter().find(|line| line.decides);
         deciding.or(self.lines.first())
@@ -91,19 +85,17 @@ impl CellVerdicts {
 /// The verdict on a map.
 #[derive(Clone, Debug)]
 pub struct MapVerdicts {
-    /// All of it in a sentence.
+    /// The verdict as a sentence.
     pub sentence: String,
-    /// How to take it.
     pub tone: Tone,
-    /// One or two words.
+    /// The verdict in one or two words.
     pub word: String,
-    /// Cell by cell, in the order of [`map_cells`].
+    /// Verdicts on the cells, in the order of [`map_cells`].
     pub verdict: MapVerdict,
-    /// What the process ends with.
     pub exit: Exit,
 }
 
-/// All verdicts of a record that compares; nothing of others.
+/// The verdicts of a record with a comparison, by cell; empty for other records.
 pub fn verdicts(record: &Record) -> Vec<CellVerdicts> {
     if !compares(record) {
         return Vec::new();
@@ -129,7 +121,7 @@ fn of_cell(record: &Record, cell: &Cell) -> CellVerdicts {
 
 fn line(verdict: &Verdict, names: &[String; 2]) -> Line {
     let metric = &verdict.metric;
-    let word = verdict.word.short(metric.better);
+    let word = verdict.conclusion.short(metric.better);
     let change = verdict.effect.as_ref().map(|it| shown(it, metric.sign()));
     let change = change.unwrap_or_default();
     let band = match verdict.band {
@@ -143,12 +135,12 @@ fn line(verdict: &Verdict, names: &[String; 2]) -> Line {
         (Some(value), None) if metric.unit.starts_with("µs") => super::number::time(value),
         (Some(value), None) => super::number::short(value),
     };
-    let remark = verdict.word.remark().unwrap_or_default();
+    let remark = verdict.conclusion.remark().unwrap_or_default();
     Line {
         sentence: sentence(verdict, names, &change, &band),
         metric: metric.name.clone(),
         word: word.to_owned(),
-        tone: Tone::of(&verdict.word),
+        tone: Tone::of(&verdict.conclusion),
         medians: verdict.medians.map(median),
         change,
         band,
@@ -157,7 +149,8 @@ fn line(verdict: &Verdict, names: &[String; 2]) -> Line {
     }
 }
 
-/// In logarithms positive is better; people want to see the number move.
+/// The change of the metric itself with its interval. In the logarithms, positive always
+/// means better; `sign` turns them back.
 fn shown(ratio: &LogRatio, sign: f64) -> String {
     let ends = [ratio.low, ratio.high].map(|end| percent(sign * end));
     change_within(
@@ -182,29 +175,31 @@ pub fn within(band: f64) -> String {
 
 fn sentence(verdict: &Verdict, [a, b]: &[String; 2], change: &str, band: &str) -> String {
     let name = &verdict.metric.name;
-    let word = verdict.word.short(verdict.metric.better);
-    let remark = verdict.word.remark().unwrap_or_default();
+    let word = verdict.conclusion.short(verdict.metric.better);
+    let remark = verdict.conclusion.remark().unwrap_or_default();
     let beside = match band {
         "" => String::new(),
         band => format!("; {a} against its own copy makes {band} out of nothing"),
     };
-    match &verdict.word {
-        Word::Better | Word::Worse => match verdict.metric.better {
+    match &verdict.conclusion {
+        Conclusion::Better | Conclusion::Worse => match verdict.metric.better {
             Better::LessIsThriftier => {
                 format!("{b} needs {word} than {a}: {name} {change}{beside}.")
             }
             _ => format!("{b} is {word} than {a}: {name} {change}{beside}."),
         },
-        Word::Same if change.is_empty() => format!("No difference: {name} is zero on both sides."),
-        Word::Same => format!("No difference that matters: {name} {change}, within 2 %."),
-        Word::Inconclusive { .. } => {
+        Conclusion::Same if change.is_empty() => {
+            format!("No difference: {name} is zero on both sides.")
+        }
+        Conclusion::Same => format!("No difference that matters: {name} {change}, within 2 %."),
+        Conclusion::Inconclusive { .. } => {
             format!("These pairs do not tell: {name} {change}{beside}; {remark}.")
         }
-        Word::Refused(_) => format!("No verdict on {name}: {remark}."),
+        Conclusion::Refused(_) => format!("No verdict on {name}: {remark}."),
     }
 }
 
-/// The cells of a map, of a record that has one.
+/// The cells of a record's map; empty for a record without one.
 pub fn map_cells(record: &Record) -> Vec<&Cell> {
     let cells = record.cells().into_iter();
     cells.filter(|cell| cell.rw_ratio.is_some()).collect()
@@ -219,16 +214,16 @@ pub fn map_verdicts(record: &Record) -> Option<MapVerdicts> {
     let found: Vec<_> = cells.iter().map(|cell| map_cell(record, cell)).collect();
     let verdict = judge_map(&found, &Rules::default());
     let exits = [
-        exit_of_word(&verdict.word),
+        exit_of_conclusion(&verdict.conclusion),
         match verdict.changed[1] {
             0 => Exit::Fine,
             _ => Exit::Regression,
         },
     ];
-    let word = verdict.word.short(Better::MoreIsFaster).to_owned();
+    let word = verdict.conclusion.short(Better::MoreIsFaster).to_owned();
     Some(MapVerdicts {
         sentence: map_sentence(&verdict, &word, &names(record)[1]),
-        tone: Tone::of(&verdict.word),
+        tone: Tone::of(&verdict.conclusion),
         word,
         exit: Exit::gravest(exits).unwrap_or(Exit::Fine),
         verdict,
@@ -244,11 +239,13 @@ fn map_sentence(verdict: &MapVerdict, word: &str, b: &str) -> String {
     );
     let headline = verdict.headline.as_ref();
     let change = headline.map_or(String::new(), |it| shown(it, 1.0));
-    match &verdict.word {
-        Word::Better | Word::Worse => {
+    match &verdict.conclusion {
+        Conclusion::Better | Conclusion::Worse => {
             format!("{b} is {word} over the whole map: {change} (geometric mean); {cells}.")
         }
-        Word::Same => format!("The same over the whole map: {change} (geometric mean); {cells}."),
+        Conclusion::Same => {
+            format!("The same over the whole map: {change} (geometric mean); {cells}.")
+        }
         open => format!(
             "No word on the whole map: {change} (geometric mean), {}; {cells}.",
             open.remark().unwrap_or_default()
@@ -256,7 +253,7 @@ fn map_sentence(verdict: &MapVerdict, word: &str, b: &str) -> String {
     }
 }
 
-/// How the process ends that shows this record.
+/// The exit code of a verb that shows this record.
 pub fn exit(record: &Record) -> Exit {
     let mut exits = vec![Exit::Fine];
     match map_verdicts(record) {

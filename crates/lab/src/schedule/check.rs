@@ -1,5 +1,5 @@
-//! What can be known before anything is made: whether what is to be measured is
-//! there at all. A typing error costs a second then, and leaves no folder.
+//! Checks before an experiment begins: every target exists or answers. A typing error is thus
+//! reported within a second and leaves no folder behind.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,14 @@ use super::Experiment;
 use crate::load::Remote;
 use crate::targets::{Failure, Place, TargetSpec};
 
-/// Where `handoff` comes from.
+/// Remedy for a missing program `handoff`.
 const HANDOFF_REMEDY: &str = "`cargo build --release -p handoff-preload -p handoff-run` makes it";
 const SERVER_REMEDY: &str = "correct the path; `cargo build --release -p cli` makes Inkstone's \
                              server, `cargo xtask etcd` makes etcd";
 
 impl Experiment {
-    /// Whether every side can be started, or answers.
+    /// Checks that the program of every side exists and may be started, and that endpoints
+    /// answer.
     pub fn check(&self) -> Result<(), String> {
         if self.loop_fs.is_some() && !rustix::process::geteuid().is_root() {
             return Err("--loopfs makes a device and mounts it, which needs root".into());
@@ -58,8 +59,8 @@ fn check(target: &TargetSpec) -> Result<(), String> {
     }
 }
 
-/// Whether the system would start it: a name without a folder is looked for where
-/// the system looks for programs.
+/// Checks that the system can start a program. A name without a folder is searched in
+/// `PATH`.
 fn executable(program: &Path) -> Result<(), String> {
     let shown = program.display();
     let is_bare = program.components().count() == 1 && !program.is_absolute();
@@ -87,22 +88,22 @@ fn in_path(name: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn said(target: &str) -> String {
+    fn error_of(target: &str) -> String {
         check(&target.parse().unwrap()).unwrap_err()
     }
 
     #[test]
-    fn what_is_not_there_is_named_with_what_makes_it() {
-        let text = said("server:nowhere/etcd");
+    fn a_missing_program_is_named_with_the_command_that_builds_it() {
+        let text = error_of("server:nowhere/etcd");
         assert!(
             text.contains("nowhere/etcd") && text.contains("cargo xtask etcd"),
             "{text}"
         );
-        let text = said("engine@/nowhere/inkstone-lab");
+        let text = error_of("engine@/nowhere/inkstone-lab");
         assert!(text.contains("/nowhere/inkstone-lab"), "{text}");
-        let text = said("engine@/nowhere/handoff");
+        let text = error_of("engine@/nowhere/handoff");
         assert!(text.contains("-p handoff-run"), "{text}");
-        let text = said("server:no-such-program");
+        let text = error_of("server:no-such-program");
         assert!(text.contains("in PATH"), "{text}");
     }
 
@@ -110,13 +111,13 @@ mod tests {
     fn folders_and_plain_files_are_no_programs() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for path in [file.path(), Path::new("/")] {
-            let text = said(&format!("server:{}", path.display()));
+            let text = error_of(&format!("server:{}", path.display()));
             assert!(text.contains("may be started"), "{text}");
         }
     }
 
     #[test]
-    fn programs_are_found_as_the_system_finds_them() {
+    fn programs_are_found_by_path_and_in_the_search_path() {
         for target in ["server:sh", "server:/bin/sh", "engine@/bin/sh", "engine"] {
             check(&target.parse().unwrap()).unwrap();
         }
@@ -124,7 +125,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_that_does_not_answer_is_named() {
-        let text = said("endpoints:127.0.0.1:1");
+        let text = error_of("endpoints:127.0.0.1:1");
         assert!(
             text.contains("127.0.0.1:1") && text.contains("start the server"),
             "{text}"

@@ -1,61 +1,60 @@
-//! Runs a plan: each run on a ground of its own, in a worker of its own, and
-//! the record on disk after each of them.
+//! Runs a plan: each run in a directory and a worker process of its own. The record is saved
+//! after each run.
 //!
-//! Runs that were disturbed are repeated with all arms of their group, since the
-//! other arms lived in other minutes then; what was measured stays in the record,
-//! marked as replaced. They wait until everything was measured once as often as it
-//! was wanted, so that a budget is spent on a whole table first. A target that fails
-//! or loses data is not asked again in that cell.
+//! A disturbed run is repeated together with all arms of its group, because runs are compared
+//! only with runs of the same minutes. The replaced runs stay in the record, marked as
+//! replaced. Repetitions are made after the planned runs, so that a budget is spent on a
+//! whole table first. A target that fails or loses data is not run again in that cell.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::ground::Ground;
 use super::interrupt::Interrupt;
 use super::progress::Progress;
+use super::run_directory::RunDirectory;
 use super::{Arm, LoopFs, Plan, Planned, Point};
 use crate::record::{ARM_NULL, Record};
 use crate::targets::{Place, Programs, TargetSpec};
 use crate::worker::{Job, WorkerProgram};
 
-use running::{Luck, Running, Stop};
+use running::{Draws, Running, Stop};
 
 mod running;
 #[cfg(test)]
 mod tests;
 
-/// Everything that is to be run.
+/// An experiment: what is run, how often, and under which limits.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Where.
     pub points: Vec<Point>,
-    /// What, at each of them.
+    /// The arms that run at each point.
     pub arms: Vec<Arm>,
-    /// How often, for the record to be complete.
+    /// Number of repetitions of a complete record.
     pub repetitions: usize,
-    /// How often where the budget leaves time: whole repetitions only.
+    /// Greatest number of repetitions where the budget leaves time; further repetitions are
+    /// begun only if they fit as a whole.
     pub repetitions_max: usize,
-    /// No group begins that would not end by then.
+    /// Time limit: no group begins that would probably end later.
     pub budget: Option<Duration>,
-    /// Of all draws.
+    /// Seed of all draws.
     pub seed: u64,
-    /// Where runs keep their data.
+    /// Folder in which runs keep their data.
     pub parent: PathBuf,
-    /// A file system for each run.
+    /// File system that is made for each run.
     pub loop_fs: Option<LoopFs>,
-    /// Threads that ask servers.
+    /// Threads that send requests to servers.
     pub threads: u32,
-    /// Keys to look up after each run.
+    /// Greatest number of keys to look up after each run.
     pub verify_keys_max: u64,
-    /// Seconds to wait for a quiet machine before each run.
+    /// Greatest time to wait for a quiet machine before each run, in seconds.
     pub quiet_seconds_max: f64,
     /// Whether disturbed groups are repeated.
     pub repeat_disturbed: bool,
 }
 
 impl Experiment {
-    /// The plan, as the record shows it.
+    /// The plan of all runs, including those beyond `repetitions`.
     pub fn plan(&self) -> Plan {
         Plan::new(
             self.points.len(),
@@ -65,7 +64,9 @@ impl Experiment {
         )
     }
 
-    /// Runs everything; the record is whole or says why not, on disk too.
+    /// Runs the experiment and saves the record in `file` after each run. Afterwards the record
+    /// is complete or says why not. Fails where the lab itself cannot go on, for example
+    /// because the record cannot be saved.
     pub fn run(
         &self,
         record: &mut Record,
@@ -112,8 +113,8 @@ impl Experiment {
         self.points.len() * self.arms.len()
     }
 
-    /// Runs of a plan as the record shows them, on wish with the ceiling of each cell
-    /// before its first.
+    /// The runs of a plan as the record shows them. With `ceilings`, the run of the null target
+    /// stands before the first run of each cell.
     fn schedule(&self, runs: &[Planned], ceilings: bool) -> Vec<crate::record::Planned> {
         let mut begun = BTreeSet::new();
         let mut schedule = Vec::new();
@@ -133,8 +134,9 @@ impl Experiment {
         schedule
     }
 
-    /// The generator of embedded targets has a ceiling; what asks servers is
-    /// bounded by their protocol, and its processor time is shown beside theirs.
+    /// Whether the null target is measured in each cell. It shows the limit of the generator of
+    /// embedded targets. The generator of servers is limited by the protocol; for it reports
+    /// show the processor time of the clients.
     fn has_ceilings(&self) -> bool {
         let is_embedded = |arm: &Arm| matches!(arm.target.place, Place::Embedded { .. });
         let is_null = |arm: &Arm| arm.name == ARM_NULL;
@@ -146,8 +148,8 @@ impl Experiment {
         point: &Point,
         arm: &Arm,
         (pair, attempt): (u32, u32),
-        luck: Luck,
-        ground: &Ground,
+        draws: Draws,
+        directory: &RunDirectory,
     ) -> Job {
         Job {
             cell: point.cell.clone(),
@@ -157,17 +159,17 @@ impl Experiment {
             target: arm.target.clone(),
             binary: None,
             workload: point.workload.clone(),
-            seed: luck.seed,
-            directory: ground.directory(),
-            device: ground.device(),
+            seed: draws.seed,
+            directory: directory.path(),
+            device: directory.device(),
             threads: self.threads,
             verify_keys_max: self.verify_keys_max,
             quiet_seconds_max: self.quiet_seconds_max,
-            environment_bytes: luck.environment_bytes,
+            environment_bytes: draws.environment_bytes,
         }
     }
 
-    /// The program that runs a target.
+    /// The worker program for a target. Fails where no program is known that has the target.
     pub(super) fn worker(&self, target: &TargetSpec) -> Result<WorkerProgram, String> {
         let own = || std::env::current_exe().map_err(|error| error.to_string());
         let plain = |program| WorkerProgram {

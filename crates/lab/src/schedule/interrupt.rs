@@ -1,17 +1,18 @@
-//! Ctrl-C and SIGTERM: asked for now and then, never acted on at once.
+//! Ctrl-C and SIGTERM: the signal sets a flag, which the lab polls, so that it can stop in an
+//! orderly way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Whether somebody wants the lab to end.
+/// A flag that a signal sets.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// From now on signals set it instead of ending the process. A second one
-    /// ends it: whoever insists has a reason.
+    /// From now on, the first signal sets the flag instead of ending the process. A second one
+    /// ends the process at once.
     pub fn on_signals() -> std::io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let set = interrupt.clone();
@@ -39,12 +40,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// As a signal does.
+    /// Sets the flag, as a signal does.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was.
+    /// Whether the flag is set.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,26 +1,26 @@
-//! Which run comes when, and doing it.
+//! The schedule of runs, and its execution.
 //!
 //! ```text
-//!   plan        pure: cells, arms, repetitions, in drawn orders
-//!   point       a cell with its workload; a side with its target
-//!   check       whether the sides are there, before anything is made
-//!   experiment  runs a plan: a ground for each run, a worker, the record
-//!   left        what labs that were killed have left
-//!   ground      a fresh directory, or a file system of its own
-//!   interrupt   Ctrl-C
-//!   progress    what people see meanwhile
+//!   plan           pure: cells, arms, repetitions, in random orders
+//!   point          a cell with its workload; a side with its target
+//!   check          whether the targets exist, before anything is created
+//!   experiment     runs a plan: a directory and a worker for each run, the record
+//!   run_directory  a fresh directory, or a file system of its own
+//!   leftovers      removes directories of lab processes that were killed
+//!   interrupt      Ctrl-C
+//!   progress       the line that shows progress on the terminal
 //! ```
 
 pub mod check;
 pub mod experiment;
-pub mod ground;
 pub mod interrupt;
-pub mod left;
+pub mod leftovers;
 pub mod plan;
 pub mod point;
 pub mod progress;
+pub mod run_directory;
 
 pub use experiment::Experiment;
-pub use ground::{FileSystem, LoopFs};
 pub use plan::{Plan, Planned};
 pub use point::{Arm, Point};
+pub use run_directory::{FileSystem, LoopFs};

@@ -1,51 +1,48 @@
-//! The order of the runs, decided before the first of them by a seed.
+//! The order of the runs, which a seed decides before the first of them.
 //!
 //! ```text
 //!   repetition 1:   cell 7: A' B A    cell 2: B A A'    ...   cells in random order
 //!   repetition 2:   cell 2: A B A'    cell 9: A' A B    ...   a fresh random order
 //! ```
 //!
-//! Arms of one cell run next to each other, so that they share the minute. Their
-//! order is drawn so that in each block of repetitions every arm stands equally often
-//! in every place: what only the place does cancels, and can be seen.
-//! Nothing here knows a clock or a target; experiments in virtual time use the
-//! same plans as real ones.
+//! The arms of one cell run directly one after the other, so that they run in the same
+//! minutes. In each block of repetitions every arm has every position equally often, so the
+//! effect of the position cancels, and can be estimated. A plan uses no clock and no target:
+//! experiments in virtual time have the same plans as real ones.
 
 use environment::randomness::Random;
 
-/// Up to this many arms a block holds all orders; above it, one Latin square.
+/// With at most this many arms a block holds all orders; with more, one Latin square.
 const ARMS_OF_ALL_ORDERS: usize = 3;
 
-/// One run that is to be made.
+/// One planned run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// Which cell of the workload (connections, value size, mix), from 0.
+    /// Index of the cell (connections, value size, mix), from 0.
     pub cell: usize,
-    /// Which group of adjacent runs of that cell, from 0; repeated groups go on
-    /// counting.
+    /// Number of the group of adjacent runs of that cell, from 0; repeated groups get further
+    /// numbers.
     pub group: usize,
-    /// Place within the group, from 0.
+    /// Position within the group, from 0.
     pub position: usize,
-    /// Which arm runs, from 0.
+    /// Index of the arm, from 0.
     pub arm: usize,
     /// Seed of the work: the same for all arms of a group.
     pub work_seed: u64,
-    /// Letters of the directory's name: where a path lies in memory and how long
-    /// it is moves results, so it is drawn anew for each run.
+    /// Length of the directory's name. The length of a path and its address in memory
+    /// influence results, so each run gets a random one.
     pub directory_letters: usize,
-    /// Bytes of environment that the process is started with beside the real
-    /// ones, for the same reason.
+    /// Extra bytes in the environment of the process, random for the same reason.
     pub environment_bytes: usize,
 }
 
-/// All runs in the order in which they are made.
+/// All planned runs, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The runs.
     pub runs: Vec<Planned>,
-    /// Arms in each group.
+    /// Number of arms in each group.
     pub arms: usize,
-    /// The seed that decides everything above.
+    /// The seed of all draws.
     pub seed: u64,
 }
 
@@ -71,8 +68,8 @@ impl Plan {
         Plan { runs, arms, seed }
     }
 
-    /// The runs of a group that was disturbed, to be made again as `group`: the
-    /// same work in an order of its own.
+    /// A repetition of a disturbed group, with the number `group_number`: the same work in a
+    /// new order.
     pub fn again(&self, disturbed: &Planned, group_number: usize) -> Vec<Planned> {
         let seed = self.seed ^ disturbed.work_seed ^ group_number as u64;
         let mut random = Random::from_seed(seed);
@@ -118,8 +115,8 @@ fn orders(arms: usize, repetitions: usize, random: &mut Random) -> Vec<Vec<usize
     orders
 }
 
-/// All orders, those that turn one into the next kept together: three arms are
-/// balanced after three groups already, and again after six.
+/// All orders, with rotations of one order kept together: three arms are balanced after
+/// three groups, and again after six.
 fn balanced_permutations(arms: usize, random: &mut Random) -> Vec<Vec<usize>> {
     if arms < 3 {
         return latin_square(arms, random);
@@ -186,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn every_arm_stands_equally_often_in_every_place() {
+    fn every_arm_has_every_position_equally_often() {
         for (arms, repetitions) in [(2, 2), (3, 3), (3, 6), (3, 9), (5, 10)] {
             let plan = Plan::new(2, arms, repetitions, 3);
             for cell in 0..2 {
@@ -204,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_walked_in_another_order_each_time() {
+    fn each_repetition_has_another_order_of_cells() {
         let plan = Plan::new(16, 1, 2, 9);
         let walk = |repetition: usize| -> Vec<usize> {
             plan.runs[repetition * 16..][..16]
@@ -216,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_group_is_made_again_with_the_same_work() {
+    fn a_disturbed_group_is_repeated_with_the_same_work() {
         let plan = Plan::new(1, 3, 2, 5);
         let again = plan.again(&plan.runs[0], 2);
         assert_eq!(again.len(), 3);

@@ -1,25 +1,22 @@
-//! Where something is measured, and what: cells and sides.
+//! Points and arms: cells with their workloads, and sides with their targets.
 
 use crate::record::Cell;
 use crate::report::number::counted;
 use crate::targets::TargetSpec;
 use crate::workload::Workload;
 
-/// A cell with what is run in it: one number of clients.
+/// A cell and its workload, which has one number of clients.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Its name and place.
     pub cell: Cell,
-    /// What runs in it.
     pub workload: Workload,
 }
 
-/// One side.
+/// One side of an experiment.
 #[derive(Clone, Debug)]
 pub struct Arm {
-    /// As records call it.
+    /// Name in records.
     pub name: String,
-    /// What is measured.
     pub target: TargetSpec,
 }
 

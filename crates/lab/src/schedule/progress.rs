@@ -1,5 +1,5 @@
-//! What people see while runs run: one line that moves on a terminal, one line
-//! for each run elsewhere.
+//! Display of progress on standard error: a bar on a terminal, one line for each run
+//! elsewhere.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::record::{Outcome, Run};
 use crate::report::number::short;
 use crate::worker::Stage;
 
-/// Of an experiment.
+/// Progress of an experiment.
 #[derive(Debug)]
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -21,7 +21,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Of so many runs.
+    /// Progress of an experiment with `planned` runs.
     pub fn new(planned: u64) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {prefix}  {msg}");
@@ -36,13 +36,13 @@ impl Progress {
         }
     }
 
-    /// A run begins.
+    /// Shows that the run `label` begins.
     pub fn begin(&mut self, label: String) {
         self.label = label;
         self.stage(Stage::Open, 0.0, 0.0);
     }
 
-    /// Where the run is.
+    /// Shows the stage of the run, the share of it that is done, and operations per second.
     pub fn stage(&mut self, stage: Stage, share: f64, rate: f64) {
         let Some(bar) = &self.bar else { return };
         let left = match self.left() {
@@ -62,7 +62,7 @@ impl Progress {
         ));
     }
 
-    /// A run has ended.
+    /// Shows the result of a run.
     pub fn end(&mut self, run: &Run) {
         self.done += 1;
         let line = format!(
@@ -78,22 +78,22 @@ impl Progress {
                 bar.set_length(self.planned.max(self.done));
                 bar.set_position(self.done);
             }
-            // Whoever reads them may be gone; the measurement goes on.
+            // The reading end may be closed; the measurement goes on.
             None => drop(writeln!(std::io::stderr(), "{line}")),
         }
     }
 
-    /// More runs than were planned.
+    /// Adds runs to the plan.
     pub fn add(&mut self, runs: u64) {
         self.planned += runs;
     }
 
-    /// Runs that were made, and runs that were to be made.
+    /// Numbers of finished and of planned runs.
     pub fn counts(&self) -> (u64, u64) {
         (self.done, self.planned)
     }
 
-    /// What a run takes on average, so far.
+    /// Mean time of a run so far, waiting included; `None` before the first has ended.
     pub fn mean_run(&self) -> Option<Duration> {
         (self.done > 0).then(|| self.begun.elapsed().div_f64(self.done as f64))
     }
@@ -103,7 +103,7 @@ impl Progress {
         Some(self.mean_run()?.mul_f64(left as f64))
     }
 
-    /// Nothing more comes.
+    /// Removes the bar.
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -137,7 +137,7 @@ fn result(run: &Run) -> String {
     }
 }
 
-/// `4m10s`, for people.
+/// Formats a length of time: `4m10s`.
 pub fn span(length: Duration) -> String {
     match length.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_are_short() {
+    fn spans_have_at_most_two_units() {
         let text = |seconds| span(Duration::from_secs(seconds));
         assert_eq!(
             (text(7), text(250), text(7300)),

@@ -1,11 +1,11 @@
-//! Clients and a server in virtual time: what stalls look like to those who wait
-//! for their turn, and to those who do not.
+//! Clients and a server in virtual time: stalls as an open loop and a closed loop record
+//! them.
 //!
 //! ```text
-//!   closed loop   a client asks again when it was answered: during a stall it is
-//!                 silent, and one long answer stands for all that it did not ask
-//!   open loop     requests are due at times that nobody can move; each waits
-//!                 from then on, whether or not anyone was free to send it
+//!   closed loop   a client sends the next request after the answer: a stall delays one
+//!                 request and prevents all others
+//!   open loop     requests are due at fixed times; the latency of each counts from then
+//!                 on, whether or not a client was free to send it
 //! ```
 
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::load::{Answer, Arrivals, Plan, Recorded, Recorder};
 use crate::record::{Kind, LoadResult};
 use crate::workload::{Process, parse};
 
-/// A server that answers one request after the other, and sometimes stands still.
+/// A server that answers one request at a time and stalls at regular intervals.
 #[derive(Clone, Copy, Debug)]
 pub struct StallingServer {
-    /// How long one answer takes, in milliseconds.
+    /// Time of one answer, in milliseconds.
     pub service_ms: f64,
-    /// A stall begins every so often.
+    /// Time between the beginnings of two stalls, in milliseconds.
     pub stall_every_ms: f64,
-    /// How long it lasts.
+    /// Length of a stall, in milliseconds.
     pub stall_ms: f64,
 }
 
 impl StallingServer {
-    /// When a request that can be begun at `ready_ms` is answered.
+    /// The time at which a request that can begin at `ready_ms` is answered.
     fn answered(&self, ready_ms: f64) -> f64 {
         let into = ready_ms % self.stall_every_ms;
-        // The stall is at the end of each period, so that runs begin awake.
+        // The stall is at the end of each period, so that runs do not begin with one.
         let awake = self.stall_every_ms - self.stall_ms;
         let begun = if into >= awake {
             ready_ms + self.stall_every_ms - into
@@ -39,7 +39,7 @@ impl StallingServer {
         begun + self.service_ms
     }
 
-    /// What the lab records of requests that are due every `interval_ms`.
+    /// The lab's result for requests that are due every `interval_ms`.
     pub fn open_loop(&self, interval_ms: f64, requests: u64) -> LoadResult {
         let seconds = interval_ms / 1e3 * requests as f64;
         let arrivals = Arrivals::new(Process::Uniform, 1e3 / interval_ms, seconds, 1);
@@ -52,7 +52,7 @@ impl StallingServer {
         clients.result()
     }
 
-    /// What the lab records of one client that asks again when it was answered.
+    /// The lab's result for one client that sends the next request after each answer.
     pub fn closed_loop(&self, seconds: f64) -> LoadResult {
         let mut clients = Clients::new(None, seconds);
         while clients.free_ms < seconds * 1e3 {
@@ -62,12 +62,12 @@ impl StallingServer {
         clients.result()
     }
 
-    /// What the share of the slowest open-loop responses exceeds, by theory: a
-    /// stall catches those due during it, and their waits fall evenly from its
-    /// whole length as the backlog is worked off.
+    /// Theoretical quantile at `share` of the open-loop response times. A stall delays the
+    /// requests that are due during it; their waits decrease linearly from its whole length
+    /// while the backlog is worked off.
     pub fn open_loop_theory_ms(&self, interval_ms: f64, share: f64) -> f64 {
         let load = self.service_ms / interval_ms;
-        // While the backlog shrinks, requests go on waiting.
+        // Requests also wait while the backlog shrinks after the stall.
         let caught_ms = self.stall_ms / (1.0 - load);
         let caught = caught_ms / self.stall_every_ms;
         let slowest = (1.0 - share) / caught;
@@ -75,7 +75,7 @@ impl StallingServer {
     }
 }
 
-/// The lab's own recorder, told times that never were.
+/// The lab's own recorder, fed with simulated times.
 struct Clients {
     plan: Arc<Plan>,
     recorder: Recorder,

@@ -1,4 +1,4 @@
-//! Experiments in virtual time, through the plans and verdicts of real ones.
+//! Experiments in virtual time, with the plans and verdicts of real ones.
 
 use super::machine::{Drift, Machine};
 use crate::schedule::Plan;
@@ -8,17 +8,17 @@ use crate::verdict::{
     compare_unpaired,
 };
 
-/// What a run finds in the directory that it is given.
+/// State of the directory that a run gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directory {
-    /// A fresh one for each run: what the lab does.
+    /// A fresh directory for each run, as the lab makes it.
     Fresh,
-    /// The machine remembers the first user of each triple: a state that no new
-    /// directory wipes out (dirty pages, a device's own cache).
+    /// The machine keeps state of the earlier runs of each triple that a new directory does
+    /// not remove (dirty pages, a device's own cache).
     Remembered,
 }
 
-/// A world with known truths.
+/// A simulated experiment with known true effects.
 #[derive(Clone, Copy, Debug)]
 pub struct World {
     /// How the machine changes.
@@ -27,9 +27,8 @@ pub struct World {
     pub noise: f64,
     /// Logarithm of B's true speed over A's.
     pub truth: f64,
-    /// Logarithm of the speed of whoever is not the first user of a directory.
+    /// Logarithm of the speed of a run that is not the first in its directory.
     pub second_user: f64,
-    /// Whether new directories wipe that out.
     pub directory: Directory,
 }
 
@@ -59,7 +58,7 @@ impl World {
 /// Operations per second of a run that nothing disturbs.
 const SPEED: f64 = 10_000.0;
 
-/// What a comparison of the lab finds in a world.
+/// The judgement of the lab's comparison in a world.
 pub fn interleaved(world: &World, triples: usize, seed: u64) -> Judgement {
     let plan = Plan::new(1, arm::COUNT, triples, seed);
     let mut machine = Machine::new(world.drift, world.noise, plan.runs.len(), !seed);
@@ -92,8 +91,8 @@ pub fn interleaved(world: &World, triples: usize, seed: u64) -> Judgement {
     comparison.judge(&Rules::default())
 }
 
-/// What a script finds that runs all of A and then all of B, in one directory
-/// that nobody empties, and compares with Welch's test.
+/// The result of a script that runs all of A and then all of B in one directory that is
+/// never emptied, and compares with Welch's test.
 pub fn blocked(world: &World, runs: usize, seed: u64) -> Unpaired {
     let mut machine = Machine::new(world.drift, world.noise, 2 * runs, !seed);
     let mut block = |arm: usize, earlier_users: usize| -> Vec<f64> {
@@ -106,7 +105,7 @@ pub fn blocked(world: &World, runs: usize, seed: u64) -> Unpaired {
     compare_unpaired(&first, &second, 0.0).expect("simulated speeds are positive")
 }
 
-/// What the blocked script would print.
+/// The difference in percent that the blocked script would print.
 pub fn blocked_percent(found: &Unpaired) -> f64 {
     percent(found.middle)
 }

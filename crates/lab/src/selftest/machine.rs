@@ -1,4 +1,4 @@
-//! A simulated machine: how fast it is now, and what its directories remember.
+//! A simulated machine with a speed that changes over time.
 
 use environment::randomness::Random;
 
@@ -13,12 +13,11 @@ pub enum Drift {
     Step,
     /// A burst of credits runs out: 30 % at first, halved every fifth of the way.
     Decay,
-    /// Each run's luck is mostly that of the run before.
+    /// The noise of each run is mostly that of the run before.
     Autoregressive,
 }
 
 impl Drift {
-    /// All of them.
     pub const ALL: [Drift; 5] = [
         Drift::None,
         Drift::Linear,
@@ -27,7 +26,7 @@ impl Drift {
         Drift::Autoregressive,
     ];
 
-    /// As figures name it.
+    /// Name in the output.
     pub fn name(self) -> &'static str {
         match self {
             Drift::None => "no drift",
@@ -39,7 +38,7 @@ impl Drift {
     }
 }
 
-/// Share of the last run's luck that the next one keeps.
+/// Share of the last run's noise that the next one keeps.
 const MEMORY: f64 = 0.8;
 
 /// A machine during one experiment.
@@ -51,14 +50,15 @@ pub struct Machine {
     runs: usize,
     /// Runs so far.
     at: usize,
-    /// When a step happens, as a share of the experiment.
+    /// Time of the step, as a share of the experiment.
     step_at: f64,
-    luck: f64,
+    /// Logarithm of the last run's autoregressive noise.
+    last_noise: f64,
     random: Random,
 }
 
 impl Machine {
-    /// A machine for an experiment of so many runs.
+    /// A machine for an experiment of `runs` runs.
     pub fn new(drift: Drift, noise: f64, runs: usize, seed: u64) -> Machine {
         let mut random = Random::from_seed(seed);
         Machine {
@@ -67,12 +67,12 @@ impl Machine {
             runs,
             at: 0,
             step_at: share(&mut random),
-            luck: 0.0,
+            last_noise: 0.0,
             random,
         }
     }
 
-    /// Logarithm of this moment's speed; moves on to the next run.
+    /// Logarithm of the speed of the present run; moves on to the next one.
     pub fn next_log_speed(&mut self) -> f64 {
         let time = self.at as f64 / self.runs.max(1) as f64;
         self.at += 1;
@@ -87,8 +87,8 @@ impl Machine {
         if self.drift != Drift::Autoregressive {
             return drift + fresh;
         }
-        self.luck = MEMORY * self.luck + fresh;
-        self.luck
+        self.last_noise = MEMORY * self.last_noise + fresh;
+        self.last_noise
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
     use crate::statistics::summary::{deviation, mean};
 
     #[test]
-    fn noise_has_the_spread_that_was_asked_for() {
+    fn noise_has_the_given_deviation() {
         let mut machine = Machine::new(Drift::None, 0.02, 4000, 11);
         let logs: Vec<f64> = (0..4000).map(|_| machine.next_log_speed()).collect();
         assert!(mean(&logs).unwrap().abs() < 0.002);

@@ -1,4 +1,4 @@
-//! What must be true, and whether it is.
+//! Statements about the lab, each checked by simulation.
 
 use super::clients::{StallingServer, p999};
 use super::experiment::{Directory, World, blocked, blocked_percent, interleaved};
@@ -6,22 +6,21 @@ use super::machine::Drift;
 use super::targets::{CountingStore, Forgetful, lost_by};
 use crate::record::Judged;
 use crate::statistics::log_ratio::{log_of_percent, percent};
-use crate::verdict::{Judgement, Refusal, Word};
+use crate::verdict::{Conclusion, Judgement, Refusal};
 
-/// Simulated experiments behind each rate.
+/// Number of simulated experiments behind each rate.
 const EXPERIMENTS: u64 = 200;
 
-/// Triples of each.
+/// Number of triples of each experiment.
 const TRIPLES: usize = 8;
 
 /// A statement about the lab, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    /// What must be true.
     pub statement: &'static str,
-    /// What was seen.
+    /// Result of the simulation.
     pub seen: String,
-    /// Whether it is true.
+    /// Whether the result agrees with the statement.
     pub holds: bool,
 }
 
@@ -33,27 +32,27 @@ pub fn prove(seed: u64) -> Vec<Proof> {
         a_small_slowdown_is_found(seed),
         a_stall_is_seen_in_open_loop_only(),
         the_second_user_of_a_directory(seed),
-        what_no_directory_wipes_out_is_named(seed),
+        an_order_effect_despite_fresh_directories_is_named(seed),
         a_forgotten_write_is_missed(),
         a_target_that_never_flushes_is_not_durable(),
     ]
 }
 
-fn word(judgement: &Judgement) -> &Word {
-    &judgement.verdicts[0].word
+fn conclusion(judgement: &Judgement) -> &Conclusion {
+    &judgement.verdicts[0].conclusion
 }
 
-/// In how many of the experiments the comparison ends with such a word.
-fn count(world: &World, seed: u64, wanted: impl Fn(&Word) -> bool) -> u64 {
+/// Number of experiments that end with a wanted conclusion.
+fn count(world: &World, seed: u64, wanted: impl Fn(&Conclusion) -> bool) -> u64 {
     (0..EXPERIMENTS)
         .filter(|experiment| {
             let seed = seed.wrapping_mul(1_000_003).wrapping_add(*experiment);
-            wanted(word(&interleaved(world, TRIPLES, seed)))
+            wanted(conclusion(&interleaved(world, TRIPLES, seed)))
         })
         .count() as u64
 }
 
-fn rates(seed: u64, truth: f64, wanted: impl Fn(&Word) -> bool) -> Vec<(Drift, u64)> {
+fn rates(seed: u64, truth: f64, wanted: impl Fn(&Conclusion) -> bool) -> Vec<(Drift, u64)> {
     Drift::ALL
         .into_iter()
         .map(|drift| {
@@ -75,7 +74,8 @@ fn listed(rates: &[(Drift, u64)]) -> String {
 }
 
 fn equals_are_rarely_called_different(seed: u64) -> Proof {
-    let rates = rates(seed, 0.0, |word| matches!(word, Word::Better | Word::Worse));
+    let is_different = |it: &Conclusion| matches!(it, Conclusion::Better | Conclusion::Worse);
+    let rates = rates(seed, 0.0, is_different);
     Proof {
         statement: "equal builds are called different in at most 8 % of comparisons, \
                     however the machine drifts",
@@ -105,7 +105,7 @@ fn blocked_runs_call_equals_different(seed: u64) -> Proof {
 }
 
 fn a_small_slowdown_is_found(seed: u64) -> Proof {
-    let rates = rates(seed, log_of_percent(-5.0), |word| *word == Word::Worse);
+    let rates = rates(seed, log_of_percent(-5.0), |it| *it == Conclusion::Worse);
     let found_of = |wanted: Drift| {
         rates
             .iter()
@@ -151,16 +151,16 @@ fn the_second_user_of_a_directory(seed: u64) -> Proof {
                     other report -30 % for equal builds, and the lab says same",
         holds: script.differs
             && (blocked_percent(&script) + 30.0).abs() < 3.0
-            && *word(&lab) == Word::Same,
+            && *conclusion(&lab) == Conclusion::Same,
         seen: format!(
             "one after the other {:+.1} %; the lab: {}",
             blocked_percent(&script),
-            spoken(&lab)
+            in_words(&lab)
         ),
     }
 }
 
-fn what_no_directory_wipes_out_is_named(seed: u64) -> Proof {
+fn an_order_effect_despite_fresh_directories_is_named(seed: u64) -> Proof {
     let world = World {
         second_user: log_of_percent(-30.0),
         noise: 0.01,
@@ -173,14 +173,16 @@ fn what_no_directory_wipes_out_is_named(seed: u64) -> Proof {
     Proof {
         statement: "where no fresh directory helps against it, the lab still says same, and \
                     names the order effect",
-        holds: *word(&lab) == Word::Same && (size + 30.0).abs() < 4.0 && !lab.remarks.is_empty(),
-        seen: format!("{}. {}", spoken(&lab), lab.remarks.join(" ")),
+        holds: *conclusion(&lab) == Conclusion::Same
+            && (size + 30.0).abs() < 4.0
+            && !lab.remarks.is_empty(),
+        seen: format!("{}. {}", in_words(&lab), lab.remarks.join(" ")),
     }
 }
 
-fn spoken(judgement: &Judgement) -> String {
+fn in_words(judgement: &Judgement) -> String {
     let verdict = &judgement.verdicts[0];
-    let short = verdict.word.short(verdict.metric.better);
+    let short = verdict.conclusion.short(verdict.metric.better);
     let effect = verdict.effect.as_ref().map_or(String::new(), |effect| {
         format!(
             " ({:+.1} % [{:.1}, {:.1}])",
@@ -206,14 +208,14 @@ fn a_forgotten_write_is_missed() -> Proof {
         Ok(lost) => lost,
         Err(failure) => return failed(statement, failure.0),
     };
-    let word = Word::Refused(Refusal::DataLost {
+    let conclusion = Conclusion::Refused(Refusal::DataLost {
         arm: "the forgetful store".to_owned(),
         writes: lost,
     });
     Proof {
         statement,
         holds: lost == 5,
-        seen: word.remark().unwrap_or_default(),
+        seen: conclusion.remark().unwrap_or_default(),
     }
 }
 
@@ -239,7 +241,7 @@ fn a_target_that_never_flushes_is_not_durable() -> Proof {
 mod tests {
     use super::*;
 
-    /// One seed is what is printed; others show that it was not picked.
+    /// `selftest` prints the proof of one seed; others show that this seed was not selected.
     #[test]
     fn every_proof_holds_from_several_seeds() {
         for seed in [1, 2, 3] {
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_gives_the_same_proof_again() {
+    fn equal_seeds_give_equal_proofs() {
         assert_eq!(prove(5), prove(5));
     }
 }

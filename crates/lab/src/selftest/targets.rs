@@ -1,5 +1,5 @@
-//! Targets with a fault that the lab must find, asked and checked by the lab's own
-//! clients and its own verification.
+//! Targets with a fault that the lab must find, driven by the lab's own clients and checked
+//! by its own verification.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::verify::Ledger;
 use crate::worker::Job;
 use crate::workload::{Workload, parse};
 
-/// A store that acknowledges every write and forgets one in so many.
+/// A store that acknowledges every write and forgets one in `forget_every`.
 #[derive(Debug)]
 pub struct Forgetful {
     kept: Mutex<Kept>,
@@ -72,7 +72,8 @@ fn workload(text: &str) -> Workload {
     parse("selftest", text).expect("it is a workload")
 }
 
-/// Acknowledged writes that the lab misses afterwards, of so many to as many keys.
+/// Performs `writes` writes to as many keys; returns how many of them the lab's
+/// verification finds missing or wrong.
 pub fn lost_by(target: &dyn Embedded, writes: u64) -> Result<u64, Failure> {
     let text = format!(
         "name = \"writes\"\n[load]\nkeys = {writes}\npreload = false\n\
@@ -93,7 +94,7 @@ pub fn lost_by(target: &dyn Embedded, writes: u64) -> Result<u64, Failure> {
     Ok(seen.keys_missing + seen.keys_wrong)
 }
 
-/// A store on a device that counts what it is told, which flushes or does not.
+/// A store on a device that counts flushes; the store flushes for each write or never.
 pub struct CountingStore {
     flushes: u64,
     acknowledged: u64,
@@ -101,7 +102,7 @@ pub struct CountingStore {
 }
 
 impl CountingStore {
-    /// A store that flushes before it acknowledges, or does not.
+    /// A store that flushes before it acknowledges where `flushing` is true.
     pub fn new(flushing: bool) -> CountingStore {
         CountingStore {
             flushes: 0,
@@ -110,13 +111,13 @@ impl CountingStore {
         }
     }
 
-    /// One write.
+    /// Acknowledges one write.
     pub fn put(&mut self) {
         self.flushes += u64::from(self.flushing);
         self.acknowledged += 1;
     }
 
-    /// What the lab says of its durability.
+    /// The lab's judgement of the store's durability.
     pub fn judgement(&self) -> DurabilityJudgement {
         let device = BlockDevice {
             name: "simulated".into(),

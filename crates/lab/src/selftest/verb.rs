@@ -1,11 +1,11 @@
-//! The proofs for people, and the code of the process.
+//! The text and the exit code of `inkstone-lab selftest`.
 
 use std::fmt::Write;
 
 use super::proofs::prove;
 use crate::verdict::Exit;
 
-/// What `selftest` prints, and how it ends.
+/// Runs all proofs; returns the text to print and the exit code.
 pub fn selftest(seed: u64) -> (String, Exit) {
     let proofs = prove(seed);
     let mut text = String::new();
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_says_that_everything_holds() {
+    fn the_printed_text_says_that_all_proofs_hold() {
         let (text, exit) = selftest(1);
         assert_eq!(exit, Exit::Fine, "{text}");
         assert!(text.ends_with("8 proofs, 0 failed\n"), "{text}");

@@ -1,11 +1,11 @@
 //! Many tests at once: Benjamini and Hochberg's bound on false discoveries.
 //!
-//! 49 cells tested at 5 % each show two or three differences between equal
-//! programs. Here at most the given share of the cells that are *called*
-//! different are wrong, on average.
+//! 49 cells tested at 5 % each show two or three differences between equal programs. The
+//! bound limits the errors among the cells that are *called* different: on average, at most
+//! the given share of them is wrong.
 
-/// Which of the hypotheses are rejected when at most `share` of the rejected
-/// ones may be false. In the order given.
+/// Decides for each hypothesis whether it is rejected, when at most `share` of the
+/// rejections may be false. The result has the order of `probabilities`.
 pub fn discoveries(probabilities: &[f64], share: f64) -> Vec<bool> {
     let adjusted = adjusted(probabilities);
     adjusted.into_iter().map(|p| p <= share).collect()
@@ -34,7 +34,7 @@ mod tests {
     /// The example of Benjamini and Hochberg's paper of 1995: fifteen
     /// comparisons, of which the bound of 5 % keeps four.
     #[test]
-    fn the_example_of_the_paper() {
+    fn the_example_of_the_paper_has_four_discoveries() {
         let probabilities = [
             0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.3240, 0.4262,
             0.5719, 0.6528, 0.7590, 1.0000,
@@ -50,13 +50,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rejected_one_takes_smaller_ones_with_it() {
-        // 0.04 alone would fail at rank 1, but rank 2 carries it.
+    fn a_rejected_probability_implies_all_smaller_ones() {
+        // 0.04 alone would fail at rank 1, but the rejection at rank 2 includes it.
         assert_eq!(discoveries(&[0.04, 0.045], 0.05), [true, true]);
     }
 
     #[test]
-    fn no_cells_no_discoveries() {
+    fn no_cells_give_no_discoveries() {
         assert!(discoveries(&[], 0.05).is_empty());
     }
 }

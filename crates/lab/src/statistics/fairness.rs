@@ -1,7 +1,7 @@
-//! How evenly several were served.
+//! Fairness among several clients.
 
-/// Jain's index: 1 where all got as much, 1/n where one of n got everything. None
-/// of fewer than two, or where nobody got anything.
+/// Jain's index: 1 where all counts are equal, 1/n where one of n counts is the whole sum.
+/// `None` for fewer than two counts, or where all are zero.
 pub fn jain(counts: &[u64]) -> Option<f64> {
     if counts.len() < 2 {
         return None;
@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_who_gets_everything_makes_one_part_of_all() {
+    fn the_index_is_one_over_n_where_one_client_got_everything() {
         assert_eq!(jain(&[8, 0, 0, 0]), Some(0.25));
         assert_eq!(jain(&[5, 5, 5]), Some(1.0));
         let uneven = jain(&[1, 3]).unwrap();
@@ -24,7 +24,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_or_of_nothing_there_is_no_fairness() {
+    fn one_client_or_no_operations_have_no_index() {
         assert_eq!(jain(&[7]), None);
         assert_eq!(jain(&[0, 0]), None);
     }

@@ -1,19 +1,19 @@
-//! How many more pairs until there is an answer.
+//! The number of further pairs that a verdict needs.
 
 use super::log_ratio::LogRatio;
 use super::student::student_quantile;
 
-/// Beyond this many pairs the answer is "not on this machine".
+/// A verdict that would need more pairs than this is not reachable on this machine.
 pub const PAIRS_SENSIBLE: usize = 1000;
 
-/// A pair alone knows no noise: this many know enough for a guess.
+/// Least number of pairs from which the noise can be estimated.
 const PAIRS_FOR_A_GUESS: usize = 3;
 
 /// Further pairs that would probably (80 %) settle the question, or `None` if
 /// more than [`PAIRS_SENSIBLE`] would be needed in all.
 ///
-/// An effect of at least `effect_min` asks for an interval that leaves out 0; a
-/// smaller one for an interval inside `±effect_min`.
+/// An effect of at least `effect_min` requires an interval that excludes 0; a smaller one an
+/// interval inside `±effect_min`.
 pub fn further_pairs(seen: &LogRatio, effect_min: f64) -> Option<usize> {
     if seen.freedom == 0 {
         return Some(PAIRS_FOR_A_GUESS.saturating_sub(seen.pairs).max(1));
@@ -22,12 +22,12 @@ pub fn further_pairs(seen: &LogRatio, effect_min: f64) -> Option<usize> {
     let distance = if effect >= effect_min {
         effect
     } else {
-        // Near the border neither answer comes soon: ask for a resolution of
-        // half the border instead of for ever.
+        // Near the border, either verdict would need very many pairs: require only a
+        // resolution of half the border.
         (effect_min - effect).max(effect_min / 2.0)
     };
     let enough = |pairs: usize| reach(seen.deviation, pairs) <= distance;
-    // More pairs reach nearer, so halving finds the first that is enough.
+    // The reach falls with the number of pairs, so bisection finds the least one.
     let (mut too_few, mut pairs) = (1, PAIRS_SENSIBLE);
     if !enough(pairs) {
         return None;
@@ -43,8 +43,7 @@ pub fn further_pairs(seen: &LogRatio, effect_min: f64) -> Option<usize> {
     Some(pairs.saturating_sub(seen.pairs).max(1))
 }
 
-/// How far from its middle an effect must lie to be found in four of five
-/// experiments with this many pairs.
+/// The least effect that is found in four of five experiments with this many pairs.
 pub fn reach(deviation: f64, pairs: usize) -> f64 {
     let freedom = (pairs - 1) as f64;
     let quantiles = student_quantile(0.975, freedom) + student_quantile(0.8, freedom);
@@ -59,7 +58,7 @@ mod tests {
     /// Smallest effects found with 80 % power, as a simulation gave them
     /// (percent of a pair's standard deviation, pairs, percent of effect).
     #[test]
-    fn reach_is_that_of_the_simulated_table() {
+    fn reach_agrees_with_the_simulated_table() {
         for (deviation, pairs, effect) in [
             (0.01, 4, 0.020),
             (0.01, 8, 0.012),
@@ -82,13 +81,13 @@ mod tests {
     }
 
     #[test]
-    fn hopeless_noise_says_so() {
+    fn no_number_of_pairs_suffices_for_hopeless_noise() {
         let seen = log_ratio(&[2.0, -2.0, 1.9, -1.9], 0).unwrap();
         assert_eq!(further_pairs(&seen, 0.02), None);
     }
 
     #[test]
-    fn a_single_pair_gives_no_idea_of_the_noise() {
+    fn a_single_pair_needs_two_more_for_an_estimate_of_the_noise() {
         assert_eq!(further_pairs(&log_ratio(&[0.1], 0).unwrap(), 0.02), Some(2));
     }
 }

@@ -1,13 +1,12 @@
-//! Many ratios as one.
+//! Geometric means of ratios.
 //!
-//! The geometric mean is the only mean of ratios that does not depend on which
-//! side is called the first. For the headline of a heatmap the cells' own log
-//! ratios are the sample: over 49 cells it is about seven times as sharp as one.
+//! The geometric mean is the only mean of ratios that does not depend on which side is called
+//! the first. For the headline of a heatmap the log-ratios of the cells are the sample: over
+//! 49 cells, the mean is about seven times as precise as a single cell.
 
 use super::log_ratio::{LogRatio, log_ratio};
 
-/// The geometric mean of values; `None` of nothing or of a value that is not
-/// positive.
+/// The geometric mean; `None` where there are no values or one of them is not positive.
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() || values.iter().any(|value| *value <= 0.0) {
         return None;
@@ -18,11 +17,11 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
 
 /// The geometric mean over cells of a ratio, with an interval.
 ///
-/// `cells` holds, for each cell, one log-ratio per repetition. A repetition is
-/// a walk over all cells in the same minutes, so their noise is shared: where
-/// the repetitions are complete, each gives one mean over all cells, and the
-/// interval comes from those. That asks nothing of the cells' independence. Of a
-/// single walk only the spread between cells is known, and it serves instead.
+/// `cells` holds, for each cell, one log-ratio per repetition. A repetition runs all cells
+/// in the same minutes, so their noise is correlated. Each complete repetition therefore
+/// gives one mean over all cells, and the interval is computed from these means, which does
+/// not assume that cells are independent. With a single repetition, the spread between
+/// cells is used instead.
 pub fn geometric_over_cells(cells: &[Vec<f64>]) -> Option<LogRatio> {
     let cells: Vec<&Vec<f64>> = cells.iter().filter(|cell| !cell.is_empty()).collect();
     let repetitions = cells.iter().map(|cell| cell.len()).min()?;
@@ -49,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_zero_have_no_geometric_mean() {
+    fn no_values_or_a_zero_have_no_geometric_mean() {
         assert_eq!(geometric_mean(&[]), None);
         assert_eq!(geometric_mean(&[1.0, 0.0]), None);
     }

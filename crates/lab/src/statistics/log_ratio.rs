@@ -3,28 +3,28 @@
 use super::student::{student_quantile, student_two_sided};
 use super::summary::{count, deviation, mean};
 
-/// A ratio as far as it is known. All figures are natural logarithms: 0 is
-/// "equal", [`percent`] turns them into what people read.
+/// An estimated ratio with its interval. All figures are natural logarithms: 0 means
+/// "equal"; [`percent`] converts them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogRatio {
-    /// The middle of the interval.
+    /// The estimate, in the middle of the interval.
     pub middle: f64,
-    /// Its lower end at 95 %; minus infinity of a single pair.
+    /// Lower end of the interval at 95 %; minus infinity for a single pair.
     pub low: f64,
-    /// Its upper end.
+    /// Upper end of the interval.
     pub high: f64,
     /// Standard deviation of one pair.
     pub deviation: f64,
-    /// Pairs it rests on.
+    /// Number of pairs.
     pub pairs: usize,
     /// Degrees of freedom of the interval.
     pub freedom: usize,
-    /// Probability of a middle as far from 0 if there were no difference.
+    /// Probability of an estimate at least as far from 0 if there were no difference.
     pub p: f64,
 }
 
 impl LogRatio {
-    /// Whether the interval leaves out "equal".
+    /// Whether the interval excludes "equal".
     pub fn excludes_equal(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
     }
@@ -34,7 +34,7 @@ impl LogRatio {
         self.low >= -band && self.high <= band
     }
 
-    /// The same seen from the other side: a ratio of times as one of rates.
+    /// The inverse ratio: a ratio of times becomes one of rates.
     pub fn reversed(self) -> LogRatio {
         LogRatio {
             middle: -self.middle,
@@ -45,18 +45,18 @@ impl LogRatio {
     }
 }
 
-/// A logarithm of a ratio in percent above or below equal.
+/// Converts the logarithm of a ratio to percent above or below equal.
 pub fn percent(log: f64) -> f64 {
     log.exp_m1() * 100.0
 }
 
-/// A percentage above equal as the logarithm of its ratio.
+/// Converts percent above or below equal to the logarithm of the ratio.
 pub fn log_of_percent(percent: f64) -> f64 {
     (percent / 100.0).ln_1p()
 }
 
-/// The t-interval at 95 % of paired log-ratios. `spent` degrees of freedom
-/// have been used up before, by corrections estimated from the same pairs.
+/// The t-interval at 95 % of paired log-ratios; `None` of no pairs. `spent` is the number of
+/// degrees of freedom that corrections estimated from the same pairs have used up.
 pub fn log_ratio(pairs: &[f64], spent: usize) -> Option<LogRatio> {
     let middle = mean(pairs)?;
     assert!(
@@ -67,7 +67,7 @@ pub fn log_ratio(pairs: &[f64], spent: usize) -> Option<LogRatio> {
     let Some(spread) = deviation(pairs).filter(|_| freedom > 0) else {
         return Some(unknown(middle, pairs.len()));
     };
-    // A correction takes away spread without taking away pairs.
+    // A correction reduces the spread but not the number of pairs.
     let spread = spread * ((count(pairs) - 1.0) / freedom as f64).sqrt();
     let error = spread / count(pairs).sqrt();
     let reach = student_quantile(0.975, freedom as f64) * error;
@@ -84,13 +84,13 @@ pub fn log_ratio(pairs: &[f64], spent: usize) -> Option<LogRatio> {
 
 fn significance(middle: f64, error: f64, freedom: usize) -> f64 {
     if error == 0.0 {
-        // Counts that never vary: equal is certain, and so is different.
+        // Counts without variance decide with certainty, in both directions.
         return if middle == 0.0 { 1.0 } else { 0.0 };
     }
     student_two_sided(middle / error, freedom as f64)
 }
 
-/// One pair shows a middle and nothing of how far to trust it.
+/// The estimate of a sample with unknown variance, such as a single pair.
 fn unknown(middle: f64, pairs: usize) -> LogRatio {
     LogRatio {
         middle,
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interval_of_a_known_sample() {
+    fn the_interval_of_a_known_sample_is_computed() {
         // Mean 0.05, deviation 0.02, n = 4: 0.05 +- 3.182 * 0.01.
         let half = 0.02 * (3.0_f64).sqrt() / 2.0;
         let sample = [0.05 - half, 0.05 + half, 0.05 - half, 0.05 + half];
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn one_pair_excludes_nothing() {
+    fn the_interval_of_one_pair_is_unbounded() {
         let found = log_ratio(&[0.7], 0).unwrap();
         assert!(!found.excludes_equal() && !found.within(10.0));
         assert_eq!(found.p, 1.0);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn percent_and_logarithm_undo_each_other() {
+    fn percent_and_logarithm_are_inverse() {
         assert!((percent(log_of_percent(-30.0)) + 30.0).abs() < 1e-12);
     }
 

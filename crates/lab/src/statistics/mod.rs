@@ -1,20 +1,19 @@
-//! What may be concluded from few and noisy numbers.
+//! Statistics of few and noisy numbers.
 //!
-//! Everything here works on logarithms of ratios: a run that is twice as fast
-//! and one that is half as fast cancel, a percentage means the same in both
-//! directions, and what multiplies a whole pair of runs (a busy minute, a warm
-//! processor) disappears from their ratio.
+//! Everything here works on logarithms of ratios: a run that is twice as fast and one that is
+//! half as fast cancel, a percentage means the same in both directions, and a factor that
+//! affects both runs of a pair (a busy minute, a warm processor) cancels in their ratio.
 //!
 //! ```text
 //!   student      quantiles of Student's t and of F
-//!   log_ratio    the interval that a verdict rests on
-//!   sign_flip    an exact test that trusts no distribution, for n <= 16
+//!   log_ratio    the interval that a verdict is based on
+//!   sign_flip    an exact test that assumes no distribution, for n <= 16
 //!   discovery    many cells at once: Benjamini and Hochberg
-//!   geometric    many ratios as one
-//!   position     does the place in the order move the result?
-//!   further      how many more pairs until there is an answer
-//!   fairness     did all clients get as much?
-//!   steady       has the warm-up ended?
+//!   geometric    geometric means of ratios
+//!   position     the effect of the position in the order
+//!   further      the number of further pairs that a verdict needs
+//!   fairness     Jain's index over the clients
+//!   steady       the end of the warm-up
 //! ```
 //!
 //! There is no bootstrap: at eight pairs its percentile interval calls identical

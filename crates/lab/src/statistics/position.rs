@@ -1,38 +1,38 @@
-//! Does the place in the order move the result?
+//! The effect of a run's position in the order.
 //!
-//! A machine whose first run after a rest is quick, a directory whose second
-//! user finds it full: such a thing once showed 30 % between two equal builds,
-//! because one of them always came second. Here each group of adjacent runs
-//! (a triple) is taken as
+//! On some machines the first run after a pause is faster, or a run finds a directory that
+//! the run before has filled. Such an effect once showed a difference of 30 % between two
+//! equal builds, because one of them always ran second. Each group of adjacent runs (a
+//! triple) is modelled as
 //!
 //! ```text
 //!     log value = group + arm + position + noise
 //! ```
 //!
-//! Groups are removed by centring, arms and positions are fitted by least
-//! squares, and an F test says whether positions matter at all. If they do, the
-//! effect is named and taken off before arms are compared.
+//! Centring removes the groups, least squares fit arms and positions, and an F test decides
+//! whether positions matter. If they do, the effect is reported and subtracted before arms
+//! are compared.
 
 use super::student::fisher_above;
 
-/// Positions are called different only at this probability: the verdict must
-/// not hang on a correction that was noise itself.
+/// Greatest probability at which positions are called different. It is small because a
+/// correction that is itself noise would disturb the verdict.
 const SIGNIFICANCE: f64 = 0.01;
 
 /// One run in its group.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
-    /// Which group of adjacent runs.
+    /// Number of the group of adjacent runs.
     pub group: usize,
-    /// Its place in the group's order, from 0.
+    /// Position in the group's order, from 0.
     pub position: usize,
-    /// Which arm ran there, from 0.
+    /// Index of the arm, from 0.
     pub arm: usize,
-    /// Natural logarithm of what was measured.
+    /// Natural logarithm of the measured value.
     pub log: f64,
 }
 
-/// What the place in the order does.
+/// Effect of the position in the order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PositionEffect {
     /// Logarithm of each position's factor; they sum to 0.
@@ -42,7 +42,7 @@ pub struct PositionEffect {
 }
 
 impl PositionEffect {
-    /// Whether the effect is beyond doubt.
+    /// Whether the effect is significant at 1 %.
     pub fn significant(&self) -> bool {
         self.p < SIGNIFICANCE
     }
@@ -62,8 +62,8 @@ impl PositionEffect {
     }
 }
 
-/// Fits positions beside arms. `None` where the order cannot be told from the
-/// arms: one position, too few groups, or an arm that always ran in one place.
+/// Fits arms and positions. `None` where their effects cannot be separated: one position,
+/// too few groups, or an arm that always ran at the same position.
 pub fn position_effect(runs: &[Placed]) -> Option<PositionEffect> {
     let positions = 1 + runs.iter().map(|run| run.position).max()?;
     let arms = 1 + runs.iter().map(|run| run.arm).max()?;
@@ -93,8 +93,8 @@ pub fn position_effect(runs: &[Placed]) -> Option<PositionEffect> {
     })
 }
 
-/// Arms first, then positions, each without its first member, then the value;
-/// all centred within the group, which removes the group.
+/// Rows of the linear model: columns for arms, then for positions (each without the first),
+/// then the value. All columns are centred within the group, which removes the group.
 fn centred(runs: &[Placed], groups: usize, arms: usize, positions: usize) -> Vec<Vec<f64>> {
     let columns = arms + positions - 1;
     let mut sums = vec![vec![0.0; columns]; groups];
@@ -123,8 +123,8 @@ fn centred(runs: &[Placed], groups: usize, arms: usize, positions: usize) -> Vec
     rows
 }
 
-/// The sum of squares that the first `unknowns` columns leave unexplained, and
-/// their coefficients.
+/// The residual sum of squares of a fit with the first `unknowns` columns, and their
+/// coefficients.
 fn residual(rows: &[Vec<f64>], unknowns: usize) -> Option<(f64, Vec<f64>)> {
     let value = rows.first()?.len() - 1;
     let mut normal = vec![vec![0.0; unknowns + 1]; unknowns];
@@ -147,7 +147,7 @@ fn residual(rows: &[Vec<f64>], unknowns: usize) -> Option<(f64, Vec<f64>)> {
     Some((rest, solution))
 }
 
-/// Gauss with pivots; `None` of equations that do not decide the unknowns.
+/// Gaussian elimination with pivots; `None` where the equations are singular.
 fn solve(mut lines: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     let unknowns = lines.len();
     for column in 0..unknowns {
@@ -169,7 +169,7 @@ fn solve(mut lines: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     Some(solved.map(|(at, line)| line[unknowns] / line[at]).collect())
 }
 
-/// The fit knows differences to the first position; people want factors.
+/// Converts differences to the first position into logarithms that sum to 0.
 fn around_zero(beside_the_first: &[f64]) -> Vec<f64> {
     let mut logs = vec![0.0];
     logs.extend_from_slice(beside_the_first);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_second_user_is_named() {
+    fn a_slow_second_position_is_found() {
         let found = position_effect(&runs([0.0; 3], [0.0, -0.35, -0.35])).unwrap();
         assert!(found.significant(), "{found:?}");
         assert_eq!(found.extremes().0, 0);
@@ -216,13 +216,13 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_of_arms_is_not_taken_for_one_of_positions() {
+    fn a_difference_of_arms_is_no_effect_of_positions() {
         let found = position_effect(&runs([0.0, 0.0, 0.5], [0.0; 3])).unwrap();
         assert!(!found.significant(), "{found:?}");
     }
 
     #[test]
-    fn arms_that_never_change_places_cannot_be_told_from_positions() {
+    fn arms_with_fixed_positions_give_no_result() {
         let fixed: Vec<Placed> = (0..12)
             .map(|run| Placed {
                 group: run / 3,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_groups_say_nothing() {
+    fn too_few_groups_give_no_result() {
         assert_eq!(position_effect(&runs([0.0; 3], [0.0; 3])[..6]), None);
         assert_eq!(position_effect(&[]), None);
     }

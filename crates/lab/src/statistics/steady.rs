@@ -1,18 +1,17 @@
-//! Has the warm-up ended?
+//! Test for the end of a warm-up.
 //!
-//! The last `2k` intervals of a series are steady when their two halves differ by
-//! less than the noise that is expected anyway, and when the interval of
-//! their slope covers 0. Either alone is fooled: halves by a slow drift that is
-//! about to go on, slopes by a long noisy series in which any drift is
-//! significant.
+//! The last `2k` intervals of a series are steady when their two halves differ by at most the
+//! expected noise, and the confidence interval of their slope covers 0. One condition alone
+//! does not suffice: a slow drift hardly shows in the halves, and in a long series any small
+//! drift is significant.
 
 use super::student::student_quantile;
 use super::summary::{count, mean};
 
-/// Fewer intervals than this show nothing.
+/// Least number of intervals for a result.
 pub const INTERVALS_MIN: usize = 6;
 
-/// What a series says of itself.
+/// Result of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Steadiness {
     /// Difference of the halves, as a share of the mean.
@@ -25,8 +24,8 @@ pub struct Steadiness {
     pub steady: bool,
 }
 
-/// Looks at the last intervals of a series of rates. `noise` is the share by which
-/// the halves may differ. `None` of a series too short to say anything.
+/// Tests a series of rates; of an odd number the first is left out. `noise` is the share by
+/// which the halves may differ. `None` for a series that is too short or has a mean of zero.
 pub fn steadiness(series: &[f64], noise: f64) -> Option<Steadiness> {
     let even = series.len() - series.len() % 2;
     let window = &series[series.len() - even..];
@@ -46,7 +45,7 @@ pub fn steadiness(series: &[f64], noise: f64) -> Option<Steadiness> {
     })
 }
 
-/// The fitted slope per interval and how far its 95 % interval reaches.
+/// The fitted slope per interval, and half the width of its 95 % confidence interval.
 fn slope(window: &[f64]) -> (f64, f64) {
     let n = count(window);
     let centre = (n - 1.0) / 2.0;
@@ -78,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_climb_is_not() {
+    fn a_rising_series_is_not_steady() {
         let climb: Vec<f64> = (0..10).map(|at| 100.0 + f64::from(at) * 10.0).collect();
         let found = steadiness(&climb, 0.5).unwrap();
         assert!(!found.flat && !found.steady);
@@ -86,19 +85,19 @@ mod tests {
     }
 
     #[test]
-    fn a_step_beyond_the_noise_is_not() {
+    fn a_step_beyond_the_noise_is_not_steady() {
         let step = [100.0, 101.0, 99.0, 100.0, 80.0, 81.0, 79.0, 80.0];
         assert!(!steadiness(&step, 0.02).unwrap().steady);
     }
 
     #[test]
-    fn noise_around_a_level_is() {
+    fn noise_around_a_level_is_steady() {
         let noisy = [100.0, 103.0, 98.0, 101.0, 99.0, 102.0, 100.0, 97.0, 101.0];
         assert!(steadiness(&noisy, 0.03).unwrap().steady);
     }
 
     #[test]
-    fn short_and_silent_series_say_nothing() {
+    fn short_and_zero_series_give_no_result() {
         assert_eq!(steadiness(&[1.0; 5], 0.02), None);
         assert_eq!(steadiness(&[0.0; 8], 0.02), None);
     }

@@ -1,13 +1,12 @@
 //! Student's t and Fisher's F, through the regularised incomplete beta function.
 //!
-//! A continued fraction (Lentz) gives the function to about twelve digits;
-//! quantiles are found by halving, which needs no good first guess and ends
-//! after a fixed number of steps.
+//! A continued fraction (Lentz) gives the function to about twelve digits. Bisection finds
+//! quantiles; it needs no good first guess and always ends.
 
 /// Relative size below which a factor of the continued fraction has converged.
 const CONVERGED: f64 = 1e-14;
 
-/// Stands in for zero where the fraction would divide by it.
+/// Replaces zero where the fraction would divide by it.
 const TINY: f64 = 1e-300;
 
 /// The share of Student's distribution below `t`.
@@ -32,7 +31,7 @@ pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
     2.0 * student_below(-t.abs(), freedom)
 }
 
-/// The `t` that the given share of the distribution lies below.
+/// The `t` below which the given share of the distribution lies.
 pub fn student_quantile(share: f64, freedom: f64) -> f64 {
     assert!(
         share > 0.0 && share < 1.0,
@@ -147,7 +146,7 @@ mod tests {
 
     /// Two-sided 95 % points as every table prints them.
     #[test]
-    fn quantiles_are_those_of_the_printed_table() {
+    fn quantiles_agree_with_the_printed_table() {
         let table = [
             (1.0, 12.706),
             (2.0, 4.303),
@@ -177,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_quantiles_undo_each_other() {
+    fn shares_and_quantiles_are_inverse() {
         for freedom in [1.0, 2.5, 7.0, 31.0, 400.0] {
             for share in [0.01, 0.2, 0.6, 0.975, 0.9999] {
                 let t = student_quantile(share, freedom);
@@ -188,7 +187,7 @@ mod tests {
 
     /// 5 % points of F from the printed table.
     #[test]
-    fn upper_points_of_f_are_those_of_the_printed_table() {
+    fn upper_points_of_f_agree_with_the_printed_table() {
         for (between, within, point) in [(2.0, 10.0, 4.103), (3.0, 20.0, 3.098), (1.0, 5.0, 6.608)]
         {
             let p = fisher_above(point, between, within);

@@ -1,20 +1,20 @@
-//! Mean, spread and quantiles of a handful of numbers.
+//! Mean, standard deviation and quantiles.
 
-/// The arithmetic mean; `None` of nothing.
+/// The arithmetic mean; `None` of no values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values))
 }
 
-/// The standard deviation of the population that `values` are a sample of.
-/// One value says nothing of it.
+/// The standard deviation of the population, estimated from the sample `values`; `None` for
+/// fewer than two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let mean = mean(values)?;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (values.len() > 1).then(|| (squares / (count(values) - 1.0)).sqrt())
 }
 
-/// The value that a share of `values` does not exceed, with straight lines
-/// between neighbours.
+/// The quantile at `share`, with linear interpolation between neighbours; `None` of no
+/// values.
 pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -24,12 +24,12 @@ pub fn quantile(values: &[f64], share: f64) -> Option<f64> {
     Some(sorted[below] + (sorted[above] - sorted[below]) * (place - place.floor()))
 }
 
-/// The middle value.
+/// The median; `None` of no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     quantile(values, 0.5)
 }
 
-/// How many there are, as a number to divide by.
+/// The number of values, as a divisor.
 pub fn count(values: &[f64]) -> f64 {
     values.len() as f64
 }
@@ -39,18 +39,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_has_neither_mean_nor_median() {
+    fn no_values_have_neither_mean_nor_median() {
         assert_eq!((mean(&[]), median(&[])), (None, None));
     }
 
     #[test]
-    fn one_value_has_no_spread() {
+    fn one_value_has_no_deviation() {
         assert_eq!(deviation(&[3.0]), None);
         assert_eq!(median(&[3.0]), Some(3.0));
     }
 
     #[test]
-    fn spread_divides_by_one_less() {
+    fn the_variance_divides_by_one_less_than_the_count() {
         assert_eq!(deviation(&[1.0, 3.0]), Some(2.0_f64.sqrt()));
     }
 

@@ -1,5 +1,5 @@
-//! A plain file that is written on and on: what a log can be at best, without
-//! frames, checksums or a way to read it.
+//! Target `append`: a plain file that is written sequentially. It is an upper bound for a
+//! log, because it has no frames, no checksums and no way to read it.
 //!
 //! ```text
 //!   │ zeros ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ │   two segments long, used as a ring
@@ -34,7 +34,7 @@ const ZEROS_BYTES: u64 = 1 << 20;
 struct Appending {
     file: File,
     ring_bytes: u64,
-    /// Bytes handed out so far.
+    /// Bytes assigned to writes so far.
     end: AtomicU64,
     buffer_bytes: u64,
     durable: bool,
@@ -76,7 +76,7 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
 }
 
 impl Appending {
-    /// Where so many bytes go, in one piece.
+    /// Reserves `bytes` contiguous bytes of the ring; returns their offset.
     fn place(&self, bytes: u64) -> u64 {
         loop {
             let offset = self.end.fetch_add(bytes, Ordering::Relaxed) % self.ring_bytes;

@@ -1,56 +1,57 @@
-//! Targets that work in the worker's own process.
+//! Embedded targets, which run in the worker's own process.
 
 use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::workload::DurabilityLevel;
 
-/// What went wrong, for people: which file or key, what the target said.
+/// Error text: the file or key, and the target's own error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Failure(pub String);
 
 impl Failure {
-    /// Of anything that can say what went wrong.
+    /// The failure with the text of `error`.
     pub fn of(error: impl std::fmt::Display) -> Failure {
         Failure(error.to_string())
     }
 }
 
-/// How a target is opened.
+/// Options for opening a target.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// What an acknowledgement must promise.
+    /// Durability that a put must have when it returns.
     pub durability: DurabilityLevel,
-    /// Keys that the workload has, for targets that make room ahead.
+    /// Number of keys of the workload, for targets that allocate space ahead.
     pub keys: u64,
-    /// The longest key and value together, in bytes.
+    /// Greatest length of a key and its value together, in bytes.
     pub entry_bytes_max: u64,
-    /// What may be acknowledged before it is kept; 0: nothing.
+    /// Size of the buffer in which puts may be acknowledged before they are durable; 0 for
+    /// no buffer.
     pub buffer_bytes: u64,
-    /// Of a log; 0: as the target likes.
+    /// Size of a log's segments; 0 for the target's default.
     pub segment_bytes: u64,
 }
 
-/// A target that can be opened here.
+/// A target that this program can open.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Of the product; for a crate of this workspace, the workspace's.
+    /// Version of the product; for a crate of this workspace, the workspace's.
     pub version: &'static str,
-    /// One sentence for people.
+    /// Description in one sentence.
     pub about: &'static str,
-    /// Promises that it can keep.
+    /// Levels of durability that the target supports.
     pub promises: &'static [DurabilityLevel],
-    /// Whether it has an order of keys to read ranges in.
+    /// Whether the target keeps keys in order and can read ranges.
     pub has_ranges: bool,
-    /// Whether data outlives the process; without, nothing is verified.
+    /// Whether data outlives the process; otherwise nothing is verified.
     pub keeps_data: bool,
-    /// Whether it is a log that knows `durability.buffer_bytes` and
+    /// Whether the target is a log that supports `durability.buffer_bytes` and
     /// `durability.segment_bytes`.
     pub gathers: bool,
-    /// Opens it in a directory, which may hold what it wrote before.
+    /// Opens the target in a directory, which may hold data of an earlier opening.
     pub open: Open,
 }
 
@@ -59,40 +60,40 @@ pub type Open = fn(&Path, &OpenOptions) -> Result<Box<dyn Embedded>, Failure>;
 
 /// An open target.
 pub trait Embedded: Send + Sync {
-    /// For one thread.
+    /// Opens a session for one thread.
     fn session(&self) -> Result<Box<dyn Session + '_>, Failure>;
 
-    /// The product's version where only the open target knows it; otherwise the
-    /// offer's counts.
+    /// The product's version where only the open target can report it; `None` means the
+    /// version of the offer.
     fn version(&self) -> Option<String> {
         None
     }
 
-    /// Returns when everything is closed and nothing is left to write.
+    /// Closes the target; returns when all data is written.
     fn close(self: Box<Self>) -> Result<(), Failure>;
 }
 
-/// What a range returned.
+/// Result of a range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// Pairs.
+    /// Number of pairs.
     pub keys: u64,
     /// Bytes of keys and values.
     pub bytes: u64,
 }
 
-/// One thread's way to a target.
+/// Access of one thread to a target.
 pub trait Session: Send {
-    /// Returns when the write is as durable as the options say.
+    /// Writes a key; returns when the write has the durability of the options.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure>;
 
-    /// Appends the value to `value`; false when there is no such key.
+    /// Appends the value of a key to `value`; returns false where the key does not exist.
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure>;
 
-    /// Reads up to `limit` pairs from `from` on, in order; 0: all.
+    /// Reads up to `limit` pairs in order, beginning at `from`; 0 means all.
     fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure>;
 
-    /// Writes many keys before the clock starts, as fast as the target can.
+    /// Writes many keys before the measurement, by the target's fastest way.
     fn load(&mut self, entries: &[(Vec<u8>, Vec<u8>)]) -> Result<(), Failure> {
         entries
             .iter()
@@ -115,7 +116,7 @@ pub fn built_in() -> Vec<Offer> {
 /// Targets of other crates in this program.
 static FOREIGN: OnceLock<Vec<Offer>> = OnceLock::new();
 
-/// Offers more than this crate's own; once, before anything is measured.
+/// Adds targets of other crates. Must be called at most once, before anything is measured.
 pub fn offer_also(offers: &[Offer]) {
     let set = FOREIGN.set(offers.to_vec());
     assert!(set.is_ok(), "targets of other crates are offered once");
@@ -128,7 +129,7 @@ pub fn offered() -> Vec<Offer> {
     offers
 }
 
-/// What a target without ranges answers.
+/// The error of a target without ranges.
 pub(super) fn no_ranges(target: &str) -> Failure {
     Failure(format!(
         "target {target} keeps no order of keys: a workload with mix.range.share > 0 cannot run on it"

@@ -1,4 +1,5 @@
-//! Inkstone's engine as an ordered map: what programs embed LevelDB for.
+//! Target `engine`: Inkstone's engine as an ordered map (crate `ordered-map`), for
+//! comparison with LevelDB and the like.
 
 use std::path::Path;
 
@@ -18,7 +19,7 @@ pub const OFFER: Offer = Offer {
     open,
 };
 
-/// What one batch of a preload may hold: well below what one may hold.
+/// Size at which a batch of a preload is written, well below the limit of a batch.
 const BATCH_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]

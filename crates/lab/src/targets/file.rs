@@ -1,12 +1,13 @@
-//! A plain file: what the device and the file system allow without any engine.
+//! Target `file`: a plain file of slots, which shows the speed of device and file system
+//! without an engine.
 //!
 //! ```text
 //!   │ slot of the first key │ slot of the second │ ...    each a multiple of 512 bytes
 //!     key bytes u32 │ value bytes u32 │ key │ value │ 0 ...
 //! ```
 //!
-//! Made of zeros ahead, so that a durable overwrite is one write and one flush.
-//! An overwrite is not atomic: a floor to compare with, and no store.
+//! The file is filled with zeros first, so that a durable overwrite is one write and one
+//! flush. An overwrite is not atomic: the target is a bound for comparison, not a store.
 
 use std::fs::File;
 use std::io::{IoSlice, Write as _};
@@ -33,9 +34,9 @@ pub const OFFER: Offer = Offer {
 
 const HEADER_BYTES: usize = 8;
 const SLOT_UNIT_BYTES: u64 = 512;
-/// What making the file of zeros may take of the disk.
+/// Greatest size of the file.
 const FILE_BYTES_MAX: u64 = 64 << 30;
-/// What one read of a range takes.
+/// Size of one read of a range.
 const RANGE_BYTES: u64 = 1 << 20;
 const ZEROS_BYTES: usize = 1 << 20;
 
@@ -194,8 +195,8 @@ impl Session for FileSession<'_> {
         Ok(true)
     }
 
-    /// Slots in the order of the file, which is that of the preload: what
-    /// reading on and on costs the device.
+    /// Reads slots in the order of the file, which is that of the preload: the cost of
+    /// sequential reads on the device.
     fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
         let plain = self.plain;
         let first = plain.index.get(from).unwrap_or(0);

@@ -1,14 +1,14 @@
-//! The value log as logs of metrics are used: a put returns when it is in a
-//! buffer, and whole buffers reach the disk.
+//! The value log used as databases of metrics use a log: a put returns when it is in a
+//! buffer, and whole buffers are made durable.
 //!
 //! ```text
-//!   put ─► buffer being filled ─► buffer being written ─► kept
+//!   put ─► buffer being filled ─► buffer being written ─► durable
 //!          └───── at most two buffers can be lost ─────┘
 //! ```
 //!
-//! The bound is the buffer's size; the log may write earlier. Segments are let
-//! go as soon as a newer one is full, as whoever flushes its tables does: what a
-//! key last held is found again only when all keys fit into one segment.
+//! The log may write earlier than the buffer requires. A segment is deleted as soon as a
+//! newer one is full, as a database does after it has flushed its tables. After opening, a
+//! key is therefore found again only where all keys fit into one segment.
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -18,16 +18,16 @@ use value_log::{SegmentKind, Sequence};
 use super::embedded::{Failure, Seen, Session, no_ranges};
 use super::log::{OFFER, ValueLog};
 
-/// How often the log is asked for segments that are full.
+/// Appended bytes between two searches for full segments.
 const LOOK_BYTES: u64 = 1 << 20;
-/// BanyanDB counts these for the time of a point.
+/// Bytes that BanyanDB counts for the timestamp of each point.
 const TIME_BYTES: usize = 8;
 
 pub struct GatheringSession<'a> {
     log: &'a ValueLog,
     buffer_bytes: u64,
     filled_bytes: u64,
-    /// Ends the buffer before the one that is being filled.
+    /// Last frame of the buffer that is being written.
     writing: Option<Sequence>,
     looked_bytes: u64,
 }
@@ -49,16 +49,16 @@ impl<'a> GatheringSession<'a> {
         }
         self.looked_bytes += std::mem::take(&mut self.filled_bytes);
         match self.looked_bytes >= LOOK_BYTES {
-            true => self.let_go(),
+            true => self.delete_full_segments(),
             false => Ok(()),
         }
     }
 
-    /// All full segments but the newest.
-    fn let_go(&mut self) -> Result<(), Failure> {
+    /// Deletes all full segments except the newest.
+    fn delete_full_segments(&mut self) -> Result<(), Failure> {
         self.looked_bytes = 0;
-        let letting_go = &self.log.letting_go;
-        let _one_at_a_time = letting_go.lock().unwrap_or_else(PoisonError::into_inner);
+        let deletion = &self.log.deletion;
+        let _one_at_a_time = deletion.lock().unwrap_or_else(PoisonError::into_inner);
         let segments = self.log.log.segments();
         let full = segments
             .iter()
@@ -81,7 +81,8 @@ impl Session for GatheringSession<'_> {
         }
     }
 
-    /// What was put is found when the log is opened again.
+    /// Fails once something was put: such records are indexed only when the log is opened
+    /// again.
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, Failure> {
         match self.log.has_unindexed.load(Ordering::Relaxed) {
             true => Err(Failure(

@@ -1,4 +1,4 @@
-//! Who a target is, for the record.
+//! Identities of targets, for the record.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -10,17 +10,17 @@ use sha1::{Digest, Sha1};
 use super::{Place, Program, TargetSpec};
 use crate::record::{Binary, TargetIdentity};
 
-/// Programs that were hashed already: a large one takes a tenth of a second, in each
-/// of a hundred runs. One whose file was changed meanwhile is hashed again.
+/// Cache of program hashes: hashing a large program takes a tenth of a second, and an
+/// experiment has a hundred runs. A program is hashed again when its file has changed.
 #[derive(Debug, Default)]
 pub struct Programs(BTreeMap<PathBuf, (Stamp, Binary)>);
 
-/// Another one for another file, or another content.
+/// State of a file, which differs for another file or changed contents.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     device_and_inode: (u64, u64),
     bytes: u64,
-    /// Seconds and nanoseconds of its last change, of content or otherwise.
+    /// Time of the last change of the inode, in seconds and nanoseconds.
     changed: (i64, i64),
 }
 
@@ -36,7 +36,8 @@ impl Stamp {
 }
 
 impl Programs {
-    /// The program of a target; none where it is somebody else's.
+    /// The program of a target; `None` for endpoints, because the lab does not start their
+    /// servers.
     pub fn of(&mut self, target: &TargetSpec) -> Option<Binary> {
         let path = target.program()?;
         let stamp = Stamp::of(&path)?;
@@ -52,7 +53,8 @@ impl Programs {
 }
 
 impl TargetSpec {
-    /// What can be said before it is opened; `known` is what is known of its program.
+    /// The identity as far as it is known before the target is opened. The program is hashed
+    /// unless `known` is given.
     pub fn identity(&self, known: Option<Binary>) -> TargetIdentity {
         TargetIdentity {
             name: self.name.clone(),
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_is_built_anew_is_hashed_anew() {
+    fn a_rebuilt_program_is_hashed_again() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lab");
         std::fs::write(&path, "old").unwrap();
@@ -131,7 +133,7 @@ mod tests {
         let mut programs = Programs::default();
         let old = programs.of(&target).unwrap();
         assert_eq!(programs.of(&target), Some(old.clone()));
-        // As builds do it: another file takes the name.
+        // A build replaces the file by renaming another one.
         let built = folder.path().join("built");
         std::fs::write(&built, "new").unwrap();
         std::fs::rename(built, &path).unwrap();

@@ -1,15 +1,15 @@
-//! Keys and where their values are, for targets that have no index of their own.
+//! An index from keys to places of values, for targets that have none of their own.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{PoisonError, RwLock};
 
-/// So many that threads seldom meet.
+/// Number of shards, large enough that threads rarely contend for one.
 const SHARDS: usize = 256;
 
 type Shard<Place> = RwLock<HashMap<Box<[u8]>, Place>>;
 
-/// A hash table in parts, each with its own lock.
+/// A hash table in shards, each with its own lock.
 #[derive(Debug)]
 pub struct Index<Place> {
     hasher: RandomState,
@@ -17,7 +17,6 @@ pub struct Index<Place> {
 }
 
 impl<Place: Copy> Index<Place> {
-    /// Empty.
     pub fn new() -> Index<Place> {
         Index {
             hasher: RandomState::new(),
@@ -29,7 +28,7 @@ impl<Place: Copy> Index<Place> {
         &self.shards[self.hasher.hash_one(key) as usize % SHARDS]
     }
 
-    /// Where the key is.
+    /// The place of a key; `None` for an unknown key.
     pub fn get(&self, key: &[u8]) -> Option<Place> {
         let shard = self
             .shard(key)
@@ -38,7 +37,8 @@ impl<Place: Copy> Index<Place> {
         shard.get(key).copied()
     }
 
-    /// Makes `next` of what was known; nobody else changes the key meanwhile.
+    /// Replaces the place of a key by `next` of the present one, under the shard's lock;
+    /// returns the new place.
     pub fn change(&self, key: &[u8], next: impl FnOnce(Option<Place>) -> Place) -> Place {
         let mut shard = self
             .shard(key)

@@ -1,6 +1,6 @@
-//! The value log alone: what a put costs before there is an index or a state
-//! machine. Where each key is, is kept in memory beside it; with a buffer
-//! nothing is, see `gathering.rs`.
+//! Target `log`: the value log alone, which shows the cost of a put without index and state
+//! machine. The target keeps the places of keys in memory; with a buffer it keeps none, see
+//! `gathering.rs`.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +31,7 @@ const KEY_LENGTH_BYTES: usize = 4;
 const STOCK_TIME_MAX: Duration = Duration::from_secs(10);
 const STOCK_LOOK: Duration = Duration::from_millis(5);
 
-/// Where a value is: its record, and the record's payload.
+/// Place of a value: position and payload length of its record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     position: Position,
@@ -43,10 +43,10 @@ pub(super) struct ValueLog {
     index: Index<Place>,
     durable: bool,
     buffer_bytes: u64,
-    /// Something was put that the index does not know.
+    /// Whether a record was put that is not in the index.
     pub(super) has_unindexed: AtomicBool,
-    /// Held by who lets segments go.
-    pub(super) letting_go: Mutex<()>,
+    /// Held by the session that deletes segments.
+    pub(super) deletion: Mutex<()>,
 }
 
 fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Failure> {
@@ -89,12 +89,12 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
         durable: options.durability == DurabilityLevel::Durable,
         buffer_bytes: options.buffer_bytes,
         has_unindexed: AtomicBool::new(false),
-        letting_go: Mutex::new(()),
+        deletion: Mutex::new(()),
     }))
 }
 
-/// The first segments are written with zeros once in the life of a log. They are
-/// no part of what puts cost, and would be most of it in a short run.
+/// Waits until the log has its spare segments. Filling the first segments with zeros happens
+/// once for each log; it is no part of the cost of puts, but would dominate a short run.
 fn wait_for_stock(log: &Log, spare_segments: usize) -> Result<(), Failure> {
     let begun = Instant::now();
     loop {
@@ -102,7 +102,8 @@ fn wait_for_stock(log: &Log, spare_segments: usize) -> Result<(), Failure> {
         if let Some(failed) = status.failed {
             return Err(Failure(failed));
         }
-        // Made late is made all the same: the run goes on and shows it.
+        // On a slow disk the run begins with fewer spare segments; its record shows
+        // the cost.
         if status.spare_segments >= spare_segments || begun.elapsed() > STOCK_TIME_MAX {
             return Ok(());
         }
@@ -133,7 +134,7 @@ impl ValueLog {
             position: appended.positions[0],
             payload_bytes: (KEY_LENGTH_BYTES + key.len() + value.len()) as u32,
         };
-        // Two writers of one key: the one further on in the log is the newer.
+        // Of two concurrent writes of a key, the one with the greater position is newer.
         self.index.change(key, |known| match known {
             Some(known) if known.position > place.position => known,
             _ => place,
@@ -147,7 +148,7 @@ impl ValueLog {
         };
         let hint = Log::record_bytes(place.payload_bytes as usize);
         let record = match self.log.read(place.position, hint) {
-            // Not written yet: it can be read once it is.
+            // The record is not written yet; wait until it can be read.
             Err(value_log::Error::NotFound { .. }) => {
                 let appended = self.log.status().appended;
                 self.log.wait_durable(appended).map_err(Failure::of)?;

@@ -1,12 +1,12 @@
-//! What can be measured, behind one small trait.
+//! Targets of measurements, behind one small trait.
 //!
 //! ```text
 //!   null  file  append  log  engine  store  (peers of other crates)      server:PATH   endpoints:URL,URL
 //!        └─ Embedded: sessions of one thread each ─┘               └─ Remote: etcd's API ─┘
 //! ```
 //!
-//! An embedded target works in the worker's own process, one session for each
-//! client's thread. A remote one is asked by tasks over shared connections.
+//! An embedded target runs in the worker's own process, with one session for each client's
+//! thread. Clients of a remote one are tasks that share connections.
 
 mod append;
 mod embedded;

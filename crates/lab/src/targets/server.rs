@@ -1,5 +1,5 @@
-//! Servers as child processes: ours or etcd, told the same flags, alone or as
-//! a cluster with a leader. They die with the worker, however it dies.
+//! Servers as child processes: Inkstone or etcd, started with the same flags, alone or as a
+//! cluster with a leader. The kernel kills them when the worker ends, however it ends.
 
 use std::fs::File;
 use std::net::TcpStream;
@@ -13,32 +13,31 @@ use etcd_api::etcdserverpb::{StatusRequest, maintenance_client::MaintenanceClien
 use super::Failure;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
-/// Recovery of a large log may take a while; nothing else may.
+/// Time limit for accepting connections, long enough for the recovery of a large log.
 const READY_SECONDS_MAX: u64 = 120;
 const ELECTION_SECONDS_MAX: u64 = 60;
 const LOG_LINES: usize = 12;
 
-/// Which program, and what it is told beside where it lives.
+/// A server program, and extra flags.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The file.
     pub binary: PathBuf,
-    /// Beside names, addresses and directory.
+    /// Flags in addition to name, addresses and directory.
     pub flags: Vec<String>,
 }
 
-/// The members of a cluster, or one server. Killed when dropped.
+/// The members of a cluster, or a single server. Dropping the group kills them.
 #[derive(Debug)]
 pub struct Group {
     program: Program,
-    seats: Vec<Seat>,
+    configs: Vec<MemberConfig>,
     children: Vec<Child>,
     leader: usize,
 }
 
-/// Where one member listens, and where it keeps its data.
+/// Name, addresses and directory of one member.
 #[derive(Clone, Debug)]
-struct Seat {
+struct MemberConfig {
     name: &'static str,
     client_port: u16,
     peer_port: u16,
@@ -47,13 +46,13 @@ struct Seat {
 }
 
 impl Program {
-    /// Whether it is etcd: by its file's name, as `etcd` or `etcd-3.7`.
+    /// Whether the program is etcd: its file name begins with `etcd`.
     pub fn is_etcd(&self) -> bool {
         let name = self.binary.file_name().unwrap_or_default();
         name.to_string_lossy().starts_with("etcd")
     }
 
-    /// What the program says its version is; for people.
+    /// The version that the program prints. Fails where it cannot be started.
     pub fn version(&self) -> Result<String, Failure> {
         let output = Command::new(&self.binary).arg("--version").output();
         let output = output.map_err(|error| self.cannot_start(&error))?;
@@ -67,49 +66,49 @@ impl Program {
         ))
     }
 
-    fn command(&self, seat: &Seat) -> Command {
-        let client = format!("http://127.0.0.1:{}", seat.client_port);
-        let peer = format!("http://127.0.0.1:{}", seat.peer_port);
+    fn command(&self, config: &MemberConfig) -> Command {
+        let client = format!("http://127.0.0.1:{}", config.client_port);
+        let peer = format!("http://127.0.0.1:{}", config.peer_port);
         let mut command = Command::new(&self.binary);
         if !self.is_etcd() {
             command.arg("serve");
         }
         command
-            .arg(format!("--name={}", seat.name))
-            .arg(format!("--data-dir={}", seat.data.display()))
+            .arg(format!("--name={}", config.name))
+            .arg(format!("--data-dir={}", config.data.display()))
             .arg(format!("--listen-client-urls={client}"))
             .arg(format!("--advertise-client-urls={client}"))
             .arg(format!("--listen-peer-urls={peer}"))
             .arg(format!("--initial-advertise-peer-urls={peer}"))
-            .arg(format!("--initial-cluster={}", seat.initial_cluster))
-            // No load of the lab may meet a quota on either side.
+            .arg(format!("--initial-cluster={}", config.initial_cluster))
+            // A quota that no load of the lab reaches.
             .arg(format!("--quota-backend-bytes={}", 64_u64 << 30))
             .arg("--log-level=error")
             .args(&self.flags);
         command
     }
 
-    fn spawn(&self, seat: &Seat) -> Result<Child, Failure> {
+    fn spawn(&self, config: &MemberConfig) -> Result<Child, Failure> {
         let log = File::options()
             .create(true)
             .append(true)
-            .open(seat.log())
-            .map_err(|error| Failure(format!("{}: {error}", seat.log().display())))?;
+            .open(config.log())
+            .map_err(|error| Failure(format!("{}: {error}", config.log().display())))?;
         let errors = log.try_clone().map_err(Failure::of)?;
-        let mut command = self.command(seat);
+        let mut command = self.command(config);
         command.stdin(Stdio::null()).stdout(log).stderr(errors);
         dies_with_its_parent(&mut command);
         command.spawn().map_err(|error| self.cannot_start(&error))
     }
 }
 
-/// A server that names the version of etcd that it stands in for, as etcd does in
-/// its first line, has one of its own as well.
-fn own_version(said: &str) -> String {
-    let line = said
+/// The version in the output of `--version`. Inkstone prints the version of the etcd API in
+/// the first line, where etcd prints its version, and its own version in another line.
+fn own_version(output: &str) -> String {
+    let line = output
         .lines()
         .find(|line| line.starts_with("Inkstone Version:"))
-        .or(said.lines().next())
+        .or(output.lines().next())
         .unwrap_or_default();
     line.split_whitespace()
         .last()
@@ -117,7 +116,7 @@ fn own_version(said: &str) -> String {
         .to_owned()
 }
 
-/// Nothing stays behind, whatever happens to the process that starts it.
+/// Makes the kernel kill the started process when its parent ends.
 pub fn dies_with_its_parent(command: &mut Command) {
     let set = || {
         let signal = rustix::process::Signal::KILL;
@@ -130,7 +129,7 @@ pub fn dies_with_its_parent(command: &mut Command) {
     }
 }
 
-impl Seat {
+impl MemberConfig {
     fn log(&self) -> PathBuf {
         self.data.with_extension("log")
     }
@@ -139,7 +138,7 @@ impl Seat {
         format!("127.0.0.1:{}", self.client_port)
     }
 
-    fn last_words(&self) -> String {
+    fn end_of_log(&self) -> String {
         let text = std::fs::read_to_string(self.log()).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
@@ -147,13 +146,13 @@ impl Seat {
 }
 
 impl Group {
-    /// Starts members in folders below `directory`; returns when one leads.
+    /// Starts members in folders below `directory`; returns when one of them leads.
     pub fn start(program: Program, directory: &Path, members: u32) -> Result<Group, Failure> {
         let names = &NAMES[..(members as usize).clamp(1, NAMES.len())];
         let ports = free_ports::reserve(2 * names.len()).map_err(Failure::of)?;
-        let mut seats = Vec::new();
+        let mut configs = Vec::new();
         for (name, ports) in names.iter().zip(ports.chunks(2)) {
-            seats.push(Seat {
+            configs.push(MemberConfig {
                 name,
                 client_port: ports[0],
                 peer_port: ports[1],
@@ -161,16 +160,16 @@ impl Group {
                 data: directory.join(format!("member-{name}")),
             });
         }
-        let pairs: Vec<String> = seats
+        let pairs: Vec<String> = configs
             .iter()
-            .map(|seat| format!("{}=http://127.0.0.1:{}", seat.name, seat.peer_port))
+            .map(|config| format!("{}=http://127.0.0.1:{}", config.name, config.peer_port))
             .collect();
-        for seat in &mut seats {
-            seat.initial_cluster = pairs.join(",");
+        for config in &mut configs {
+            config.initial_cluster = pairs.join(",");
         }
         let mut group = Group {
             program,
-            seats,
+            configs,
             children: Vec::new(),
             leader: 0,
         };
@@ -179,17 +178,17 @@ impl Group {
     }
 
     fn spawn_all(&mut self) -> Result<(), Failure> {
-        for seat in &self.seats {
-            self.children.push(self.program.spawn(seat)?);
+        for config in &self.configs {
+            self.children.push(self.program.spawn(config)?);
         }
-        for (child, seat) in self.children.iter_mut().zip(&self.seats) {
-            wait_until_ready(child, seat)?;
+        for (child, config) in self.children.iter_mut().zip(&self.configs) {
+            wait_until_ready(child, config)?;
         }
-        self.leader = find_leader(&mut self.children, &self.seats)?;
+        self.leader = find_leader(&mut self.children, &self.configs)?;
         Ok(())
     }
 
-    /// kill -9 for each, then starts them again on what they left.
+    /// Kills all members with SIGKILL, then starts them again on the same data.
     pub fn kill_and_restart(&mut self) -> Result<(), Failure> {
         self.kill();
         self.spawn_all()
@@ -197,29 +196,29 @@ impl Group {
 
     fn kill(&mut self) {
         for child in &mut self.children {
-            // Already gone is fine: the point is that nothing is left running.
+            // Errors are ignored: the process may have ended already.
             drop(child.kill());
             drop(child.wait());
         }
         self.children.clear();
     }
 
-    /// Where clients connect; the leader's first.
+    /// URLs for clients; the leader's is the first.
     pub fn urls(&self) -> Vec<String> {
-        let url = |seat: &Seat| format!("http://{}", seat.address());
-        let mut urls: Vec<String> = self.seats.iter().map(url).collect();
+        let url = |config: &MemberConfig| format!("http://{}", config.address());
+        let mut urls: Vec<String> = self.configs.iter().map(url).collect();
         urls.swap(0, self.leader);
         urls
     }
 
-    /// For their accounts in `/proc`.
+    /// Process ids of the members.
     pub fn pids(&self) -> Vec<u32> {
         self.children.iter().map(Child::id).collect()
     }
 
-    /// The words that the first member was started with, without folders.
+    /// Command line of the first member, without folders.
     pub fn command_line(&self) -> Vec<String> {
-        let command = self.program.command(&self.seats[0]);
+        let command = self.program.command(&self.configs[0]);
         let name = |text: &std::ffi::OsStr| {
             let text = text.to_string_lossy();
             match text.split_once("--data-dir=") {
@@ -241,14 +240,14 @@ impl Group {
             .collect()
     }
 
-    /// What a server that has ended since said last; nothing while all run.
-    pub fn obituary(&mut self) -> Option<String> {
+    /// Exit status and last log lines of a member that has ended; `None` while all run.
+    pub fn ended_member(&mut self) -> Option<String> {
         let program = self.program.binary.display();
-        for (child, seat) in self.children.iter_mut().zip(&self.seats) {
+        for (child, config) in self.children.iter_mut().zip(&self.configs) {
             if let Ok(Some(status)) = child.try_wait() {
                 return Some(format!(
                     "{program} ended with {status}\n{}",
-                    seat.last_words()
+                    config.end_of_log()
                 ));
             }
         }
@@ -262,14 +261,14 @@ impl Drop for Group {
     }
 }
 
-fn wait_until_ready(child: &mut Child, seat: &Seat) -> Result<(), Failure> {
+fn wait_until_ready(child: &mut Child, config: &MemberConfig) -> Result<(), Failure> {
     let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
-    while TcpStream::connect(seat.address()).is_err() {
-        check_alive(child, seat)?;
+    while TcpStream::connect(config.address()).is_err() {
+        check_alive(child, config)?;
         if Instant::now() > deadline {
             return Err(Failure(format!(
                 "the server took no connection in {READY_SECONDS_MAX} s:\n{}",
-                seat.last_words()
+                config.end_of_log()
             )));
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -277,12 +276,13 @@ fn wait_until_ready(child: &mut Child, seat: &Seat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A server may take connections and end all the same, while it opens its data.
-fn check_alive(child: &mut Child, seat: &Seat) -> Result<(), Failure> {
+/// Fails if the process has ended. A server may accept connections and still end while it
+/// opens its data.
+fn check_alive(child: &mut Child, config: &MemberConfig) -> Result<(), Failure> {
     let Some(status) = child.try_wait().map_err(Failure::of)? else {
         return Ok(());
     };
-    let words = match seat.last_words() {
+    let words = match config.end_of_log() {
         words if words.trim().is_empty() => "its log is empty".to_owned(),
         words => words,
     };
@@ -291,7 +291,7 @@ fn check_alive(child: &mut Child, seat: &Seat) -> Result<(), Failure> {
     )))
 }
 
-fn find_leader(children: &mut [Child], seats: &[Seat]) -> Result<usize, Failure> {
+fn find_leader(children: &mut [Child], configs: &[MemberConfig]) -> Result<usize, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -299,23 +299,23 @@ fn find_leader(children: &mut [Child], seats: &[Seat]) -> Result<usize, Failure>
     runtime.block_on(async {
         let deadline = Instant::now() + Duration::from_secs(ELECTION_SECONDS_MAX);
         while Instant::now() < deadline {
-            for (number, (child, seat)) in children.iter_mut().zip(seats).enumerate() {
-                check_alive(child, seat)?;
-                if leads(seat).await.unwrap_or(false) {
+            for (number, (child, config)) in children.iter_mut().zip(configs).enumerate() {
+                check_alive(child, config)?;
+                if leads(config).await.unwrap_or(false) {
                     return Ok(number);
                 }
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let words = seats[0].last_words();
+        let words = configs[0].end_of_log();
         Err(Failure(format!(
             "no member leads after {ELECTION_SECONDS_MAX} s:\n{words}"
         )))
     })
 }
 
-async fn leads(seat: &Seat) -> Result<bool, Box<dyn std::error::Error>> {
-    let mut client = MaintenanceClient::connect(format!("http://{}", seat.address())).await?;
+async fn leads(config: &MemberConfig) -> Result<bool, Box<dyn std::error::Error>> {
+    let mut client = MaintenanceClient::connect(format!("http://{}", config.address())).await?;
     let status = client.status(StatusRequest::default()).await?.into_inner();
     let own = status.header.unwrap_or_default().member_id;
     Ok(own != 0 && status.leader == own)
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_the_servers_own_and_not_that_of_the_api() {
+    fn the_version_is_that_of_the_server_and_not_that_of_the_api() {
         let ours = "etcd Version: 3.7.3\nInkstone Version: 0.1.0\nTarget: linux/x86_64\n";
         assert_eq!(own_version(ours), "0.1.0");
         assert_eq!(own_version("etcd Version: 3.7.3\nGit SHA: 1\n"), "3.7.3");

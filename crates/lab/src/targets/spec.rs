@@ -1,4 +1,4 @@
-//! How targets are named on the command line.
+//! Names of targets on the command line.
 //!
 //! ```text
 //!   engine                     embedded, in the lab's own worker
@@ -6,11 +6,11 @@
 //!   leveldb@bin/handoff        embedded, in the lab's own worker under handoff's
 //!                              locks; handoff by its file's name
 //!   server:PATH                a server binary, started fresh; etcd by its file's name
-//!   server:PATH,members=3      three of them
-//!   server:PATH,members=3,ask=leader   clients ask only the one that leads
-//!   server:PATH,flag=--x=1     with a flag more
+//!   server:PATH,members=3      a cluster of three
+//!   server:PATH,members=3,ask=leader   clients send requests to the leader only
+//!   server:PATH,flag=--x=1     with an extra flag
 //!   endpoints:HOST:PORT,...    servers that run already
-//!   NAME=any of these          with a name for people
+//!   NAME=any of these          with a name for reports
 //! ```
 
 use std::fmt;
@@ -20,43 +20,41 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 const MEMBERS_MAX: u32 = 5;
-/// The file that is no worker but starts one under other locks.
+/// File name of the program that starts a worker with other locks.
 pub const HANDOFF: &str = "handoff";
-/// What the version of a target ends with that ran under it.
+/// Suffix of the version of a target that ran under `handoff`.
 pub const UNDER_HANDOFF: &str = " under handoff";
 
-/// What is to be measured.
+/// A target as the command line names it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetSpec {
-    /// As it was typed.
+    /// The text on the command line.
     pub text: String,
-    /// What people call it.
+    /// Name in reports.
     pub name: String,
-    /// What it is.
     pub place: Place,
 }
 
-/// Where a target is.
+/// Kind and location of a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Place {
-    /// In a worker's own process.
+    /// A target in the worker's own process.
     Embedded {
-        /// Of the offer.
+        /// Name of the offer.
         target: String,
-        /// Another build's worker.
+        /// Worker program of another build; `None` for the lab's own.
         worker: Option<PathBuf>,
-        /// The program `handoff`, which the worker is started under.
+        /// The program `handoff` that starts the worker, if any.
         handoff: Option<PathBuf>,
     },
-    /// A server program.
+    /// A server program that the lab starts.
     Server {
-        /// The file.
         binary: PathBuf,
-        /// How many together.
+        /// Number of members of the cluster.
         members: u32,
-        /// Beside what they are told anyway.
+        /// Flags in addition to those that the lab always sets.
         flags: Vec<String>,
-        /// Clients ask the leader only, not all members.
+        /// Clients send requests to the leader only, not to all members.
         ask_leader: bool,
     },
     /// Servers that run already.
@@ -207,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn embedded_targets_have_a_name_and_perhaps_a_worker() {
+    fn embedded_targets_have_a_name_and_optionally_a_worker() {
         assert_eq!(spec("engine").name, "engine");
         let other = spec("old=engine@/builds/inkstone-lab");
         assert_eq!(other.name, "old");
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_by_name() {
+    fn an_invalid_target_is_refused_by_name() {
         for text in [
             "",
             "server:",

@@ -1,4 +1,4 @@
-//! Inkstone embedded: the crate `inkstone` as programs add it, with etcd's revisions.
+//! Target `store`: Inkstone embedded (crate `inkstone`), with etcd's revisions.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub const OFFER: Offer = Offer {
     open,
 };
 
-/// What one batch of a preload may hold: well below what one command may put.
+/// Size at which a batch of a preload is written, well below the limit of one command.
 const BATCH_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]

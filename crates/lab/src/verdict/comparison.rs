@@ -1,43 +1,42 @@
 //! A whole comparison: several metrics of the same triples.
 
+use super::conclusion::{Conclusion, Refusal};
 use super::exit::{Exit, exit_of};
 use super::judge::{Rules, Verdict, judge};
 use super::metric::Metric;
-use super::word::{Refusal, Word};
 use super::{Measured, arm};
 
-/// What is known of an arm beside its numbers.
+/// Facts about an arm besides its numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ArmReport {
-    /// As reports call it.
+    /// Name in reports.
     pub name: String,
-    /// Acknowledged writes that were looked for afterwards and not found.
+    /// Number of acknowledged writes that verification did not find.
     pub lost_writes: u64,
-    /// The highest share of the generator's own limit that any of its runs
-    /// reached: of the null target's rate, or of the time of the threads that ask
-    /// servers; `None` if neither is known.
+    /// The highest share of the generator's own limit that a run of the arm reached: of the
+    /// null target's rate, or of the time of the threads that send requests to servers;
+    /// `None` if neither is known.
     pub ceiling_share: Option<f64>,
 }
 
-/// What was measured, ready to be judged.
+/// Measured values of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
     /// A, its copy, B.
     pub arms: [ArmReport; arm::COUNT],
     /// Every metric with its runs.
     pub metrics: Vec<(Metric, Vec<Measured>)>,
-    /// Triples that were run again because something disturbed them, and why.
+    /// Triples that were repeated, with the disturbances.
     pub repeated: Vec<String>,
 }
 
-/// What may be said of it.
+/// Verdicts of a comparison.
 #[derive(Clone, Debug)]
 pub struct Judgement {
-    /// One for each metric, in the comparison's order.
+    /// One verdict for each metric, in the comparison's order.
     pub verdicts: Vec<Verdict>,
-    /// The code of the process.
     pub exit: Exit,
-    /// Sentences that belong beside the table: order effects, repeated triples.
+    /// Sentences about order effects and repeated triples.
     pub remarks: Vec<String>,
 }
 
@@ -63,7 +62,7 @@ impl Comparison {
         }
     }
 
-    /// What makes every number of this comparison meaningless.
+    /// A reason that makes all numbers of this comparison meaningless.
     fn refusal(&self, rules: &Rules) -> Option<Refusal> {
         if let Some(arm) = self.arms.iter().find(|arm| arm.lost_writes > 0) {
             return Some(Refusal::DataLost {
@@ -94,9 +93,10 @@ impl Comparison {
     }
 }
 
-/// Lost data takes the numbers away; a generator at its limit only the word.
+/// Refuses a verdict. Lost data also removes the numbers; a generator at its limit only the
+/// conclusion.
 fn refuse(verdict: &mut Verdict, refusal: &Refusal) {
-    verdict.word = Word::Refused(refusal.clone());
+    verdict.conclusion = Conclusion::Refused(refusal.clone());
     if matches!(refusal, Refusal::DataLost { .. }) {
         verdict.effect = None;
         verdict.control = None;
@@ -104,7 +104,8 @@ fn refuse(verdict: &mut Verdict, refusal: &Refusal) {
     }
 }
 
-/// "The order of the runs matters", with the places and the size.
+/// A sentence about the order effect of a verdict, with positions and size; `None` without
+/// one.
 pub fn order_remark(verdict: &Verdict) -> Option<String> {
     let order = verdict.order.as_ref()?;
     let (most, least) = order.extremes();
@@ -165,18 +166,18 @@ mod tests {
     }
 
     #[test]
-    fn whoever_lost_data_gets_no_number() {
+    fn an_arm_that_lost_data_gets_no_number() {
         let mut comparison = comparison(1.5);
         comparison.arms[2].lost_writes = 3;
         let judgement = comparison.judge(&Rules::default());
         assert_eq!(judgement.exit, Exit::Error);
         let verdict = &judgement.verdicts[0];
         assert_eq!((verdict.effect, verdict.medians), (None, [None, None]));
-        assert!(verdict.word.remark().unwrap().contains("new lost 3"));
+        assert!(verdict.conclusion.remark().unwrap().contains("new lost 3"));
     }
 
     #[test]
-    fn above_half_of_the_generators_limit_there_is_no_verdict() {
+    fn an_arm_above_half_of_the_generators_limit_gets_no_verdict() {
         let mut comparison = comparison(1.5);
         comparison.arms[2].ceiling_share = Some(0.51);
         let judgement = comparison.judge(&Rules::default());
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_triples_are_counted_aloud() {
+    fn repeated_triples_are_remarked() {
         let mut comparison = comparison(1.0);
         comparison.repeated = vec!["triple 3: steal 4 %".to_owned()];
         let judgement = comparison.judge(&Rules::default());

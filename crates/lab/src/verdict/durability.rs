@@ -1,17 +1,18 @@
-//! Whether the device was flushed as often as the promise takes.
+//! Judgement whether the device was flushed as often as durable puts require.
 //!
-//! A device with a volatile cache keeps nothing that it was not told to flush.
-//! Flushes are counted by the kernel, so this needs neither a clock nor luck:
-//! a target that promises durability and flushed nothing does not keep it.
+//! A device with a volatile cache may lose everything that was not flushed. The kernel counts
+//! flushes, so the judgement needs no statistics: a target that acknowledges durable writes
+//! and flushes too rarely is not durable.
 
 use crate::record::{BlockDevice, DurabilityJudgement, Judged, Kind, Run};
 use crate::report::number::{bytes, grouped};
 use crate::workload::DurabilityLevel;
 
-/// The measured part cuts through groups at both ends.
+/// Share of the required flushes that suffices: the edges of the measured part cut through
+/// groups that share a flush.
 const TOLERANCE: f64 = 0.9;
 
-/// From the counts of a run's measured part; `device` is what its data lay on.
+/// Judges a run by the counts of its measured part; `device` is the one of its data.
 pub fn durability(run: &Run, device: Option<&BlockDevice>) -> DurabilityJudgement {
     let verdict = |judged, because: String| DurabilityJudgement { judged, because };
     if run.workload.durability.level != DurabilityLevel::Durable {
@@ -40,7 +41,7 @@ pub fn durability(run: &Run, device: Option<&BlockDevice>) -> DurabilityJudgemen
         let because = format!("{} has no volatile cache: a write is enough", device.name);
         return verdict(Judged::Unknown, because);
     }
-    // One flush can make durable no more than what all clients wait for.
+    // One flush serves at most one put of each client.
     let clients = run.workload.clients.clients[0];
     let needed = (puts as f64 / f64::from(clients) * TOLERANCE).floor();
     let counted = format!(
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_buffered_promises_nothing() {
+    fn buffered_puts_are_not_judged() {
         let workload = "name = \"a\"\n[durability]\nbuffer_bytes = 65536\n";
         let workload = crate::workload::parse("test", workload).unwrap();
         let judgement = durability(&Run::of(&Job::bare(workload)), None);
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn flushes_of_others_prove_nothing_but_none_is_none() {
+    fn a_shared_device_proves_only_missing_flushes() {
         assert_eq!(judged(1000, 1000, 1, true), Judged::Unknown);
         assert_eq!(judged(0, 1000, 1, true), Judged::NotDurable);
     }

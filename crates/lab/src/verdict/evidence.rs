@@ -1,4 +1,4 @@
-//! From a record to what can be judged.
+//! Extracts the values to be judged from a record.
 
 use super::comparison::{ArmReport, Comparison};
 use super::heatmap::Cell as MapCell;
@@ -7,15 +7,15 @@ use super::measures::{Measure, measures};
 use super::{Measured, arm};
 use crate::record::{ARM_A, ARM_A_AGAIN, ARM_B, ARM_NULL, Cell, Outcome, Record, Run, TaintKind};
 
-/// The arms as a record names them, in [`arm`]'s order.
+/// Names of the arms in records, in the order of [`arm`].
 pub const ARM_NAMES: [&str; arm::COUNT] = [ARM_A, ARM_A_AGAIN, ARM_B];
 
-/// Whether a record compares A with B at all.
+/// Whether a record compares A with B.
 pub fn compares(record: &Record) -> bool {
     record.runs.iter().any(|run| run.arm == ARM_B)
 }
 
-/// What one cell of a record has to say.
+/// The comparison of one cell of a record.
 pub fn comparison(record: &Record, cell: &Cell) -> Comparison {
     let runs: Vec<&Run> = record
         .runs
@@ -40,7 +40,7 @@ pub fn comparison(record: &Record, cell: &Cell) -> Comparison {
     }
 }
 
-/// The rate of the null target, which does nothing: its best run.
+/// The best rate of the null target among these runs; `None` without one.
 pub fn ceiling(runs: &[&Run]) -> Option<f64> {
     runs.iter()
         .filter(|run| run.arm == ARM_NULL)
@@ -67,14 +67,14 @@ fn arm_report(runs: &[&Run], name: &str, ceiling: Option<f64>) -> ArmReport {
     }
 }
 
-/// How near a run came to the generator's own limit: to the rate of the null
-/// target, or, where servers were asked, to having no idle thread left.
+/// Load of the generator in a run as a share of its own limit: of the null target's rate,
+/// or, for servers, of the time of the client threads.
 pub fn ceiling_share(run: &Run, ceiling: Option<f64>) -> Option<f64> {
     let of_rate = ceiling.map(|ceiling| run.operations_per_second() / ceiling);
     run.generator_share().or(of_rate)
 }
 
-/// `A (inkstone 0.1.0)`, or the name alone.
+/// Name of an arm with its product, such as `A (inkstone 0.1.0)`.
 fn arm_label(runs: &[&Run], name: &str) -> String {
     match runs.iter().find(|run| run.arm == name) {
         Some(run) => format!("{name} ({})", product(run)),
@@ -82,7 +82,7 @@ fn arm_label(runs: &[&Run], name: &str) -> String {
     }
 }
 
-/// What people call the target of a run, with its version.
+/// Product and version of a run's target.
 pub fn product(run: &Run) -> String {
     let target = &run.target;
     let product = if target.product.is_empty() {
@@ -96,7 +96,7 @@ pub fn product(run: &Run) -> String {
     }
 }
 
-/// The numbers of all arms, with the place that each run had in its group.
+/// The values of all arms, with the position of each run in its group.
 fn measured(counting: &[&Run], measure: &Measure) -> Vec<Measured> {
     let arm_of = |run: &Run| ARM_NAMES.iter().position(|name| *name == run.arm);
     counting
@@ -116,7 +116,7 @@ fn measured(counting: &[&Run], measure: &Measure) -> Vec<Measured> {
         .collect()
 }
 
-/// Why groups were run again, once for each.
+/// A text for each repeated group, with its disturbances.
 fn repeated(runs: &[&Run]) -> Vec<String> {
     let mut reasons: Vec<(u32, u32, Vec<String>)> = Vec::new();
     for run in runs.iter().filter(|run| run.replaced) {
@@ -138,7 +138,7 @@ fn repeated(runs: &[&Run]) -> Vec<String> {
         .collect()
 }
 
-/// What disturbed a run, in words.
+/// The disturbances of a run, in words.
 pub fn taints_of(run: &Run) -> Vec<String> {
     run.taints
         .iter()
@@ -156,8 +156,8 @@ pub fn taints_of(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// Paired log-ratios of the throughput of a cell, for a map. Runs near the
-/// generator's own limit have none: they would compare the generator with itself.
+/// Paired log-ratios of the throughput of a cell, for a map. Runs near the generator's own
+/// limit are left out, because they would compare the generator with itself.
 pub fn map_cell(record: &Record, cell: &Cell) -> MapCell {
     let runs: Vec<&Run> = record
         .valid_runs()

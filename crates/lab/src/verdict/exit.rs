@@ -1,28 +1,27 @@
-//! What the process says to the one that started it.
+//! Exit codes.
 
+use super::conclusion::{Conclusion, Refusal};
 use super::judge::Verdict;
-use super::word::{Refusal, Word};
 
-/// The exit codes of every verb.
+/// Exit code of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Nothing got worse.
     Fine = 0,
-    /// It cannot be told.
+    /// The runs do not decide.
     Inconclusive = 4,
-    /// Something that decides got worse.
+    /// A deciding metric got worse.
     Regression = 3,
-    /// The tool could not do its work, or a target lost data.
+    /// The lab failed, or a target lost data.
     Error = 1,
 }
 
 impl Exit {
-    /// As the operating system takes it.
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// What is left of it for a caller who does not want to fail on everything.
+    /// The exit code under the option `--fail-on`.
     pub fn under(self, fail_on: FailOn) -> Exit {
         match (self, fail_on) {
             (Exit::Inconclusive, FailOn::Regression | FailOn::Never) => Exit::Fine,
@@ -31,7 +30,7 @@ impl Exit {
         }
     }
 
-    /// Which of several codes the process ends with: the gravest.
+    /// The gravest of several codes; `None` of none.
     pub fn gravest(codes: impl IntoIterator<Item = Exit>) -> Option<Exit> {
         codes.into_iter().max_by_key(|exit| match exit {
             Exit::Fine => 0,
@@ -42,7 +41,8 @@ impl Exit {
     }
 }
 
-/// What the caller wants to fail on. Errors and lost data always fail.
+/// Option `--fail-on`: which results end with another code than 0. Errors and lost data
+/// always do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum FailOn {
     /// Something that got worse (3), and what cannot be told (4)
@@ -54,23 +54,23 @@ pub enum FailOn {
     Never,
 }
 
-/// The code of a set of verdicts: the gravest of those that decide, or of all if
-/// none does.
+/// The code of a set of verdicts: the gravest of the deciding ones, or of all if none
+/// decides.
 pub fn exit_of(verdicts: &[Verdict]) -> Exit {
     let any_decides = verdicts.iter().any(|verdict| verdict.metric.decides);
     let codes = verdicts
         .iter()
         .filter(|verdict| verdict.metric.decides || !any_decides)
-        .map(|verdict| exit_of_word(&verdict.word));
+        .map(|verdict| exit_of_conclusion(&verdict.conclusion));
     Exit::gravest(codes).unwrap_or(Exit::Inconclusive)
 }
 
-/// The code of one word.
-pub fn exit_of_word(word: &Word) -> Exit {
-    match word {
-        Word::Refused(Refusal::DataLost { .. }) => Exit::Error,
-        Word::Worse => Exit::Regression,
-        Word::Inconclusive { .. } | Word::Refused(_) => Exit::Inconclusive,
+/// The code of one conclusion.
+pub fn exit_of_conclusion(conclusion: &Conclusion) -> Exit {
+    match conclusion {
+        Conclusion::Refused(Refusal::DataLost { .. }) => Exit::Error,
+        Conclusion::Worse => Exit::Regression,
+        Conclusion::Inconclusive { .. } | Conclusion::Refused(_) => Exit::Inconclusive,
         _ => Exit::Fine,
     }
 }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_those_of_the_manual() {
+    fn codes_agree_with_the_manual() {
         let codes = [
             Exit::Fine,
             Exit::Error,
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_data_is_graver_than_a_regression_and_that_than_doubt() {
+    fn an_error_is_graver_than_a_regression_and_that_than_an_inconclusive_result() {
         let mut codes = vec![
             Exit::Regression,
             Exit::Inconclusive,
@@ -110,9 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_to_fail_does_not() {
-        let open = exit_of_word(&Word::Inconclusive { further: None });
-        let worse = exit_of_word(&Word::Worse);
+    fn fail_on_turns_other_results_into_success() {
+        let open = exit_of_conclusion(&Conclusion::Inconclusive { further: None });
+        let worse = exit_of_conclusion(&Conclusion::Worse);
         let left = |exit: Exit| {
             [FailOn::Inconclusive, FailOn::Regression, FailOn::Never].map(|it| exit.under(it))
         };
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_verdict_at_all_is_no_success() {
+    fn no_verdicts_are_inconclusive() {
         assert_eq!(exit_of(&[]), Exit::Inconclusive);
     }
 }

@@ -1,20 +1,19 @@
-//! A map of ratios: one verdict for each cell, one headline for all.
+//! Verdicts on a map of ratios: one for each cell, and a headline for all.
 //!
-//! Among 49 cells some differ by chance. A cell is called different only if it
-//! survives Benjamini and Hochberg's bound over the map (at most 5 % of the
-//! called cells are wrong, on average), reaches the minimum effect, and lies
-//! outside the band that A against its own copy draws over the same cells. The
-//! headline is the geometric mean: over many cells it is far sharper than the
-//! least and the greatest cell, which grow with the noise.
+//! Among 49 cells some differ by chance. A cell is called different only if it passes
+//! Benjamini and Hochberg's bound over the map (on average, at most 5 % of the called cells
+//! are wrong), reaches the minimum effect, and lies outside the band of A against its own
+//! copy over the same cells. The headline is the geometric mean, which is far more precise
+//! than a single cell; the least and the greatest cell grow with the noise.
 
+use super::conclusion::{Conclusion, Refusal};
 use super::judge::Rules;
-use super::word::{Refusal, Word};
 use crate::statistics::discovery::adjusted;
 use crate::statistics::geometric::geometric_over_cells;
 use crate::statistics::log_ratio::{LogRatio, log_ratio, percent};
 use crate::statistics::{further_pairs, student::student_quantile};
 
-/// The share of the cells called different that may be wrong.
+/// Greatest mean share of wrong cells among those called different.
 const FALSE_SHARE: f64 = 0.05;
 
 /// One cell's paired log-ratios, positive where B is better.
@@ -22,36 +21,36 @@ const FALSE_SHARE: f64 = 0.05;
 pub struct Cell {
     /// B over A, one for each repetition.
     pub effects: Vec<f64>,
-    /// The copy over A, in the same repetitions; empty if no copy ran.
+    /// The copy over A, in the same repetitions; empty without a copy.
     pub controls: Vec<f64>,
 }
 
-/// What may be said of a cell.
+/// Verdict on a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CellVerdict {
-    /// B over A; `None` of a cell without pairs.
+    /// B over A; `None` for a cell without pairs.
     pub effect: Option<LogRatio>,
-    /// Its probability after the correction for the number of cells.
+    /// Probability of the effect, corrected for the number of cells.
     pub adjusted_p: f64,
-    /// What is said.
-    pub word: Word,
+    pub conclusion: Conclusion,
 }
 
-/// What may be said of the map.
+/// Verdict on a map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapVerdict {
-    /// In the order of the cells.
+    /// Verdicts in the order of the cells.
     pub cells: Vec<CellVerdict>,
     /// The geometric mean of all cells.
     pub headline: Option<LogRatio>,
     /// The geometric mean of the control.
     pub control: Option<LogRatio>,
-    /// What one cell of A against A reaches in 95 of 100; 0 without a copy.
+    /// Effect that a single cell of A against A does not exceed in 95 of 100 experiments; 0
+    /// without a copy.
     pub cell_band: f64,
-    /// Cells that got better, and that got worse.
+    /// Numbers of cells that got better, and that got worse.
     pub changed: [usize; 2],
-    /// The word for the whole.
-    pub word: Word,
+    /// The conclusion on the whole map.
+    pub conclusion: Conclusion,
 }
 
 /// Judges a map.
@@ -66,7 +65,7 @@ pub fn judge_map(cells: &[Cell], rules: &Rules) -> MapVerdict {
         .into_iter()
         .zip(adjusted)
         .map(|(effect, adjusted_p)| CellVerdict {
-            word: cell_word(effect.as_ref(), adjusted_p, band, rules),
+            conclusion: cell_conclusion(effect.as_ref(), adjusted_p, band, rules),
             effect,
             adjusted_p,
         })
@@ -75,10 +74,13 @@ pub fn judge_map(cells: &[Cell], rules: &Rules) -> MapVerdict {
     let controls: Vec<Vec<f64>> = cells.iter().map(|cell| cell.controls.clone()).collect();
     let headline = geometric_over_cells(&effects);
     let control = geometric_over_cells(&controls);
-    let count = |word: Word| verdicts.iter().filter(|cell| cell.word == word).count();
+    let count = |wanted: Conclusion| {
+        let alike = verdicts.iter().filter(|cell| cell.conclusion == wanted);
+        alike.count()
+    };
     MapVerdict {
-        changed: [count(Word::Better), count(Word::Worse)],
-        word: map_word(headline.as_ref(), control.as_ref(), rules),
+        changed: [count(Conclusion::Better), count(Conclusion::Worse)],
+        conclusion: map_conclusion(headline.as_ref(), control.as_ref(), rules),
         cells: verdicts,
         headline,
         control,
@@ -86,7 +88,8 @@ pub fn judge_map(cells: &[Cell], rules: &Rules) -> MapVerdict {
     }
 }
 
-/// A cell without pairs must not make the others' bound stricter.
+/// Adjusted probabilities of the cells. Cells without pairs get 1 and do not count for the
+/// correction of the others.
 fn adjusted_where_known(estimates: &[Option<LogRatio>]) -> Vec<f64> {
     let known: Vec<f64> = estimates.iter().flatten().map(|it| it.p).collect();
     let mut corrected = adjusted(&known).into_iter();
@@ -101,7 +104,8 @@ fn adjusted_where_known(estimates: &[Option<LogRatio>]) -> Vec<f64> {
         .collect()
 }
 
-/// One pooled band for all cells: three repetitions of one cell know little.
+/// One band for all cells, from their pooled variance: a single cell has too few repetitions
+/// for a band of its own.
 fn cell_band(cells: &[Cell]) -> f64 {
     let mut squares = 0.0;
     let mut freedom = 0.0;
@@ -120,29 +124,38 @@ fn cell_band(cells: &[Cell]) -> f64 {
     student_quantile(0.975, freedom) * (squares / freedom / repetitions as f64).sqrt()
 }
 
-fn cell_word(effect: Option<&LogRatio>, adjusted_p: f64, band: f64, rules: &Rules) -> Word {
+fn cell_conclusion(
+    effect: Option<&LogRatio>,
+    adjusted_p: f64,
+    band: f64,
+    rules: &Rules,
+) -> Conclusion {
     let Some(effect) = effect else {
-        return Word::Refused(Refusal::NotMeasured);
+        return Conclusion::Refused(Refusal::NotMeasured);
     };
     let size = effect.middle.abs();
     if adjusted_p <= FALSE_SHARE && size > band && size >= rules.effect_min() {
         return if effect.middle > 0.0 {
-            Word::Better
+            Conclusion::Better
         } else {
-            Word::Worse
+            Conclusion::Worse
         };
     }
     if effect.within(rules.effect_min()) {
-        return Word::Same;
+        return Conclusion::Same;
     }
-    Word::Inconclusive {
+    Conclusion::Inconclusive {
         further: further_pairs(effect, rules.effect_min()),
     }
 }
 
-fn map_word(headline: Option<&LogRatio>, control: Option<&LogRatio>, rules: &Rules) -> Word {
+fn map_conclusion(
+    headline: Option<&LogRatio>,
+    control: Option<&LogRatio>,
+    rules: &Rules,
+) -> Conclusion {
     let Some(headline) = headline else {
-        return Word::Refused(Refusal::NotMeasured);
+        return Conclusion::Refused(Refusal::NotMeasured);
     };
     let minimum = rules.effect_min();
     if let Some(control) = control
@@ -150,21 +163,21 @@ fn map_word(headline: Option<&LogRatio>, control: Option<&LogRatio>, rules: &Rul
         && control.middle.abs() >= minimum
     {
         let percent = percent(control.middle);
-        return Word::Refused(Refusal::MachineCannotTell { percent });
+        return Conclusion::Refused(Refusal::MachineCannotTell { percent });
     }
     let band = control.map_or(0.0, |control| (control.high - control.low) / 2.0);
     let size = headline.middle.abs();
     if headline.excludes_equal() && size > band && size >= minimum {
         return if headline.middle > 0.0 {
-            Word::Better
+            Conclusion::Better
         } else {
-            Word::Worse
+            Conclusion::Worse
         };
     }
     if headline.within(minimum) {
-        return Word::Same;
+        return Conclusion::Same;
     }
-    Word::Inconclusive {
+    Conclusion::Inconclusive {
         further: further_pairs(headline, minimum),
     }
 }
@@ -196,30 +209,36 @@ mod tests {
             &Rules::default(),
         );
         assert_eq!(verdict.changed, [0, 1], "{verdict:?}");
-        assert_eq!(verdict.cells[4].word, Word::Worse);
+        assert_eq!(verdict.cells[4].conclusion, Conclusion::Worse);
     }
 
     #[test]
     fn a_change_of_all_cells_is_the_headline() {
         let verdict = judge_map(&cells(|_| 0.1), &Rules::default());
-        assert_eq!(verdict.word, Word::Better);
+        assert_eq!(verdict.conclusion, Conclusion::Better);
         assert!((percent(verdict.headline.unwrap().middle) - 10.5).abs() < 1.0);
     }
 
     #[test]
     fn equal_maps_are_the_same() {
         let verdict = judge_map(&cells(|_| 0.0), &Rules::default());
-        assert_eq!((verdict.word, verdict.changed), (Word::Same, [0, 0]));
+        assert_eq!(
+            (verdict.conclusion, verdict.changed),
+            (Conclusion::Same, [0, 0])
+        );
     }
 
     #[test]
-    fn cells_that_did_not_run_say_so_and_change_nothing() {
+    fn cells_that_did_not_run_are_refused_and_do_not_change_the_others() {
         let mut cells = cells(|_| 0.1);
         cells[3] = Cell::default();
         let verdict = judge_map(&cells, &Rules::default());
-        assert_eq!(verdict.cells[3].word, Word::Refused(Refusal::NotMeasured));
-        assert_eq!(verdict.word, Word::Better);
+        assert_eq!(
+            verdict.cells[3].conclusion,
+            Conclusion::Refused(Refusal::NotMeasured)
+        );
+        assert_eq!(verdict.conclusion, Conclusion::Better);
         let empty = judge_map(&[], &Rules::default());
-        assert_eq!(empty.word, Word::Refused(Refusal::NotMeasured));
+        assert_eq!(empty.conclusion, Conclusion::Refused(Refusal::NotMeasured));
     }
 }

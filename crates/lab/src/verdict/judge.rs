@@ -1,25 +1,24 @@
 //! The verdict on one metric of one comparison.
 
+use super::conclusion::{Conclusion, Refusal};
 use super::metric::Metric;
-use super::word::{Refusal, Word};
 use super::{Measured, arm};
 use crate::statistics::log_ratio::{LogRatio, log_of_percent, log_ratio, percent};
 use crate::statistics::student::student_quantile;
 use crate::statistics::{Placed, PositionEffect, further_pairs, position_effect, sign_flip};
 
-/// Below this many pairs no sign pattern is rare enough to be an objection.
+/// Least number of pairs for the sign-flip test: with fewer, no pattern is rare enough.
 const SIGN_FLIP_PAIRS_MIN: usize = 6;
 
-/// What a verdict must satisfy.
+/// Thresholds of verdicts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
-    /// Effects below this are "same" to whoever asks, in percent.
+    /// Minimum effect in percent: smaller effects count as "same".
     pub effect_min_percent: f64,
-    /// Standard deviation of an A/A pair's log-ratio that was measured earlier on
-    /// this machine; widens the band when the minutes of a comparison happen
-    /// to be quiet.
+    /// Standard deviation of an A/A pair's log-ratio that was measured earlier on this
+    /// machine. It widens the band where the minutes of a comparison happen to be quiet.
     pub noise_floor: Option<f64>,
-    /// The share of the null target's rate above which an arm is refused.
+    /// Share of the generator's own limit above which an arm gets no verdict.
     pub ceiling_share_max: f64,
 }
 
@@ -40,29 +39,26 @@ impl Rules {
     }
 }
 
-/// What the pairs say. In all log-ratios positive means that B is better.
+/// The verdict on a metric. In all log-ratios, positive means that B is better.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What was measured.
     pub metric: Metric,
-    /// What is said.
-    pub word: Word,
+    pub conclusion: Conclusion,
     /// B against the geometric mean of A and its copy.
     pub effect: Option<LogRatio>,
     /// The copy against A.
     pub control: Option<LogRatio>,
-    /// What A against A reaches in 95 of 100 experiments of this many pairs.
+    /// Effect that A against A does not exceed in 95 of 100 experiments with this many pairs.
     pub band: f64,
-    /// Probability of the signs seen, if there is no difference.
+    /// Probability of the observed signs if there is no difference.
     pub sign_flip: Option<f64>,
-    /// The order effect, if it is beyond doubt and was taken off.
+    /// The order effect that was subtracted, if it was significant.
     pub order: Option<PositionEffect>,
     /// Medians of A and of B, in the metric's unit.
     pub medians: [Option<f64>; 2],
 }
 
-/// Judges one metric. Groups without all three arms are left out: a run that was
-/// not measured takes its triple with it.
+/// Judges one metric. Groups without all three arms are left out.
 pub fn judge(metric: &Metric, measured: &[Measured], rules: &Rules) -> Verdict {
     let groups = complete(measured);
     let medians = [arm::FIRST, arm::SECOND].map(|arm| median_of(&groups, arm));
@@ -83,13 +79,13 @@ pub fn judge(metric: &Metric, measured: &[Measured], rules: &Rules) -> Verdict {
     let signs = sign_flip(&effects).filter(|_| effects.len() >= SIGN_FLIP_PAIRS_MIN);
     let (effect, control) = (log_ratio(&effects, spent), log_ratio(&control, spent));
     let band = control.as_ref().map_or(f64::INFINITY, |it| band(it, rules));
-    let word = match (&effect, &control) {
+    let conclusion = match (&effect, &control) {
         (Some(effect), Some(control)) => decide(effect, control, band, signs, rules),
-        _ => Word::Refused(Refusal::NotMeasured),
+        _ => Conclusion::Refused(Refusal::NotMeasured),
     };
     Verdict {
         metric: metric.clone(),
-        word,
+        conclusion,
         effect,
         control,
         band,
@@ -103,21 +99,21 @@ fn usable(value: f64) -> bool {
     value.is_finite() && value > 0.0
 }
 
-/// Nothing on either side is equal; a ratio with zero is none.
+/// The verdict without a ratio: "same" where all values are zero, otherwise refused.
 fn without_effect(
     metric: &Metric,
     medians: [Option<f64>; 2],
     groups: &[[Measured; arm::COUNT]],
 ) -> Verdict {
     let nothing_at_all = !groups.is_empty() && groups.iter().flatten().all(|run| run.value == 0.0);
-    let word = if nothing_at_all {
-        Word::Same
+    let conclusion = if nothing_at_all {
+        Conclusion::Same
     } else {
-        Word::Refused(Refusal::NotMeasured)
+        Conclusion::Refused(Refusal::NotMeasured)
     };
     Verdict {
         metric: metric.clone(),
-        word,
+        conclusion,
         effect: None,
         control: None,
         band: 0.0,
@@ -127,7 +123,7 @@ fn without_effect(
     }
 }
 
-/// The triples that have all their arms, arms in order.
+/// The triples that have all their arms, in the order of the arms.
 fn complete(measured: &[Measured]) -> Vec<[Measured; arm::COUNT]> {
     let groups = measured.iter().map(|run| run.group + 1).max().unwrap_or(0);
     let mut slots: Vec<[Option<Measured>; arm::COUNT]> = vec![[None; arm::COUNT]; groups];
@@ -145,7 +141,7 @@ fn median_of(groups: &[[Measured; arm::COUNT]], arm: usize) -> Option<f64> {
     crate::statistics::summary::median(&values)
 }
 
-/// An order effect that is beyond doubt and large enough to matter.
+/// The order effect, if it is significant and at least the minimum effect.
 fn found_order(groups: &[[Measured; arm::COUNT]], rules: &Rules) -> Option<PositionEffect> {
     let placed: Vec<Placed> = groups
         .iter()
@@ -177,7 +173,7 @@ fn corrected(
     })
 }
 
-/// What equal arms reach in 95 of 100 experiments, from the control pairs.
+/// Effect that equal arms do not exceed in 95 of 100 experiments, from the control pairs.
 fn band(control: &LogRatio, rules: &Rules) -> f64 {
     if control.freedom == 0 {
         return f64::INFINITY;
@@ -194,24 +190,24 @@ fn decide(
     band: f64,
     signs: Option<f64>,
     rules: &Rules,
-) -> Word {
+) -> Conclusion {
     let effect_min = rules.effect_min();
     if control.excludes_equal() && control.middle.abs() >= effect_min {
         let percent = percent(control.middle);
-        return Word::Refused(Refusal::MachineCannotTell { percent });
+        return Conclusion::Refused(Refusal::MachineCannotTell { percent });
     }
     let different = effect.excludes_equal() && signs.is_none_or(|p| p <= 0.05);
     if different && effect.middle.abs() > band && effect.middle.abs() >= effect_min {
         return if effect.middle > 0.0 {
-            Word::Better
+            Conclusion::Better
         } else {
-            Word::Worse
+            Conclusion::Worse
         };
     }
     if effect.within(effect_min) {
-        return Word::Same;
+        return Conclusion::Same;
     }
-    Word::Inconclusive {
+    Conclusion::Inconclusive {
         further: further_pairs(effect, effect_min),
     }
 }
@@ -221,7 +217,7 @@ mod tests {
     use super::super::metric::Better;
     use super::*;
 
-    /// Noise of about 1 % without any period that orders could share.
+    /// Noise of about 1 % without a period that an order of arms could share.
     const NOISE: [f64; 8] = [0.0, 0.011, -0.009, 0.004, -0.012, 0.008, 0.002, -0.006];
 
     fn rate() -> Metric {
@@ -247,25 +243,25 @@ mod tests {
     fn clear_effects_have_a_direction() {
         let rules = Rules::default();
         let faster = judge(&rate(), &runs([1.0, 1.0, 1.2], 1.0), &rules);
-        assert_eq!(faster.word, Word::Better, "{faster:?}");
+        assert_eq!(faster.conclusion, Conclusion::Better, "{faster:?}");
         let latency = Metric::new("p99", "ms", Better::LessIsFaster);
         let slower = judge(&latency, &runs([1.0, 1.0, 1.2], 1.0), &rules);
-        assert_eq!(slower.word, Word::Worse);
+        assert_eq!(slower.conclusion, Conclusion::Worse);
         assert!(slower.effect.unwrap().high < 0.0);
     }
 
     #[test]
     fn quiet_equals_are_the_same() {
         let verdict = judge(&rate(), &runs([1.0; 3], 1.0), &Rules::default());
-        assert_eq!(verdict.word, Word::Same, "{verdict:?}");
+        assert_eq!(verdict.conclusion, Conclusion::Same, "{verdict:?}");
     }
 
     #[test]
-    fn noisy_equals_are_inconclusive_and_say_how_many_more() {
+    fn noisy_equals_are_inconclusive_and_need_more_pairs() {
         let verdict = judge(&rate(), &runs([1.0; 3], 8.0), &Rules::default());
-        let Word::Inconclusive {
+        let Conclusion::Inconclusive {
             further: Some(pairs),
-        } = verdict.word
+        } = verdict.conclusion
         else {
             panic!("{verdict:?}");
         };
@@ -273,60 +269,63 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_differs_ends_the_matter() {
+    fn a_copy_that_differs_refuses_the_verdict() {
         let verdict = judge(&rate(), &runs([1.0, 0.8, 1.2], 1.0), &Rules::default());
         assert!(
             matches!(
-                verdict.word,
-                Word::Refused(Refusal::MachineCannotTell { percent }) if percent < -15.0
+                verdict.conclusion,
+                Conclusion::Refused(Refusal::MachineCannotTell { percent }) if percent < -15.0
             ),
             "{verdict:?}"
         );
     }
 
     #[test]
-    fn an_effect_inside_the_known_noise_is_none() {
+    fn an_effect_inside_the_known_noise_is_inconclusive() {
         let rules = Rules {
             noise_floor: Some(0.2),
             ..Rules::default()
         };
         let verdict = judge(&rate(), &runs([1.0, 1.0, 1.06], 1.0), &rules);
-        assert!(matches!(verdict.word, Word::Inconclusive { .. }));
+        assert!(matches!(
+            verdict.conclusion,
+            Conclusion::Inconclusive { .. }
+        ));
         assert!(verdict.band > 0.1);
     }
 
     #[test]
-    fn an_effect_below_the_minimum_is_none() {
+    fn an_effect_below_the_minimum_is_the_same() {
         let verdict = judge(&rate(), &runs([1.0, 1.0, 1.012], 0.3), &Rules::default());
-        assert_eq!(verdict.word, Word::Same, "{verdict:?}");
+        assert_eq!(verdict.conclusion, Conclusion::Same, "{verdict:?}");
     }
 
     #[test]
-    fn counts_need_no_luck() {
+    fn three_triples_of_exact_counts_suffice() {
         let flushes = Metric::new("flushes per operation", "", Better::LessIsThriftier);
         let mut runs = runs([2.0, 2.0, 1.0], 0.0);
         runs.truncate(9);
         let verdict = judge(&flushes, &runs, &Rules::default());
-        assert_eq!(verdict.word, Word::Better, "{verdict:?}");
+        assert_eq!(verdict.conclusion, Conclusion::Better, "{verdict:?}");
     }
 
     #[test]
-    fn zero_on_both_sides_is_equal_and_on_one_is_no_ratio() {
+    fn zero_on_both_sides_is_the_same_and_on_one_side_is_refused() {
         let rules = Rules::default();
         assert_eq!(
-            judge(&rate(), &runs([0.0; 3], 1.0), &rules).word,
-            Word::Same
+            judge(&rate(), &runs([0.0; 3], 1.0), &rules).conclusion,
+            Conclusion::Same
         );
         let one = judge(&rate(), &runs([1.0, 1.0, 0.0], 1.0), &rules);
-        assert_eq!(one.word, Word::Refused(Refusal::NotMeasured));
+        assert_eq!(one.conclusion, Conclusion::Refused(Refusal::NotMeasured));
         assert_eq!(
-            judge(&rate(), &[], &rules).word,
-            Word::Refused(Refusal::NotMeasured)
+            judge(&rate(), &[], &rules).conclusion,
+            Conclusion::Refused(Refusal::NotMeasured)
         );
     }
 
     #[test]
-    fn a_missing_run_takes_its_triple_with_it() {
+    fn a_triple_with_a_missing_run_is_left_out() {
         let mut runs = runs([1.0, 1.0, 1.2], 1.0);
         runs.remove(4);
         let verdict = judge(&rate(), &runs, &Rules::default());
@@ -334,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_named_and_taken_off() {
+    fn an_order_effect_is_found_and_subtracted() {
         let mut runs = runs([1.0; 3], 0.5);
         for run in &mut runs {
             if run.position > 0 {
@@ -342,7 +341,7 @@ mod tests {
             }
         }
         let verdict = judge(&rate(), &runs, &Rules::default());
-        assert_eq!(verdict.word, Word::Same, "{verdict:?}");
+        assert_eq!(verdict.conclusion, Conclusion::Same, "{verdict:?}");
         let order = verdict.order.unwrap();
         assert_eq!(order.extremes().0, 0);
         assert!((percent(-order.span()) + 30.0).abs() < 1.5, "{order:?}");

@@ -1,18 +1,17 @@
-//! Which numbers of a run are compared.
+//! The values of a run that are compared.
 
 use super::metric::{Better, Metric};
 use crate::record::{ProcessCosts, Run};
 
-/// A number that a run may have.
+/// A metric with its value in a run.
 pub struct Measure {
-    /// What it is.
     pub metric: Metric,
-    /// Of one run.
+    /// The value of a run; `None` where the run has none.
     pub of: fn(&Run) -> Option<f64>,
 }
 
-/// All of them, the most telling first. `open_loop`: the rate is given, so the
-/// latency decides.
+/// All measures, the most important first. In an open loop the rate is given, so the latency
+/// decides; in a closed loop the throughput does.
 pub fn measures(open_loop: bool) -> Vec<Measure> {
     let throughput = Metric::new("throughput", "op/s", Better::MoreIsFaster);
     let p99 = latency("p99");
@@ -52,14 +51,14 @@ fn cost(name: &str, unit: &str) -> Metric {
     Metric::new(name, unit, Better::LessIsThriftier)
 }
 
-/// The response time in microseconds that so many percent did not exceed. Past
-/// saturation it grows with the length of the run and says nothing.
+/// The response time in microseconds that `percent` of the answers did not exceed. `None`
+/// with fewer than ten answers beyond it, and past saturation, where it grows with the
+/// length of the run.
 pub fn percentile(run: &Run, percent: f64) -> Option<f64> {
     if run.load.saturated {
         return None;
     }
     let response = run.load.response();
-    // A percentile needs some answers beyond it.
     let beyond = response.count() as f64 * (1.0 - percent / 100.0);
     (beyond >= 10.0).then(|| response.percentile(percent) as f64 / 1000.0)
 }
@@ -68,7 +67,7 @@ fn cpu_of_all(run: &Run) -> Option<f64> {
     Some(run.client_cpu_us_per_operation() + run.server_cpu_us_per_operation().unwrap_or(0.0))
 }
 
-/// A shared device's bytes are everyone's.
+/// `None` on a shared device, which counts the bytes of all processes.
 fn device_bytes(run: &Run) -> Option<f64> {
     let shared = run.device_settled.as_ref()?.shared;
     run.device_bytes_per_user_byte().filter(|_| !shared)
@@ -79,7 +78,7 @@ fn flushes(run: &Run) -> Option<f64> {
     run.flushes_per_put().filter(|_| !shared)
 }
 
-/// Of the servers; of the worker, where the target lives in it.
+/// Peak memory in bytes of the servers, or of the worker for an embedded target.
 pub fn peak_memory(run: &Run) -> Option<f64> {
     let ProcessCosts {
         resident_bytes_peak,

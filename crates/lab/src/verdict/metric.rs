@@ -1,6 +1,6 @@
-//! What is measured, and which way is better.
+//! Metrics, and the direction in which each is better.
 
-/// Which way is better, and what a change is called.
+/// Direction in which a metric is better, which also decides the name of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// More work in the same time.
@@ -11,22 +11,21 @@ pub enum Better {
     LessIsThriftier,
 }
 
-/// One column of a comparison.
+/// One metric of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// As a table heads it.
+    /// Name in tables.
     pub name: String,
-    /// Of the values; empty for plain numbers.
+    /// Unit of the values; empty for plain numbers.
     pub unit: String,
-    /// Which way is better.
     pub better: Better,
-    /// Whether the exit code depends on it. The others are shown: with ten
-    /// columns at 5 % each, every second comparison of equals would fail.
+    /// Whether the exit code depends on this metric. Only one metric decides: with ten at
+    /// 5 % each, every second comparison of equals would fail.
     pub decides: bool,
 }
 
 impl Metric {
-    /// A column that is shown.
+    /// A metric that is shown and does not decide.
     pub fn new(name: &str, unit: &str, better: Better) -> Metric {
         Metric {
             name: name.to_owned(),
@@ -36,7 +35,7 @@ impl Metric {
         }
     }
 
-    /// The same column, and the exit code depends on it.
+    /// The same metric, deciding the exit code.
     pub fn deciding(self) -> Metric {
         Metric {
             decides: true,
@@ -44,8 +43,7 @@ impl Metric {
         }
     }
 
-    /// The sign that turns a log-ratio of values into one where positive is
-    /// better.
+    /// The sign that turns a log-ratio of values into one in which positive is better.
     pub fn sign(&self) -> f64 {
         match self.better {
             Better::MoreIsFaster => 1.0,

@@ -1,21 +1,22 @@
-//! What may be said of two things that were measured.
+//! Verdicts on two measured targets.
 //!
-//! A comparison measures three arms in adjacent runs: A, a copy of A, and B. The
-//! copy is the lab's own control: what A and its copy differ by, in the same
-//! minutes, is what this machine makes out of nothing.
+//! A comparison measures three arms in adjacent runs: A, a copy of A, and B. The copy is the
+//! lab's own control: the difference between A and its copy in the same minutes is the noise
+//! of this machine.
 //!
 //! ```text
-//!   faster, slower   the interval leaves out "equal", and the effect lies outside
-//!                    the A/A band, and it is at least the minimum effect
+//!   faster, slower   the interval excludes "equal", and the effect lies outside the
+//!                    A/A band, and it is at least the minimum effect
 //!   same             the interval lies within the minimum effect
-//!   inconclusive     neither, and how many further pairs would settle it
-//!   refused          no number could mean anything: the copy differs from A, the
-//!                    generator was the limit, data was lost, nothing was measured
+//!   inconclusive     neither; the verdict estimates how many further pairs would decide
+//!   refused          the numbers are not valid: the copy differs from A, the generator
+//!                    was the limit, data was lost, or nothing was measured
 //! ```
 //!
 //! Percentiles are compared run by run; they are never averaged.
 
 pub mod comparison;
+pub mod conclusion;
 pub mod durability;
 pub mod evidence;
 pub mod exit;
@@ -24,38 +25,37 @@ pub mod judge;
 pub mod measures;
 pub mod metric;
 pub mod unpaired;
-pub mod word;
 
 pub use comparison::{ArmReport, Comparison, Judgement};
+pub use conclusion::{Conclusion, Refusal};
 pub use durability::durability;
 pub use exit::{Exit, FailOn};
 pub use heatmap::{Cell, CellVerdict, MapVerdict, judge_map};
 pub use judge::{Rules, Verdict, judge};
 pub use metric::{Better, Metric};
 pub use unpaired::{Unpaired, compare_unpaired};
-pub use word::{Refusal, Word};
 
-/// The arms of a comparison, as numbers: A, its copy, B.
+/// Indices of the arms of a comparison.
 pub mod arm {
-    /// What is compared with.
+    /// A.
     pub const FIRST: usize = 0;
-    /// The same again.
+    /// The copy of A.
     pub const COPY: usize = 1;
-    /// What is compared.
+    /// B.
     pub const SECOND: usize = 2;
-    /// How many there are.
+    /// Number of arms.
     pub const COUNT: usize = 3;
 }
 
-/// One number of one run, and where the run stood.
+/// One value of one run, with the run's position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Measured {
-    /// Which triple of adjacent runs.
+    /// Number of the triple of adjacent runs.
     pub group: usize,
-    /// Its place in the triple's order, from 0.
+    /// Position in the triple's order, from 0.
     pub position: usize,
     /// One of [`arm`].
     pub arm: usize,
-    /// In the metric's unit.
+    /// Value in the metric's unit.
     pub value: f64,
 }

@@ -1,33 +1,33 @@
-//! Two sets of runs that were not measured together.
+//! Comparison of two sets of runs that were not measured together.
 //!
-//! Runs of different hours differ by their hours: a blocked comparison with
-//! Welch's test calls equal programs different in 42 to 100 of 100 experiments
-//! once the machine drifts. So this never says faster or slower, nor same:
-//! only that the numbers differ, or that not even that is clear.
+//! The speed of a machine changes from hour to hour: a blocked comparison with Welch's test
+//! calls equal programs different in 42 to 100 of 100 experiments once the machine drifts.
+//! The result is therefore never faster, slower or same, but only "differs" or
+//! "inconclusive".
 
 use crate::statistics::student::{student_quantile, student_two_sided};
 use crate::statistics::summary::{count, deviation, mean, median};
 
-/// Two sets of runs side by side.
+/// Result of the comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unpaired {
     /// Medians of both.
     pub medians: [Option<f64>; 2],
     /// Logarithm of the second's geometric mean over the first's.
     pub middle: f64,
-    /// The ends of its 95 % interval (Welch); it knows nothing of drift.
+    /// Lower end of its 95 % interval (Welch), which does not account for drift.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of the interval.
     pub high: f64,
-    /// Probability of such a distance between equals on a machine without drift.
+    /// Probability of such a difference between equals on a machine without drift.
     pub p: f64,
-    /// Whether the numbers differ: the interval leaves out 0 and the distance is
-    /// at least the minimum effect.
+    /// Whether the values differ: the interval excludes 0, and the difference is at least the
+    /// minimum effect.
     pub differs: bool,
 }
 
 impl Unpaired {
-    /// The only two words there are.
+    /// `differs` or `inconclusive`.
     pub fn word(&self) -> &'static str {
         if self.differs {
             "differs"
@@ -37,7 +37,7 @@ impl Unpaired {
     }
 }
 
-/// Compares values, `None` if one set is empty or holds a value that is not
+/// Compares two sets of values; `None` if one is empty or holds a value that is not
 /// positive.
 pub fn compare_unpaired(first: &[f64], second: &[f64], effect_min: f64) -> Option<Unpaired> {
     let [a, b] = [logs(first)?, logs(second)?];
@@ -82,19 +82,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn far_apart_differs_and_never_more_than_that() {
+    fn a_large_difference_is_called_differs() {
         let found = compare_unpaired(&[100.0, 101.0, 99.0], &[150.0, 151.0, 149.0], 0.02);
         assert_eq!(found.unwrap().word(), "differs");
     }
 
     #[test]
-    fn even_equal_sets_are_only_inconclusive() {
+    fn equal_sets_are_inconclusive() {
         let found = compare_unpaired(&[100.0, 101.0, 99.0], &[100.0, 101.0, 99.0], 0.02);
         assert_eq!(found.unwrap().word(), "inconclusive");
     }
 
     #[test]
-    fn single_runs_differ_by_nobody_knows_what() {
+    fn single_runs_are_inconclusive() {
         let found = compare_unpaired(&[100.0], &[200.0], 0.02).unwrap();
         assert!(!found.differs && found.p == 1.0);
     }

@@ -1,29 +1,30 @@
-//! Whether what was acknowledged is there.
+//! Verification that acknowledged writes are there after a run.
 //!
 //! ```text
 //!   client: put(key, stamp) ── begun ── ended ──►  Acknowledged, one for each client
 //!   after:  reopen or kill and restart, read keys  ──►  Ledger: may this be there?
 //! ```
 //!
-//! A key may hold the value of a write that no later write is known to have
-//! replaced: "later" means begun after the other had ended. A write that failed
-//! may have happened or not, at any time since.
+//! A key may hold the value of any write that is not known to be replaced. A write is
+//! replaced when an acknowledged write began after it had ended. A failed write may or may
+//! not have happened, at any time after it began.
 //!
-//! Clients remember all writes of the keys that they watch. When that becomes
-//! too much, they watch half of the keys, then a quarter.
+//! Clients remember all writes of the keys that they watch. When there are too many, they
+//! watch half of the keys, then a quarter, and so on.
 
 use std::collections::BTreeMap;
 
 use crate::record::Verification;
 use crate::workload::{Stamp, Values, mixed};
 
-/// Writes that all clients together remember: 32 bytes each. They live beside an
-/// embedded target, in the memory that it is charged with; and of a target that
-/// forgets one write in ten thousand, this many still miss a dozen.
+/// Number of writes that all clients together remember, at 32 bytes each. Their memory
+/// counts as the embedded target's, so it must be small; of a target that forgets one write
+/// in ten thousand, this many still miss a dozen.
 const WRITES_MAX: usize = 1 << 18;
 const EXAMPLES_KEPT: usize = 5;
 
-/// One write of a watched key. Times are nanoseconds; one that failed never ends.
+/// One write of a watched key. Times are nanoseconds; the end of a failed write is
+/// `u64::MAX`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Write {
     key: u64,
@@ -32,7 +33,7 @@ struct Write {
     ended: u64,
 }
 
-/// What one client was told.
+/// Writes of one client to the keys that it watches.
 #[derive(Clone, Debug)]
 pub struct Acknowledged {
     writes: Vec<Write>,
@@ -42,7 +43,7 @@ pub struct Acknowledged {
 }
 
 impl Acknowledged {
-    /// For one of so many clients.
+    /// An empty list for one of `clients` clients.
     pub fn new(clients: u32) -> Acknowledged {
         Acknowledged {
             writes: Vec::new(),
@@ -69,7 +70,7 @@ impl Acknowledged {
         }
     }
 
-    /// Moves all times by so much, to compare them with those of another plan.
+    /// Adds `nanoseconds` to all times, to compare them with those of another plan.
     pub fn shift(&mut self, nanoseconds: u64) {
         for write in &mut self.writes {
             write.begun += nanoseconds;
@@ -78,12 +79,12 @@ impl Acknowledged {
     }
 }
 
-/// Every halving watches a part of what was watched before it.
+/// Whether a key is watched. Each halving watches a subset of the keys before it.
 fn is_watched(key: u64, halvings: u32) -> bool {
     mixed(key) & ((1 << halvings) - 1) == 0
 }
 
-/// What all clients were told, by key.
+/// Writes of all clients, by key, and the result of the verification.
 #[derive(Debug)]
 pub struct Ledger {
     writes: BTreeMap<u64, Vec<Write>>,
@@ -93,7 +94,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Of all clients; the first `preloaded` keys were written before.
+    /// The ledger of all clients; the first `preloaded` keys were written by the preload.
     pub fn new(clients: Vec<Acknowledged>, preloaded: u64) -> Ledger {
         let halvings = clients.iter().map(|client| client.halvings).max();
         let halvings = halvings.unwrap_or(0);
@@ -113,8 +114,8 @@ impl Ledger {
         }
     }
 
-    /// Up to so many keys that must be there or may have changed: written ones
-    /// first, spread evenly, then preloaded ones.
+    /// A sample of about `count_max` watched keys to read: written ones first, spread evenly,
+    /// then preloaded ones.
     pub fn keys(&self, count_max: usize) -> Vec<u64> {
         let written = self.writes.len();
         let step = written.div_ceil(count_max.max(1)).max(1);
@@ -130,7 +131,7 @@ impl Ledger {
         keys
     }
 
-    /// Notes what was found under a key.
+    /// Checks the value that was found under a key; `None` means that the key is missing.
     pub fn check(&mut self, values: &Values, key: u64, found: Option<&Vec<u8>>) {
         self.verification.keys_checked += 1;
         let acceptable = self.acceptable(key);
@@ -150,7 +151,7 @@ impl Ledger {
             self.verification.keys_wrong += 1;
             self.example(match stamp {
                 Some(stamp) => format!("key {key} holds an older write, {stamp:?}"),
-                None => format!("key {key} holds {} bytes that nobody wrote", found.len()),
+                None => format!("key {key} holds {} bytes that no client wrote", found.len()),
             });
         }
     }
@@ -159,14 +160,14 @@ impl Ledger {
     fn acceptable(&self, key: u64) -> Vec<Option<Stamp>> {
         let none = Vec::new();
         let writes = self.writes.get(&key).unwrap_or(&none);
-        // What was there before all of them.
+        // The value before all of these writes.
         let before = (key < self.preloaded).then_some(Stamp::PRELOAD);
         let first_end = writes.iter().map(|write| write.ended).min();
         let mut acceptable = Vec::new();
         if first_end.is_none_or(|ended| ended == u64::MAX) {
             acceptable.push(before);
         }
-        // Replaced for certain: somebody began after it had ended, and ended.
+        // A write is replaced for certain if an acknowledged write began after its end.
         let last_begin = writes
             .iter()
             .filter(|write| write.ended != u64::MAX)
@@ -183,7 +184,7 @@ impl Ledger {
         }
     }
 
-    /// What came out; `after` says what was done before looking.
+    /// The result; `after` says what was done to the target before reading.
     pub fn verification(self, after: &str) -> Verification {
         Verification {
             after: after.to_owned(),
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_writes_at_once_either_may_have_won() {
+    fn either_of_two_concurrent_writes_is_accepted() {
         let writes = [(7, 0, 5), (7, 2, 3)];
         for write in 0..2 {
             assert_eq!(
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_may_have_happened_or_not() {
+    fn a_failed_write_may_be_there_or_not() {
         let writes = [(7, 0, 1), (7, 2, u64::MAX)];
         for write in 0..2 {
             assert_eq!(
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_nobody_wrote_are_wrong() {
+    fn bytes_that_no_client_wrote_are_wrong() {
         let mut ledger = ledger(&[], 10);
         ledger.check(&values(), 7, Some(&vec![1; 256]));
         let verification = ledger.verification("a test");
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_writes_halve_the_watched_keys_and_keep_them_whole() {
+    fn too_many_writes_halve_the_watched_keys_and_keep_all_writes_of_the_rest() {
         let mut client = Acknowledged::new(u32::MAX);
         for write in 0..5000 {
             client.note(write % 100, Stamp::of(0, write), write, write + 1);

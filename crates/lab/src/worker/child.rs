@@ -1,4 +1,4 @@
-//! The lab's side of a worker: started, listened to, ended.
+//! The lab's side of a worker: starts the process, reads its messages, and ends it.
 
 use std::io::{BufRead, BufReader, Read, Write as _};
 use std::os::unix::process::CommandExt;
@@ -15,35 +15,34 @@ use super::{Job, Line, Stage};
 use crate::record::Run;
 use crate::targets::dies_with_its_parent;
 
-/// How often the watcher is asked whether to go on.
+/// Interval at which the watcher is asked whether to interrupt.
 const LOOK: Duration = Duration::from_millis(100);
 const COMPLAINT_LINES: usize = 12;
 
-/// Whoever watches a worker.
+/// Receiver of a worker's progress.
 pub trait Watcher {
-    /// Where it is.
+    /// Reports the stage, the share of it that is done, and operations per second.
     fn progress(&mut self, stage: Stage, share: f64, rate: f64);
-    /// Whether the worker shall be ended now.
+    /// Whether to end the worker now.
     fn is_interrupted(&self) -> bool;
 }
 
-/// How a worker ended.
+/// Outcome of a worker process.
 #[derive(Debug)]
 pub enum Ended {
-    /// With a run, good or bad.
+    /// The worker returned a run, measured or failed.
     Run(Box<Run>),
-    /// Because the watcher wanted it.
+    /// The watcher interrupted the worker.
     Interrupted,
-    /// Without a word; what is known for people.
+    /// The worker ended without a run; the text says what is known.
     Died(String),
 }
 
-/// A program that does jobs.
+/// A worker program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerProgram {
-    /// The file.
     pub program: PathBuf,
-    /// The program `handoff`, which it is started under.
+    /// The program `handoff` that starts the worker, if any.
     pub handoff: Option<PathBuf>,
 }
 
@@ -60,7 +59,7 @@ impl WorkerProgram {
     }
 }
 
-/// Runs a job in a worker.
+/// Runs a job in a new worker process.
 pub fn call(worker: &WorkerProgram, job: &Job, watcher: &mut dyn Watcher) -> Ended {
     match start(worker, job) {
         Ok(child) => listen(child, watcher),
@@ -78,19 +77,19 @@ pub fn call(worker: &WorkerProgram, job: &Job, watcher: &mut dyn Watcher) -> End
     }
 }
 
-/// Ended with everything below it when dropped.
+/// A worker process. Dropping it kills the process and all its children.
 struct Worker(Child);
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It leads a group: whatever it has started goes with it. Of one that has
-        // ended the number may be somebody else's.
+        // The worker leads a process group, so this kills its children too. If it has
+        // ended, another process may have its number.
         if let Ok(None) = self.0.try_wait()
             && let Some(group) = Pid::from_raw(self.0.id().cast_signed())
         {
             let _ = kill_process_group(group, Signal::KILL);
         }
-        // Already gone is fine.
+        // Errors are ignored: the process may have ended already.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -103,7 +102,7 @@ fn start(worker: &WorkerProgram, job: &Job) -> std::io::Result<Worker> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // Ctrl-C is for the lab, which ends its worker in good order.
+        // Ctrl-C must reach the lab only, which then ends its worker in an orderly way.
         .process_group(0)
         .env("INKSTONE_LAB_PADDING", "x".repeat(job.environment_bytes));
     dies_with_its_parent(&mut command);
@@ -112,7 +111,7 @@ fn start(worker: &WorkerProgram, job: &Job) -> std::io::Result<Worker> {
     line.push('\n');
     let mut input = child.0.stdin.take().expect("it is piped");
     match input.write_all(line.as_bytes()) {
-        // It has ended already; its end says more than ours could.
+        // The worker has ended already; its exit status is the better error.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
         written => written?,
     }
@@ -136,7 +135,7 @@ fn listen(mut worker: Worker, watcher: &mut dyn Watcher) -> Ended {
                 has_begun = true;
                 watcher.progress(stage, share, rate);
             }
-            // A library of a target that prints; it is no message.
+            // A line that is no message: a library of the target may print.
             Ok(Err(_)) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break worker.0.wait(),
         }
@@ -154,10 +153,10 @@ fn listen(mut worker: Worker, watcher: &mut dyn Watcher) -> Ended {
             format!("the worker ended with {status} in the middle of a run: {last}")
         }
         Ok(status) => {
-            let said = if last.is_empty() { "nothing" } else { &last };
+            let errors = if last.is_empty() { "nothing" } else { &last };
             format!(
-                "the worker ended with {status} before it began, and said: {said}; is it an \
-                 inkstone-lab?"
+                "the worker ended with {status} before it began, and wrote to standard error: \
+            {errors}; is it an inkstone-lab?"
             )
         }
         Err(error) => format!("the worker is gone: {error}: {last}"),
@@ -174,14 +173,14 @@ fn lines_of(output: impl Read + Send + 'static) -> Receiver<Result<Line, serde_j
             }
         }
     });
-    // Without the thread the channel is closed, and the worker counts as dead.
+    // If the thread cannot be started, the channel closes, and the worker counts as ended.
     drop(reading);
     receiver
 }
 
-/// A worker that takes its job and does what a script says. A shell writes it: a
-/// file that this process had open for writing could be busy when it is started,
-/// held by whatever another thread forked meanwhile.
+/// Writes a worker that reads its job and runs a script. A shell writes the file: if this
+/// process had it open for writing, a child that another thread forks at the same time
+/// could inherit it, and starting the script would fail as "text file busy".
 #[cfg(test)]
 pub(crate) fn worker_script(path: &Path, text: &str) {
     let mut shell = Command::new("sh")
@@ -200,9 +199,9 @@ pub(crate) fn worker_script(path: &Path, text: &str) {
 mod tests {
     use super::*;
 
-    struct Nobody;
+    struct NoWatcher;
 
-    impl Watcher for Nobody {
+    impl Watcher for NoWatcher {
         fn progress(&mut self, _: Stage, _: f64, _: f64) {}
 
         fn is_interrupted(&self) -> bool {
@@ -229,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_dies_is_quoted() {
+    fn the_errors_of_a_worker_that_dies_are_quoted() {
         let (_folder, path) = script("echo noise; echo out of luck >&2; exit 7");
-        let Ended::Died(words) = call(&path, &job(), &mut Nobody) else {
+        let Ended::Died(words) = call(&path, &job(), &mut NoWatcher) else {
             panic!("it died");
         };
         assert!(
@@ -241,17 +240,17 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_no_worker_is_asked_about() {
+    fn a_program_that_is_no_worker_is_reported() {
         let (_folder, path) = script("exit 0");
-        let Ended::Died(words) = call(&path, &job(), &mut Nobody) else {
+        let Ended::Died(words) = call(&path, &job(), &mut NoWatcher) else {
             panic!("it died");
         };
         assert!(words.contains("is it an inkstone-lab?"), "{words}");
     }
 
     #[test]
-    fn a_worker_that_is_not_there_is_named() {
-        let Ended::Died(words) = call(&plain(Path::new("/nowhere/worker")), &job(), &mut Nobody)
+    fn a_missing_worker_is_named() {
+        let Ended::Died(words) = call(&plain(Path::new("/nowhere/worker")), &job(), &mut NoWatcher)
         else {
             panic!("there is none");
         };

@@ -1,4 +1,4 @@
-//! What a worker is told, and what it says.
+//! Messages between the lab and a worker: the job, and the worker's lines.
 
 use std::path::PathBuf;
 
@@ -12,76 +12,72 @@ use crate::schedule::Point;
 use crate::targets::TargetSpec;
 use crate::workload::Workload;
 
-/// One run.
+/// A job for a worker: one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Which point of the experiment.
     pub cell: Cell,
-    /// Which side.
+    /// Name of the arm.
     pub arm: String,
-    /// Which repetition.
+    /// Number of the repetition.
     pub pair: u32,
-    /// How many attempts at it came before.
+    /// Number of earlier attempts at this repetition.
     pub attempt: u32,
-    /// What is measured.
     pub target: TargetSpec,
-    /// What the lab knows of its program; none, and the worker finds it out.
+    /// The target's program, if the lab has hashed it; otherwise the worker does.
     #[serde(default)]
     pub binary: Option<Binary>,
-    /// With one number of clients.
+    /// The workload, with one number of clients.
     pub workload: Workload,
-    /// Of all draws.
+    /// Seed of all draws.
     pub seed: u64,
-    /// Empty, and the run's own.
+    /// Directory of the run, empty at first.
     pub directory: PathBuf,
-    /// Below the directory.
+    /// Device of the directory.
     pub device: Option<BlockDevice>,
-    /// Threads that ask a server.
+    /// Threads that send requests to a server.
     pub threads: u32,
-    /// Keys to look up afterwards, at most; 0 verifies nothing.
+    /// Greatest number of keys to look up afterwards; 0 verifies nothing.
     pub verify_keys_max: u64,
-    /// Seconds to wait for a quiet machine, at most.
+    /// Greatest time to wait for a quiet machine, in seconds.
     pub quiet_seconds_max: f64,
-    /// Bytes that its environment is longer by: they move its stack, and so make
-    /// the layout of addresses another one for each run.
+    /// Bytes by which the lab has extended the worker's environment. They shift the stack,
+    /// so that each run has another layout of addresses.
     pub environment_bytes: usize,
 }
 
-/// What a worker says, one line each.
+/// A line of a worker's output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Line {
-    /// Where it is.
     Progress {
-        /// What it does.
         stage: Stage,
-        /// How much of it is done, from 0 to 1.
+        /// Share of the stage that is done, from 0 to 1.
         share: f64,
-        /// Operations per second just now; 0 where there are none.
+        /// Present operations per second; 0 in stages without operations.
         rate: f64,
     },
     /// The last line.
     Done(Box<Run>),
 }
 
-/// What a worker does, in this order.
+/// Stages of a worker, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// Waits for a quiet machine and starts the target.
     Open,
-    /// Writes what must be there.
+    /// Writes the preload.
     Load,
     /// Runs the load without counting.
     Warmup,
-    /// Counts.
+    /// Runs the load and counts.
     Measure,
-    /// Reads back.
+    /// Reads acknowledged writes back.
     Verify,
 }
 
 impl Stage {
-    /// For people.
+    /// Name on the terminal.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Open => "open",
@@ -94,7 +90,7 @@ impl Stage {
 }
 
 impl Run {
-    /// A run of this job about which nothing is known yet.
+    /// A run of this job without results yet.
     pub fn of(job: &Job) -> Run {
         let nothing_yet = "the run did not get so far";
         Run {
@@ -139,8 +135,7 @@ pub fn unix_ms() -> u64 {
 }
 
 impl Job {
-    /// The null target under a workload, with nothing around it: no device, no
-    /// verification, no waiting.
+    /// A job for the null target under a workload, without device, verification and waiting.
     pub fn bare(workload: Workload) -> Job {
         Job {
             cell: Point::of(&workload).swap_remove(0).cell,
@@ -166,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_survives_its_line() {
+    fn a_job_is_parsed_from_its_line() {
         let workload = crate::workload::parse("test", "name = \"a\"").unwrap();
         let job = Job {
             target: "server:bin/etcd,members=3".parse().unwrap(),
@@ -180,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_survives_its_line() {
+    fn progress_is_parsed_from_its_line() {
         let line = Line::Progress {
             stage: Stage::Warmup,
             share: 0.5,

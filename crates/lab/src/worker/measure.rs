@@ -1,13 +1,13 @@
-//! The accounts around the measured part.
+//! Counters around the measured part.
 
 use crate::accounting::{BlockCounters, MachineCounters, ProcessCounters};
 use crate::load::{Edges, Phase};
 use crate::record::{BlockDevice, DeviceWork, Disturbance, ProcessCosts};
 use crate::targets::Group;
 
-use super::{Line, Stage, say};
+use super::{Line, Stage, send};
 
-/// All counters at one moment.
+/// All counters, read at one moment.
 struct Snapshot {
     machine: MachineCounters,
     client: Option<ProcessCounters>,
@@ -15,7 +15,7 @@ struct Snapshot {
     block: Option<BlockCounters>,
 }
 
-/// Takes the counters when the measured part begins and ends.
+/// Reads the counters when the measured part begins and ends.
 pub struct Accounts<'a> {
     device: Option<&'a BlockDevice>,
     servers: Vec<u32>,
@@ -26,7 +26,7 @@ pub struct Accounts<'a> {
 }
 
 impl<'a> Accounts<'a> {
-    /// Of this process, of `group`, and of the device.
+    /// Accounts of this process, of the servers in `group`, and of the device.
     pub fn new(device: Option<&'a BlockDevice>, group: Option<&'a mut Group>) -> Accounts<'a> {
         Accounts {
             device,
@@ -55,13 +55,14 @@ impl<'a> Accounts<'a> {
         BlockCounters::of(&self.device?.name).ok()
     }
 
-    /// Counts what was still owed to the device. For after the measured part.
+    /// Writes everything to the device (`sync`) and reads its counters again. Called after the
+    /// measured part.
     pub fn settle(&mut self) {
         rustix::fs::sync();
         self.settled = self.block();
     }
 
-    /// What this process cost.
+    /// Costs of this process in the measured part.
     pub fn client(&self) -> ProcessCosts {
         let (Some(before), Some(after)) = (&self.before, &self.after) else {
             return ProcessCosts::default();
@@ -72,7 +73,7 @@ impl<'a> Accounts<'a> {
         }
     }
 
-    /// What the servers cost together; none without servers.
+    /// Costs of the servers together; `None` without servers.
     pub fn server(&self) -> Option<ProcessCosts> {
         let (before, after) = (self.before.as_ref()?, self.after.as_ref()?);
         if self.servers.is_empty() {
@@ -85,7 +86,8 @@ impl<'a> Accounts<'a> {
         Some(sum)
     }
 
-    /// What the device did: in the measured part, and with what it owed then.
+    /// Work of the device: in the measured part, and until [`settle`](Accounts::settle) had
+    /// ended.
     pub fn device(&self) -> (Option<DeviceWork>, Option<DeviceWork>) {
         let before = self.before.as_ref().and_then(|before| before.block);
         let work = |after: Option<BlockCounters>| Some(after?.since(&before?, self.device?));
@@ -93,7 +95,7 @@ impl<'a> Accounts<'a> {
         (work(after), work(self.settled))
     }
 
-    /// What else happened.
+    /// Other load on the machine in the measured part.
     pub fn disturbance(&self) -> Disturbance {
         match (&self.before, &self.after) {
             (Some(before), Some(after)) => after.machine.since(&before.machine),
@@ -116,15 +118,16 @@ impl Edges for Accounts<'_> {
             Phase::WarmUp => Stage::Warmup,
             Phase::Measure => Stage::Measure,
         };
-        tell(stage, share, rate)?;
-        match self.group.as_mut().and_then(|group| group.obituary()) {
+        send_progress(stage, share, rate)?;
+        match self.group.as_mut().and_then(|group| group.ended_member()) {
             Some(words) => Err(words),
             None => Ok(()),
         }
     }
 }
 
-/// Says where the worker is; an error when nobody listens any more.
-pub fn tell(stage: Stage, share: f64, rate: f64) -> Result<(), String> {
-    say(&Line::Progress { stage, share, rate }).map_err(|error| format!("the lab is gone: {error}"))
+/// Sends the worker's progress to the lab. Fails when the lab has ended.
+pub fn send_progress(stage: Stage, share: f64, rate: f64) -> Result<(), String> {
+    let sent = send(&Line::Progress { stage, share, rate });
+    sent.map_err(|error| format!("the lab is gone: {error}"))
 }

@@ -5,8 +5,8 @@
 //!       ◄── Line, one of JSON each ── worker's stdout: Progress ... Done
 //! ```
 //!
-//! A fresh process for each run: processor time, memory and layout of addresses
-//! are the run's own. Whatever the worker starts dies with it.
+//! Each run has a fresh process, so processor time, memory and layout of addresses are its
+//! own. The processes that a worker starts end with it.
 
 mod child;
 mod job;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use crate::targets::Offer;
 
-/// The worker's own `main`: one job from standard input.
+/// The worker's `main`: reads one job from standard input and runs it.
 pub fn main(offers: &[Offer]) -> ExitCode {
     let mut line = String::new();
     if let Err(error) = std::io::stdin().lock().read_line(&mut line) {
@@ -41,17 +41,18 @@ pub fn main(offers: &[Offer]) -> ExitCode {
         }
     };
     let run = run::run(&job, offers);
-    match say(&Line::Done(Box::new(run))) {
+    match send(&Line::Done(Box::new(run))) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever started this is gone.
+        // The lab that started this worker has ended.
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn say(line: &Line) -> std::io::Result<()> {
+/// Writes a line to standard output.
+fn send(line: &Line) -> std::io::Result<()> {
     let text = serde_json::to_string(line).map_err(std::io::Error::other)?;
     if cfg!(test) {
-        // The harness keeps what the macro prints.
+        // The test harness captures only the macro's output.
         println!("{text}");
         return Ok(());
     }

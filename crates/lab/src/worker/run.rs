@@ -1,10 +1,10 @@
-//! One run from an empty directory to a judged result.
+//! One run, from an empty directory to a judged result.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::job::{Job, Stage};
-use super::measure::{Accounts, tell};
+use super::measure::{Accounts, send_progress};
 use crate::accounting::{dirty_bytes, footprint_bytes, wait_until_quiet};
 use crate::load::{
     Arrivals, Plan, Remote, STEADY_CHANGE_MAX, preload_embedded, preload_remote,
@@ -20,17 +20,18 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-/// Of an open loop: more than this share of the measured part behind its
-/// schedule at the end, and it never follows.
+/// An open loop that is behind its schedule at the end by more than this share of the
+/// measured part is saturated ...
 const LAG_SHARE_MAX: f64 = 0.1;
+/// ... if the lag is also longer than this.
 const LAG_SECONDS_MIN: f64 = 0.25;
-/// Of a measured part: with more failures it is none.
+/// Greatest share of failed operations of a measured run.
 const FAILED_SHARE_MAX: f64 = 0.001;
 
-/// What servers make ahead of their log: where less is free, they may not start.
+/// Space that servers allocate ahead for their log: with less free space they may not start.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 
-/// Does the job. Whatever happens becomes the run's outcome.
+/// Runs the job. An error becomes the run's outcome.
 pub fn run(job: &Job, offers: &[Offer]) -> Run {
     let mut run = Run::of(job);
     if let Err(Failure(because)) = attempt(job, offers, &mut run) {
@@ -56,7 +57,7 @@ fn with_remedy(because: String, job: &Job) -> String {
     if is_full.iter().any(|words| because.contains(words)) {
         return format!("{because}. The disk of {shown} is full: {remedy}");
     }
-    // Not every server says what it died of.
+    // Not every server reports a full disk, so the free space is checked too.
     match free_bytes(job) {
         Some(free) if free < FREE_BYTES_MIN => format!(
             "{because}. The disk of {shown} has {} left, which may be why: {remedy}",
@@ -74,7 +75,7 @@ fn free_bytes(job: &Job) -> Option<u64> {
     Some(about.f_bavail * about.f_frsize)
 }
 
-/// A target that is open, of either sort.
+/// An open target.
 enum Opened {
     Embedded(Offer, Box<dyn Embedded>),
     Servers(Group, Remote),
@@ -82,18 +83,18 @@ enum Opened {
 }
 
 fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
-    tell(Stage::Open, 0.0, 0.0).map_err(Failure)?;
+    send_progress(Stage::Open, 0.0, 0.0).map_err(Failure)?;
     rustix::fs::sync();
     let dirty_bytes_before = dirty_bytes();
     let (waited_seconds, quiet) = wait_until_quiet(job.quiet_seconds_max);
     let mut opened = open(job, offers, run)?;
     let plan = Plan::new(&job.workload, job.seed, None);
     if job.workload.load.preload {
-        let mut told = |share| tell(Stage::Load, share, 0.0);
+        let mut on_share = |share| send_progress(Stage::Load, share, 0.0);
         match &opened {
-            Opened::Embedded(_, target) => preload_embedded(&plan, target.as_ref(), &mut told)?,
+            Opened::Embedded(_, target) => preload_embedded(&plan, target.as_ref(), &mut on_share)?,
             Opened::Servers(_, remote) | Opened::Foreign(remote) => {
-                preload_remote(&plan, remote, &mut told)?;
+                preload_remote(&plan, remote, &mut on_share)?;
             }
         }
         settle(job);
@@ -109,7 +110,7 @@ fn attempt(job: &Job, offers: &[Offer], run: &mut Run) -> Result<(), Failure> {
     verify(job, opened, acknowledged, &plan, run)
 }
 
-/// A target that refuses a part of the work does less of it.
+/// Fails if too many operations failed: a target that refuses work does less of it.
 fn check_failures(load: &LoadResult) -> Result<(), Failure> {
     let (failed, all) = (load.failed(), load.failed() + load.operations());
     match failed as f64 > FAILED_SHARE_MAX * all as f64 {
@@ -121,8 +122,8 @@ fn check_failures(load: &LoadResult) -> Result<(), Failure> {
     }
 }
 
-/// What a preload leaves behind (segments made ahead, compactions, dirty
-/// pages) is no part of what an operation costs.
+/// Waits until the work that a preload leaves behind (spare segments, compactions, dirty
+/// pages) is done, because it is no part of the cost of the measured operations.
 fn settle(job: &Job) {
     rustix::fs::sync();
     wait_until_quiet(job.quiet_seconds_max.max(1.0));
@@ -232,7 +233,7 @@ fn open_options(workload: &Workload) -> OpenOptions {
     }
 }
 
-/// Runs the load and notes everything about the measured part.
+/// Runs the load, and stores the results of the measured part in `run`.
 fn measure(job: &Job, opened: &mut Opened, run: &mut Run) -> Result<Vec<Acknowledged>, Failure> {
     let (load, acknowledged, steadiness) = match &job.workload.arrival {
         Arrival::Search { objective, process } => {
@@ -272,7 +273,7 @@ type Measured = (LoadResult, Vec<Acknowledged>, Steadiness);
 #[derive(Clone, Copy)]
 struct Round {
     number: u32,
-    /// What the times of acknowledged writes count from, in all rounds.
+    /// The moment from which the times of acknowledged writes count in all rounds.
     since: Instant,
 }
 
@@ -285,7 +286,7 @@ impl Round {
     }
 }
 
-/// One warm-up and one measured part, and their accounts into `run`.
+/// Runs one warm-up and one measured part, and stores their costs in `run`.
 fn once(
     job: &Job,
     opened: &mut Opened,
@@ -327,8 +328,8 @@ fn once(
     Ok(measured)
 }
 
-/// What was due in the measured part and not answered is more than a lag that
-/// could pass.
+/// Whether the target could not follow the rate: at the end of the measured part, more due
+/// operations are unanswered than a temporary lag explains.
 fn is_saturated(plan: &Plan, load: &LoadResult, rate: f64) -> bool {
     let arrivals = plan.arrivals.as_ref().expect("an open loop has a rate");
     let (from, until) = plan.measured();
@@ -348,8 +349,8 @@ fn taints(run: &Run, job: &Job) -> Vec<Taint> {
             limit: job.quiet_seconds_max,
         });
     }
-    let was_to_settle = matches!(job.workload.time.warmup, Warmup::UntilSteady(_));
-    if was_to_settle && !run.steadiness.steady {
+    let waits_for_steady_rate = matches!(job.workload.time.warmup, Warmup::UntilSteady(_));
+    if waits_for_steady_rate && !run.steadiness.steady {
         taints.push(Taint {
             kind: TaintKind::NotSteady,
             value: run.steadiness.last_change.abs(),
@@ -359,7 +360,8 @@ fn taints(run: &Run, job: &Job) -> Vec<Taint> {
     taints
 }
 
-/// Opens it again, or kills and restarts it, and reads back.
+/// Closes and opens an embedded target, or kills and restarts servers, and reads back the
+/// acknowledged writes.
 fn verify(
     job: &Job,
     opened: Opened,
@@ -375,7 +377,7 @@ fn verify(
             Opened::Servers(..) | Opened::Foreign(_) => Ok(()),
         };
     }
-    tell(Stage::Verify, 0.0, 0.0).map_err(Failure)?;
+    send_progress(Stage::Verify, 0.0, 0.0).map_err(Failure)?;
     let preloaded = if job.workload.load.preload {
         job.workload.load.keys
     } else {

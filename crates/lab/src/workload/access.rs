@@ -1,30 +1,29 @@
-//! How keys are drawn: `uniform`, `zipf:0.99`, `latest`, `sequential`,
-//! `hot:0.01/0.9`.
+//! Distributions of keys: `uniform`, `zipf:0.99`, `latest`, `sequential`, `hot:0.01/0.9`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// How a key is drawn.
+/// Distribution of the keys of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Distribution {
-    /// Each equally often.
+    /// All keys equally often.
     #[default]
     Uniform,
-    /// Few very often, with this exponent; which ones has nothing to do with
-    /// the order of the keys.
+    /// Zipf's law with this exponent. The popularity of a key is independent of its place in
+    /// the order of keys.
     Zipf(f64),
-    /// Those written last, more often the later.
+    /// Reads prefer keys that were written last.
     Latest,
-    /// One after the other, each client in its own part.
+    /// Keys in order, each client in its own part.
     Sequential,
-    /// This share of the keys gets that share of the operations.
+    /// A share of the keys gets a share of the operations.
     Hot {
-        /// Of the keys.
+        /// Share of the keys.
         keys: f64,
-        /// Of the operations.
+        /// Share of the operations.
         operations: f64,
     },
 }
@@ -103,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn displayed_distributions_parse_again() {
         for text in [
             "uniform",
             "zipf:0.99",
@@ -116,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_what_would_be_right() {
+    fn an_invalid_distribution_is_refused_with_valid_examples() {
         for text in [
             "",
             "zipf",

@@ -1,9 +1,9 @@
-//! When operations begin.
+//! Start times of operations.
 //!
-//! In a closed loop each client asks when it has its answer: a slow target is
-//! asked less, and a stall hides all the questions that were not asked in it.
-//! In an open loop the times are drawn in advance, and latency counts from
-//! there. A search looks for the highest rate that keeps an objective.
+//! In a closed loop each client begins an operation when the one before is answered: a slow
+//! target gets fewer operations, and a stall hides those that did not begin during it. In an
+//! open loop the times are fixed in advance, and latency counts from them. A search looks for
+//! the highest rate that meets an objective.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,39 +12,36 @@ use serde::{Deserialize, Serialize};
 
 use super::Span;
 
-/// When operations begin.
+/// Start times of operations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Arrival {
-    /// Each client asks when it has its answer.
+    /// Each client begins an operation when the one before is answered.
     #[default]
     Closed,
-    /// At times that are fixed in advance.
+    /// Operations begin at times that are fixed in advance.
     Open {
         /// Operations per second of all clients together.
         rate: f64,
-        /// How the times are drawn.
         #[serde(default)]
         process: Process,
     },
-    /// At the highest rate that keeps the objective.
+    /// Open loops search for the highest rate that meets the objective.
     Search {
-        /// What must hold.
         objective: Objective,
-        /// How the times are drawn.
         #[serde(default)]
         process: Process,
     },
 }
 
-/// How the times of an open loop are drawn.
+/// Process of the times of an open loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Process {
-    /// Independent of each other, as many users are.
+    /// Independent operations, as those of many users.
     #[default]
     Poisson,
-    /// At equal distances.
+    /// Operations at equal distances.
     Uniform,
 }
 
@@ -52,9 +49,9 @@ pub enum Process {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Objective {
-    /// As in p99.
+    /// The percentile, such as 99.
     pub percentile: f64,
-    /// What it must stay below.
+    /// The bound below which the percentile must stay.
     pub bound: Span,
 }
 
@@ -103,14 +100,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn displayed_objectives_parse_again() {
         for text in ["p99<5ms", "p99.9<1s"] {
             assert_eq!(text.parse::<Objective>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_objectives_are_refused() {
         for text in ["", "99<5ms", "p99", "p0<1s", "p100<1s", "p99<soon"] {
             assert!(text.parse::<Objective>().is_err(), "{text}");
         }

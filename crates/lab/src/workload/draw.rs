@@ -1,15 +1,14 @@
-//! Which key comes next.
+//! Draws of keys.
 //!
-//! Popular keys are spread over the key space by a permutation: multiplication
-//! with a number that has no factor in common with their count. So "popular"
-//! has nothing to do with "adjacent", without a table of the keys' places.
+//! A permutation spreads popular keys over the key space: multiplication with a number that is
+//! coprime to the number of keys. Popular keys are thus not adjacent, and no table is needed.
 
 use rand::{Rng, RngExt};
 use rand_distr::{Distribution as _, Zipf};
 
 use super::Distribution;
 
-/// Exponent with which "latest" looks back, as YCSB's.
+/// Exponent of the distance to the latest write, as in YCSB.
 const LATEST_EXPONENT: f64 = 0.99;
 
 /// Draws the keys of one client.
@@ -17,10 +16,9 @@ const LATEST_EXPONENT: f64 = 0.99;
 pub struct Draw {
     keys: u64,
     shape: Shape,
-    /// The part of the key space that is this client's own, for shapes that
-    /// have parts: first key and count.
+    /// First key and number of keys of this client's own part of the key space.
     part: (u64, u64),
-    /// Puts or sequential draws so far.
+    /// Number of draws from the client's own part so far.
     count: u64,
     multiplier: u64,
 }
@@ -35,7 +33,7 @@ enum Shape {
 }
 
 impl Draw {
-    /// For client `client` of `clients`.
+    /// Draws for client number `client` of `clients`.
     pub fn new(distribution: Distribution, keys: u64, client: u32, clients: u32) -> Draw {
         assert!(keys > 0 && client < clients, "a client of a load with keys");
         let part = part(keys, client, clients);
@@ -71,13 +69,13 @@ impl Draw {
         }
     }
 
-    /// The next key to read that exists.
+    /// The next key to read, one of the existing keys.
     pub fn to_read(&mut self, random: &mut impl Rng) -> u64 {
         match &self.shape {
             Shape::Sequential => self.next_of_part(),
             Shape::Latest(back) => {
                 let back = back.sample(random) as u64;
-                // Before the first write, the newest is the last of the part.
+                // Before the first write, the last key of the part counts as the newest.
                 self.part.0 + (self.count + self.part.1 * 2 - back) % self.part.1
             }
             _ => self.anywhere(random),
@@ -108,14 +106,15 @@ impl Draw {
         }
     }
 
-    /// The key that is number `rank` in popularity.
+    /// The key of rank `rank` in popularity, from 0.
     fn spread(&self, rank: u64) -> u64 {
         let product = u128::from(rank.min(self.keys - 1)) * u128::from(self.multiplier);
         (product % u128::from(self.keys)) as u64
     }
 }
 
-/// First key and count of a client's part; more clients than keys share them.
+/// First key and number of keys of a client's part. Where there are more clients than keys,
+/// clients share keys.
 fn part(keys: u64, client: u32, clients: u32) -> (u64, u64) {
     let (client, clients) = (u128::from(client), u128::from(clients));
     let bound = |client: u128| (u128::from(keys) * client / clients) as u64;
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hot_set_gets_its_share() {
+    fn a_hot_set_gets_its_share_of_operations() {
         let mut counts = counts("hot:0.1/0.9", 100);
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let hot: u32 = counts[..10].iter().sum();
@@ -217,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn latest_reads_what_was_written_last_most_often() {
+    fn latest_reads_the_last_written_key_most_often() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         let mut draw = Draw::new(Distribution::Latest, 1000, 0, 1);
         for _ in 0..500 {
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_keys_are_none_of_the_keys() {
+    fn missing_keys_are_outside_of_the_key_space() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         let draw = Draw::new(Distribution::Uniform, 10, 0, 1);
         assert!((0..100).all(|_| draw.missing(&mut random) >= 10));

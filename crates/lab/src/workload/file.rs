@@ -1,22 +1,22 @@
-//! A workload file: read, and every mistake in it named.
+//! Parser of workload files, with errors that name the place and the remedy.
 
 use std::path::Path;
 
 use super::{Arrival, Distribution, KeyKind, Workload};
 
-/// Why a workload cannot be used; the text says where and what to write.
+/// Error for a workload that cannot be used; the text names the place and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct Mistake {
-    /// The file, or what stands for it.
+    /// Name of the file or of the text.
     pub place: String,
-    /// What is wrong and what would be right.
+    /// The mistake and its remedy.
     pub what: String,
 }
 
-/// Clients beyond this are a typing mistake.
+/// Greatest number of clients; more are taken for a typing error.
 const CLIENTS_MAX: u32 = 100_000;
-/// Shares that people write add up only so well.
+/// Greatest distance of the sum of the shares from 1, for rounded shares.
 const SHARES_TOLERANCE: f64 = 1e-6;
 
 /// Reads a workload from a file.
@@ -29,7 +29,7 @@ pub fn load(path: &Path) -> Result<Workload, Mistake> {
     parse(&place, &text)
 }
 
-/// Reads a workload from a text; `place` is what errors call it.
+/// Parses a workload; errors call the text `place`.
 pub fn parse(place: &str, text: &str) -> Result<Workload, Mistake> {
     let mistake = |what: String| Mistake {
         place: place.to_owned(),
@@ -42,7 +42,7 @@ pub fn parse(place: &str, text: &str) -> Result<Workload, Mistake> {
 }
 
 impl Workload {
-    /// Refuses what no target could do, naming the field.
+    /// Refuses workloads that no target can run; the error names the field.
     pub fn check(&self) -> Result<(), String> {
         self.check_load()?;
         self.check_mix()?;
@@ -143,7 +143,7 @@ impl Workload {
 }
 
 impl KeyKind {
-    /// Bytes that the last of so many keys needs.
+    /// Length in bytes that the last of `keys` keys needs.
     pub fn bytes_min(self, keys: u64) -> usize {
         let last = keys.saturating_sub(1);
         match self {
@@ -168,14 +168,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_enough() {
+    fn a_workload_needs_only_a_name() {
         let workload = parse("file.toml", "name = \"a\"").unwrap();
         assert_eq!(workload.load.keys, 100_000);
         assert_eq!(workload.clients.clients, [1]);
     }
 
     #[test]
-    fn every_field_survives_writing_and_reading() {
+    fn a_written_workload_parses_to_the_same() {
         let text = "name = \"a\"\n[load]\nkeys = 1_000\nkey = { kind = \"dbbench-%016d\", size = 0 }\n\
             value = { length = \"uniform:1..9\", unique = false, compressible = 0.5 }\n\
             [mix]\nget = 0.5\nput = 0.4\nrange = { share = 0.1, limit = 7 }\n\
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_not_known_is_named_with_its_line() {
+    fn an_unknown_field_is_named_with_its_line() {
         let error = mistake("name = \"a\"\n[load]\nkyes = 7\n");
         assert!(
             error.starts_with("file.toml: ") && error.contains("line 3"),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_says_what_would_be_right() {
+    fn the_error_for_an_invalid_value_says_what_is_valid() {
         let error = mistake("name = \"a\"\n[access]\ndistribution = \"zipfian\"\n");
         assert!(error.contains("zipf:0.99"), "{error}");
         let error = mistake("name = \"a\"\n[mix]\nget = 0.9\nput = 0.9\n");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn a_missing_file_is_named() {
         let error = load(Path::new("/nowhere/w.toml")).unwrap_err().to_string();
         assert!(error.starts_with("/nowhere/w.toml: "), "{error}");
     }

@@ -1,4 +1,4 @@
-//! The number of a key as its bytes.
+//! Bytes of keys, from their numbers.
 
 use std::io::Write as _;
 
@@ -12,7 +12,6 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// As the workload says.
     pub fn new(spec: &KeySpec) -> Keys {
         Keys {
             kind: spec.kind,
@@ -20,7 +19,7 @@ impl Keys {
         }
     }
 
-    /// Replaces what is in `key` by the key with this number.
+    /// Replaces the contents of `key` by the key with this number.
     pub fn write(&self, number: u64, key: &mut Vec<u8>) {
         key.clear();
         match self.kind {
@@ -39,7 +38,7 @@ impl Keys {
     }
 }
 
-/// As Go's `binary.PutVarint` writes a number that is not negative.
+/// Appends a varint as Go's `binary.PutVarint` writes a number that is not negative.
 fn varint(number: u64, key: &mut Vec<u8>) {
     let mut rest = number << 1;
     while rest >= 0x80 {
@@ -60,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_looks_as_its_origin_writes_it() {
+    fn each_kind_has_the_bytes_of_its_origin() {
         assert_eq!(key(KeyKind::U64BigEndian, 0, 258), [0, 0, 0, 0, 0, 0, 1, 2]);
         assert_eq!(
             key(KeyKind::EtcdVarint, 8, 300),

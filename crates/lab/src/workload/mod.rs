@@ -1,13 +1,13 @@
-//! What a target is asked to do, as people write it in TOML and as every
-//! result repeats it.
+//! Workloads: the load on a target, as a user writes it in TOML and as every record repeats
+//! it.
 //!
 //! ```toml
 //! name = "point-reads"
-//! [load]      # what is there before the clock starts, and what it looks like
+//! [load]      # the keys and values that exist before the measurement
 //! keys = 1_000_000
 //! key = { kind = "u64be", size = 16 }
 //! value = { length = "uniform:200..1023", unique = true, compressible = 0.5 }
-//! [mix]       # shares of a hundred percent
+//! [mix]       # shares of the operations, which add up to 1
 //! get = 0.5
 //! put = 0.5
 //! [access]
@@ -24,8 +24,8 @@
 //! measure = "10s"
 //! ```
 //!
-//! Everything but `name` has a default. A word that is not known is refused
-//! with its line: an option that is silently ignored measures something else.
+//! Every field except `name` has a default. An unknown field is refused with its line,
+//! because a field that is silently ignored would measure something else.
 
 mod access;
 mod arrival;
@@ -47,34 +47,27 @@ pub use values::{Stamp, Values, mixed};
 
 use serde::{Deserialize, Serialize};
 
-/// A whole workload; `clients` may still name several points of a curve.
+/// A workload; `clients` may name several points of a curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// What results call it.
+    /// Name in results.
     pub name: String,
-    /// One sentence for people.
+    /// Description in one sentence.
     #[serde(default)]
     pub description: String,
-    /// What is there before the clock starts.
     #[serde(default)]
     pub load: Load,
-    /// Shares of the kinds of operation.
     #[serde(default)]
     pub mix: Mix,
-    /// Which keys are asked for.
     #[serde(default)]
     pub access: Access,
-    /// How many ask at once.
     #[serde(default)]
     pub clients: Clients,
-    /// When they ask.
     #[serde(default)]
     pub arrival: Arrival,
-    /// What an acknowledgement must promise.
     #[serde(default)]
     pub durability: Durability,
-    /// How long.
     #[serde(default)]
     pub time: Time,
 }
@@ -83,28 +76,25 @@ pub struct Workload {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Load {
-    /// Keys numbered from 0 that operations draw from.
+    /// Number of keys; operations draw keys from 0 to this number.
     pub keys: u64,
-    /// Whether each of them is written before the clock starts.
+    /// Whether every key is written before the measurement.
     pub preload: bool,
-    /// What a key looks like.
     pub key: KeySpec,
-    /// What a value looks like.
     pub value: ValueSpec,
 }
 
-/// What a key looks like.
+/// Format of keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeySpec {
-    /// How the number of the key becomes bytes.
     pub kind: KeyKind,
-    /// Bytes; shorter keys are filled up with zero bytes behind. 0: as long as
-    /// the kind makes them.
+    /// Length in bytes: shorter keys are padded at the end with zero bytes. 0 adds no
+    /// padding.
     pub size: usize,
 }
 
-/// How the number of a key becomes bytes.
+/// Encoding of a key's number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyKind {
     /// Eight bytes, big endian: numeric order is key order.
@@ -123,16 +113,16 @@ pub enum KeyKind {
     Series,
 }
 
-/// What a value looks like.
+/// Format of values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ValueSpec {
-    /// Bytes of a value.
+    /// Length in bytes.
     pub length: ValueLength,
-    /// Whether no two values are alike. Without it nobody can tell a stale
-    /// value from a fresh one, and verify checks presence only.
+    /// Whether all values differ. Otherwise a stale value cannot be distinguished from a
+    /// fresh one, and verification checks only that keys are present.
     pub unique: bool,
-    /// Size after compression as a share of the size before; 1: random bytes.
+    /// Size after compression as a share of the size before; 1 means random bytes.
     pub compressible: f64,
 }
 
@@ -146,8 +136,8 @@ pub struct Mix {
     pub put: f64,
     /// Ordered reads of several keys.
     pub range: RangeSpec,
-    /// Whether reads may be answered by a member that has not asked the
-    /// others (etcd's `serializable`).
+    /// Whether a member may answer reads from its own state, without confirming with a
+    /// majority (etcd's `serializable`).
     pub serializable: bool,
 }
 
@@ -157,71 +147,69 @@ pub struct Mix {
 pub struct RangeSpec {
     /// Share of all operations.
     pub share: f64,
-    /// Keys that one range returns at most; 0: all of them.
+    /// Greatest number of keys that one range returns; 0 means all.
     pub limit: u64,
-    /// Always from the first key on, as etcd's rw-benchmark asks; otherwise
-    /// from a drawn key.
+    /// Whether ranges begin at the first key, as in etcd's rw-benchmark; otherwise they begin
+    /// at a drawn key.
     pub from_start: bool,
 }
 
-/// Which keys are asked for.
+/// Choice of the keys of operations.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Access {
-    /// How a key is drawn.
     pub distribution: Distribution,
-    /// Share of point reads that ask for a key that was never written.
+    /// Share of point reads of keys that were never written.
     pub missing: f64,
 }
 
-/// How many ask at once: one number, or the points of a curve.
+/// Number of concurrent clients: one number, or the points of a curve.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Clients {
-    /// Connections that servers are asked over; embedded targets have none.
+    /// Number of connections to servers; embedded targets have none.
     pub connections: u32,
-    /// Clients, each with one operation at a time; each is a thread of an
-    /// embedded target.
+    /// Number of clients, each with one operation at a time. For an embedded target each
+    /// client is a thread.
     #[serde(with = "one_or_many")]
     pub clients: Vec<u32>,
 }
 
-/// What an acknowledgement must promise.
+/// Durability of acknowledged puts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Durability {
-    /// The promise.
     pub level: DurabilityLevel,
-    /// A put may return when it is in a buffer of so many bytes, two of which
-    /// can be lost; for logs. 0: each put keeps the promise.
+    /// Size of the buffer in which a put may return, for logs; a crash can lose two buffers.
+    /// 0 means that each put has reached the level when it returns.
     pub buffer_bytes: u64,
-    /// Size of a log's segments; 0: the target's own.
+    /// Size of a log's segments; 0 for the target's default.
     pub segment_bytes: u64,
 }
 
-/// Promises of an acknowledgement, the strongest first.
+/// Levels of durability, the strongest first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DurabilityLevel {
-    /// Survives a loss of power.
+    /// An acknowledged put survives a loss of power.
     #[default]
     Durable,
-    /// Survives the process.
+    /// An acknowledged put survives the end of the process.
     Os,
-    /// Nothing.
+    /// An acknowledged put may be lost at any time.
     None,
 }
 
-/// How long a run takes; never a number of operations, so that a slow target
-/// is not measured over other minutes than a fast one.
+/// Times of a run. A run never ends after a number of operations, so that slow and fast
+/// targets are measured for the same time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Time {
-    /// What comes before and is not counted.
+    /// Time before the measured part, in which operations do not count.
     pub warmup: Warmup,
-    /// What is counted.
+    /// Length of the measured part.
     pub measure: Span,
-    /// Length of one point of the series.
+    /// Length of an interval of the series.
     pub interval: Span,
 }
 
@@ -285,7 +273,7 @@ impl Default for Time {
     }
 }
 
-/// `clients = 8` and `clients = [1, 2, 4]` are both natural.
+/// Accepts both `clients = 8` and `clients = [1, 2, 4]`.
 mod one_or_many {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -5,24 +5,24 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Larger values are no key-value load, and would be a typing mistake.
+/// Greatest length; longer values are taken for a typing error.
 const LENGTH_MAX: u64 = 64 << 20;
 
-/// How long a value is, in bytes.
+/// Distribution of the lengths of values, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum ValueLength {
-    /// All alike.
+    /// All values have this length.
     Fixed(u64),
     /// Each length from the first to the last, equally often.
     Uniform(u64, u64),
-    /// Uniform from the second to the third, but at least the first: BanyanDB's
-    /// log benchmark draws its lengths so.
+    /// Uniform from the second to the third number, but at least the first, as in BanyanDB's
+    /// log benchmark.
     Clamped(u64, u64, u64),
 }
 
 impl ValueLength {
-    /// The longest that can be drawn.
+    /// The greatest length that can be drawn.
     pub fn max(self) -> u64 {
         match self {
             ValueLength::Fixed(length) => length,
@@ -44,7 +44,7 @@ impl ValueLength {
         }
     }
 
-    /// The length that a draw in [0, 1) stands for.
+    /// The length for a draw in [0, 1).
     pub fn at(self, draw: f64) -> u64 {
         let uniform = |first: u64, last: u64| first + ((last - first + 1) as f64 * draw) as u64;
         match self {
@@ -122,14 +122,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn displayed_lengths_parse_again() {
         for text in ["fixed:256", "uniform:200..1023", "clamped:200,0..1023"] {
             assert_eq!(text.parse::<ValueLength>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn nonsense_is_refused_with_what_would_be_right() {
+    fn an_invalid_length_is_refused_with_valid_examples() {
         for text in [
             "",
             "256",

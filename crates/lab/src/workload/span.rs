@@ -1,4 +1,4 @@
-//! Lengths of time as people write them: `250ms`, `10s`, `5m`, `auto,max=30s`.
+//! Lengths of time in text: `250ms`, `10s`, `5m`, `auto,max=30s`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "String", into = "String")]
 pub struct Span(f64);
 
-/// What comes before the measured part.
+/// Length of the warm-up before the measured part.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Warmup {
-    /// So long, steady or not.
+    /// A fixed length, whether or not the rate is steady.
     Fixed(Span),
-    /// Until the rate is steady, and no longer than this.
+    /// Until the rate is steady, but at most this length.
     UntilSteady(Span),
 }
 
@@ -30,7 +30,6 @@ const UNITS: [(&str, f64); 5] = [
 ];
 
 impl Span {
-    /// So many seconds.
     pub fn seconds(seconds: f64) -> Span {
         assert!(
             seconds.is_finite() && seconds >= 0.0,
@@ -39,12 +38,10 @@ impl Span {
         Span(seconds)
     }
 
-    /// In seconds.
     pub fn as_seconds(self) -> f64 {
         self.0
     }
 
-    /// For clocks.
     pub fn as_duration(self) -> Duration {
         Duration::from_secs_f64(self.0)
     }
@@ -81,7 +78,7 @@ impl fmt::Display for Span {
     }
 }
 
-/// Without the digits that a conversion between units invents.
+/// Removes the digits that a conversion between units adds.
 fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
@@ -93,7 +90,7 @@ impl Default for Warmup {
 }
 
 impl Warmup {
-    /// The longest that it can take.
+    /// The greatest length.
     pub fn max(self) -> Span {
         match self {
             Warmup::Fixed(span) | Warmup::UntilSteady(span) => span,
@@ -127,7 +124,7 @@ impl fmt::Display for Warmup {
     }
 }
 
-/// serde goes through the text that people write.
+/// Conversions for serde, which uses the text form.
 macro_rules! as_text {
     ($($name:ty),*) => {$(
         impl TryFrom<String> for $name {
@@ -152,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_read_and_written() {
+    fn units_are_parsed_and_displayed() {
         for (text, seconds) in [("250ms", 0.25), ("10s", 10.0), ("5us", 5e-6)] {
             let span: Span = text.parse().unwrap();
             assert!((span.as_seconds() - seconds).abs() < 1e-12);
@@ -162,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_spans_are_refused() {
         for text in ["", "10", "s", "10 parsecs", "-1s", "1e99h", "nans"] {
             assert!(text.parse::<Span>().is_err(), "{text}");
         }

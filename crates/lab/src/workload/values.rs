@@ -1,24 +1,26 @@
-//! Values that say who wrote them.
+//! Values that identify the write they come from.
 //!
 //! ```text
 //!   │ stamp, 8 bytes │ key number, 8 bytes │ bytes of the pool ─ ─ ─ ─ │
 //! ```
 //!
-//! Length and pool offset follow from the stamp, so that a value that is read
-//! can be checked byte by byte without a copy of what was written. The pool
-//! makes a value cost one copy; the stamp makes it differ from all others.
+//! Length and pool offset follow from stamp and key, so a value can be checked byte by byte
+//! without a copy of the written one. The pool keeps the cost of a value at one copy; the
+//! stamp makes it differ from all others.
 
 use rand::{Rng, SeedableRng, rngs::Xoshiro256PlusPlus};
 
 use super::{ValueLength, ValueSpec};
 
-/// Longer than the window of every compressor that targets use by default.
+/// Least size of the pool: larger than the window of every compressor that targets use by
+/// default.
 const POOL_BYTES_MIN: usize = 4 << 20;
-/// Pieces that repeat themselves when values are compressible, as db_bench's.
+/// Length of the pieces within which bytes repeat where values are compressible, as in
+/// db_bench.
 const PIECE_BYTES: usize = 100;
 const STAMP_BYTES: usize = 8;
 
-/// Which write a value comes from; unique in a run.
+/// Identifier of the write that a value comes from; unique in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub u64);
 
@@ -26,10 +28,10 @@ impl Stamp {
     /// Bits for the writes of one client.
     const WRITE_BITS: u32 = 40;
 
-    /// What the preload wrote.
+    /// The stamp of the preload.
     pub const PRELOAD: Stamp = Stamp(0);
 
-    /// Write number `write` of client number `client`.
+    /// The stamp of write number `write` of client number `client`.
     pub fn of(client: u32, write: u64) -> Stamp {
         assert!(
             write < 1 << Stamp::WRITE_BITS && client < (1 << 23),
@@ -39,7 +41,7 @@ impl Stamp {
     }
 }
 
-/// Makes values, and knows them again.
+/// Makes values, and recognizes them.
 #[derive(Debug)]
 pub struct Values {
     length: ValueLength,
@@ -48,7 +50,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// As the workload says; the same seed makes the same values.
+    /// Values in the workload's format; equal seeds make equal values.
     pub fn new(spec: &ValueSpec, seed: u64) -> Values {
         let longest = usize::try_from(spec.length.max()).expect("lengths are bounded");
         Values {
@@ -58,7 +60,7 @@ impl Values {
         }
     }
 
-    /// Replaces what is in `value` by the value of this write.
+    /// Replaces the contents of `value` by the value of this write.
     pub fn write(&self, key: u64, stamp: Stamp, value: &mut Vec<u8>) {
         value.clear();
         if !self.unique {
@@ -79,8 +81,8 @@ impl Values {
         value.extend_from_slice(&self.pool[offset..offset + rest]);
     }
 
-    /// The write that a value of this key comes from; nothing when no write
-    /// made it, or when its length leaves no room for a stamp.
+    /// The write that a value of this key comes from; `None` when no write made it, or when
+    /// the value is too short for a stamp.
     pub fn stamp(&self, key: u64, value: &[u8]) -> Option<Stamp> {
         let stamp = value.get(..STAMP_BYTES)?.try_into().ok()?;
         let stamp = Stamp(u64::from_le_bytes(stamp));
@@ -89,13 +91,13 @@ impl Values {
         (self.unique && expected == value).then_some(stamp)
     }
 
-    /// Whether a value tells which write it comes from.
+    /// Whether every value identifies its write.
     pub fn tell_writes_apart(&self) -> bool {
         self.unique && self.length.at(0.0) >= STAMP_BYTES as u64
     }
 }
 
-/// A good mix of all bits (the finaliser of SplitMix64).
+/// Mixes all bits of a number (the finaliser of SplitMix64).
 pub fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_tells_its_write() {
+    fn a_value_identifies_its_write() {
         for length in ["fixed:8", "fixed:16", "fixed:256", "uniform:20..999"] {
             let values = values(length, true);
             let stamp = Stamp::of(3, 77);
@@ -146,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_and_another_key_are_noticed() {
+    fn a_changed_byte_or_another_key_is_detected() {
         let values = values("fixed:256", true);
         let mut written = value(&values, 5, Stamp::of(3, 77));
         assert_eq!(values.stamp(6, &written), None);
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_spread_over_what_was_asked_for() {
+    fn lengths_are_uniform_over_the_given_range() {
         let values = values("uniform:100..199", true);
         let mut counts = [0_u32; 100];
         for write in 0..100_000 {

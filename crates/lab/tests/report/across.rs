@@ -1,4 +1,4 @@
-//! Two records that were not measured together.
+//! Comparison of two records that were not measured together.
 
 use lab::record::{ARM_B, Record};
 use lab::report::across::across;
@@ -6,7 +6,7 @@ use lab::verdict::Exit;
 
 use crate::fixture;
 
-/// The same record with everything of an arm faster.
+/// The record with all operations of an arm (or of all arms) scaled by a factor.
 fn scaled(mut record: Record, arm: Option<&str>, factor: f64) -> Record {
     let scaled = |run: &&mut lab::record::Run| arm.is_none_or(|arm| run.arm == arm);
     for run in record.runs.iter_mut().filter(scaled) {
@@ -17,7 +17,7 @@ fn scaled(mut record: Record, arm: Option<&str>, factor: f64) -> Record {
     record
 }
 
-/// Without A: nothing takes the hour off.
+/// A record without A, so without a ratio that cancels the influence of the hour.
 fn plain() -> Record {
     let mut record = fixture::regression();
     record
@@ -27,7 +27,7 @@ fn plain() -> Record {
 }
 
 #[test]
-fn worse_better_and_neither_have_their_codes() {
+fn worse_better_and_inconclusive_have_different_codes() {
     let exit = |factor: f64| {
         let found = across(&plain(), &scaled(plain(), None, factor)).unwrap();
         let row = found.rows.iter().find(|row| row.decides).unwrap();
@@ -39,7 +39,7 @@ fn worse_better_and_neither_have_their_codes() {
 }
 
 #[test]
-fn an_hour_that_made_everything_slower_is_no_regression_of_b() {
+fn a_slower_hour_of_the_machine_is_no_regression_of_b() {
     let (old, new) = (
         fixture::regression(),
         scaled(fixture::regression(), None, 0.6),
@@ -62,7 +62,7 @@ fn an_hour_that_made_everything_slower_is_no_regression_of_b() {
 }
 
 #[test]
-fn another_machine_decides_nothing_and_is_named() {
+fn records_of_another_machine_decide_nothing_and_it_is_named() {
     let mut other = scaled(plain(), None, 0.5);
     other.environment.processor = "another".to_owned();
     let found = across(&plain(), &other).unwrap();
@@ -71,7 +71,7 @@ fn another_machine_decides_nothing_and_is_named() {
 }
 
 #[test]
-fn other_work_is_left_out_and_nothing_in_common_is_an_error() {
+fn cells_with_other_work_are_left_out_and_no_common_cell_is_an_error() {
     let mut other = fixture::comparison();
     for run in other.runs.iter_mut().filter(|run| run.cell.clients == 16) {
         run.workload.load.keys += 1;
@@ -94,7 +94,7 @@ fn other_work_is_left_out_and_nothing_in_common_is_an_error() {
 }
 
 #[test]
-fn lost_data_is_an_error_whatever_the_numbers() {
+fn lost_data_is_an_error_independent_of_the_numbers() {
     let record = fixture::side_by_side();
     assert_eq!(across(&record, &record).unwrap().exit, Exit::Error);
 }

@@ -1,4 +1,4 @@
-//! The verbs as they are typed.
+//! The verbs as commands.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ fn lab(folder: &Path, words: &[&str]) -> Output {
         .unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn errors_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -27,10 +27,10 @@ fn folder_with(record: &lab::record::Record, name: &str) -> tempfile::TempDir {
 }
 
 #[test]
-fn report_makes_every_file_from_run_json_alone_and_the_same_again() {
+fn report_makes_every_file_from_run_json_alone_and_repeatably() {
     let folder = folder_with(&fixture::comparison(), "put");
     let output = lab(folder.path(), &["report", "put"]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", errors_of(&output));
     let page = || std::fs::read(folder.path().join("put/report.html")).unwrap();
     let first = page();
     lab(folder.path(), &["report", "put"]);
@@ -40,7 +40,7 @@ fn report_makes_every_file_from_run_json_alone_and_the_same_again() {
 }
 
 #[test]
-fn codes_are_those_of_the_record() {
+fn report_has_the_exit_code_of_the_record() {
     let folder = folder_with(&fixture::regression(), "put");
     assert_eq!(
         lab(folder.path(), &["report", "put"]).status.code(),
@@ -52,7 +52,7 @@ fn codes_are_those_of_the_record() {
         Some(4)
     );
     let compared = lab(folder.path(), &["compare", "put", "put/run.json"]);
-    assert_eq!(compared.status.code(), Some(4), "{}", said(&compared));
+    assert_eq!(compared.status.code(), Some(4), "{}", errors_of(&compared));
 }
 
 #[test]
@@ -64,36 +64,40 @@ fn damaged_foreign_and_missing_records_are_named() {
     let output = lab(folder.path(), &["report", "good"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        said(&output).contains("good/run.json: this is no record"),
+        errors_of(&output).contains("good/run.json: this is no record"),
         "{}",
-        said(&output)
+        errors_of(&output)
     );
     std::fs::write(&path, "{\"name\": \"a package\"}").unwrap();
     let output = lab(folder.path(), &["compare", "good", "good"]);
-    assert!(said(&output).contains("missing field"), "{}", said(&output));
+    assert!(
+        errors_of(&output).contains("missing field"),
+        "{}",
+        errors_of(&output)
+    );
     let output = lab(folder.path(), &["report", "nowhere"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        said(&output).contains("nowhere: not a folder"),
+        errors_of(&output).contains("nowhere: not a folder"),
         "{}",
-        said(&output)
+        errors_of(&output)
     );
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     let output = lab(folder.path(), &["report", "empty"]);
     assert!(
-        said(&output).contains("empty/run.json"),
+        errors_of(&output).contains("empty/run.json"),
         "{}",
-        said(&output)
+        errors_of(&output)
     );
 }
 
 #[test]
-fn import_and_export_are_each_others_way_back() {
+fn export_reverses_import() {
     let folder = tempfile::tempdir().unwrap();
     let text = include_str!("../heatmap_csv/result.csv");
     std::fs::write(folder.path().join("result.csv"), text).unwrap();
     let output = lab(folder.path(), &["import", "result.csv", "--out", "record"]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(0), "{}", errors_of(&output));
     let output = lab(folder.path(), &["export", "record"]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
     let output = lab(folder.path(), &["export", "record", "--out", "again.csv"]);
@@ -104,9 +108,9 @@ fn import_and_export_are_each_others_way_back() {
     let output = lab(folder.path(), &["import", "bad.csv"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        said(&output).contains("bad.csv: it is no text"),
+        errors_of(&output).contains("bad.csv: it is no text"),
         "{}",
-        said(&output)
+        errors_of(&output)
     );
 }
 

@@ -1,4 +1,4 @@
-//! etcd's rw-heatmap CSV, to records and back.
+//! Conversion of etcd's rw-heatmap CSV to records and back.
 
 use lab::heatmap_csv::{parse, to_csv};
 use lab::record::Record;
@@ -18,14 +18,14 @@ fn through_a_record(text: &str) -> String {
 }
 
 #[test]
-fn a_file_comes_back_from_a_record_byte_for_byte() {
+fn an_imported_file_is_exported_byte_for_byte() {
     assert_eq!(through_a_record(RESULT), RESULT);
 }
 
 /// The shape of what etcd publishes: eight ratios, seven sizes, seven numbers of
 /// connections, five iterations, in the order and with the formats of the script.
 #[test]
-fn a_file_of_the_full_size_comes_back_too() {
+fn a_file_of_the_full_size_is_exported_byte_for_byte() {
     let mut text = String::from(
         "type,ratio,conn_size,value_size,iter1,iter2,iter3,iter4,iter5,comment\n\
          PARAM,,,,,,,,,\"key_size=256,key_space_size=65536,backend_size=21474836480,\
@@ -62,7 +62,7 @@ fn an_imported_file_is_shown_and_its_failures_are_named() {
 }
 
 #[test]
-fn a_cell_that_stands_twice_is_refused() {
+fn a_duplicate_cell_is_refused() {
     let row = "DATA,4.0000,32,256,1.0:2.0,\n";
     let text = format!("type,ratio,conn_size,value_size,iter1,comment\n{row}{row}");
     let map = parse("x.csv", &text).unwrap();
@@ -101,7 +101,7 @@ fn a_side_of_a_comparison_is_chosen_by_name() {
 }
 
 #[test]
-fn what_is_no_map_is_not_exported() {
+fn a_record_without_a_map_is_not_exported() {
     let error = to_map(&fixture::comparison(), Some("A")).unwrap_err();
     assert!(error.contains("`ab` is no map"), "{error}");
 }

@@ -1,5 +1,4 @@
-//! Records as they would be measured, with known truths and noise that is the
-//! same every time.
+//! Simulated records with known true effects and reproducible noise.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +11,13 @@ use lab::record::{
 use lab::report::number::counted;
 use lab::workload::{Workload, parse};
 
-/// One side of a made-up experiment.
+/// One side of a simulated experiment.
 #[derive(Clone, Copy)]
 pub struct Arm {
     pub name: &'static str,
     pub product: &'static str,
     pub version: &'static str,
-    /// Operations per second at one client, and at very many.
+    /// Operations per second with one client, and with very many.
     pub rates: (f64, f64),
 }
 
@@ -45,7 +44,7 @@ pub const NULL: Arm = Arm {
     rates: (900_000.0, 1_800_000.0),
 };
 
-/// About as far from 0 as 1 is, mostly nearer, from a place in the experiment.
+/// Pseudo-random noise with mean 0 and standard deviation 1 that depends only on `parts`.
 fn noise(parts: &[u64]) -> f64 {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut next = |part: u64| {
@@ -109,7 +108,7 @@ pub fn environment() -> Environment {
     }
 }
 
-/// Each arm in each cell in each pair, with `spread` as the noise of one run.
+/// A record with each arm in each cell and pair; `spread` is the noise of one run.
 pub fn record(
     verb: &str,
     title: &str,
@@ -156,7 +155,7 @@ pub fn record(
     }
 }
 
-/// What one run would have been.
+/// One simulated run.
 pub fn run(cell: &Cell, arm: &Arm, pair: u32, spread: f64) -> Run {
     let place = [letters(&cell.name), letters(arm.name), u64::from(pair)];
     let clients = f64::from(cell.clients);
@@ -301,7 +300,7 @@ fn load(
     }
 }
 
-/// B is faster at three numbers of clients.
+/// A comparison in which B is faster, with three numbers of clients.
 pub fn comparison() -> Record {
     let cells = [1, 16, 100].map(|clients| {
         let name = format!("durable put, {}", counted(clients.into(), "client"));
@@ -317,7 +316,7 @@ pub fn comparison() -> Record {
     )
 }
 
-/// Equal sides, of which no pair tells anything.
+/// A comparison of equal sides with so much noise that it is inconclusive.
 pub fn inconclusive() -> Record {
     let twin = Arm { name: ARM_B, ..A };
     let cells = [cell("durable put", 16, 256.0, None)];
@@ -331,7 +330,7 @@ pub fn inconclusive() -> Record {
     )
 }
 
-/// B is slower.
+/// A comparison in which B is slower.
 pub fn regression() -> Record {
     let slower = Arm {
         rates: (600.0, 9_000.0),
@@ -341,8 +340,8 @@ pub fn regression() -> Record {
     record("ab", "a regression", &cells, &[A, A_AGAIN, slower], 6, 0.02)
 }
 
-/// Two ratios, four sizes of values, four numbers of connections; one cell is
-/// slower and one was never measured.
+/// A map of two ratios, four sizes of values and four numbers of connections, with changed
+/// cells and one that was not measured.
 pub fn map() -> Record {
     let mut cells = Vec::new();
     for ratio in [4.0, 0.25] {
@@ -383,8 +382,8 @@ pub fn map() -> Record {
     map
 }
 
-/// Six engines beside each other, two of which have no numbers and one of which
-/// keeps no promise; one pair was repeated.
+/// Six engines side by side. Two have no numbers at 256 clients, one is not durable, and one
+/// pair was repeated.
 pub fn side_by_side() -> Record {
     let arm = |name, product, version, rates| Arm {
         name,
@@ -445,7 +444,7 @@ pub fn side_by_side() -> Record {
     record
 }
 
-/// A target beside its own copy.
+/// A noise measurement of a target and its copy.
 pub fn noise_record() -> Record {
     let cells = [cell("mixed", 8, 256.0, None)];
     record(
@@ -458,7 +457,7 @@ pub fn noise_record() -> Record {
     )
 }
 
-/// A search for the highest rate, which Ctrl-C ended.
+/// An interrupted search for the highest rate.
 pub fn search() -> Record {
     let cells = [cell("p99 below 5 ms", 32, 256.0, None)];
     let arms = [
@@ -485,7 +484,7 @@ pub fn search() -> Record {
     record
 }
 
-/// Every kind of record there is, with a name.
+/// All kinds of records, with names.
 pub fn all() -> Vec<(&'static str, Record)> {
     vec![
         ("comparison", comparison()),

@@ -1,8 +1,8 @@
-//! What is shown of records: files that a reviewer can read, and rules that
-//! hold for every page.
+//! Reports of records: golden files that a reviewer can read, and rules that hold for every
+//! page.
 //!
-//! `INKSTONE_GOLDEN=write cargo test -p lab --test report` writes the files in
-//! `golden/` anew; a reviewer then reads what changed.
+//! `INKSTONE_GOLDEN=write cargo test -p lab --test report` rewrites the files in `golden/`; a
+//! reviewer then reads the difference.
 #![expect(
     clippy::disallowed_methods,
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Pages, Markdown and the terminal.
+//! Reports as page, Markdown and terminal output.
 
 use lab::record::{Outcome, Record};
 use lab::report::{files, markdown, page, runs_csv, terminal, verdicts};
@@ -7,7 +7,7 @@ use lab::verdict::Exit;
 use crate::{fixture, golden};
 
 #[test]
-fn every_kind_of_record_is_shown_in_every_way() {
+fn every_kind_of_record_is_rendered_in_every_format() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("report");
     for (name, record) in fixture::all() {
         let folder = folder.join(name);
@@ -22,7 +22,7 @@ fn every_kind_of_record_is_shown_in_every_way() {
 }
 
 #[test]
-fn a_page_needs_nothing_but_itself() {
+fn a_page_loads_nothing_and_has_no_script() {
     for (name, record) in fixture::all() {
         let page = page::render(&record).unwrap();
         for foreign in [
@@ -44,7 +44,7 @@ fn a_page_needs_nothing_but_itself() {
 }
 
 #[test]
-fn names_cannot_break_out_of_a_page_or_a_table() {
+fn markup_in_names_is_escaped_in_pages_and_tables() {
     let mut record = fixture::inconclusive();
     let evil = "</title><script>alert(1)</script> | x";
     record.title = evil.to_owned();
@@ -73,17 +73,17 @@ fn names_cannot_break_out_of_a_page_or_a_table() {
 }
 
 #[test]
-fn a_comparison_in_markdown() {
+fn markdown_of_a_comparison_matches_the_golden_file() {
     golden("comparison.md", &markdown::render(&fixture::comparison()));
 }
 
 #[test]
-fn a_comparison_on_the_terminal() {
+fn terminal_output_of_a_comparison_matches_the_golden_file() {
     golden("comparison.txt", &terminal::render(&fixture::comparison()));
 }
 
 #[test]
-fn engines_side_by_side_in_markdown() {
+fn markdown_of_engines_side_by_side_matches_the_golden_file() {
     golden(
         "side-by-side.md",
         &markdown::render(&fixture::side_by_side()),
@@ -91,7 +91,7 @@ fn engines_side_by_side_in_markdown() {
 }
 
 #[test]
-fn the_table_on_the_terminal_is_as_wide_as_it_may_be() {
+fn the_terminal_table_fits_the_given_width() {
     for letters_max in [90, 120, 400] {
         for (name, record) in fixture::all() {
             let text = terminal::render_within(&record, letters_max);
@@ -109,12 +109,12 @@ fn the_table_on_the_terminal_is_as_wide_as_it_may_be() {
 }
 
 #[test]
-fn noise_on_the_terminal() {
+fn terminal_output_of_noise_matches_the_golden_file() {
     golden("noise.txt", &terminal::render(&fixture::noise_record()));
 }
 
 #[test]
-fn pairs_that_tell_nothing_on_the_terminal() {
+fn terminal_output_of_an_inconclusive_record_matches_the_golden_file() {
     golden(
         "inconclusive.txt",
         &terminal::render(&fixture::inconclusive()),
@@ -133,7 +133,7 @@ fn the_verdict_on_a_map_has_a_headline() {
 }
 
 #[test]
-fn two_builds_of_a_product_go_by_the_names_they_were_given() {
+fn two_builds_of_a_product_have_the_names_of_their_targets() {
     let mut record = fixture::inconclusive();
     for run in &mut record.runs {
         run.target.name = if run.arm == "B" { "new" } else { "old" }.to_owned();
@@ -145,7 +145,7 @@ fn two_builds_of_a_product_go_by_the_names_they_were_given() {
 }
 
 #[test]
-fn the_process_ends_with_what_the_record_says() {
+fn the_exit_code_follows_from_the_record() {
     let exit = |record: &Record| verdicts::exit(record);
     assert_eq!(exit(&fixture::comparison()), Exit::Fine);
     assert_eq!(exit(&fixture::inconclusive()), Exit::Inconclusive);
@@ -159,7 +159,7 @@ fn the_process_ends_with_what_the_record_says() {
 }
 
 #[test]
-fn whoever_lost_data_or_failed_has_no_number() {
+fn runs_that_lost_data_or_failed_have_no_number() {
     let record = fixture::side_by_side();
     let csv = runs_csv::to_csv(&record).unwrap();
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
@@ -206,7 +206,7 @@ fn a_record_without_runs_is_shown_too() {
     assert_eq!(verdicts::exit(&record), Exit::Inconclusive);
 }
 
-/// Whatever still is a record after some of its bytes changed can be shown.
+/// A text that still parses as a record after some bytes changed can be rendered.
 #[test]
 fn no_damage_makes_a_page_panic() {
     let mut record = fixture::inconclusive();
@@ -232,7 +232,7 @@ fn no_damage_makes_a_page_panic() {
 }
 
 #[test]
-fn a_record_that_is_cut_short_is_refused_wherever_it_ends() {
+fn a_truncated_record_is_refused() {
     let mut record = fixture::inconclusive();
     record.runs.truncate(2);
     let text = serde_json::to_string(&record).unwrap();
@@ -249,7 +249,7 @@ fn a_record_that_is_cut_short_is_refused_wherever_it_ends() {
 }
 
 #[test]
-fn numbers_that_no_run_can_have_are_named() {
+fn impossible_numbers_of_a_run_are_named() {
     let mut record = fixture::inconclusive();
     record.runs[3].load.seconds = 0.0;
     let text = serde_json::to_string(&record).unwrap();

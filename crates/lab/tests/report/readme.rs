@@ -1,4 +1,4 @@
-//! Tables between markers.
+//! Tables between markers of Markdown pages.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use lab::report::readme::{Place, rewrite, section};
 
 use crate::{fixture, golden, repository};
 
-/// Of a page beside records in one folder.
+/// The rewritten text of a page beside records in one folder.
 fn made(root: &Path, page: &str, text: &str) -> Result<String, String> {
     let place = Place {
         root,
@@ -28,7 +28,7 @@ fn records() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_table_of_a_comparison_and_one_of_engines() {
+fn tables_of_a_comparison_and_of_engines_match_the_golden_file() {
     let columns = ["throughput", "p99", "server-cpu", "client-cpu"];
     let columns = columns.map(|key| quantity(key).unwrap());
     let link = "lab/records/2026-11-21-put/summary.md";
@@ -38,7 +38,7 @@ fn a_table_of_a_comparison_and_one_of_engines() {
 }
 
 #[test]
-fn what_stands_between_the_markers_is_replaced_and_nothing_else() {
+fn only_the_text_between_the_markers_is_replaced() {
     let folder = records();
     let text = "# Title\n\n<!-- lab: 2026-11-21-put throughput -->\nold\n<!-- lab end -->\nEnd.\n";
     let page = made(folder.path(), "README.md", text).unwrap();
@@ -98,7 +98,7 @@ fn mistakes_are_named_with_page_and_line() {
 }
 
 #[test]
-fn an_example_in_a_fence_is_no_marker() {
+fn a_marker_in_a_code_block_is_ignored() {
     let folder = records();
     let example = "```\n<!-- lab: nothing -->\n```\n";
     let text = format!("{example}<!-- lab: 2026-11-21-put -->\n<!-- lab end -->\n");
@@ -106,9 +106,9 @@ fn an_example_in_a_fence_is_no_marker() {
     assert!(page.starts_with(example) && page.contains("[Record]"));
 }
 
-/// Every page of the repository says what its records say.
+/// The tables in the pages of this repository agree with its records.
 #[test]
-fn tables_of_this_repository_are_those_of_its_records() {
+fn tables_of_this_repository_agree_with_its_records() {
     let root = repository();
     let mut pages: Vec<PathBuf> = vec!["README.md".into()];
     let mut folders: Vec<PathBuf> = vec!["docs".into(), "lab".into()];
@@ -133,7 +133,7 @@ fn tables_of_this_repository_are_those_of_its_records() {
         let made = rewrite(place, &text).unwrap();
         assert!(
             made == text,
-            "{}: write it anew with `inkstone-lab readme {0}`",
+            "{}: rewrite it with `inkstone-lab readme {0}`",
             page.display()
         );
     }

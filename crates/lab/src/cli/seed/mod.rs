@@ -1,11 +1,12 @@
-//! `seed`: the table of a predecessor, run again: as it was published, and as it
-//! honestly should have been.
+//! `seed`: runs the table of a predecessor again: as it was published, and as it honestly
+//! should have been.
 //!
 //! | seed | as published | honest |
 //! |---|---|---|
 //! | 000 | rw-heatmap: every write to *one* key, every read of the first 100 | writes to all keys, reads that begin anywhere |
 //! | 001 | etcd's tool by default: puts of *one* key, all with the same value; reads of a key that does not exist | distinct keys, unique values, keys that exist |
-//! | 002 | what one thread gets, of engines as they come | what all get, of engines with caches: `threads.rs` |
+//! | 002 | throughput of one thread, engines with default settings | throughput of all threads,
+//! engines with caches: `threads.rs` |
 //! | 003 | a put returns when it is in a buffer | when it is durable: `write_ahead_log.rs` |
 //! | 004 | survives kill -9: page cache | survives a loss of power; beside a plain file in the same run |
 
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use super::ab::triple;
 use super::finish::{finish, measure};
-use super::how::{Changes, How};
+use super::options::{Changes, MeasureOptions};
 use super::scale::Scale;
 use crate::record::Record;
 use crate::report::number::counted;
@@ -56,10 +57,10 @@ pub struct Options {
     #[command(flatten)]
     changes: Changes,
     #[command(flatten)]
-    how: How,
+    measure: MeasureOptions,
 }
 
-/// A table: its name for people, its points, its sides.
+/// A table to measure.
 struct Table {
     title: String,
     points: Vec<Point>,
@@ -71,7 +72,7 @@ struct Table {
 const MEMBERS: u32 = 3;
 
 pub fn run(options: &Options) -> super::Outcome {
-    refuse_what_the_table_has_no_use_for(options)?;
+    refuse_ignored_options(options)?;
     let table = match options.table.as_str() {
         "000" => table_000::table(options)?,
         "001" => table_001(options)?,
@@ -80,11 +81,11 @@ pub fn run(options: &Options) -> super::Outcome {
         _ => table_004::table(options)?,
     };
     let (record, folder) = measured(options, table)?;
-    finish(&record, &folder, options.how.fail_on)
+    finish(&record, &folder, options.measure.fail_on)
 }
 
-/// Nobody shall believe that an option was heeded which was not.
-fn refuse_what_the_table_has_no_use_for(options: &Options) -> Result<(), String> {
+/// Refuses options that the table ignores, so that no user believes that they had an effect.
+fn refuse_ignored_options(options: &Options) -> Result<(), String> {
     let given: [(bool, &str, &[&str]); 4] = [
         (options.ours.is_some(), "--ours", &["000", "001"]),
         (options.etcd.is_some(), "--etcd", &["000", "001"]),
@@ -95,10 +96,10 @@ fn refuse_what_the_table_has_no_use_for(options: &Options) -> Result<(), String>
             &["002", "003", "004"],
         ),
     ];
-    let is_idle = |(given, _, tables): &&(bool, &str, &[&str])| {
+    let is_ignored = |(given, _, tables): &&(bool, &str, &[&str])| {
         *given && !tables.contains(&options.table.as_str())
     };
-    match given.iter().find(is_idle) {
+    match given.iter().find(is_ignored) {
         Some((_, option, tables)) => Err(format!(
             "{option} has no use in table {}: it is for {}",
             options.table,
@@ -109,9 +110,9 @@ fn refuse_what_the_table_has_no_use_for(options: &Options) -> Result<(), String>
 }
 
 fn measured(options: &Options, table: Table) -> Result<(Record, PathBuf), String> {
-    let how = &options.how;
+    let measure_options = &options.measure;
     let pairs = options.scale.pairs(table.pairs);
-    let experiment = how.experiment(table.points, table.arms, pairs);
+    let experiment = measure_options.experiment(table.points, table.arms, pairs);
     let verb = format!("seed {}", options.table);
     let variant = if options.as_published {
         "as published"
@@ -119,10 +120,10 @@ fn measured(options: &Options, table: Table) -> Result<(Record, PathBuf), String
         "honest"
     };
     let title = format!("{}, {variant}", table.title);
-    measure(&verb, &title, how, &experiment)
+    measure(&verb, &title, measure_options, &experiment)
 }
 
-/// The points of rows, in the scale and with the changes that were asked for.
+/// The points of the rows, in the scale and with the changes of the options.
 fn points(options: &Options, rows: Vec<Workload>) -> Result<Vec<Point>, String> {
     points_with(&options.changes, options.scale, rows)
 }
@@ -136,7 +137,8 @@ fn points_with(changes: &Changes, scale: Scale, rows: Vec<Workload>) -> Result<V
     Ok(points)
 }
 
-/// Where a row's name says how many clients it has, `--clients` says which rows.
+/// Selects rows by `--clients`, in tables where each row has one number of clients, which
+/// is part of its name. Fails for a number that no row has.
 fn rows_asked_for(options: &Options, mut rows: Vec<Workload>) -> Result<Vec<Workload>, String> {
     let wanted = &options.changes.clients;
     if wanted.is_empty() {
@@ -155,7 +157,7 @@ fn rows_asked_for(options: &Options, mut rows: Vec<Workload>) -> Result<Vec<Work
     Ok(rows)
 }
 
-/// Of those rows: the number of clients stays as it is.
+/// The points of such rows: `--clients` has selected them and changes nothing else.
 fn points_as_named(options: &Options, rows: Vec<Workload>) -> Result<Vec<Point>, String> {
     let changes = Changes {
         clients: Vec::new(),
@@ -164,7 +166,7 @@ fn points_as_named(options: &Options, rows: Vec<Workload>) -> Result<Vec<Point>,
     points_with(&changes, options.scale, rows)
 }
 
-/// etcd, and ours.
+/// The targets etcd and Inkstone; `more` is appended to both, such as `,members=3`.
 fn servers(options: &Options, more: &str) -> Result<(TargetSpec, TargetSpec), String> {
     let target = |name: &str, path: &Path| {
         format!("{name}=server:{}{more}", path.display()).parse::<TargetSpec>()
@@ -240,12 +242,12 @@ fn row(name: &str, parts: &[&str]) -> Result<Workload, Mistake> {
     written(name, &[parts, &[time]].concat())
 }
 
-/// A row that says everything itself.
+/// A row from parts of TOML; together they are a complete workload file except for the name.
 fn written(name: &str, parts: &[&str]) -> Result<Workload, Mistake> {
     parse(name, &format!("name = \"{name}\"\n{}", parts.concat()))
 }
 
-/// A program of this repository: beside the lab's own, or where cargo puts it.
+/// Path of a program of this repository: beside the lab's own, or in `target/release`.
 fn program(name: &str) -> PathBuf {
     let lab = std::env::current_exe().unwrap_or_default();
     let beside = lab.with_file_name(name);
@@ -266,7 +268,7 @@ fn existing(option: &str, path: PathBuf, remedy: &str) -> Result<PathBuf, String
     }
 }
 
-/// The targets that the options name, or else these.
+/// The targets of `--targets`, or else those named here.
 fn targets_or(options: &Options, names: &[&str]) -> Result<Vec<TargetSpec>, String> {
     match options.targets.is_empty() {
         true => names.iter().map(|name| name.parse()).collect(),
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_published_put_one_key_and_read_none() {
+    fn the_published_table_001_puts_one_key_and_reads_a_missing_one() {
         let here = std::env::current_exe().unwrap();
         let here = here.to_str().unwrap();
         let words = ["001", "--as-published", "--ours", here, "--etcd", here];
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_map_is_small_and_a_full_one_is_etcds() {
+    fn a_quick_map_is_small_and_a_full_one_has_the_cells_of_etcd() {
         let here = std::env::current_exe().unwrap();
         let here = here.to_str().unwrap();
         let cells = |more: &[&str]| {
@@ -336,7 +338,7 @@ mod tests {
 
     #[test]
     fn an_option_of_another_table_is_refused() {
-        let refused = |words: &[&str]| refuse_what_the_table_has_no_use_for(&options(words));
+        let refused = |words: &[&str]| refuse_ignored_options(&options(words));
         let error = refused(&["000", "--targets", "engine"]).unwrap_err();
         assert!(error.contains("--targets") && error.contains("002, 003, 004"));
         assert!(refused(&["004", "--members", "3"]).is_err());
@@ -345,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_map_decides_is_refused_with_the_verb_that_draws_others() {
+    fn an_axis_option_is_refused_and_the_error_names_the_heatmap_verb() {
         let here = std::env::current_exe().unwrap();
         let here = here.to_str().unwrap();
         let words = ["000", "--ours", here, "--etcd", here, "--clients", "1"];
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_server_says_how_to_get_one() {
+    fn the_error_for_a_missing_server_says_how_to_get_one() {
         let Err(error) = table_001(&options(&["001", "--ours", "/nowhere/inkstone"])) else {
             panic!("there is none");
         };

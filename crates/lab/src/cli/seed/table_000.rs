@@ -1,12 +1,12 @@
 //! Seed 000: etcd's rw-heatmap of a build beside itself and beside another.
 //!
-//! As published, every write overwrites one key of 8 bytes and every read asks
-//! for the first 100 keys; all runs of one build come before those of the other,
-//! on a server that is never emptied. The lab keeps the load and not the order:
-//! triples in random order, each run on a server of its own. Honest writes go to
-//! all keys, and reads begin anywhere.
+//! As published, every write overwrites one key of 8 bytes and every read asks for the
+//! first 100 keys. All runs of one build came before those of the other, on a server that
+//! was never emptied. The lab keeps the load but not the order: it runs triples in random
+//! order, each run on a server of its own. In the honest variant writes go to all keys, and
+//! reads begin at any key.
 
-use super::super::heatmap::{Axes, PAIRS, points, what_the_map_decides};
+use super::super::heatmap::{Axes, PAIRS, axis_option, points};
 use super::super::scale::Scale;
 use super::super::workloads;
 use super::{Options, Table, servers};
@@ -15,12 +15,12 @@ use crate::workload::Distribution;
 
 const READS_AT_ONCE: u64 = 100;
 
-/// The table that the options ask for.
+/// Table 000, as published or honest.
 pub fn table(options: &Options) -> Result<Table, String> {
     let (etcd, ours) = servers(options, "")?;
     let mut workload = workloads::find("rw-heatmap")?;
     if options.as_published {
-        // One key gets all writes; reads begin at the first key anyway.
+        // One key gets all writes; the workload's reads begin at the first key already.
         let one = 1.0 / workload.load.keys as f64;
         workload.access.distribution = Distribution::Hot {
             keys: one,
@@ -31,7 +31,7 @@ pub fn table(options: &Options) -> Result<Table, String> {
         workload.mix.range.from_start = false;
         workload.mix.range.limit = READS_AT_ONCE;
     }
-    if let Some((option, _)) = what_the_map_decides(&options.changes) {
+    if let Some((option, _)) = axis_option(&options.changes) {
         return Err(format!(
             "{option} is an axis of the map of table 000, which has its own numbers; \
              `inkstone-lab heatmap` draws a map of others"
@@ -53,7 +53,7 @@ fn axes(scale: Scale) -> Axes {
             values: vec![256, 4096],
             connections: vec![8, 64],
         },
-        // As rw-benchmark.sh has them by default.
+        // The defaults of etcd's rw-benchmark.sh.
         Scale::Full => Axes {
             ratios: vec![0.0078125, 0.125, 0.25, 0.5, 2.0, 4.0, 8.0, 128.0],
             values: (8..=14).map(|power| 1 << power).collect(),

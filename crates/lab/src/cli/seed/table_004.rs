@@ -1,5 +1,5 @@
-//! 004: large values by many threads, beside what the device and the page cache do
-//! with a plain file in the same run.
+//! Seed 004: large values by many threads, beside a plain file in the same run, which shows
+//! the speed of the device and the page cache.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::cli::run::side_by_side;
 
 const FILE: &str = "file";
 
-/// The table that the options ask for.
+/// Table 004, as published or honest.
 pub fn table(options: &Options) -> Result<Table, String> {
     let level = if options.as_published {
         "os"
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_of_004_can_be_others() {
+    fn targets_of_004_can_be_replaced() {
         let table = table(&options(&["004", "--targets", "engine,null"])).unwrap();
         assert_eq!(table.arms[1].name, "null");
         assert!(table.title.ends_with("by 64 threads"));

@@ -1,20 +1,22 @@
-//! 002: LevelDB's fillrandom and readrandom by 1 to 256 threads.
+//! Seed 002: LevelDB's fillrandom and readrandom by 1 to 256 threads.
 //!
 //! | | as published | honest |
 //! |---|---|---|
-//! | figure | what one thread gets: a million over the mean micros of an operation | what all get together, and one |
+//! | figure | throughput of one thread: a million over the mean microseconds of an operation |
+//! throughput of all threads together, and of one |
 //! | keys | 100,000, which fit into every cache | 1,000,000 |
-//! | engines | as they come | with caches and filters |
+//! | engines | with default settings | with caches and filters |
 //!
-//! In both the random bytes are made before the clock starts and shared by all
-//! threads (db_bench makes a megabyte for each thread while it measures), every
-//! thread works for the same time (the mean of db_bench shrinks when threads end
-//! early), and neither a write nor a read is flushed. The published database of
-//! 1,000,000 keys was read in its first 100,000 only.
+//! In both variants the lab makes the random bytes before the clock starts and shares them
+//! among all threads (db_bench makes a megabyte for each thread while it measures). Every
+//! thread works for the same time (the mean of db_bench shrinks when threads end early).
+//! Writes are not flushed. The published benchmark read only the first 100,000 keys of its
+//! database of 1,000,000.
 //!
-//! Of Inkstone both the engine alone runs, which does what LevelDB does, and the embedded
-//! store, whose puts have etcd's revisions. LevelDB also runs under `handoff run`, whose locks are those of the predecessor
-//! carried on: the same worker, the same library, other mutexes.
+//! Inkstone takes part twice: as the engine alone, which does the same as LevelDB, and as
+//! the embedded store, which gives each put a revision as etcd does. LevelDB also runs under
+//! `handoff run`: the same worker and library with the mutexes of handoff, which continue
+//! the predecessor's work.
 
 use super::{Options, Table, existing, measured, points, program, targets_or, written};
 use crate::cli::Outcome;
@@ -26,7 +28,7 @@ use crate::targets::{HANDOFF, TargetSpec, offered};
 use crate::workload::Workload;
 
 const PUBLISHED_KEYS: u64 = 100_000;
-/// Its place among the targets.
+/// Index of LevelDB among the targets.
 const LEVELDB: usize = 2;
 
 /// Measures both rows at every number of threads.
@@ -38,13 +40,14 @@ pub fn run(options: &Options) -> Outcome {
         pairs: 1,
     };
     let (record, folder) = measured(options, table)?;
-    finish(&record, &folder, options.how.fail_on)
+    finish(&record, &folder, options.measure.fail_on)
 }
 
 fn cells(options: &Options) -> Result<Vec<Point>, String> {
     let mut cells = points(options, workloads(options)?)?;
     if options.as_published && options.changes.keys.is_none() {
-        // They are few as they are: fewer would be read from memory tables only.
+        // The published number is small already: with a tenth of it, all reads would be
+        // answered from memory tables.
         for cell in &mut cells {
             cell.workload.load.keys = PUBLISHED_KEYS;
         }
@@ -64,7 +67,7 @@ fn targets(options: &Options) -> Result<Vec<TargetSpec>, String> {
         Some(name) if options.targets.is_empty() => Err(format!(
             "seed 002 compares with `{name}`, which is not in this program: `cargo build \
              --release --manifest-path crates/lab-peers/Cargo.toml` makes inkstone-lab-peers, \
-             which has it; or name what shall run with --targets"
+             which has it; or name other targets with --targets"
         )),
         Some(_) => Ok(targets),
         None => {
@@ -136,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_peers_are_named_with_the_program_that_has_them() {
+    fn the_error_for_missing_peers_names_the_program_that_has_them() {
         let error = targets(&options(&["002"])).unwrap_err();
         assert!(error.contains("`leveldb`") && error.contains("inkstone-lab-peers"));
         let named = targets(&options(&["002", "--targets", "engine,file"])).unwrap();

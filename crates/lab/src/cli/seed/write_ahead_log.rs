@@ -1,20 +1,20 @@
-//! 003: the rows of BanyanDB's write-ahead log, on our value log and on a plain
+//! Seed 003: the rows of BanyanDB's write-ahead log, on Inkstone's value log and on a plain
 //! file.
 //!
 //! | | as published | honest |
 //! |---|---|---|
-//! | a put returns | when it is in a buffer: up to two buffers are lost | when it is durable |
-//! | producers | 1 | 1 to 256, who share flushes |
+//! | a put returns | when it is in a buffer: a crash loses up to two buffers | when it is durable |
+//! | producers | 1 | 1 to 256, which share flushes |
 //!
-//! Keys, lengths and order of both are the published ones: `series-N` in turn,
-//! values of 531 bytes in the mean that do not compress. The published 2,000
-//! values are used again and again, which lets a buffer of 2 MiB be packed to
-//! 55 %; here no two are alike. Nobody's segments are kept longer than until the
-//! next is full, in all rows and not only in those that are called rotation.
+//! Both variants use the published keys, lengths and order: `series-N` in turn, values of
+//! 531 bytes in the mean that do not compress. The published benchmark used 2,000 values
+//! again and again, which compresses a buffer of 2 MiB to 55 %; here no two values are
+//! equal. All targets delete a segment when the next one is full, in all rows and not only
+//! in those that are called rotation.
 //!
-//! The published figures are of `go test -bench` on an Apple M1 with an SSD,
-//! where `Sync` is F_FULLFSYNC. They are beside ours to be read, not to be
-//! compared: no ratio is printed.
+//! The published figures come from `go test -bench` on an Apple M1 with an SSD, where `Sync`
+//! is F_FULLFSYNC. Reports show them beside the measured ones for orientation; the machines
+//! differ, so no ratio is printed.
 
 use super::{Options, Table, measured, points_as_named, rows_asked_for, targets_or, written};
 use crate::cli::Outcome;
@@ -23,7 +23,8 @@ use crate::cli::run::side_by_side;
 use crate::report::published::write_ahead_log::{PUBLISHED, Published};
 use crate::workload::{Mistake, Workload};
 
-/// Rows whose puts are kept when they return: producers and level.
+/// Honest rows, as number of producers and durability level: a returned put has reached
+/// this level.
 const KEPT: [(u32, &str); 5] = [
     (1, "durable"),
     (16, "durable"),
@@ -32,14 +33,14 @@ const KEPT: [(u32, &str); 5] = [
     (16, "os"),
 ];
 
-/// Measures all rows.
+/// Measures the rows that the options select.
 pub fn run(options: &Options) -> Outcome {
     let rows = workloads(options).map_err(|mistake| mistake.to_string())?;
     let rows = rows_asked_for(options, rows)?;
     let series: Vec<u64> = rows.iter().map(|row| row.load.keys).collect();
     let mut points = points_as_named(options, rows)?;
     if options.changes.keys.is_none() {
-        // How many series there are is what a row is about, in every scale.
+        // The number of series is the subject of a row: no scale changes it.
         for (point, series) in points.iter_mut().zip(series) {
             point.workload.load.keys = series;
         }
@@ -51,7 +52,7 @@ pub fn run(options: &Options) -> Outcome {
         pairs: 1,
     };
     let (record, folder) = measured(options, table)?;
-    finish(&record, &folder, options.how.fail_on)
+    finish(&record, &folder, options.measure.fail_on)
 }
 
 fn workloads(options: &Options) -> Result<Vec<Workload>, Mistake> {
@@ -103,7 +104,7 @@ mod tests {
     use crate::workload::DurabilityLevel;
 
     #[test]
-    fn published_rows_say_what_they_buffer_and_what_they_flush() {
+    fn published_rows_have_the_published_buffers_and_flushes() {
         let rows = workloads(&options(&["003", "--as-published"])).unwrap();
         assert_eq!(rows.len(), PUBLISHED.len());
         for (workload, published) in rows.iter().zip(&PUBLISHED) {

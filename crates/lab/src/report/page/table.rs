@@ -1,11 +1,11 @@
-//! The table of a page: a row for each side in each cell.
+//! The table of results in a page: a row for each side in each cell.
 
 use serde::Serialize;
 
 use crate::record::Record;
 use crate::report::results::{Results, Row};
 
-/// Between the ends of a range, which may stand on two lines where room is scarce.
+/// The dash of a range, with a zero-width space that permits a line break behind it.
 const RANGE_DASH: &str = "–\u{200b}";
 
 /// The table of all cells and sides.
@@ -24,7 +24,7 @@ struct RowView {
     is_ceiling: bool,
     runs: usize,
     replaced: usize,
-    /// Text, range, and the width of a bar in percent.
+    /// For each column: text, range, and the width of a bar in percent.
     values: Vec<(String, String, Option<f64>)>,
     durable: String,
     alarming: bool,
@@ -32,7 +32,6 @@ struct RowView {
 }
 
 impl ResultsView {
-    /// Of a record.
     pub fn of(record: &Record) -> ResultsView {
         let results = Results::of(record);
         let mut rows: Vec<RowView> = Vec::new();
@@ -74,7 +73,7 @@ fn row_view(results: &Results, row: &Row, is_first: bool) -> RowView {
     }
 }
 
-/// A range below its median, whose unit it does not repeat.
+/// A range for the line below its median, without the unit where it equals the median's.
 fn range_below(range: &str, median: &str) -> String {
     let words: Vec<&str> = range.split(' ').collect();
     let text = match (words.as_slice(), median.rsplit_once(' ')) {
@@ -91,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_range_has_a_unit_only_where_it_is_another_than_the_medians() {
+    fn a_range_has_a_unit_only_where_it_differs_from_that_of_the_median() {
         let below = |range, median| range_below(range, median).replace(RANGE_DASH, "–");
         assert_eq!(below("1.17 to 1.31 ms", "1.27 ms"), "1.17–1.31");
         assert_eq!(below("0.9 to 1.31 ms", "980 µs"), "0.9–1.31\u{a0}ms");

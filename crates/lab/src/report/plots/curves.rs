@@ -1,6 +1,6 @@
-//! What more clients bring: all together, for each of them, and how long they
-//! wait. A figure for each thread alone hides that the total falls, and one in
-//! total hides that each thread starves; so both are drawn.
+//! Curves over the number of clients: total throughput, throughput of each client, and
+//! latency. The throughput of each client hides that the total falls, and the total hides
+//! that each client starves, so both are drawn.
 
 use super::{Picture, axis};
 use crate::record::{Cell, Record, Run};
@@ -12,7 +12,7 @@ use crate::report::svg::scale::Spacing;
 use crate::statistics::summary::{median, quantile};
 use crate::verdict::measures::percentile;
 
-/// What is drawn over the number of clients.
+/// A quantity that is drawn over the number of clients.
 struct Curve {
     title: &'static str,
     note: &'static str,

@@ -1,5 +1,6 @@
-//! Response times by percentile. Along the bottom each nine takes the same
-//! room, so that the rare long ones can be seen; upwards equal ratios do.
+//! Response times by percentile. The horizontal axis gives equal space to each further nine
+//! (90 %, 99 %, 99.9 %), so that rare long answers are visible; the vertical one is
+//! logarithmic.
 
 use super::{Picture, legend, rivals};
 use crate::record::{Cell, Histogram, Record};
@@ -10,12 +11,13 @@ use crate::report::svg::scale::Spacing;
 
 /// Points of a curve between two nines.
 const POINTS_PER_NINE: usize = 12;
-/// Up to here the axis has room for the name of the shortest beside the median's.
+/// Greatest end of the axis at which the label of the shortest answer fits beside the
+/// median's.
 const SHORTEST_NAMED_MAX: f64 = 1e4;
-/// A percentile rests on at least this many answers beyond it.
+/// A percentile is drawn only where at least this many answers took longer.
 const BEYOND_MIN: f64 = 10.0;
 
-/// The picture of a cell; none if no side has a latency.
+/// The picture of a cell; `None` if no side has a latency.
 pub fn latency(record: &Record, cell: &Cell) -> Option<Picture> {
     let sides = rivals(record, cell);
     let series: Vec<Series> = sides
@@ -70,8 +72,8 @@ pub fn latency(record: &Record, cell: &Cell) -> Option<Picture> {
     })
 }
 
-/// Places are one over the share of answers that took longer: 1 is the
-/// shortest answer, 2 the median, 100 the 99th percentile.
+/// The points of a side's curve. `x` is one over the share of answers that took longer: 1
+/// is the shortest answer, 2 the median, 100 the 99th percentile.
 fn points(histogram: &Histogram, side: &str) -> Vec<Point> {
     let count = histogram.count() as f64;
     if count < 2.0 * BEYOND_MIN {
@@ -105,7 +107,7 @@ fn points(histogram: &Histogram, side: &str) -> Vec<Point> {
         .collect()
 }
 
-/// The median and the nines.
+/// Places that get a label: the median and the nines.
 fn named(most: f64) -> Vec<f64> {
     let nines = (0..12).map(|nine| 10_f64.powi(nine));
     let mut places: Vec<f64> = nines
@@ -129,7 +131,7 @@ fn nines(most: f64) -> Vec<(f64, String)> {
     ticks
 }
 
-/// `99.9 %` of 1,000.
+/// The percentile at a place: `99.9 %` for 1,000.
 fn share(place: f64) -> String {
     let percent = 100.0 * (1.0 - 1.0 / place);
     let decimals = (place.log10() - 2.0).ceil().max(0.0) as usize;
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_ends_where_answers_get_too_few() {
+    fn a_curve_ends_where_too_few_answers_took_longer() {
         let mut histogram = Histogram::default();
         for nanoseconds in 1..=10_000 {
             histogram.record(nanoseconds * 1000);

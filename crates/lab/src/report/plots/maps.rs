@@ -1,5 +1,6 @@
-//! Reads over writes as maps: connections along, value sizes up, one row of
-//! maps for each ratio. Amounts of all sides of a ratio share their scale.
+//! Heatmaps of reads over writes: connections on the horizontal axis, value sizes on the
+//! vertical one, one row of maps for each ratio. The maps of all sides of a ratio have a
+//! common scale.
 
 use serde::Serialize;
 
@@ -11,28 +12,28 @@ use crate::report::sides::{arms, label};
 use crate::report::svg::heat_map::{Fill, HeatCell, HeatMap};
 use crate::report::verdicts::{map_cells, map_verdicts};
 use crate::statistics::log_ratio::percent;
-use crate::verdict::{CellVerdict, Word};
+use crate::verdict::{CellVerdict, Conclusion};
 
-/// A change that has the full colour: twice as fast, or half.
+/// Logarithm of the change that has the full colour: twice as fast, or half.
 const FULL_CHANGE: f64 = std::f64::consts::LN_2;
 
 /// The maps of one ratio.
 #[derive(Clone, Debug, Serialize)]
 pub struct Facet {
-    /// `4 reads for each write`.
+    /// Title such as `4 reads for each write`.
     pub title: String,
-    /// Title and picture of each map: sides first, what changed last.
+    /// Title and picture of each map: the sides first, their difference last.
     pub maps: Vec<(String, String)>,
 }
 
-/// What the cells of one ratio have in common.
+/// The cells of one ratio, with the values of their axes.
 struct Grid<'a> {
     cells: Vec<&'a Cell>,
     columns: Vec<u32>,
     rows: Vec<f64>,
 }
 
-/// All of a record; nothing of records without a map.
+/// The maps of a record by ratio; empty for a record without a map.
 pub fn facets(record: &Record) -> Vec<Facet> {
     let cells = map_cells(record);
     let mut ratios: Vec<f64> = cells.iter().filter_map(|cell| cell.rw_ratio).collect();
@@ -111,7 +112,7 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// A map for each side; a copy of A tells nothing that A does not.
+/// A map of throughput for each side except the copy of A.
 fn amounts(record: &Record, grid: &Grid) -> Vec<(String, String)> {
     let rate = |cell: &Cell, arm: &str| {
         let sides = rivals(record, cell);
@@ -167,12 +168,14 @@ fn changed(verdict: &CellVerdict, cell: &Cell) -> Option<HeatCell> {
     let ends = [effect.middle, effect.low, effect.high].map(percent);
     let whole = change_within(ends[0], ends[1], ends[2]);
     let (text, detail) = whole.split_once(" [").unwrap_or((&whole, ""));
-    let (fill, word) = match &verdict.word {
-        Word::Better | Word::Worse => {
-            let word = verdict.word.short(crate::verdict::Better::MoreIsFaster);
+    let (fill, word) = match &verdict.conclusion {
+        Conclusion::Better | Conclusion::Worse => {
+            let word = verdict
+                .conclusion
+                .short(crate::verdict::Better::MoreIsFaster);
             (Fill::Change(effect.middle / FULL_CHANGE), word.to_owned())
         }
-        Word::Same => (Fill::Same, "same".to_owned()),
+        Conclusion::Same => (Fill::Same, "same".to_owned()),
         open => (Fill::Open, open.remark().unwrap_or_default()),
     };
     Some(HeatCell {

@@ -1,10 +1,10 @@
-//! From a record to its pictures.
+//! Pictures of a record.
 //!
 //! ```text
 //!   latency     percentiles of the response times, sides beside each other
 //!   over_time   operations per second, run by run
-//!   curves      over the number of clients: all together, each, p99
-//!   maps        reads over writes: amounts, and what changed
+//!   curves      over the number of clients: total and individual throughput, p99
+//!   maps        reads over writes: throughput of each side, and the difference
 //!   search      rates that a search tried
 //! ```
 
@@ -28,25 +28,22 @@ use super::svg::line_chart::{Point, Series};
 use super::svg::scale::Spacing;
 use crate::record::{Cell, Record, Run};
 
-/// A picture with what it shows.
+/// A picture with its title, note and legend.
 #[derive(Clone, Debug, Serialize)]
 pub struct Picture {
-    /// Above it.
     pub title: String,
-    /// Below the title: how to read it; may be empty.
+    /// Explanation below the title; may be empty.
     pub note: String,
-    /// The picture itself.
     pub svg: String,
-    /// Its lines: class and name; empty for maps.
+    /// Style class and name of each line; empty for maps.
     pub legend: Vec<(String, String)>,
 }
 
-/// Sides whose values lie further apart than this share an axis of ratios: on
-/// an even one the lesser would lie on the ground.
+/// Greatest ratio of values on a linear axis. Beyond it the axis is logarithmic, because
+/// small values would be indistinguishable from zero.
 const EVEN_SPREAD_MAX: f64 = 12.0;
 
-/// The sides that are compared; the generator's ceiling only where nothing else
-/// was measured.
+/// The sides of a cell that are drawn: the generator's ceiling only where it is the only one.
 fn rivals<'a>(record: &'a Record, cell: &Cell) -> Vec<Side<'a>> {
     let mut sides = sides(record, cell);
     if sides.iter().any(|side| !side.is_ceiling()) {
@@ -73,7 +70,7 @@ fn each_run(sides: &[Side], points: fn(&Run) -> Vec<Point>) -> Vec<Series> {
     lines.filter(|line| !line.points.is_empty()).collect()
 }
 
-/// An axis whose spacing suits the values.
+/// An axis, linear or logarithmic as suits the values.
 fn axis(label: &str, write: fn(f64) -> String, values: &[f64]) -> Axis {
     let positive = || values.iter().copied().filter(|value| *value > 0.0);
     let most = positive().fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! Operations per second, run by run, from the warm-up on.
+//! Operations per second over time, a line for each run, from the warm-up on.
 
 use super::{Picture, axis, each_run, legend, rivals};
 use crate::record::{Cell, Record, Run};
@@ -7,7 +7,7 @@ use crate::report::svg::axis::Axis;
 use crate::report::svg::line_chart::{LineChart, Point};
 use crate::report::svg::scale::Spacing;
 
-/// The picture of a cell; none if no run has a series.
+/// The picture of a cell; `None` if no run has a series.
 pub fn over_time(record: &Record, cell: &Cell) -> Option<Picture> {
     let sides = rivals(record, cell);
     let series = each_run(&sides, points);

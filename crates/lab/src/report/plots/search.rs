@@ -1,11 +1,11 @@
-//! The rates that a search tried, and how long answers took at each.
+//! The rates that a search tried, with the latency at each.
 
 use super::{Picture, axis, each_run, legend, rivals};
 use crate::record::{Cell, Record, Run};
 use crate::report::number::{grouped, short, time};
 use crate::report::svg::line_chart::{LineChart, Point};
 
-/// The picture of a cell; none if nothing was searched.
+/// The picture of a cell; `None` if no run searched.
 pub fn search(record: &Record, cell: &Cell) -> Option<Picture> {
     let sides = rivals(record, cell);
     let series = each_run(&sides, points);

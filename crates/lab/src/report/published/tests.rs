@@ -1,10 +1,10 @@
-//! Whether the tables say whose figures are whose.
+//! Tests that the tables keep published and measured figures apart.
 
 use super::*;
 use crate::record::{Environment, FORMAT, Outcome, Run};
 use crate::worker::Job;
 
-/// One measured run for each cell, of 1 s.
+/// A record with one measured run for each cell.
 fn record(verb: &str, cells: &[(&str, &str, u32)]) -> Record {
     let run = |(name, workload, clients): &(&str, &str, u32)| {
         let workload = crate::workload::parse("test", &format!("name = \"{workload}\"")).unwrap();
@@ -33,7 +33,7 @@ fn record(verb: &str, cells: &[(&str, &str, u32)]) -> Record {
     }
 }
 
-fn everywhere(record: &Record) -> [String; 3] {
+fn all_reports(record: &Record) -> [String; 3] {
     [
         crate::report::terminal::render(record),
         crate::report::markdown::render(record),
@@ -42,10 +42,10 @@ fn everywhere(record: &Record) -> [String; 3] {
 }
 
 #[test]
-fn published_figures_stand_on_the_terminal_in_the_markdown_and_on_the_page() {
+fn published_figures_are_shown_on_terminal_markdown_and_page() {
     let record = record("seed 002", &[("fillrandom, 4 clients", "fillrandom", 4)]);
-    for text in everywhere(&record) {
-        // Four times what one of four threads had.
+    for text in all_reports(&record) {
+        // 127,404 is four times the published figure of one of four threads.
         for words in ["published", "127,404", "31,851", "LevelDB 1.23 on 96 cores"] {
             assert!(text.contains(words), "{words}: {text}");
         }
@@ -53,23 +53,23 @@ fn published_figures_stand_on_the_terminal_in_the_markdown_and_on_the_page() {
 }
 
 #[test]
-fn a_log_of_another_name_has_no_published_column() {
+fn rows_without_published_figures_have_no_published_column() {
     let published = record("seed 003", &[("Buffer_2MB", "Buffer_2MB", 1)]);
-    for text in everywhere(&published) {
+    for text in all_reports(&published) {
         assert!(
             text.contains("published (M1)") && text.contains("1.54"),
             "{text}"
         );
     }
     let honest = record("seed 003", &[("1 producer, each put durable", "x", 1)]);
-    for text in everywhere(&honest) {
+    for text in all_reports(&honest) {
         assert!(text.contains("Time for each put of one producer"), "{text}");
         assert!(!text.contains("published (M1)"), "{text}");
     }
 }
 
 #[test]
-fn other_records_have_no_such_tables() {
+fn other_records_have_no_published_tables() {
     assert!(beside(&record("run", &[("put", "fillrandom", 4)])).is_none());
     assert!(beside(&record("seed 002", &[])).is_none());
 }

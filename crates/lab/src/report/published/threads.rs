@@ -1,12 +1,12 @@
-//! 002: LevelDB's fillrandom and readrandom by 1 to 256 threads.
+//! Seed 002: LevelDB's fillrandom and readrandom by 1 to 256 threads.
 
 use super::{Beside, Table, median, sides};
 use crate::record::{ARM_NULL, Record, Run};
 use crate::report::number::grouped;
 
-/// Random writes.
+/// Name of the workload of random writes.
 pub const FILL: &str = "fillrandom";
-/// Random reads.
+/// Name of the workload of random reads.
 pub const READ: &str = "readrandom";
 
 /// Operations per second of one thread, on 96 cores of a Xeon Gold 5318Y with
@@ -25,7 +25,7 @@ pub const PUBLISHED: [(u32, f64, f64); 9] = [
     (256, 475.0, 2_773.0),
 ];
 
-/// Both rows: what all threads get, and what one does.
+/// Tables of both workloads: throughput of all threads together, and of one.
 pub fn beside(record: &Record) -> Beside {
     let figures = [Figure::All, Figure::One];
     let of_kind = |kind| figures.map(|figure| threads(record, kind, figure));
@@ -39,7 +39,7 @@ pub fn beside(record: &Record) -> Beside {
     }
 }
 
-/// What a table shows.
+/// The figure that a table shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Figure {
     All,
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thread_gets_its_part_of_all() {
+    fn the_figure_of_one_thread_is_the_total_over_the_threads() {
         let text = |figure| cell(Some(4000.0), 4, figure, Some(0.5));
         assert_eq!(text(Figure::All), "4,000");
         assert_eq!(text(Figure::One), format!("{} (0.50)", grouped(1000.0)));

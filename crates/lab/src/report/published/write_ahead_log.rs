@@ -1,4 +1,4 @@
-//! 003: the rows of BanyanDB's write-ahead log.
+//! Seed 003: the rows of BanyanDB's write-ahead log.
 
 use super::{Beside, Table, median, sides};
 use crate::record::{ARM_NULL, Record, Run};
@@ -9,21 +9,21 @@ const MIB: u64 = 1024 * KIB;
 
 /// One published row.
 pub struct Published {
-    /// As the cells of a record are called.
+    /// Name of the cell in a record.
     pub name: &'static str,
-    /// In turn.
+    /// Number of series, which puts use in turn.
     pub series: u64,
-    /// What is gathered before it is written.
+    /// Size of the buffer that gathers puts before they are written.
     pub buffer_bytes: u64,
-    /// Whether a buffer is flushed to the device.
+    /// Whether a written buffer is flushed to the device.
     pub sync: bool,
-    /// 0: no rotation.
+    /// Size of a segment; 0 without rotation.
     pub segment_bytes: u64,
-    /// For each put.
+    /// Time for each put.
     pub nanoseconds: f64,
 }
 
-/// Both tables are those of `wal_benchmark_test.go`; see `PUBLISHED`.
+/// A row of `wal_benchmark_test.go` with flushes and without rotation.
 const fn published(
     name: &'static str,
     series: u64,
@@ -54,8 +54,7 @@ const fn rotating(name: &'static str, segment_bytes: u64, nanoseconds: f64) -> P
     }
 }
 
-/// Nanoseconds for each put. From apache/skywalking-banyandb at 2a92a3a,
-/// pkg/wal/README.md.
+/// The published rows, from apache/skywalking-banyandb at 2a92a3a, pkg/wal/README.md.
 pub const PUBLISHED: [Published; 18] = [
     published("SeriesID_1", 1, 65535, 41357.0),
     published("SeriesID_20", 20, 65535, 42125.0),
@@ -77,12 +76,12 @@ pub const PUBLISHED: [Published; 18] = [
     rotating("Buffer_64K_NoSync_Rotate_64MB", 64 * MIB, 1568.0),
 ];
 
-/// What a put takes of its producer's time.
+/// A table of the time that a put takes its producer.
 pub fn beside(record: &Record) -> Beside {
     Beside {
         tables: vec![times(record)],
-        note: "log writes each new segment with zeros before it uses it: where nothing is let go, \
-               they are up to half of its bytes on the device",
+        note: "log writes each new segment with zeros before it uses it: where no segment is \
+        deleted, they are up to half of its bytes on the device",
     }
 }
 

@@ -1,49 +1,44 @@
-//! Axes with labels that do not run into each other.
+//! Axes with labels that do not overlap.
 
 use super::scale::{Scale, Spacing};
 use super::{Anchor, Canvas, LETTER_WIDTH};
 
-/// Of the span of the values, at an end with room.
+/// Extra room at an end of an axis, as a share of the span of its values.
 const ROOM_SHARE: f64 = 0.05;
 
-/// What an axis says.
+/// Labels and spacing of an axis.
 pub struct Axis {
-    /// What the values are, with their unit.
+    /// Meaning and unit of the values.
     pub label: String,
-    /// How they are spaced.
     pub spacing: Spacing,
-    /// How a value is written.
+    /// Formats a value.
     pub write: fn(f64) -> String,
-    /// Values to label; empty: round ones are chosen.
+    /// Values with labels; where empty, round values are chosen.
     pub ticks: Vec<(f64, String)>,
-    /// Whether the axis begins at zero; even spacing only.
+    /// Whether the axis begins at zero; for even spacing only.
     pub from_zero: bool,
 }
 
-/// What a label may take of the margin right of a frame.
+/// Width of the margin right of a frame that a label may use.
 const EDGE: f64 = 8.0;
 
-/// The part of a picture in which data stands.
+/// The part of a picture that shows data, in coordinates of the picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame {
-    /// Left edge.
     pub left: f64,
-    /// Right edge.
     pub right: f64,
-    /// Upper edge.
     pub top: f64,
-    /// Lower edge.
     pub bottom: f64,
 }
 
 impl Axis {
-    /// The scale of these values along these places.
+    /// A scale that maps the range of these values to `places`.
     pub fn scale(&self, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Scale {
         Scale::new(self.spacing, self.ends(values), places)
     }
 
-    /// The same with a little room at both ends, so that no line lies on an edge; a
-    /// zero that the axis begins with stays where it is.
+    /// The same with a little room at both ends, so that no line lies on an edge. A zero at
+    /// the beginning of the axis stays at the edge.
     pub fn scale_with_room(&self, values: impl Iterator<Item = f64>, places: (f64, f64)) -> Scale {
         let (least, most) = self.ends(values);
         let (from, to) = match self.spacing {
@@ -103,7 +98,7 @@ impl Axis {
                 continue;
             }
             free_from = place + half + LETTER_WIDTH;
-            // Nothing may reach over the edge of the picture.
+            // The label must not reach over the edge of the picture.
             let place = place.min(frame.right + EDGE - half);
             canvas.text((place, frame.bottom + 17.0), Anchor::Middle, "tick", &text);
         }

@@ -1,62 +1,61 @@
-//! Cells with a colour and a text.
+//! Heatmaps: cells with a colour and a text.
 
 use super::{Anchor, Canvas, LETTER_WIDTH, shortened};
 
 const CELL_HEIGHT: f64 = 44.0;
 const CELL_WIDTH_MIN: f64 = 64.0;
 const CELL_WIDTH_MAX: f64 = 150.0;
-/// Grounds above this share of the full colour take the light text (on a dark
-/// page, the dark one).
+/// Backgrounds above this share of the full colour have a light text (on a dark page, a
+/// dark one).
 const STRONG_FROM: f64 = 0.65;
 const WIDTH_WANTED: f64 = 385.0;
 
-/// What fills a cell.
+/// Background of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fill {
     /// From nothing (0) to most (1), in one colour.
     Amount(f64),
     /// From worst (-1) through no change (0) to best (1).
     Change(f64),
-    /// No difference that matters.
+    /// The difference is too small to matter.
     Same,
-    /// Not significant: hatched.
+    /// The difference is not significant; the cell is hatched.
     Open,
-    /// Nothing is known.
+    /// The cell was not measured.
     Missing,
 }
 
 /// One cell.
 #[derive(Clone, Debug)]
 pub struct HeatCell {
-    /// Its colour.
     pub fill: Fill,
-    /// The large text.
+    /// Large text.
     pub text: String,
-    /// The small one below; may be empty.
+    /// Small text below; may be empty.
     pub detail: String,
-    /// What it says when it is pointed at.
+    /// Tooltip.
     pub title: String,
 }
 
-/// A whole map; cells row by row, the first row on top.
+/// A heatmap; the first row is at the top.
 #[derive(Clone, Debug)]
 pub struct HeatMap {
-    /// Read to those who cannot see it.
+    /// Description for screen readers.
     pub name: String,
-    /// What the columns are.
+    /// Label of the horizontal axis.
     pub column_label: String,
-    /// What the rows are.
+    /// Label of the vertical axis.
     pub row_label: String,
-    /// Each column's value.
+    /// Value of each column.
     pub columns: Vec<String>,
-    /// Each row's value.
+    /// Value of each row.
     pub rows: Vec<String>,
-    /// Row by row.
+    /// Cells, row by row.
     pub cells: Vec<HeatCell>,
 }
 
 impl HeatMap {
-    /// The picture.
+    /// The map as SVG.
     pub fn draw(&self) -> String {
         assert_eq!(
             self.cells.len(),
@@ -116,7 +115,7 @@ impl HeatMap {
             "label",
             &self.column_label,
         );
-        // Of a map with few rows the words are longer than the side.
+        // In a map with few rows the label is longer than the vertical side.
         let half = self.row_label.chars().count() as f64 * LETTER_WIDTH / 2.0;
         canvas.text_upwards((14.0, (height / 2.0).max(half)), "label", &self.row_label);
     }
@@ -127,7 +126,7 @@ fn draw_cell(canvas: &mut Canvas, cell: &HeatCell, corner: (f64, f64), width: f6
         (corner.0 + 1.0, corner.1 + 1.0),
         (width - 2.0, CELL_HEIGHT - 2.0),
     );
-    let (class, style, strong) = ground(cell.fill);
+    let (class, style, strong) = background(cell.fill);
     canvas.rectangle(inner.0, inner.1, class, &style);
     let colour = if strong { " strong" } else { "" };
     let middle = corner.0 + width / 2.0;
@@ -145,8 +144,8 @@ fn draw_cell(canvas: &mut Canvas, cell: &HeatCell, corner: (f64, f64), width: f6
     }
 }
 
-/// Class, style, and whether the ground is so strong that the text must be light.
-fn ground(fill: Fill) -> (&'static str, String, bool) {
+/// Class and style of a background, and whether it is so strong that the text must be light.
+fn background(fill: Fill) -> (&'static str, String, bool) {
     let mixed = |name: &str, share: f64| {
         let percent = share.clamp(0.0, 1.0) * 100.0;
         format!("fill:color-mix(in oklab,var(--{name}) {percent:.0}%,var(--ground))")
@@ -189,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cell_is_drawn_and_says_what_it_is() {
+    fn each_cell_is_drawn_with_its_title() {
         let svg = map(2, 3).draw();
         assert_eq!(svg.matches("<title>seven less</title>").count(), 6);
         assert!(svg.contains("var(--worse)"));

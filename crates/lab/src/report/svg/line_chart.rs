@@ -1,4 +1,4 @@
-//! Lines over an axis: latencies over percentiles, rates over time and over clients.
+//! Line charts: latencies over percentiles, rates over time and over clients.
 
 use super::axis::{Axis, Frame};
 use super::{Anchor, Canvas};
@@ -6,58 +6,53 @@ use super::{Anchor, Canvas};
 const WIDTH: f64 = 620.0;
 const HEIGHT: f64 = 320.0;
 
-/// From the edges to points that stand apart.
+/// Distance between the edges of the frame and the outermost points, where points are
+/// separate measurements.
 const INSET: f64 = 18.0;
-/// Between whiskers of neighbouring lines at the same place.
+/// Distance between whiskers of neighbouring lines at the same `x`.
 const DODGE: f64 = 5.0;
 
-/// One point.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// Along.
     pub x: f64,
-    /// Up.
     pub y: f64,
-    /// Least and greatest of the runs behind it.
+    /// Least and greatest value of the runs; `y` is their median.
     pub range: Option<(f64, f64)>,
-    /// What it says when it is pointed at.
+    /// Tooltip.
     pub title: String,
 }
 
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What it says when it is pointed at.
+    /// Tooltip.
     pub name: String,
-    /// Its colour's class, `s0` to `s7`, with `again` for a dashed line.
+    /// Style class of the colour, `s0` to `s7`, with `again` for a dashed line.
     pub class: String,
     /// One run of several: drawn thinner.
     pub thin: bool,
-    /// In the order of `x`.
+    /// Points, ascending by `x`.
     pub points: Vec<Point>,
 }
 
 /// A whole chart.
 pub struct LineChart {
-    /// Read to those who cannot see it.
+    /// Description for screen readers.
     pub name: String,
-    /// Along the bottom.
     pub x: Axis,
-    /// Up the left.
     pub y: Axis,
-    /// The lines.
     pub series: Vec<Series>,
-    /// A stretch of `x` with another ground, and its name.
+    /// A range of `x` with another background, and its label.
     pub shaded: Option<(f64, f64, String)>,
-    /// Whether points are measurements of their own, set apart from each other
-    /// and from the edges, or only the way of a line.
+    /// Whether points are separate measurements, which are drawn as dots with a distance to
+    /// each other and to the edges, or only form a line.
     pub apart: bool,
-    /// What stands there if there is no point at all.
+    /// Text of a chart without points.
     pub empty: String,
 }
 
 impl LineChart {
-    /// The picture.
+    /// The chart as SVG.
     pub fn draw(&self) -> String {
         let mut canvas = Canvas::new(WIDTH, HEIGHT);
         if self.series.iter().all(|series| series.points.is_empty()) {
@@ -84,7 +79,7 @@ impl LineChart {
             let size = (right - left, frame.bottom - frame.top);
             canvas.rectangle((left, frame.top), size, "shade", "");
             if right - left > 60.0 {
-                // Above the frame: within it lines would cross the words.
+                // The label is above the frame, because lines would cross it within.
                 let place = (left, frame.top - 7.0);
                 canvas.text(place, Anchor::Start, "tick", label);
             }
@@ -129,7 +124,7 @@ fn draw_series(
             canvas.line((place.0, bottom), (place.0, top), &whisker);
         }
         let dot = format!("dot {}{weight}", series.class);
-        // A line of one point would be nothing.
+        // A line of one point is invisible, so it becomes a dot.
         if apart || placed.len() == 1 {
             let radius = if series.thin { 2.5 } else { 3.5 };
             canvas.dot(*place, radius, &dot, &point.title);
@@ -187,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn many_points_are_a_line_that_still_can_be_felt() {
+    fn points_of_a_line_have_invisible_dots_with_tooltips() {
         let svg = chart(100).draw();
         assert!(svg.contains("<path") && svg.contains(r#"class="feel""#));
     }

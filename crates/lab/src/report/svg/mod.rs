@@ -1,9 +1,8 @@
-//! Pictures, written by hand: rectangles, lines and text.
+//! SVG pictures of rectangles, lines and text.
 //!
-//! Colours are names of the page's style sheet, never values, so that one
-//! picture suits a light and a dark page. Everything that can be pointed at carries a
-//! `<title>`, which browsers show without any script. No picture is ever empty:
-//! without data it says so.
+//! Colours are names of the page's style sheet, never values, so that one picture suits a
+//! light and a dark page. Tooltips are `<title>` elements, which browsers show without a
+//! script. A picture without data says so in a text.
 
 pub mod axis;
 pub mod heat_map;
@@ -15,24 +14,21 @@ use std::fmt::Write;
 /// Width of one letter of the small labels, on average.
 pub const LETTER_WIDTH: f64 = 6.4;
 
-/// The colours that series can have; the ninth has the first one's again, dashed.
+/// Number of different colours of series. The ninth series has the first colour, dashed.
 pub const COLOURS: usize = 8;
 
-/// A picture in the making.
+/// A picture that is being drawn.
 pub struct Canvas {
     width: f64,
     height: f64,
     body: String,
 }
 
-/// Where a text is held.
+/// The part of a text that lies at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// At its beginning.
     Start,
-    /// In the middle.
     Middle,
-    /// At its end.
     End,
 }
 
@@ -56,7 +52,7 @@ impl Canvas {
         }
     }
 
-    /// A rectangle with a style class; `style` may be empty.
+    /// Draws a rectangle with a style class; `style` may be empty.
     pub fn rectangle(&mut self, corner: (f64, f64), size: (f64, f64), class: &str, style: &str) {
         let style = attribute("style", style);
         let _ = write!(
@@ -66,7 +62,7 @@ impl Canvas {
         );
     }
 
-    /// A straight line.
+    /// Draws a straight line.
     pub fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
         let _ = write!(
             self.body,
@@ -75,7 +71,7 @@ impl Canvas {
         );
     }
 
-    /// A line through points, with what it says when it is pointed at.
+    /// Draws a line through points, with a tooltip.
     pub fn path(&mut self, points: &[(f64, f64)], class: &str, title: &str) {
         let mut description = String::new();
         for (at, (x, y)) in points.iter().enumerate() {
@@ -89,7 +85,7 @@ impl Canvas {
         );
     }
 
-    /// A dot, with what it says when it is pointed at.
+    /// Draws a dot, with a tooltip.
     pub fn dot(&mut self, centre: (f64, f64), radius: f64, class: &str, title: &str) {
         let _ = write!(
             self.body,
@@ -100,7 +96,7 @@ impl Canvas {
         );
     }
 
-    /// A text.
+    /// Writes a text.
     pub fn text(&mut self, place: (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let _ = write!(
             self.body,
@@ -112,7 +108,7 @@ impl Canvas {
         );
     }
 
-    /// A text that runs upwards.
+    /// Writes a text that runs upwards.
     pub fn text_upwards(&mut self, place: (f64, f64), class: &str, text: &str) {
         let _ = write!(
             self.body,
@@ -123,7 +119,7 @@ impl Canvas {
         );
     }
 
-    /// Everything drawn by `draw` says `title` when it is pointed at.
+    /// Draws a group with the tooltip `title`.
     pub fn titled(&mut self, title: &str, draw: impl FnOnce(&mut Canvas)) {
         self.body.push_str("<g>");
         draw(self);
@@ -131,13 +127,13 @@ impl Canvas {
         self.body.push_str("</g>");
     }
 
-    /// What there is to say of a picture without data.
+    /// Writes the reason why the picture has no data.
     pub fn say_empty(&mut self, why: &str) {
         let middle = (self.width / 2.0, self.height / 2.0);
         self.text(middle, Anchor::Middle, "nothing", why);
     }
 
-    /// The finished picture; `name` is read to those who cannot see it.
+    /// The finished picture as SVG; `name` is its description for screen readers.
     pub fn finish(self, name: &str) -> String {
         format!(
             r#"<svg viewBox="0 0 {:.0} {:.0}" width="{:.0}" role="img" aria-label="{}">{}</svg>"#,
@@ -150,13 +146,13 @@ impl Canvas {
     }
 }
 
-/// The style class of the series with this number.
+/// Style class of the series with this number.
 pub fn series_class(number: usize) -> String {
     let dashed = if number >= COLOURS { " again" } else { "" };
     format!("s{}{dashed}", number % COLOURS)
 }
 
-/// Text as it may stand between tags and in attributes.
+/// Escapes text for use between tags and in attributes.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -172,7 +168,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// At most so many letters; longer texts end with an ellipsis.
+/// The text cut to at most `letters_max` characters; a cut text ends with an ellipsis.
 pub fn shortened(text: &str, letters_max: usize) -> String {
     if text.chars().count() <= letters_max {
         return text.to_owned();
@@ -202,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_cannot_break_out_of_the_picture() {
+    fn markup_in_names_is_escaped() {
         let mut canvas = Canvas::new(10.0, 10.0);
         canvas.dot((1.0, 1.0), 2.0, "s0", "</title><script>");
         let svg = canvas.finish("a \"name\" & <b>");

@@ -1,6 +1,6 @@
-//! From values to places.
+//! Scales: mappings from values to coordinates.
 
-/// How distances of values become distances on paper.
+/// Spacing of values along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spacing {
     /// Equal differences are equal distances.
@@ -9,7 +9,7 @@ pub enum Spacing {
     Ratio,
 }
 
-/// A range of values laid along a range of places.
+/// A mapping from a range of values to a range of coordinates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     spacing: Spacing,
@@ -20,8 +20,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// Lays `values` (least and greatest) along `places` (of the least, of the
-    /// greatest). A single value gets some room around it.
+    /// Maps `values` (least and greatest) to `places` (coordinates of the least and of the
+    /// greatest). A single value is mapped to the middle, at zero to the beginning.
     pub fn new(spacing: Spacing, values: (f64, f64), places: (f64, f64)) -> Scale {
         let (mut from, mut to) = values;
         assert!(
@@ -48,7 +48,7 @@ impl Scale {
         }
     }
 
-    /// The place of a value; values outside stick to the ends.
+    /// The coordinate of a value; a value outside of the range gets that of the nearer end.
     pub fn place(&self, value: f64) -> f64 {
         let share = match self.spacing {
             Spacing::Even => (value - self.from) / (self.to - self.from),
@@ -98,7 +98,7 @@ fn ratio_ticks(from: f64, to: f64, wanted: usize) -> Vec<f64> {
         })
         .filter(|tick| *tick >= from * 0.999 && *tick <= to * 1.001)
         .collect();
-    // Less than one step wide: round values of an even scale serve.
+    // A range of less than one step gets round values of an even scale.
     if ticks.len() < 2 {
         return even_ticks(from, to, wanted);
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ends_of_the_values_are_ends_of_the_places() {
+    fn the_ends_of_the_values_are_mapped_to_the_ends_of_the_places() {
         let scale = Scale::new(Spacing::Ratio, (1.0, 100.0), (300.0, 0.0));
         assert_eq!(scale.place(1.0), 300.0);
         assert!((scale.place(10.0) - 150.0).abs() < 1e-9);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn one_value_stands_in_the_middle() {
+    fn a_single_value_is_mapped_to_the_middle() {
         let even = Scale::new(Spacing::Even, (8.0, 8.0), (0.0, 100.0));
         assert_eq!(even.place(8.0), 50.0);
         let ratio = Scale::new(Spacing::Ratio, (8.0, 8.0), (0.0, 100.0));

@@ -1,4 +1,4 @@
-//! Walks the plan of an experiment, run by run.
+//! Runs the plan of an experiment, run by run.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -6,46 +6,46 @@ use std::time::{Duration, Instant};
 
 use super::Experiment;
 use crate::record::{ARM_NULL, Outcome, Record, Run};
-use crate::schedule::ground::Ground;
 use crate::schedule::interrupt::Interrupt;
 use crate::schedule::progress::{Progress, span};
+use crate::schedule::run_directory::RunDirectory;
 use crate::schedule::{Arm, Plan, Planned, Point};
 use crate::targets::Programs;
 use crate::verdict::evidence::ceiling;
 use crate::worker::{Ended, Job, Stage, Watcher, call};
 use crate::workload::{Span, Warmup};
 
-/// Repetitions of one disturbed group.
+/// Most repetitions of one disturbed group.
 const REPEATS_MAX: u32 = 2;
-/// What the generator's ceiling takes: it needs no warm-up to speak of.
+/// Measured seconds of the generator's ceiling; its warm-up takes a quarter of this.
 const CEILING_SECONDS: f64 = 2.0;
 
-/// What running has at hand.
+/// State of a running experiment.
 pub struct Running<'a> {
     pub experiment: &'a Experiment,
     pub record: &'a mut Record,
     pub file: &'a Path,
     pub interrupt: &'a Interrupt,
     pub progress: Progress,
-    /// Cells whose ceiling was measured.
+    /// Cells for which the ceiling was measured or attempted.
     pub begun: BTreeSet<usize>,
-    /// Cells and arms that are not asked again.
+    /// Cells and arms that failed or lost data and are not run again.
     pub given_up: BTreeSet<(usize, usize)>,
-    /// Whose hashes are known.
+    /// Programs with known hashes.
     pub programs: Programs,
 }
 
-/// What is drawn for a run.
+/// Random draws of the plan for one run.
 #[derive(Clone, Copy)]
-pub struct Luck {
+pub struct Draws {
     pub seed: u64,
     pub directory_letters: usize,
     pub environment_bytes: usize,
 }
 
-impl Luck {
-    fn of(planned: &Planned) -> Luck {
-        Luck {
+impl Draws {
+    fn of(planned: &Planned) -> Draws {
+        Draws {
             seed: planned.work_seed,
             directory_letters: planned.directory_letters,
             environment_bytes: planned.environment_bytes,
@@ -53,7 +53,7 @@ impl Luck {
     }
 }
 
-/// Why no more runs come.
+/// Reason why an experiment ends early.
 pub enum Stop {
     Interrupted,
     OutOfTime(String),
@@ -61,7 +61,7 @@ pub enum Stop {
 }
 
 impl Running<'_> {
-    /// All of it, as far as time and people allow.
+    /// Runs the plan until it is done, the budget is used up, or the user interrupts.
     pub fn everything(&mut self, plan: &Plan) -> Result<(), Stop> {
         let experiment = self.experiment;
         let of_one = experiment.runs_of_one_repetition();
@@ -70,7 +70,8 @@ impl Running<'_> {
         let mut next_group = experiment.repetitions_max;
         self.again(plan, disturbed, &mut next_group)?;
         for runs in more.chunks(of_one) {
-            // Whoever looks at the table sees as many runs in each of its cells.
+            // A further repetition begins only if it fits as a whole, so that all cells
+            // have equally many runs.
             if self.is_out_of_time(runs.len()) {
                 break;
             }
@@ -80,7 +81,7 @@ impl Running<'_> {
                 .extend(experiment.schedule(runs, false));
             match self.repetition(runs) {
                 Ok(disturbed) => self.again(plan, disturbed, &mut next_group)?,
-                // It took longer than those before; what was wanted is there.
+                // The repetition took longer than those before; the wanted ones are complete.
                 Err(Stop::OutOfTime(_)) => break,
                 Err(other) => return Err(other),
             }
@@ -88,14 +89,14 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Each cell as often as it is among `runs`; the groups that were disturbed.
+    /// Runs the groups of `runs`; returns those that were disturbed.
     fn repetition<'a>(&mut self, runs: &'a [Planned]) -> Result<Vec<&'a [Planned]>, Stop> {
         let experiment = self.experiment;
         let mut disturbed = Vec::new();
         for group in runs.chunk_by(|a, b| (a.cell, a.group) == (b.cell, b.group)) {
             let cell = group[0].cell;
-            // A cell begins with its ceiling: where the budget ends early, the cells
-            // before it are whole.
+            // Each cell begins with its ceiling, so that the cells before it are complete
+            // where the budget ends early.
             let has_ceiling = experiment.has_ceilings() && self.begun.insert(cell);
             if self.is_out_of_time(group.len() + usize::from(has_ceiling)) {
                 return Err(Stop::OutOfTime(self.out_of_time()));
@@ -110,8 +111,8 @@ impl Running<'_> {
         Ok(disturbed)
     }
 
-    /// Groups that were disturbed once more, and those that are again once more, while
-    /// there is time.
+    /// Repeats disturbed groups, and again those that were disturbed once more, as often as
+    /// [`REPEATS_MAX`] and the budget allow.
     fn again(
         &mut self,
         plan: &Plan,
@@ -149,7 +150,7 @@ impl Running<'_> {
         spent + mean * runs as u32 > budget
     }
 
-    /// Why there is less than was planned, for people.
+    /// A sentence that says why there are fewer runs than planned.
     fn out_of_time(&self) -> String {
         let budget = span(self.experiment.budget.unwrap_or_default());
         let (done, planned) = self.progress.counts();
@@ -160,7 +161,7 @@ impl Running<'_> {
         format!("the budget of {budget} was used up after {done} of {planned} runs{each}")
     }
 
-    /// The generator's own limit in a cell.
+    /// Measures the generator's own limit in a cell with the null target.
     fn ceiling(&mut self, point: &Point) -> Result<(), Stop> {
         let mut workload = point.workload.clone();
         workload.time.warmup = Warmup::Fixed(Span::seconds(CEILING_SECONDS / 4.0));
@@ -176,22 +177,23 @@ impl Running<'_> {
             name: ARM_NULL.into(),
             target,
         };
-        let luck = Luck {
+        let draws = Draws {
             seed: self.experiment.seed,
             directory_letters: 4,
             environment_bytes: 0,
         };
-        self.one(&point, &arm, (0, 0), luck).map(drop)
+        self.one(&point, &arm, (0, 0), draws).map(drop)
     }
 
-    /// Of the cell, once it was measured; the null target has none.
+    /// The ceiling of the job's cell, if it was measured; `None` for the null target itself.
     fn ceiling_of(&self, job: &Job) -> Option<f64> {
         let runs = self.record.valid_runs();
         let here: Vec<&Run> = runs.filter(|run| run.cell.name == job.cell.name).collect();
         ceiling(&here).filter(|_| job.arm != ARM_NULL)
     }
 
-    /// All arms, next to each other; true when something disturbed them.
+    /// Runs all arms of a group, one after the other. Returns whether something disturbed
+    /// them.
     fn group(&mut self, group: &[Planned], pair: usize, attempt: u32) -> Result<bool, Stop> {
         let mut disturbed = false;
         for planned in group {
@@ -202,7 +204,7 @@ impl Running<'_> {
             let point = &experiment.points[planned.cell];
             let arm = &experiment.arms[planned.arm];
             let number = (pair as u32, attempt);
-            let run = self.one(point, arm, number, Luck::of(planned))?;
+            let run = self.one(point, arm, number, Draws::of(planned))?;
             match run.outcome {
                 Outcome::Measured => disturbed |= run.was_disturbed(),
                 _ => {
@@ -213,7 +215,7 @@ impl Running<'_> {
         Ok(disturbed)
     }
 
-    /// The runs of a group count no more.
+    /// Marks the runs of a group as replaced.
     fn replace(&mut self, group: &[Planned]) {
         let cell = &self.experiment.points[group[0].cell].cell.name;
         let pair = group[0].group as u32;
@@ -224,26 +226,27 @@ impl Running<'_> {
         }
     }
 
+    /// Runs one arm at one point as repetition and attempt `number`, and saves the record.
     fn one(
         &mut self,
         point: &Point,
         arm: &Arm,
         number: (u32, u32),
-        luck: Luck,
+        draws: Draws,
     ) -> Result<Run, Stop> {
         if self.interrupt.is_set() {
             return Err(Stop::Interrupted);
         }
         let experiment = self.experiment;
-        let ground = Ground::make(
+        let directory = RunDirectory::make(
             &experiment.parent,
             experiment.loop_fs,
-            luck.directory_letters,
+            draws.directory_letters,
         );
-        let ground = ground.map_err(Stop::Broken)?;
+        let directory = directory.map_err(Stop::Broken)?;
         let job = Job {
             binary: self.programs.of(&arm.target),
-            ..experiment.job(point, arm, number, luck, &ground)
+            ..experiment.job(point, arm, number, draws, &directory)
         };
         let side = match arm.name == arm.target.name {
             true => arm.name.clone(),
@@ -251,7 +254,7 @@ impl Running<'_> {
         };
         self.progress.begin(format!("{}, {side}", point.cell.name));
         let run = self.call(&job)?;
-        drop(ground);
+        drop(directory);
         self.progress.end(&run);
         self.record.runs.push(run.clone());
         let saved = self.record.save(self.file);
@@ -293,7 +296,7 @@ const SHOW: Duration = Duration::from_millis(100);
 
 impl Watcher for Watch<'_> {
     fn progress(&mut self, stage: Stage, share: f64, rate: f64) {
-        // A preload reports more often than anybody reads.
+        // A preload reports more often than the line needs to change.
         if self.shown.elapsed() > SHOW {
             self.shown = Instant::now();
             self.progress.stage(stage, share, rate);

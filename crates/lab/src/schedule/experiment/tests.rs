@@ -1,4 +1,4 @@
-//! Experiments with workers that say what they are told to.
+//! Experiments in which scripts with prepared answers replace the workers.
 
 use super::*;
 use crate::record::{ARM_A, Outcome, Run, Taint, TaintKind};
@@ -40,7 +40,7 @@ fn a_curve_has_a_point_for_each_number_of_clients() {
 }
 
 #[test]
-fn the_schedule_shows_every_run_and_a_cells_ceiling_before_it() {
+fn the_schedule_has_every_run_and_the_ceiling_before_each_cell() {
     let experiment = experiment(&[("A", "engine"), ("A'", "engine"), ("B", "log")]);
     let schedule = experiment.schedule(&experiment.plan().runs, true);
     assert_eq!(schedule.len(), 2 + 2 * 3 * 3);
@@ -69,7 +69,7 @@ fn servers_have_no_ceiling_run() {
 }
 
 #[test]
-fn a_target_that_is_not_here_is_named_with_what_is() {
+fn the_error_for_an_unknown_target_lists_the_known_ones() {
     let experiment = experiment(&[("A", "leveldb")]);
     let error = experiment.worker(&experiment.arms[0].target).unwrap_err();
     assert!(
@@ -79,14 +79,14 @@ fn a_target_that_is_not_here_is_named_with_what_is() {
 }
 
 #[test]
-fn the_worker_of_another_build_is_called() {
+fn a_target_of_another_build_uses_its_worker() {
     let experiment = experiment(&[("A", "engine@/old/inkstone-lab")]);
     let worker = experiment.worker(&experiment.arms[0].target).unwrap();
     assert_eq!(worker.program, Path::new("/old/inkstone-lab"));
 }
 
-/// A worker that answers with the runs in turn, and with the last again and again.
-fn worker_that_says(folder: &Path, name: &str, runs: &[Run]) -> TargetSpec {
+/// A worker that answers with the runs in turn, then always with the last one.
+fn scripted_worker(folder: &Path, name: &str, runs: &[Run]) -> TargetSpec {
     for (number, run) in runs.iter().enumerate() {
         let line = crate::worker::Line::Done(Box::new(run.clone()));
         let text = serde_json::to_string(&line).unwrap() + "\n";
@@ -145,11 +145,11 @@ fn a_disturbed_group_is_repeated_counted_and_kept() {
     assert!(record.complete);
 }
 
-/// One cell; A by a worker that says these runs in turn.
+/// An experiment with one cell, in which the worker of A answers with these runs in turn.
 fn of_one_cell(folder: &Path, of_a: &[Run]) -> Experiment {
     let arm = |name: &str, runs: &[Run]| Arm {
         name: name.into(),
-        target: worker_that_says(folder, &format!("worker-{name}"), runs),
+        target: scripted_worker(folder, &format!("worker-{name}"), runs),
     };
     let workload = crate::workload::parse("test", "name = \"w\"").unwrap();
     Experiment {
@@ -174,7 +174,7 @@ fn runs_of_a(record: &Record) -> Vec<&Run> {
 }
 
 #[test]
-fn a_disturbed_group_waits_until_everything_was_measured_once() {
+fn a_disturbed_group_is_repeated_after_all_planned_runs() {
     let folder = tempfile::tempdir().unwrap();
     let quiet = |pair| Run {
         pair,
@@ -217,7 +217,7 @@ fn a_budget_is_filled_with_whole_repetitions() {
 }
 
 #[test]
-fn a_budget_too_small_for_what_was_wanted_leaves_an_incomplete_record() {
+fn a_budget_that_is_too_small_leaves_an_incomplete_record() {
     let folder = tempfile::tempdir().unwrap();
     let experiment = Experiment {
         repetitions: 1,

@@ -1,23 +1,23 @@
-//! The highest rate that keeps an objective.
+//! Search for the highest rate that meets an objective.
 //!
 //! ```text
-//!   closed loop ─► what the target can do at most ─► open loops at rates between
-//!   a twentieth of it and all of it, halving the logarithmic distance
+//!   closed loop ─► the target's greatest rate ─► open loops at rates between a
+//!   twentieth of it and all of it, by bisection of the logarithm
 //! ```
 //!
-//! Each step is a load of its own on the same target, so a search takes as many
-//! measured parts as it has steps. The result is that of the last step that
-//! held; none holding is a result too.
+//! Each step is a load of its own on the same target, so a search takes as many measured
+//! parts as it has steps. The result is that of the last step that met the objective, or of
+//! the last step if none did.
 
 use super::{Failure, Job, Measured, Opened, Round, Run, arrivals, once};
 use crate::record::{LoadResult, SearchStep};
 use crate::workload::{Objective, Process};
 
 const STEPS: u32 = 7;
-/// Of what a closed loop gets: below it is no useful load.
+/// Lowest rate of the search, as a share of the closed loop's rate.
 const LOWEST_SHARE: f64 = 0.05;
 
-/// Searches; the accounts in `run` are those of the step that is the result.
+/// Searches; the costs in `run` are those of the step that is the result.
 pub fn search(
     job: &Job,
     opened: &mut Opened,
@@ -45,8 +45,8 @@ pub fn search(
             ..first
         };
         let open_loop = Some((times, rate));
-        let (load, told, steadiness) = once(job, opened, &mut of_step, open_loop, of_round)?;
-        acknowledged.extend(told);
+        let (load, writes, steadiness) = once(job, opened, &mut of_step, open_loop, of_round)?;
+        acknowledged.extend(writes);
         let step = judge(&load, rate, objective);
         steps.push(step);
         bounds.learn(rate, step.held);
@@ -70,14 +70,14 @@ pub fn search(
     Ok((load, acknowledged, steadiness))
 }
 
-/// Between what held and what did not.
+/// The highest rate that met the objective, and the lowest that did not.
 struct Bounds {
     low: f64,
     high: f64,
 }
 
 impl Bounds {
-    /// The first step asks whether anything holds at all.
+    /// The rate of the next step. The first step tries the lowest rate.
     fn next(&self, round: u32) -> f64 {
         match round {
             1 => self.low,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_holding_is_a_result() {
+    fn a_search_without_success_ends() {
         assert_eq!(found(1.0), 0.0);
     }
 }

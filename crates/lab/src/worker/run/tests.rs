@@ -1,4 +1,4 @@
-//! Whole runs of targets with a fault.
+//! Complete runs of targets with a fault.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ struct Faulty {
 enum Fault {
     None,
     Forgets,
-    Says(&'static str),
+    Fails(&'static str),
 }
 
 struct FaultySession<'a> {
@@ -46,7 +46,7 @@ impl Session for FaultySession<'_> {
         match (self.put)(self.puts) {
             Fault::None => self.inner.put(key, value),
             Fault::Forgets => Ok(()),
-            Fault::Says(words) => Err(Failure(words.into())),
+            Fault::Fails(words) => Err(Failure(words.into())),
         }
     }
 
@@ -122,11 +122,11 @@ fn a_target_that_forgets_writes_gets_no_number() {
 }
 
 #[test]
-fn a_disk_that_fills_up_in_the_middle_is_named_with_a_remedy() {
+fn a_full_disk_in_the_middle_of_a_run_is_named_with_a_remedy() {
     let run = run_of(NAME, |directory, options| {
         open_with(directory, options, |put| match put {
             0..10 => Fault::None,
-            _ => Fault::Says("write: No space left on device (os error 28)"),
+            _ => Fault::Fails("write: No space left on device (os error 28)"),
         })
     });
     assert!(matches!(run.outcome, Outcome::Failed { .. }));
@@ -136,10 +136,10 @@ fn a_disk_that_fills_up_in_the_middle_is_named_with_a_remedy() {
 }
 
 #[test]
-fn a_target_that_refuses_some_of_the_work_is_not_measured() {
+fn a_target_that_refuses_a_part_of_the_work_is_not_measured() {
     let run = run_of(NAME, |directory, options| {
         open_with(directory, options, |put| match put % 10 {
-            0 => Fault::Says("too much"),
+            0 => Fault::Fails("too much"),
             _ => Fault::None,
         })
     });

@@ -1,9 +1,9 @@
-//! What labs that were killed have left behind.
+//! Leftover folders of lab processes that were killed.
 //!
-//! Each folder of a run holds a file that its lab has locked. The kernel unlocks it
-//! when the lab ends, however it ends; so a folder whose file can be locked belongs to
-//! nobody. The file is locked before it gets its name: none is ever seen unlocked that
-//! has an owner.
+//! Each folder of a run holds a file that its lab process has locked. The kernel releases the
+//! lock when the process ends, however it ends: where the file can be locked, the folder has
+//! no owner any more. The file is locked before it gets its name, so an owned folder is
+//! never seen with an unlocked file.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::ground::Ground;
+use super::run_directory::RunDirectory;
 
-/// What the folder of a run is called, up to letters that are drawn.
+/// Prefix of the names of runs' folders; random letters follow.
 pub const PREFIX: &str = "lab-";
 const OWNED: &str = "inkstone-lab.owned";
 const NOT_YET: &str = "inkstone-lab.making";
 
-/// Marks a folder as one of this process, as long as the file is open.
+/// Marks a folder as owned by this process as long as the returned file is open.
 pub fn own(folder: &Path) -> std::io::Result<File> {
     let making = folder.join(NOT_YET);
     let file = File::create_new(&making)?;
@@ -27,16 +27,18 @@ pub fn own(folder: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Removes the folders below `parent` whose labs are gone; those that it removed.
-pub fn remove_left(parent: &Path) -> Vec<PathBuf> {
+/// Removes the folders below `parent` that have no owner any more; returns the removed ones.
+pub fn remove_leftovers(parent: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
-    // Of a link nothing is known but its name.
+    // Links are skipped: their targets may be anything.
     let folders = named.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let mut removed = Vec::new();
     for folder in folders.map(|entry| entry.path()) {
-        let Some(file) = left(&folder) else { continue };
-        Ground::undo(&folder);
+        let Some(file) = lock_if_unowned(&folder) else {
+            continue;
+        };
+        RunDirectory::undo(&folder);
         drop(file);
         if !folder.exists() {
             removed.push(folder);
@@ -45,8 +47,9 @@ pub fn remove_left(parent: &Path) -> Vec<PathBuf> {
     removed
 }
 
-/// The mark of a folder that was a lab's of this user and is nobody's, locked.
-fn left(folder: &Path) -> Option<File> {
+/// Locks the mark of a folder that belonged to a lab process of this user and has no owner
+/// any more; `None` for all other folders.
+fn lock_if_unowned(folder: &Path) -> Option<File> {
     let about = std::fs::symlink_metadata(folder.join(OWNED)).ok()?;
     if !about.is_file() || about.uid() != rustix::process::geteuid().as_raw() {
         return None;
@@ -68,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn only_folders_whose_lab_is_gone_are_removed() {
+    fn only_folders_without_an_owner_are_removed() {
         let parent = tempfile::tempdir().unwrap();
         let parent = parent.path();
         let left = folder(parent, "lab-left");
@@ -80,16 +83,16 @@ mod tests {
         drop(own(&elsewhere).unwrap());
         std::os::unix::fs::symlink(&elsewhere, parent.join("lab-link")).unwrap();
 
-        assert_eq!(remove_left(parent), [left]);
+        assert_eq!(remove_leftovers(parent), [left]);
         for kept in [&alive, &unmarked, &elsewhere] {
             assert!(kept.join("dddd/data").exists(), "{}", kept.display());
         }
         drop(owner);
-        assert_eq!(remove_left(parent), [alive]);
+        assert_eq!(remove_leftovers(parent), [alive]);
     }
 
     #[test]
-    fn a_parent_that_is_not_there_has_nothing_left() {
-        assert!(remove_left(Path::new("/nowhere/at/all")).is_empty());
+    fn a_missing_parent_has_no_leftovers() {
+        assert!(remove_leftovers(Path::new("/nowhere/at/all")).is_empty());
     }
 }

@@ -1,84 +1,82 @@
-//! The words of a verdict.
+//! Conclusions of verdicts, and their words in reports.
 
 use super::metric::Better;
 use crate::report::number::change;
 use std::fmt;
 
-/// The verdict on one metric.
+/// Conclusion on one metric.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Word {
+pub enum Conclusion {
     /// B is better.
     Better,
     /// B is worse.
     Worse,
-    /// B is A, as far as anyone cares.
+    /// B differs from A by less than the minimum effect.
     Same,
-    /// The pairs do not say. `further` more probably would; `None`: more than
-    /// anyone would run.
+    /// The pairs do not decide.
     Inconclusive {
-        /// How many more pairs would probably settle it.
+        /// Number of further pairs that would probably decide; `None` if it is too large to
+        /// be sensible.
         further: Option<usize>,
     },
-    /// No number would mean anything.
+    /// The numbers are not valid.
     Refused(Refusal),
 }
 
-/// Why there is no verdict.
+/// Reason why there is no verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
     /// A differs from its own copy.
     MachineCannotTell {
-        /// By how much, in percent.
+        /// Difference of the copy to A, in percent.
         percent: f64,
     },
-    /// An arm ran so near to the load generator's own limit that the generator
-    /// was measured as well.
+    /// An arm ran so near to the load generator's own limit that the generator influenced
+    /// the result.
     GeneratorIsTheLimit {
-        /// The arm.
         arm: String,
-        /// Its share of the null target's rate.
+        /// Share of the generator's own limit.
         share: f64,
     },
-    /// Acknowledged writes were not there afterwards.
+    /// Acknowledged writes were missing afterwards.
     DataLost {
-        /// The arm.
         arm: String,
-        /// How many of those that were looked for.
+        /// Number of missing writes among those that were verified.
         writes: u64,
     },
-    /// A value is missing, or a ratio with zero was asked for.
+    /// A value is missing, or one side is zero.
     NotMeasured,
 }
 
-impl Word {
-    /// One or two words for a table.
+impl Conclusion {
+    /// The conclusion in one word for a table.
     pub fn short(&self, better: Better) -> &'static str {
         let speed = better != Better::LessIsThriftier;
         match self {
-            Word::Better if speed => "faster",
-            Word::Better => "less",
-            Word::Worse if speed => "slower",
-            Word::Worse => "more",
-            Word::Same => "same",
-            Word::Inconclusive { .. } => "inconclusive",
-            Word::Refused(_) => "refused",
+            Conclusion::Better if speed => "faster",
+            Conclusion::Better => "less",
+            Conclusion::Worse if speed => "slower",
+            Conclusion::Worse => "more",
+            Conclusion::Same => "same",
+            Conclusion::Inconclusive { .. } => "inconclusive",
+            Conclusion::Refused(_) => "refused",
         }
     }
 
-    /// What to do next, where the short word leaves that open.
+    /// What to do next, or why there is no verdict; `None` where the conclusion is clear.
     pub fn remark(&self) -> Option<String> {
         match self {
-            Word::Inconclusive { further: Some(1) } => {
+            Conclusion::Inconclusive { further: Some(1) } => {
                 Some("about one more pair needed".to_owned())
             }
-            Word::Inconclusive {
+            Conclusion::Inconclusive {
                 further: Some(pairs),
             } => Some(format!("about {pairs} more pairs needed")),
-            Word::Inconclusive { further: None } => {
+            Conclusion::Inconclusive { further: None } => {
                 Some("too noisy: no sensible number of pairs would settle it".to_owned())
             }
-            Word::Refused(refusal) => Some(refusal.to_string()),
-            Word::Better | Word::Worse | Word::Same => None,
+            Conclusion::Refused(refusal) => Some(refusal.to_string()),
+            Conclusion::Better | Conclusion::Worse | Conclusion::Same => None,
         }
     }
 }
@@ -111,15 +109,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn costs_are_less_or_more_and_not_faster() {
-        assert_eq!(Word::Better.short(Better::LessIsThriftier), "less");
-        assert_eq!(Word::Worse.short(Better::LessIsFaster), "slower");
+    fn costs_are_called_less_or_more_and_not_faster() {
+        assert_eq!(Conclusion::Better.short(Better::LessIsThriftier), "less");
+        assert_eq!(Conclusion::Worse.short(Better::LessIsFaster), "slower");
     }
 
     #[test]
-    fn open_words_say_what_to_do() {
-        let word = Word::Inconclusive { further: Some(7) };
-        assert_eq!(word.remark().unwrap(), "about 7 more pairs needed");
-        assert_eq!(Word::Same.remark(), None);
+    fn an_inconclusive_result_says_how_many_pairs_are_needed() {
+        let conclusion = Conclusion::Inconclusive { further: Some(7) };
+        assert_eq!(conclusion.remark().unwrap(), "about 7 more pairs needed");
+        assert_eq!(Conclusion::Same.remark(), None);
     }
 }

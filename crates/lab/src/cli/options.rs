@@ -1,4 +1,4 @@
-//! Options that every measuring verb has.
+//! Options that all measuring verbs share.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ use crate::schedule::{Arm, Experiment, LoopFs, Point};
 use crate::verdict::FailOn;
 use crate::workload::{DurabilityLevel, Span, ValueLength, Warmup, Workload};
 
-/// How to measure.
+/// Options of the measurement.
 #[derive(Args, Clone, Debug)]
-pub struct How {
+pub struct MeasureOptions {
     /// Runs of each side [default: the verb's own number, and with --budget as many more as fit]
     #[arg(long, value_name = "COUNT", value_parser = at_least_one::<usize>)]
     pub pairs: Option<usize>,
@@ -50,13 +50,12 @@ pub struct How {
     pub fail_on: FailOn,
 }
 
-/// What to do, and changes to it.
+/// Choice of the workload, and changes to it.
 #[derive(Args, Clone, Debug)]
-pub struct What {
+pub struct WorkloadOptions {
     /// A workload file, or the name of one that comes with the lab
     #[arg(long, short, value_name = "FILE|NAME", default_value = "put")]
     pub workload: String,
-    /// Instead of what it says.
     #[command(flatten)]
     pub changes: Changes,
 }
@@ -87,10 +86,10 @@ pub struct Changes {
     pub warmup: Option<Warmup>,
 }
 
-/// Points that a measured part gets in a plot, at least.
+/// A measured part has at least this many intervals, and so points in its plot.
 const INTERVALS_MIN: f64 = 4.0;
 
-/// A number of something that there must be one of.
+/// Parses a number that must be at least 1.
 fn at_least_one<T: FromStr + From<u8> + PartialOrd>(text: &str) -> Result<T, String> {
     let count = text.parse().ok().filter(|count| *count >= T::from(1));
     count.ok_or_else(|| format!("`{text}`: write a number, at least 1"))
@@ -105,16 +104,17 @@ fn durability(text: &str) -> Result<DurabilityLevel, String> {
     }
 }
 
-impl What {
-    /// The workload with its changes.
-    pub fn workload(&self) -> Result<Workload, String> {
+impl WorkloadOptions {
+    /// Reads the workload and applies the changes.
+    pub fn resolve(&self) -> Result<Workload, String> {
         let workload = workloads::find(&self.workload)?;
         self.changes.applied(workload)
     }
 }
 
 impl Changes {
-    /// What they change of that which a description may speak of; empty of nothing.
+    /// The changes in words, for titles: keys, values, durability, clients, connections.
+    /// Empty where none of these is changed.
     pub fn words(&self) -> String {
         let clients: Vec<String> = self.clients.iter().map(u32::to_string).collect();
         let clients = match self.clients.as_slice() {
@@ -143,7 +143,7 @@ impl Changes {
         changed.join(", ")
     }
 
-    /// The workload as it is to be run.
+    /// The workload with these changes. Fails where the result is not valid.
     pub fn applied(&self, mut workload: Workload) -> Result<Workload, String> {
         if let Some(keys) = self.keys {
             workload.load.keys = keys;
@@ -175,26 +175,26 @@ impl Changes {
     }
 }
 
-impl How {
-    /// What all draws come from.
+impl MeasureOptions {
+    /// The seed of all random draws: the option's, or one drawn from the clock.
     pub fn seed(&self) -> u64 {
         // Short enough to be typed.
         self.seed
             .unwrap_or_else(|| crate::workload::mixed(crate::worker::unix_ms()) >> 32)
     }
 
-    /// Where runs keep their data.
+    /// The folder in which runs keep their data.
     pub fn parent(&self) -> PathBuf {
         self.directory.clone().unwrap_or_else(std::env::temp_dir)
     }
 
-    /// An experiment of these points and arms; so many pairs unless the user
-    /// says otherwise, and more where a budget has room for them.
+    /// An experiment of these points and arms. It has `pairs` repetitions unless the user
+    /// gave a number, and more where a budget without a number leaves room for them.
     pub fn experiment(&self, points: Vec<Point>, arms: Vec<Arm>, pairs: usize) -> Experiment {
         let budget = self.budget.map(Span::as_duration);
         let repetitions = self.pairs.unwrap_or(pairs);
         let repetitions_max = match (self.pairs, budget) {
-            // Time decides.
+            // The budget decides.
             (None, Some(budget)) => pairs_in(budget, &points, arms.len()).max(repetitions),
             _ => repetitions,
         };
@@ -215,7 +215,8 @@ impl How {
     }
 }
 
-/// As many as the measured parts alone would fill the time with: more than fit.
+/// An upper bound of the repetitions that fit into the budget: it counts the measured
+/// parts alone.
 fn pairs_in(budget: Duration, points: &[Point], arms: usize) -> usize {
     let seconds = |point: &Point| point.workload.time.measure.as_seconds();
     let all: f64 = points.iter().map(seconds).sum();

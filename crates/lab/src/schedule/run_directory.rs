@@ -1,5 +1,5 @@
-//! Where one run keeps its data: a fresh directory, or a whole file system on
-//! a loop device, whose account is then the run's alone.
+//! The directory of one run: a fresh one, or one on a new file system on a loop device. Only
+//! the run uses that device, so its counters are exact.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,25 +9,24 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::left;
+use super::leftovers;
 use crate::accounting::device_of;
 use crate::record::BlockDevice;
 
 /// File systems that can be made for a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileSystem {
-    /// With its journal, as it is made by default.
+    /// ext4 with its journal and default settings.
     Ext4,
-    /// As it is made by default.
+    /// XFS with default settings.
     Xfs,
 }
 
-/// A file system to be made for each run: `ext4:2G`.
+/// A file system that is made for each run, written as `ext4:2G`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoopFs {
-    /// Which.
     pub file_system: FileSystem,
-    /// Of the image, which only takes what is written.
+    /// Size of the image. The image is sparse: it occupies only what is written.
     pub bytes: u64,
 }
 
@@ -61,82 +60,86 @@ impl FromStr for LoopFs {
     }
 }
 
-/// Exists for one run; gone when dropped.
+/// Directory of one run. Dropping it removes it and its file system.
 #[derive(Debug)]
-pub struct Ground {
-    // Unmounted before its folder is removed.
+pub struct RunDirectory {
+    // Must be unmounted before the folder is removed.
     mounted: Option<Mounted>,
     folder: TempDir,
-    /// Locked while the run is this process's.
+    /// Locked as long as this process owns the folder: see [`leftovers`].
     _owned: File,
-    letters: String,
+    name: String,
 }
 
-/// Whoever was killed a moment ago may hold a file system, or add a file to a
-/// folder, a moment longer.
+/// Time limit for removing. A process that was just killed may hold a file system, or add a
+/// file to a folder, for a moment longer.
 const LEAVING: Duration = Duration::from_secs(5);
+/// Pause between two attempts.
 const LOOK: Duration = Duration::from_millis(20);
 const IMAGE: &str = "image";
 const MOUNT_POINT: &str = "mounted";
 
 #[derive(Debug)]
 struct Mounted {
-    /// As in `/dev/loop3`.
+    /// Path of the loop device, such as `/dev/loop3`.
     device: String,
     mount_point: PathBuf,
 }
 
-impl Ground {
-    /// Below `parent`, in a folder whose name has so many letters.
-    pub fn make(parent: &Path, loop_fs: Option<LoopFs>, letters: usize) -> Result<Ground, String> {
+impl RunDirectory {
+    /// Creates a directory below `parent` with a name of `letters` characters.
+    pub fn make(
+        parent: &Path,
+        loop_fs: Option<LoopFs>,
+        letters: usize,
+    ) -> Result<RunDirectory, String> {
         let context = |error: std::io::Error| {
             let shown = parent.display();
             format!("no data can be kept in {shown}: {error}; name another folder with --directory")
         };
         std::fs::create_dir_all(parent).map_err(context)?;
         let folder = tempfile::Builder::new()
-            .prefix(left::PREFIX)
+            .prefix(leftovers::PREFIX)
             .tempdir_in(parent)
             .map_err(context)?;
-        let owned = left::own(folder.path()).map_err(context)?;
+        let owned = leftovers::own(folder.path()).map_err(context)?;
         let mounted = loop_fs
             .map(|loop_fs| Mounted::make(folder.path(), loop_fs))
             .transpose()?;
-        let ground = Ground {
+        let directory = RunDirectory {
             mounted,
             folder,
             _owned: owned,
-            letters: "d".repeat(letters.max(1)),
+            name: "d".repeat(letters.max(1)),
         };
-        std::fs::create_dir(ground.directory()).map_err(context)?;
-        Ok(ground)
+        std::fs::create_dir(directory.path()).map_err(context)?;
+        Ok(directory)
     }
 
-    /// For the run's data; empty at first.
-    pub fn directory(&self) -> PathBuf {
+    /// Path for the run's data; the directory is empty at first.
+    pub fn path(&self) -> PathBuf {
         let root = match &self.mounted {
             Some(mounted) => &mounted.mount_point,
             None => self.folder.path(),
         };
-        root.join(&self.letters)
+        root.join(&self.name)
     }
 
-    /// What its data lies on.
+    /// The device of the data; `None` where the file system has none.
     pub fn device(&self) -> Option<BlockDevice> {
-        device_of(&self.directory(), self.mounted.is_some())
+        device_of(&self.path(), self.mounted.is_some())
     }
 
-    /// Removes the folder of a run whose lab is gone, and what lies mounted in it; best
-    /// effort.
+    /// Unmounts and removes the folder of a run after its lab process has ended; best effort.
     pub fn undo(folder: &Path) {
-        drop(Mounted::left(folder));
+        drop(Mounted::find_in(folder));
         remove(folder);
     }
 }
 
 impl Mounted {
-    /// What a lab that is gone has attached and mounted in a folder of its.
-    fn left(folder: &Path) -> Option<Mounted> {
+    /// The file system that an ended lab process has left mounted in a run's folder.
+    fn find_in(folder: &Path) -> Option<Mounted> {
         let image = folder.join(IMAGE);
         if !image.exists() {
             return None;
@@ -145,9 +148,9 @@ impl Mounted {
             .args(["--noheadings", "--output", "NAME", "--associated"])
             .arg(&image)
             .output();
-        let said = String::from_utf8(attached.ok()?.stdout).ok()?;
+        let names = String::from_utf8(attached.ok()?.stdout).ok()?;
         Some(Mounted {
-            device: said.split_whitespace().next()?.to_owned(),
+            device: names.split_whitespace().next()?.to_owned(),
             mount_point: folder.join(MOUNT_POINT),
         })
     }
@@ -177,7 +180,8 @@ impl Mounted {
         };
         match loop_fs.file_system {
             FileSystem::Ext4 => {
-                // Nothing may be left for the kernel to write later on its own.
+                // Without lazy initialization the kernel writes nothing of its own during
+                // the run.
                 let now = "lazy_itable_init=0,lazy_journal_init=0";
                 capture(Command::new("mkfs.ext4").args(["-q", "-E", now, &mounted.device]))?;
             }
@@ -198,7 +202,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Best effort: whatever of this was never made cannot be undone.
+        // Best effort: a part that was never made cannot be undone.
         let is_mounted = || mounts().contains(&format!(" {} ", self.mount_point.display()));
         until(|| {
             drop(capture(Command::new("umount").arg(&self.mount_point)));
@@ -215,7 +219,7 @@ impl Drop for Mounted {
     }
 }
 
-impl Drop for Ground {
+impl Drop for RunDirectory {
     fn drop(&mut self) {
         drop(self.mounted.take());
         remove(self.folder.path());
@@ -226,7 +230,7 @@ fn remove(folder: &Path) {
     until(|| std::fs::remove_dir_all(folder).is_ok() || !folder.exists());
 }
 
-/// Tries until it is done, but not for ever.
+/// Tries until `done` returns true, at most for [`LEAVING`].
 fn until(mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + LEAVING;
     while !done() && Instant::now() < deadline {
@@ -238,7 +242,7 @@ fn mounts() -> String {
     std::fs::read_to_string("/proc/self/mounts").unwrap_or_default()
 }
 
-/// Runs a program to its end and gives back what it printed.
+/// Runs a program to its end and returns its standard output.
 pub fn capture(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command
@@ -259,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_nonsense_is_refused() {
+    fn sizes_are_parsed_and_invalid_text_is_refused() {
         let loop_fs: LoopFs = "ext4:2G".parse().unwrap();
         assert_eq!(loop_fs.bytes, 2 << 30);
         assert_eq!(
@@ -272,13 +276,13 @@ mod tests {
     }
 
     #[test]
-    fn a_ground_is_empty_and_leaves_nothing_behind() {
+    fn a_run_directory_is_empty_and_is_removed_when_dropped() {
         let parent = tempfile::tempdir().unwrap();
-        let ground = Ground::make(parent.path(), None, 7).unwrap();
-        let directory = ground.directory();
-        assert!(directory.ends_with("ddddddd"));
-        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
-        drop(ground);
+        let directory = RunDirectory::make(parent.path(), None, 7).unwrap();
+        let path = directory.path();
+        assert!(path.ends_with("ddddddd"));
+        assert_eq!(std::fs::read_dir(&path).unwrap().count(), 0);
+        drop(directory);
         assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 }
