@@ -1,4 +1,4 @@
-//! One connection that does what it should not, and a crowd of them.
+//! Plays one misbehaving connection, or many at a time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,45 +12,44 @@ use tokio::time::{sleep, timeout};
 
 use crate::Outcome;
 
-/// A server that reads no more has defended itself.
+/// Time limit of a send: a server that stops reading has defended itself.
 const SEND_MAX: Duration = Duration::from_secs(2);
-/// At the same time.
+/// Number of concurrent connections.
 const CROWD: usize = 24;
 
-/// What a connection does next.
+/// One step of a connection.
 pub enum Step {
-    /// Sends all of it, unless the server stops reading.
+    /// Sends all bytes, unless the server stops reading.
     Send(Vec<u8>),
-    /// Sends one byte after the other, with this between them.
+    /// Sends one byte after the other, with this pause between them.
     Drip(Vec<u8>, Duration),
-    /// Does nothing.
+    /// Waits.
     Pause(Duration),
 }
 
 /// How a connection ends.
 #[derive(Clone, Copy)]
 pub enum End {
-    /// Closes, with data unread: the server gets a reset.
+    /// Closes with unread data: the server gets a reset.
     Abrupt,
-    /// Says that nothing more comes, and reads for a moment.
+    /// Closes the sending side and reads for a moment.
     Polite,
-    /// Stays, without a word, for so long.
+    /// Stays open and idle for this time.
     Linger(Duration),
 }
 
-/// The life of one connection.
+/// What one connection does from its beginning to its end.
 pub struct Script {
-    /// In the report.
+    /// Name of the attack in the report.
     pub name: &'static str,
-    /// In their order.
     pub steps: Vec<Step>,
-    /// Whether answers are read as they come.
+    /// Whether answers are read as they arrive.
     pub reads: bool,
-    /// Afterwards.
+    /// What happens after the last step.
     pub end: End,
 }
 
-/// What all connections together did.
+/// Totals of all connections.
 #[derive(Default)]
 pub struct Counts {
     connections: AtomicU64,
@@ -76,8 +75,8 @@ impl Counts {
     }
 }
 
-/// Plays scripts, some at a time, until the time has passed. `write` makes the
-/// next one; it gets the addresses' index that it is for.
+/// Plays scripts, [`CROWD`] at a time, until the time has passed. `write` makes the
+/// next script for the address with the given index.
 pub async fn crowd(
     addresses: &[String],
     lasting: Duration,
@@ -100,14 +99,14 @@ pub async fn crowd(
     Ok(())
 }
 
-/// A connection that is refused or cut off is no failure.
+/// Plays one script. A connection that is refused or ended by the server is no failure.
 async fn play(address: &str, script: Script, counts: &Counts) {
     let Ok(Ok(socket)) = timeout(SEND_MAX, TcpStream::connect(address)).await else {
         return;
     };
     counts.connections.fetch_add(1, Ordering::Relaxed);
     let (read, mut write) = socket.into_split();
-    // Dropped at the end of the life of the connection, whatever became of it.
+    // Dropped when the connection ends.
     let mut unread = Some(read);
     let mut reading = JoinSet::new();
     if script.reads

@@ -1,4 +1,4 @@
-//! Another client, which puts and gets while a trial does its worst.
+//! A well-behaved client that puts and gets during an attack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,18 +12,18 @@ use tonic::transport::{Channel, Endpoint};
 use crate::servers::Server;
 use crate::{Outcome, Report};
 
-/// Generous: a busy machine is no finding, a server that stands still is.
+/// Long enough that only a server that stands still exceeds it, not a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Runs until [`Bystander::stop`].
+/// The client; it runs until [`Bystander::stop`].
 pub struct Bystander {
     over: Arc<AtomicBool>,
     running: JoinHandle<Outcome<Vec<Duration>>>,
 }
 
 impl Bystander {
-    /// Begins on a connection of its own. Each pair must be done in `patience`.
+    /// Starts on a connection of its own. Each pair of put and get must be done in `patience`.
     pub async fn start(server: &Server, patience: Duration) -> Outcome<Bystander> {
         let endpoint = server.endpoint()?;
         let client = connect(&endpoint).await?;
@@ -33,7 +33,7 @@ impl Bystander {
         Ok(Bystander { over, running })
     }
 
-    /// Ends it. Fails where a request was not served in time.
+    /// Stops the client. Fails if a request was not served in time.
     pub async fn stop(self, report: &mut Report) -> Outcome {
         self.over.store(true, Ordering::Relaxed);
         let mut taken = self.running.await??;
@@ -64,13 +64,13 @@ async fn put_and_get(
     patience: Duration,
 ) -> Outcome<Vec<Duration>> {
     let mut taken = Vec::new();
-    // One pair at least, after everything else is over.
+    // At least one pair is done after the attack has ended.
     let mut last = false;
     while !last {
         last = over.load(Ordering::Relaxed);
         let begun = Instant::now();
-        // A connection may be asked to end where there are too many; a pair is
-        // tried again on a new one until its time has passed.
+        // The server may end a connection if there are too many; the pair is
+        // then repeated on a new one until its time has passed.
         while let Err(error) = pair(&mut client, taken.len()).await {
             if begun.elapsed() > patience {
                 let seconds = patience.as_secs();

@@ -7,14 +7,14 @@
 //!             ────────────────► │   etcd   │ ─────────────┘
 //!                               └──────────┘
 //!               bad bytes       ┌──────────┐
-//!   http2, peer, slow ────────► │ inkstone │ ◄── a bystander puts and gets meanwhile
+//!   http2, peer, slow ────────► │ inkstone │ ◄── a bystander puts and gets all the time
 //!                               └──────────┘
 //! ```
 //!
-//! Each trial is a function that takes [`Subject`] (which programs) and
+//! Each trial is a function that takes a [`Subject`] (the programs) and a
 //! [`Length`] (how long, from which seed) and returns a [`Report`], or an error
-//! that says what was wrong and how to see it again. `cargo xtask fuzz` runs
-//! them for as long as one likes; the tests of `cli` run each for seconds.
+//! that says what was wrong and how to reproduce it. `cargo xtask fuzz` runs
+//! them for any time; the tests of `cli` run each for a few seconds.
 #![expect(
     clippy::disallowed_methods,
     reason = "trials start processes, open sockets and measure real time"
@@ -35,15 +35,15 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A failure says what was seen, and how to see it again.
+/// The error says what was wrong and how to reproduce it.
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The programs that a trial runs.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// Our server.
+    /// Path of the Inkstone server.
     pub inkstone: PathBuf,
-    /// What it is compared with; the trials of [`http2`] and [`peer`] need none.
+    /// Path of etcd, for comparison; the trials of [`http2`] and [`peer`] need none.
     pub etcd: Option<PathBuf>,
 }
 
@@ -54,19 +54,20 @@ impl Subject {
     }
 }
 
-/// How long a trial lasts, and what its randomness begins with.
+/// Length and random seed of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Length {
-    /// Rounds are begun until this has passed; the last one is finished.
+    /// New rounds are begun until this time has passed; the last one is finished.
     pub lasting: Duration,
     /// Round `n` uses `seed + n`.
     pub seed: u64,
-    /// One round of so many operations instead, however long they take, of a trial that counts them.
+    /// For trials that count operations: run one round of this many instead, however long it
+    /// takes.
     pub operations: Option<usize>,
 }
 
 impl Length {
-    /// For so many seconds, from a seed.
+    /// A length of `seconds` with a seed.
     pub fn seconds(seconds: u64, seed: u64) -> Length {
         Length {
             lasting: Duration::from_secs(seconds),
@@ -76,7 +77,7 @@ impl Length {
     }
 }
 
-/// What a trial did and saw, by name.
+/// Results of a trial, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Names with their values, in the order of the table.

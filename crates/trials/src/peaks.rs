@@ -1,4 +1,4 @@
-//! Memory and descriptors of servers: before, at most, and afterwards.
+//! Memory and descriptors of servers before, during and after a trial.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,14 +8,14 @@ use crate::servers::Servers;
 use crate::{Outcome, Report};
 
 const LOOK: Duration = Duration::from_millis(50);
-/// Until what a trial held must be given back.
+/// Time within which a server must free what a trial used.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What an allocator may keep, and what the store itself grew by meanwhile.
+/// Memory that may remain: free memory that the allocator keeps, and growth of the store.
 pub const KEPT_BYTES_MAX: u64 = 64 << 20;
-/// Segments and checkpoints come and go.
+/// Open files that may remain: segments and checkpoints are opened and closed.
 const KEPT_FILES_MAX: u64 = 16;
 
-/// What idle servers need.
+/// Memory and open files of idle servers.
 #[derive(Clone, Copy)]
 pub struct Idle {
     resident_bytes: u64,
@@ -23,7 +23,7 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// Now.
+    /// Measures the servers now.
     pub fn of(servers: &Servers) -> Outcome<Idle> {
         Ok(Idle {
             resident_bytes: servers.resident_bytes()?,
@@ -31,7 +31,7 @@ impl Idle {
         })
     }
 
-    /// Waits until the servers need about as little again.
+    /// Waits until the servers need about as little again; fails if they do not in time.
     pub async fn wait_for(
         &self,
         servers: &Servers,
@@ -67,12 +67,12 @@ impl Idle {
     }
 }
 
-/// For people.
+/// A number of bytes in MiB, as text.
 pub fn mebibytes(bytes: u64) -> String {
     format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-/// Does something and looks at the memory meanwhile: the most that was seen.
+/// Runs `work` and measures the memory at intervals; returns the most that was measured.
 pub async fn peak_during(
     servers: &Servers,
     something: impl Future<Output = Outcome>,

@@ -1,4 +1,4 @@
-//! Members as child processes on free ports, ours or etcd's; ended when dropped.
+//! Members of Inkstone or etcd as child processes on free ports; killed when dropped.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use tonic::transport::{Channel, Endpoint};
 
 use crate::Outcome;
 
-/// For a start on a busy machine.
+/// Time limit of a start on a busy machine.
 const READY_MAX: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
-/// Another program may take a port between the look and the start.
+/// Attempts to start: another program may take a free port before the server binds it.
 const STARTS_MAX: usize = 5;
-/// Of a log, where something went wrong.
+/// Lines of a member's log that an error message shows.
 const LOG_LINES: usize = 12;
 
-/// Where etcd is, if anywhere: `INKSTONE_ETCD`, or what `cargo xtask etcd` built
-/// below the root of the repository.
+/// Path of etcd: `INKSTONE_ETCD`, or the binary that `cargo xtask etcd` built
+/// below the root of the repository. `None` if there is none.
 pub fn etcd_binary(root: &Path) -> Option<PathBuf> {
     if let Some(named) = std::env::var_os("INKSTONE_ETCD") {
         return Some(PathBuf::from(named));
@@ -31,9 +31,9 @@ pub fn etcd_binary(root: &Path) -> Option<PathBuf> {
 
 /// The members of one cluster.
 pub struct Servers {
-    /// Ordered as they were started.
+    /// In the order of their start.
     pub members: Vec<Server>,
-    /// Their data and logs.
+    /// Directory of their data and logs.
     _folder: tempfile::TempDir,
 }
 
@@ -46,7 +46,7 @@ pub struct Server {
 }
 
 impl Servers {
-    /// Starts so many members of one cluster; returns when one leads.
+    /// Starts `count` members of one cluster; returns when one leads.
     pub async fn start(binary: &Path, count: usize, flags: &[&str]) -> Outcome<Servers> {
         let mut last = String::new();
         for _ in 0..STARTS_MAX {
@@ -96,7 +96,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Fails where a member has ended, or a thread of one panicked.
+    /// Fails if a member has ended or one of its threads panicked.
     pub fn check(&mut self) -> Outcome {
         for server in &mut self.members {
             server.check_alive()?;
@@ -181,7 +181,7 @@ impl Server {
         format!("127.0.0.1:{}", self.peer_port)
     }
 
-    /// A description of a connection for clients.
+    /// The endpoint for client connections.
     pub fn endpoint(&self) -> Outcome<Endpoint> {
         Ok(Endpoint::from_shared(format!(
             "http://{}",
@@ -189,12 +189,12 @@ impl Server {
         ))?)
     }
 
-    /// A connection of its own.
+    /// Opens a new connection.
     pub async fn channel(&self) -> Outcome<Channel> {
         Ok(self.endpoint()?.connect().await?)
     }
 
-    /// The end of what the member logged.
+    /// The last lines of the member's log.
     pub fn last_lines(&self) -> String {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -245,7 +245,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // An error means that it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -4,12 +4,12 @@
 //!   readers    ask for ranges of 10 MiB, and take 8 bytes a second
 //!   watchers   watch all that is written, and take nothing
 //!   writers    send a put of 1 MiB, 8 bytes a second
-//!   bystander  puts and gets meanwhile, and must be served
+//!   bystander  puts and gets all the time, and must be served
 //! ```
 //!
-//! The memory that all of them cost is bounded: by their answers twice over and an
-//! event for each watcher, and never above [`GROWTH_BYTES_MAX`]. Once they are gone,
-//! so is what they cost.
+//! The memory that they take is bounded: by twice their answers and an
+//! event for each watcher, and never above [`GROWTH_BYTES_MAX`]. Once they have left, the
+//! server must free it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -31,40 +31,41 @@ use crate::servers::Servers;
 use crate::wire::{self, CONNECTION, flag, frame, kind};
 use crate::{Length, Outcome, Report, Subject};
 
-/// What one range is asked to bring.
+/// Number of values that one range reads.
 const VALUES: u64 = 10;
 const VALUE_BYTES: usize = 1 << 20;
-/// What a slow client takes or sends at a time.
+/// Bytes that a slow client reads or sends at a time.
 const PIECE_BYTES: usize = 8;
 const PIECE_EVERY: Duration = Duration::from_secs(1);
-/// So small that the answer waits in the server, and not on its way.
+/// The socket's receive buffer: so small that the answer waits in the server.
 const RECEIVED_BYTES_MAX: u32 = 4 << 10;
-/// The default quarter of a machine's memory, if that had 16 GiB.
+/// A quarter of 16 GiB: the server's default limit of answers on a machine of that size.
 const GROWTH_BYTES_MAX: u64 = 4 << 30;
-/// Of values that are written past the watchers.
+/// Interval of the writes that the watchers watch.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
-/// What an allocator may keep, and what the store itself grew by.
+/// Memory that may remain: free memory that the allocator keeps, and growth of the store.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
-/// How many clients of each kind.
+/// Numbers of slow clients by kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Crowd {
-    /// Of ranges.
+    /// Clients that read ranges.
     pub readers: u64,
-    /// That never read.
+    /// Clients that watch and never read.
     pub watchers: u64,
-    /// Of puts.
+    /// Clients that send puts.
     pub writers: u64,
 }
 
 impl Crowd {
-    /// Each answer twice; of each watcher an event with its former value, read and encoded.
+    /// Bound of the memory: each answer twice, and for each watcher an event with its previous
+    /// value, as it was read and encoded.
     fn bytes_max(&self) -> u64 {
         (2 * self.readers * VALUES + 4 * self.watchers) * VALUE_BYTES as u64
     }
 }
 
-/// Our server, and then etcd where the subject has it.
+/// Runs the trial against Inkstone, and then against etcd if the subject has it.
 pub async fn run(subject: &Subject, length: Length, crowd: Crowd) -> Outcome<Report> {
     let mut report = Report::default();
     against(&subject.inkstone, length, crowd, &mut report, true).await?;
@@ -92,7 +93,7 @@ async fn against(
     let mut servers = Servers::start(binary, 1, &["--log-level=error"]).await?;
     fill(&servers).await?;
     let outcome = annoy(&servers, length, crowd, report, bounded).await;
-    // The end of a process explains every other failure.
+    // If a process ended, that explains every other failure.
     servers.check()?;
     outcome
 }
@@ -160,7 +161,7 @@ async fn all_at_once(servers: &Servers, length: Length, crowd: Crowd) -> Outcome
         sleep(WRITE_EVERY).await;
     }
     while let Some(client) = clients.join_next().await {
-        // A client that was turned away, or cut off, is the server's right.
+        // The server may refuse a client or end its connection.
         drop(client?);
     }
     Ok(())
@@ -172,7 +173,7 @@ async fn connect(address: SocketAddr) -> Outcome<TcpStream> {
     Ok(timeout(PATIENCE, socket.connect(address)).await??)
 }
 
-/// Windows as large as they can be: what holds the answer back is the socket.
+/// The largest possible windows, so that only the socket holds the answer back.
 fn wide_open() -> Vec<u8> {
     const WINDOW: u32 = 0x7fff_ffff;
     const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -233,7 +234,7 @@ async fn write_slowly(address: SocketAddr, number: u64, deadline: Instant) -> Ou
     let put = large_put(&format!("slow/{number}")).encode_to_vec();
     let mut bytes = wire::greeting();
     bytes.extend(wire::call(1, "/etcdserverpb.KV/Put", &put));
-    // The most comes at once: what is held back is the end.
+    // Most of the request is sent at once; its end is sent slowly.
     let (most, rest) = bytes.split_at(bytes.len() / 2);
     // The window is smaller than that, so the server may stop reading.
     drop(timeout(PIECE_EVERY, socket.write_all(most)).await);

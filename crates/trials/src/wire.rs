@@ -1,8 +1,8 @@
-//! HTTP/2 and gRPC by hand, because a sound client cannot send what is wrong.
+//! HTTP/2 and gRPC encoded by hand, because a correct client library cannot send faults.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// What a client sends first.
+/// The connection preface of a client.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Frame types of RFC 9113, section 6.
@@ -17,23 +17,23 @@ pub mod kind {
     pub const CONTINUATION: u8 = 9;
 }
 
-/// Flags, whose meaning depends on the type of the frame.
+/// Flags; their meaning depends on the type of the frame.
 pub mod flag {
     pub const END_STREAM: u8 = 1;
     pub const END_HEADERS: u8 = 4;
 }
 
-/// The connection itself.
+/// The stream id of the connection itself.
 pub const CONNECTION: u32 = 0;
 
-/// One frame with a length that is right.
+/// A frame with the correct length.
 pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = frame_header(payload.len() as u32, kind, flags, stream);
     bytes.extend_from_slice(payload);
     bytes
 }
 
-/// Nine bytes that announce so many.
+/// The nine bytes of a frame's header, which announce `length` bytes.
 pub fn frame_header(length: u32, kind: u8, flags: u8, stream: u32) -> Vec<u8> {
     let mut bytes = length.to_be_bytes()[1..].to_vec();
     bytes.extend([kind, flags]);
@@ -54,7 +54,7 @@ pub fn setting(name: u16, value: u32) -> [u8; 6] {
     bytes
 }
 
-/// The headers of a call, in HPACK's form that refers to nothing.
+/// The headers of a call, as HPACK literals that refer to no table.
 pub fn call_headers(path: &str) -> Vec<u8> {
     let fields = [
         (":method", "POST"),
@@ -96,7 +96,7 @@ fn put_length(bytes: &mut Vec<u8>, length: usize) {
     bytes.push(rest as u8);
 }
 
-/// A message with gRPC's five bytes in front.
+/// A message with gRPC's prefix.
 pub fn grpc(message: &[u8]) -> Bytes {
     let mut bytes = BytesMut::with_capacity(5 + message.len());
     bytes.put_u8(0);

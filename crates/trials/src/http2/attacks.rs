@@ -1,4 +1,4 @@
-//! What a connection at the client port does wrong.
+//! Attacks on the client port, one connection each.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::wire::{self, CONNECTION, flag, frame, frame_header, kind};
 
 const PUT: &str = "/etcdserverpb.KV/Put";
 const WATCH: &str = "/etcdserverpb.Watch/Watch";
-/// Frames of a flood.
+/// Number of frames in a flood.
 const FLOOD: u64 = 4_000;
 
 type Attack = fn(&mut Random) -> (&'static str, Vec<Step>);
@@ -38,7 +38,7 @@ const ATTACKS: [Attack; 20] = [
     streams_without_end,
 ];
 
-/// One connection, whatever it does.
+/// A connection with a random attack.
 pub fn one(random: &mut Random) -> Script {
     let (name, steps) = random.pick(&ATTACKS)(random);
     let end = match random.below(4) {
@@ -60,7 +60,7 @@ fn bytes_of(random: &mut Random, below: u64) -> Vec<u8> {
     bytes
 }
 
-/// Streams of clients are odd; one in eight is not, or is the connection.
+/// A stream id. Ids of clients are odd; one in eight here is even, or that of the connection.
 fn stream_of(random: &mut Random) -> u32 {
     match random.below(16) {
         0 => CONNECTION,
@@ -109,7 +109,7 @@ fn random_frames(random: &mut Random) -> (&'static str, Vec<Step>) {
     ("random frames", vec![Step::Send(bytes)])
 }
 
-/// Sound calls of which some bytes are flipped, left out, doubled or cut off.
+/// Valid calls with some bytes flipped, removed, doubled or cut off.
 fn mutated_calls(random: &mut Random) -> (&'static str, Vec<Step>) {
     let mut bytes = wire::greeting();
     let whole = bytes.len();
@@ -124,7 +124,7 @@ fn mutated_calls(random: &mut Random) -> (&'static str, Vec<Step>) {
     ("mutated calls", vec![Step::Send(bytes)])
 }
 
-/// Calls whose framing is right and whose messages are random bytes.
+/// Calls with valid framing around random bytes.
 fn garbage_messages(random: &mut Random) -> (&'static str, Vec<Step>) {
     let mut bytes = wire::greeting();
     for number in 0..1 + random.below(20) as u32 {
@@ -134,7 +134,7 @@ fn garbage_messages(random: &mut Random) -> (&'static str, Vec<Step>) {
     ("garbage in messages", vec![Step::Send(bytes), rest(random)])
 }
 
-/// Calls whose framing is right and whose messages were sound.
+/// Calls with valid framing around mutated messages.
 fn mutated_messages(random: &mut Random) -> (&'static str, Vec<Step>) {
     let mut bytes = wire::greeting();
     for number in 0..1 + random.below(20) as u32 {
@@ -145,7 +145,7 @@ fn mutated_messages(random: &mut Random) -> (&'static str, Vec<Step>) {
     ("mutated messages", vec![Step::Send(bytes), rest(random)])
 }
 
-/// gRPC's five bytes announce what does not come, or what is compressed.
+/// gRPC's prefix announces bytes that do not follow, or a compressed message.
 fn wrong_prefixes(random: &mut Random) -> (&'static str, Vec<Step>) {
     let mut bytes = wire::greeting();
     for number in 0..1 + random.below(10) as u32 {
@@ -184,7 +184,7 @@ fn continuation_flood(random: &mut Random) -> (&'static str, Vec<Step>) {
     ("headers without end", vec![Step::Send(bytes)])
 }
 
-/// Calls that are taken back at once (CVE-2023-44487).
+/// Calls that are reset at once (CVE-2023-44487).
 fn rapid_resets(random: &mut Random) -> (&'static str, Vec<Step>) {
     let mut bytes = wire::greeting();
     for number in 0..random.below(FLOOD) as u32 {
@@ -270,7 +270,7 @@ fn empty_data_flood(random: &mut Random) -> (&'static str, Vec<Step>) {
     ("flood of empty data", vec![Step::Send(bytes)])
 }
 
-/// A frame of which only the beginning comes.
+/// Frames of which only the beginning is sent.
 fn half_frames(random: &mut Random) -> (&'static str, Vec<Step>) {
     let mut bytes = wire::greeting();
     if random.chance(1, 2) {
@@ -290,7 +290,7 @@ fn slow_bytes(random: &mut Random) -> (&'static str, Vec<Step>) {
     ("byte after byte", vec![Step::Drip(bytes, pause)])
 }
 
-/// As many calls at once as the client likes, each open, with some data.
+/// Very many open calls at once, each with some data.
 fn streams_without_end(random: &mut Random) -> (&'static str, Vec<Step>) {
     let mut bytes = wire::greeting();
     for number in 0..random.below(1_000) as u32 {

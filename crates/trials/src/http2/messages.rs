@@ -1,4 +1,4 @@
-//! Sound requests of every service, and what becomes of them.
+//! Valid requests of every service, and mutations of them.
 
 use bytes::Bytes;
 use environment::randomness::Random;
@@ -10,8 +10,8 @@ use etcd_api::etcdserverpb::{
 };
 use prost::Message;
 
-/// Of calls, those that do not exist among them. What a stranger may do to the
-/// members (remove one, move the lead) and to writes (raise an alarm) is left out.
+/// Paths of calls, some of which do not exist. Calls with which any client could change the
+/// members (remove one, move the lead) or stop writes (raise an alarm) are left out.
 const PATHS: [&str; 22] = [
     "/etcdserverpb.KV/Range",
     "/etcdserverpb.KV/RangeStream",
@@ -37,12 +37,12 @@ const PATHS: [&str; 22] = [
     "no path",
 ];
 
-/// One of them.
+/// A random path.
 pub fn path(random: &mut Random) -> &'static str {
     PATHS[random.below(PATHS.len() as u64) as usize]
 }
 
-/// A put of something small.
+/// An encoded put of a small value.
 pub fn put(random: &mut Random) -> Vec<u8> {
     put_request(random).encode_to_vec()
 }
@@ -76,7 +76,7 @@ fn delete(random: &mut Random) -> DeleteRangeRequest {
     }
 }
 
-/// A request that the server can do.
+/// A valid request: its path and its encoding.
 pub fn sound(random: &mut Random) -> (&'static str, Vec<u8>) {
     match random.below(12) {
         0 => ("/etcdserverpb.KV/Put", put(random)),
@@ -178,7 +178,7 @@ fn lease(random: &mut Random) -> (&'static str, Vec<u8>) {
     }
 }
 
-/// Flips, leaves out, puts in, doubles or cuts off some bytes.
+/// Flips, removes, inserts, doubles or cuts off some bytes.
 pub fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     for _ in 0..1 + random.below(4) {
         if bytes.is_empty() {

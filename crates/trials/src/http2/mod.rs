@@ -1,8 +1,8 @@
 //! Bad HTTP/2 and bad gRPC at the client port of one server.
 //!
-//! Connections of many kinds ([`attacks`]) come and go for a while. The server
-//! must stay up, no thread of it may panic, another client must be served, and
-//! afterwards memory and descriptors must go back to about what an idle server
+//! Connections with many kinds of [`attacks`] are made for a while. The server
+//! must stay up, none of its threads may panic, another client must be served, and
+//! afterwards memory and descriptors must fall to about what an idle server
 //! needs.
 
 mod attacks;
@@ -25,7 +25,7 @@ pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
     let mut report = Report::default();
     let again = format!("again: cargo xtask fuzz http2 --seed {}", length.seed);
     let outcome = attack(&servers, length, &mut report).await;
-    // The end of a process explains every other failure.
+    // If a process ended, that explains every other failure.
     servers
         .check()
         .map_err(|error| format!("{error}\n{again}"))?;

@@ -1,7 +1,7 @@
-//! Requests that no sound client sends: fields beyond their bounds.
+//! Requests that no correct client sends: fields beyond their bounds.
 //!
-//! What etcd answers to them is compared like any answer. Left out is what
-//! ends the process of etcd 3.7.3: a comparison whose operand is of another
+//! etcd's answers to them are compared like all others. One kind is left out, because it
+//! ends the process of etcd 3.7.3: a comparison with an operand of another
 //! kind than its target.
 
 use bytes::Bytes;
@@ -11,12 +11,12 @@ use etcd_api::etcdserverpb::{RangeRequest, RequestOp, TxnRequest, request_op::Re
 use super::operation::Operation;
 
 const STRANGE: [i64; 7] = [-1, -2, i64::MIN, i64::MAX, 1 << 40, i32::MAX as i64 + 1, 0];
-/// Just above what one request may have.
+/// Just above the limit of a request.
 const VALUE_BYTES: usize = 1_600_000;
-/// One above what a transaction may have, and at the bound.
+/// Numbers of operations: one above the limit of a transaction, and the limit.
 const OPERATIONS: [usize; 2] = [129, 128];
 
-/// Changes one thing.
+/// Changes one field of an operation.
 pub fn spoil(operation: &mut Operation, random: &mut Random) {
     match operation {
         Operation::Put(put) => match random.below(6) {
@@ -57,7 +57,7 @@ fn spoil_range(range: &mut RangeRequest, random: &mut Random) {
         7 => range.range_end = random_key(random),
         _ => (range.keys_only, range.count_only) = (true, true),
     }
-    // Which of equal sort keys comes first is not promised.
+    // The order of pairs with equal sort keys is not defined.
     if range.sort_target != 0 {
         range.limit = 0;
     }
@@ -82,7 +82,7 @@ fn spoil_transaction(txn: &mut TxnRequest, random: &mut Random) {
             }
         }
         4 => {
-            // The same key twice is refused.
+            // A transaction that puts a key twice is refused.
             let again = txn.success.clone();
             txn.success.extend(again);
         }
@@ -99,7 +99,7 @@ fn spoil_transaction(txn: &mut TxnRequest, random: &mut Random) {
     }
 }
 
-/// Bytes of any value, also none that are text.
+/// Random bytes, which need not be text.
 fn random_key(random: &mut Random) -> Bytes {
     let mut key = vec![0; random.below(6) as usize];
     random.fill(&mut key);

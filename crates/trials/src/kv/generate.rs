@@ -1,4 +1,4 @@
-//! Random operations over a small world, so that they meet each other.
+//! Random operations over few keys and leases, so that they affect each other.
 
 use bytes::Bytes;
 use environment::randomness::Random;
@@ -12,20 +12,20 @@ use etcd_api::etcdserverpb::{
 use super::crooked;
 use super::operation::{Answer, Operation};
 
-/// Keys, leases and values there are to choose from.
+/// Number of keys to choose from.
 const KEYS: u64 = 60;
 const LEASES: u64 = 6;
-/// Far beyond the test: nothing expires by itself, which would be a race.
+/// Far longer than the test: a lease that expires by itself would be a race.
 const LEASE_SECONDS: i64 = 100_000;
 
-/// How many of the last compactions are asked for; ten are remembered.
+/// Number of the last compactions at which hashes are compared; servers remember ten.
 const COMPACTIONS_HASHED: usize = 12;
 
-/// Makes operations; learns the revision from the answers.
+/// Makes operations; reads the current revision from the answers.
 pub struct Generator {
     random: Random,
     revision: i64,
-    /// Ascending.
+    /// Compacted revisions, ascending.
     compactions: Vec<i64>,
     /// A transaction that deletes a key and then puts it with `ignore_value`
     /// or `ignore_lease` ends the process of etcd 3.7.3; a transaction here
@@ -43,16 +43,15 @@ impl Generator {
         }
     }
 
-    /// Takes note of where the real one is now.
+    /// Takes the current revision from an answer.
     pub fn learn(&mut self, answer: &Answer) {
         if let Some(revision) = answer.revision {
             self.revision = self.revision.max(revision);
         }
     }
 
-    /// The newest one, one above the compacted one that may be in the future, and
-    /// one that was compacted, of which the hash is remembered from before or not
-    /// any more.
+    /// Three revisions: the newest, one above the compacted revision, which may be in the
+    /// future, and a compacted one. A server may still remember the hash of that one.
     pub fn revisions_to_hash(&mut self) -> Vec<i64> {
         let room = self.revision - self.compacted() + 1;
         let above = self.compacted() + 1 + self.random.below(room as u64) as i64;
@@ -67,7 +66,7 @@ impl Generator {
         self.compactions.last().copied().unwrap_or(0)
     }
 
-    /// The next operation; one in forty is spoilt.
+    /// The next operation; one in forty is invalid.
     pub fn operation(&mut self) -> Operation {
         let mut operation = self.sound_operation();
         if self.random.chance(1, 40) {
@@ -121,7 +120,7 @@ impl Generator {
         })
     }
 
-    /// Around what exists: mostly valid, sometimes compacted or in the future.
+    /// A revision: mostly valid, sometimes compacted or in the future.
     fn some_revision(&mut self) -> i64 {
         let low = (self.compacted() - 3).max(0);
         low + self.random.below((self.revision - low + 3) as u64) as i64
@@ -141,7 +140,7 @@ impl Generator {
         .into()
     }
 
-    /// A point, an interval (perhaps backward), "from here on", or all.
+    /// A key, an interval (perhaps reversed), all keys from one on, or all keys.
     fn interval(&mut self) -> (Bytes, Bytes) {
         match self.random.below(10) {
             0..5 => (self.key(), Bytes::new()),
@@ -151,7 +150,7 @@ impl Generator {
         }
     }
 
-    /// Deletions of everything are rare, so that something is there.
+    /// An interval to delete: rarely all keys, so that the store is not empty.
     fn small_interval(&mut self) -> (Bytes, Bytes) {
         match self.random.below(30) {
             0 => self.interval(),
@@ -235,7 +234,7 @@ impl Generator {
             range.min_create_revision = self.filter();
             range.max_create_revision = self.filter();
         }
-        // Which of equal sort keys comes first is not promised.
+        // The order of pairs with equal sort keys is not defined.
         if range.sort_target != SortTarget::Key as i32 {
             range.limit = 0;
         }

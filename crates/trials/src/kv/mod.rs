@@ -1,11 +1,11 @@
-//! The same random operations on our server and on etcd: keys, transactions,
+//! Runs the same random operations on Inkstone and on etcd: keys, transactions,
 //! leases, compactions and hashes; every answer must be equal.
 //!
-//! A round begins with fresh servers and a seed of its own. What legitimately
-//! differs is left out of the comparison: ids, terms, the time that a lease has
-//! left, the order of equal sort keys, and hashes while a compaction is not
+//! A round begins with fresh servers and a seed of its own. The comparison leaves out what
+//! may differ: ids, terms, the remaining time of a lease,
+//! the order of equal sort keys, and hashes while a compaction is not
 //! finished (`docs/decisions/0005-hashkv-of-compacted-revisions.md`). When
-//! answers differ, the operations are shortened to fewer that still differ.
+//! answers differ, the list of operations is shortened to one that still differs.
 
 mod crooked;
 mod generate;
@@ -22,9 +22,9 @@ use operation::{Answer, Operation, Peer};
 use crate::servers::Servers;
 use crate::{Length, Outcome, Report, Subject};
 
-/// Of a round, after which both servers begin again with empty directories.
+/// Most operations of a round. Each round begins with empty directories.
 const OPERATIONS_MAX: usize = 12_000;
-/// More operations than this tell a reader nothing.
+/// Operations that an error message prints at most.
 const PRINTED_MAX: usize = 40;
 /// Operations between two comparisons of HashKV.
 const HASH_EVERY: usize = 250;
@@ -51,13 +51,13 @@ pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
     }
 }
 
-/// Operations of all rounds.
+/// Totals of all rounds.
 #[derive(Default)]
 struct Totals {
     rounds: u64,
     operations: usize,
     refused: usize,
-    /// Rounds that etcd's process did not survive.
+    /// Rounds in which etcd's process ended.
     etcd_ended: u64,
     by_name: BTreeMap<&'static str, u64>,
 }
@@ -87,11 +87,11 @@ impl Totals {
     }
 }
 
-/// Where a round ends.
+/// When a round ends.
 enum Limit {
-    /// After so many.
+    /// After this many operations.
     Operations(usize),
-    /// Then, or after [`OPERATIONS_MAX`].
+    /// At this time, or after [`OPERATIONS_MAX`] operations.
     Deadline(Instant),
 }
 
@@ -104,17 +104,17 @@ impl Limit {
     }
 }
 
-/// One seed on fresh servers.
+/// The result of one seed on fresh servers.
 #[derive(Default)]
 struct Round {
     done: Vec<Operation>,
     refused: usize,
     etcd_ended: bool,
-    /// Of the last operation.
+    /// The difference between the answers to the last operation, if they differ.
     difference: Option<Difference>,
 }
 
-/// Two answers to one operation.
+/// Two different answers to one operation.
 struct Difference {
     expected: Answer,
     found: Answer,
@@ -153,7 +153,7 @@ impl Round {
     }
 }
 
-/// Our server beside etcd.
+/// An Inkstone server and an etcd.
 struct Pair {
     _their_servers: Servers,
     our_servers: Servers,
@@ -174,7 +174,7 @@ impl Pair {
         })
     }
 
-    /// Both answers, etcd's first; `None` where etcd's process ended.
+    /// Both answers, etcd's first; `None` if etcd's process ended.
     async fn run(&mut self, operation: &Operation) -> Outcome<Option<(Answer, Answer)>> {
         let Ok(expected) = self.theirs.run(operation).await else {
             eprintln!("etcd ended at {operation:?}");
@@ -195,7 +195,7 @@ impl Pair {
     }
 }
 
-/// The message for people, with the shortest story that was found.
+/// The error message, with the shortest list of operations that was found.
 async fn explain(
     subject: &Subject,
     seed: u64,

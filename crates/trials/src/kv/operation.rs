@@ -1,4 +1,4 @@
-//! One operation, sent to either side, and its answer in comparable form.
+//! An operation that is sent to both servers, and its answer in comparable form.
 
 use etcd_api::etcdserverpb::kv_client::KvClient;
 use etcd_api::etcdserverpb::lease_client::LeaseClient;
@@ -13,7 +13,7 @@ use tonic::transport::Channel;
 use crate::Outcome;
 use crate::servers::Server;
 
-/// What the generator makes.
+/// An operation of a client.
 #[derive(Clone, Debug)]
 pub enum Operation {
     Put(PutRequest),
@@ -25,7 +25,7 @@ pub enum Operation {
     LeaseRevoke(LeaseRevokeRequest),
     LeaseTimeToLive(LeaseTimeToLiveRequest),
     LeaseLeases,
-    /// At this revision; 0 is the newest.
+    /// HashKV at this revision; 0 is the newest.
     HashKv(i64),
 }
 
@@ -46,16 +46,16 @@ impl Operation {
     }
 }
 
-/// An answer without what legitimately differs (ids, terms, remaining time).
+/// An answer without the parts that may differ (ids, terms, remaining time).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The header's revision; `None` for an error.
     pub revision: Option<i64>,
-    /// Everything else, printed.
+    /// Everything else, as text.
     pub text: String,
 }
 
-/// One side.
+/// A client of one of the two servers.
 pub struct Peer {
     name: &'static str,
     kv: KvClient<Channel>,
@@ -74,7 +74,7 @@ impl Peer {
         })
     }
 
-    /// Fails where the server has gone.
+    /// Sends the operation; fails if the connection to the server is lost.
     pub async fn run(&mut self, operation: &Operation) -> Outcome<Answer> {
         let outcome = match operation.clone() {
             Operation::HashKv(revision) => self.hash_kv(revision).await,
@@ -167,7 +167,7 @@ impl Peer {
         }
     }
 
-    /// HashKV with everything that etcd says about it.
+    /// HashKV with all fields of its answer.
     async fn hash_kv(&mut self, revision: i64) -> Result<(i64, String), tonic::Status> {
         let response = self.maintenance.hash_kv(HashKvRequest { revision }).await?;
         let mut response = response.into_inner();
@@ -176,13 +176,13 @@ impl Peer {
     }
 }
 
-/// Whether the failure is the connection's, and no answer.
+/// Whether the connection failed, so that the status is no answer of the server.
 fn has_gone(status: &tonic::Status) -> bool {
     use std::error::Error;
     status.code() == tonic::Code::Unavailable || status.source().is_some()
 }
 
-/// Orders what may come in any order because its sort keys are equal.
+/// Sorts by key, because pairs with equal sort keys may be in any order.
 fn by_key(response: &mut RangeResponse) {
     response
         .kvs

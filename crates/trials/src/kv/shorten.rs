@@ -1,7 +1,7 @@
-//! Fewer operations that are still answered differently.
+//! Finds fewer operations that are still answered differently.
 //!
-//! Halves, quarters, eighths and so on are left out as long as the rest still
-//! differs; each try begins with fresh servers, so the time is bounded.
+//! Halves, quarters, eighths and so on of the list are removed while the answers to the rest
+//! still differ. Each attempt starts fresh servers, so the total time is limited.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::{Outcome, Subject};
 
 const LASTING_MAX: Duration = Duration::from_secs(60);
 
-/// The shortest list that was found in the time.
+/// The shortest list found within the time limit.
 pub async fn shorten(subject: &Subject, operations: &[Operation]) -> Vec<Operation> {
     let deadline = Instant::now() + LASTING_MAX;
     let mut shortest = operations.to_vec();
@@ -22,7 +22,7 @@ pub async fn shorten(subject: &Subject, operations: &[Operation]) -> Vec<Operati
             let without = [&shortest[..first], &shortest[after..]].concat();
             match differing_prefix(subject, &without).await {
                 Ok(Some(length)) => shortest = without[..length].to_vec(),
-                // A server that does not start is no reason to stop.
+                // A server that does not start does not end the search.
                 Ok(None) | Err(_) => first += size,
             }
         }
@@ -31,7 +31,7 @@ pub async fn shorten(subject: &Subject, operations: &[Operation]) -> Vec<Operati
     shortest
 }
 
-/// How many operations it takes until answers differ, if they do.
+/// Number of operations until answers differ; `None` if they do not.
 async fn differing_prefix(subject: &Subject, operations: &[Operation]) -> Outcome<Option<usize>> {
     let mut pair = Pair::start(subject).await?;
     for (index, operation) in operations.iter().enumerate() {

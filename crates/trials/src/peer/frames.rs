@@ -1,4 +1,4 @@
-//! Hellos and frames between members, and what is wrong with them.
+//! Hellos and frames between members, with faults.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use super::Ids;
 use crate::attack::{End, Script, Step};
 
 const LANES: u64 = 5;
-/// Kinds that members use are small.
+/// Kinds of frames that members use are below this.
 const KINDS_KNOWN: u64 = 20;
 const ROLES: u64 = 8;
-/// Just above what a member takes.
+/// Just above the largest length that a member accepts.
 const LENGTH_REFUSED: u32 = (65 << 20) + 9;
 
 type Attack = fn(&mut Random, &Ids, usize) -> (&'static str, Vec<u8>);
@@ -28,14 +28,14 @@ const ATTACKS: [Attack; 9] = [
     long_frames,
 ];
 
-/// One connection to the member with this index, whatever it does.
+/// A connection to the member with this index, with a random attack.
 pub fn one(random: &mut Random, ids: &Ids, to: usize) -> Script {
     let (name, bytes) = random.pick(&ATTACKS)(random, ids, to);
     let mut steps = Vec::new();
     match random.below(6) {
         0 if bytes.len() < 2_000 => steps.push(Step::Drip(bytes, Duration::from_millis(1))),
         1 => {
-            // The hello's answer comes before the frames.
+            // The member answers the hello before the frames are sent.
             let (hello, rest) = bytes.split_at(bytes.len().min(44));
             steps.push(Step::Send(hello.to_vec()));
             steps.push(Step::Pause(Duration::from_millis(20)));
@@ -89,7 +89,7 @@ fn random_payloads(random: &mut Random, ids: &Ids, to: usize) -> (&'static str, 
     ("random payloads", bytes)
 }
 
-/// Payloads of numbers and lengths, as messages of members begin.
+/// Payloads of numbers and lengths, like the beginning of members' messages.
 fn shaped_payloads(random: &mut Random, ids: &Ids, to: usize) -> (&'static str, Vec<u8>) {
     let mut bytes = hello(random, ids, to);
     for _ in 0..random.below(50) {
@@ -134,7 +134,7 @@ fn cut_off_frames(random: &mut Random, ids: &Ids, to: usize) -> (&'static str, V
     ("cut off frames", bytes)
 }
 
-/// Announces much, and sends a part of it.
+/// Frames that announce many bytes and send a part of them.
 fn long_frames(random: &mut Random, ids: &Ids, to: usize) -> (&'static str, Vec<u8>) {
     let mut bytes = hello(random, ids, to);
     let announced = *random.pick(&[1 << 20, 64 << 20, LENGTH_REFUSED, u32::MAX]);
@@ -159,7 +159,7 @@ fn role(random: &mut Random) -> u8 {
     }
 }
 
-/// What a member sends first: mostly one of this cluster, sometimes none.
+/// A hello, mostly of a member of this cluster, sometimes of another.
 fn hello(random: &mut Random, ids: &Ids, to: usize) -> Vec<u8> {
     let release = b"3.7.3";
     let agreement: &[u8] = b"";
@@ -183,13 +183,13 @@ fn hello(random: &mut Random, ids: &Ids, to: usize) -> Vec<u8> {
     bytes
 }
 
-/// The checksum that the bytes before it should have.
+/// Sets the correct checksum of a hello.
 fn seal_hello(bytes: &mut [u8]) {
     let (body, crc) = bytes.split_at_mut(bytes.len() - 4);
     crc.copy_from_slice(&crc_fast::crc32_iscsi(body).to_le_bytes());
 }
 
-/// A frame whose length and checksum are right.
+/// A frame with correct length and checksum.
 fn frame(kind: u8, role: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     bytes.extend((payload.len() as u32).to_le_bytes());

@@ -1,11 +1,12 @@
 //! Bad frames at the peer ports of three members.
 //!
-//! Connections with and without a sound hello, from ids that belong to members
+//! Connections with and without a valid hello, from ids that belong to members
 //! and from ids that do not, send frames that are random, mutated, cut off or
-//! announce more than comes. All members must stay up, all must serve once it is
-//! over, and memory and descriptors must go back. Meanwhile a client may have to
-//! wait: connections that claim to be a member's take the places of its own. What the frames *mean* is the subject of
-//! `cargo xtask hostile`, which goes on for longer; here they must be survived.
+//! shorter than announced. All members must stay up, all must serve after the attack,
+//! and memory and descriptors must fall again. During the attack a client may have to
+//! wait: a connection in the name of a member replaces that member's own. `cargo xtask
+//! hostile` attacks with the *meaning* of frames, and for longer; here members must only
+//! survive them.
 
 mod frames;
 
@@ -68,14 +69,14 @@ async fn attack(servers: &Servers, length: Length, report: &mut Report) -> Outco
     idle.wait_for(servers, KEPT_BYTES_MAX, report).await?;
     bystander.stop(report).await?;
     for server in &servers.members {
-        // Each serves by itself, the attack being over.
+        // After the attack each member serves by itself.
         let served = Bystander::start(server, PATIENCE).await?;
         served.stop(&mut Report::default()).await?;
     }
     Ok(())
 }
 
-/// What a stranger can ask any member for.
+/// Ids of the cluster and its members, which any client can ask for.
 struct Ids {
     cluster: u64,
     members: Vec<u64>,

@@ -1,4 +1,4 @@
-//! Writes and watches over few keys, so that they meet.
+//! Random writes and watches over few keys, so that they affect each other.
 
 use bytes::Bytes;
 use environment::randomness::Random;
@@ -9,11 +9,11 @@ use etcd_api::etcdserverpb::{
 };
 
 const KEYS: u64 = 8;
-/// Three of these fit into one request, and with their former values not into one
-/// answer of 1.5 MiB.
+/// Size of large values: three fit into one request, but with their previous values not into
+/// one answer of 1.5 MiB.
 const LARGE_BYTES: usize = 400_000;
 
-/// Chosen watch ids, which may be taken already.
+/// Number of watch ids that a request may choose; an id may be in use already.
 const IDS: u64 = 6;
 
 pub fn key(random: &mut Random) -> Bytes {
@@ -29,7 +29,7 @@ fn value(random: &mut Random, large: bool) -> Bytes {
     vec![b'a' + random.below(5) as u8; length].into()
 }
 
-/// A point, an interval (perhaps empty or backward), "from here on", or all.
+/// A key, an interval (perhaps empty or reversed), all keys from one on, or all keys.
 fn interval(random: &mut Random) -> (Bytes, Bytes) {
     match random.below(12) {
         0..5 => (key(random), Bytes::new()),
@@ -50,7 +50,7 @@ pub fn write(random: &mut Random) -> TxnRequest {
         _ if large => 3,
         _ => 1,
     };
-    // Keys that differ: one may be put once in a transaction.
+    // Different keys: a transaction may put each key only once.
     let success = (first..first + count).map(|number| {
         let key = Bytes::from(format!("w/{}", number % KEYS));
         let request = match random.below(4) {

@@ -1,17 +1,17 @@
-//! The same watches on our server and on etcd, while the same writes go on: the
-//! same events in the same order.
+//! Runs the same watches and the same writes on Inkstone and on etcd, and compares the
+//! events and their order.
 //!
-//! A scene is a random story on fresh keys: writes, compactions, watches that
-//! begin in the past, now or in the future, of keys, intervals and empty ones,
-//! with filters, former values and fragments, cancellations, questions for
-//! progress, and ranges as streams. Each side's answers are gathered by
-//! [`stream`], which also notices what is wrong on one side alone. At the end
-//! every watch is brought up to date by writes of its own key, and compared.
+//! A scene is a random sequence on fresh keys: writes, compactions, watches that
+//! begin in the past, now or in the future, of keys, intervals and empty intervals,
+//! with filters, previous values and fragments, cancellations, progress
+//! requests, and range streams. Each server's answers are gathered by
+//! [`stream`], which also detects faults of one server alone. At the end
+//! writes to a key of each watch bring it up to date, and the watches are compared.
 //!
-//! What may differ: how events are spread over answers; how many come before a
-//! cancellation; and, where history is compacted while a watch still reads it,
-//! whether the watch or the compaction comes first, and the former values of
-//! what is compacted.
+//! These may differ: how events are spread over answers; how many are sent before a
+//! cancellation; and, if history is compacted while a watch still reads it,
+//! whether the watch or the compaction is first, and the previous values of
+//! compacted versions.
 
 mod generate;
 mod range_stream;
@@ -27,7 +27,7 @@ use scene::Scene;
 use crate::servers::Servers;
 use crate::{Length, Outcome, Report, Subject};
 
-/// After so many, both servers begin again with empty directories.
+/// Scenes after which both servers are started again with empty directories.
 const SCENES_MAX: u64 = 60;
 
 /// Plays scenes until the time has passed.
@@ -52,7 +52,7 @@ fn report(totals: &BTreeMap<&'static str, u64>) -> Report {
     report
 }
 
-/// The seed that comes next.
+/// Plays scenes on fresh servers; returns the seed that is next.
 async fn few_scenes(
     subject: &Subject,
     first: u64,
@@ -68,7 +68,7 @@ async fn few_scenes(
         let mut scene = Scene::open(random, theirs.first(), ours.first(), compacted).await?;
         let played = scene.play().await;
         ours.check()?;
-        // A story that needs those before it is told with them.
+        // A scene may depend on those before it, so the message names the first seed, too.
         played.map_err(|error| {
             format!("{error}\nseed {seed}, begun with {first}; again: cargo xtask fuzz watch --seed {first}")
         })?;

@@ -1,12 +1,12 @@
-//! A range as a stream, put together: its chunks may be cut anywhere.
+//! Reassembles the chunks of a range stream: a server may cut them anywhere.
 
 use etcd_api::etcdserverpb::RangeRequest;
 use etcd_api::etcdserverpb::kv_client::KvClient;
 use tonic::transport::Channel;
 
-use super::stream::told;
+use super::stream::text_of;
 
-/// All keys, the count, whether there is more, the revision; or the refusal.
+/// Keys, count, `more` and revision of the whole range as text, or the refusal.
 pub async fn gather(kv: &mut KvClient<Channel>, range: RangeRequest) -> String {
     match try_gather(kv, range).await {
         Ok(text) => text,
@@ -33,7 +33,7 @@ async fn try_gather(
             revision = header.revision;
         }
     }
-    let kvs: Vec<String> = kvs.iter().map(told).collect();
+    let kvs: Vec<String> = kvs.iter().map(text_of).collect();
     Ok(format!(
         "revision {revision} in {headers} headers, count {count}, more {more}: {kvs:#?}"
     ))

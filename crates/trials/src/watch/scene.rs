@@ -1,4 +1,4 @@
-//! One story on both sides, and the comparison at its end.
+//! One random scene on both servers, and the comparison at its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,51 +20,52 @@ use crate::Outcome;
 use crate::servers::Server;
 
 const STREAMS_MAX: usize = 3;
-/// Asked for without waiting for an answer to any.
+/// Most watches requested together, without waiting for an answer in between.
 const WATCHES_TOGETHER_MAX: u64 = 5;
-/// Of no watch.
+/// An id that belongs to no watch.
 const UNKNOWN_ID: i64 = 7_777;
 
-/// A story that goes on.
+/// State of a scene.
 pub struct Scene {
     random: Random,
     theirs: Side,
     ours: Side,
     watches: Vec<Watched>,
-    /// Of both stores.
+    /// Newest revision of both stores.
     newest: i64,
     compacted: i64,
     counts: BTreeMap<&'static str, u64>,
 }
 
-/// One server, as a client sees it.
+/// A client's connections to one server.
 struct Side {
     kv: KvClient<Channel>,
     channel: Channel,
     streams: Vec<Stream>,
 }
 
-/// A watch that both sides have taken.
+/// A watch that both servers have created.
 struct Watched {
     stream: usize,
-    /// Of the watches that the stream has taken.
+    /// Number among the stream's watches.
     number: usize,
     id: i64,
     create: WatchCreateRequest,
-    /// It has been sent everything, at one moment since it began.
+    /// Whether, at some moment, the watch had been sent all events.
     synced: bool,
-    /// Began below what was compacted already: each side cancels it, in its time.
+    /// Whether it began below the compacted revision: each server cancels it some time later.
     doomed: bool,
-    /// History was compacted before it was: either side may have lost the race.
+    /// Whether history was compacted before the watch had caught up: each server may have
+    /// sent the events or canceled the watch.
     loose: bool,
-    /// Canceled by the client, perhaps before all events came.
+    /// Whether the client canceled it, perhaps before all events were sent.
     canceled: bool,
-    /// Former values of events up to here may be gone.
+    /// Previous values of events up to this revision may be compacted.
     plain_until: i64,
 }
 
 impl Scene {
-    /// Connects to both, whose history was compacted to this revision.
+    /// Connects to both servers, which have compacted their history to this revision.
     pub async fn open(
         random: Random,
         theirs: &Server,
@@ -82,7 +83,7 @@ impl Scene {
         })
     }
 
-    /// What was done, by name.
+    /// Counts of what the scene did, by name.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.counts.iter().map(|(name, count)| (*name, *count))
     }
@@ -91,15 +92,15 @@ impl Scene {
         *self.counts.entry(name).or_default() += 1;
     }
 
-    /// The revision to which it has compacted.
+    /// The revision to which the scene has compacted.
     pub fn compacted(&self) -> i64 {
         self.compacted
     }
 
-    /// Plays it, and compares.
+    /// Plays the scene and compares both servers.
     pub async fn play(&mut self) -> Outcome {
         self.count("scenes");
-        // Learns the newest revision.
+        // The first write returns the newest revision.
         self.write(generate::touch(&Bytes::from_static(b"w/0"), false))
             .await?;
         self.open_stream();
@@ -284,7 +285,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Writes to a key of each watch, and waits until both sides have sent it.
+    /// Writes to a key of each watch, and waits until both servers have sent the event.
     async fn catch_up(&mut self) -> Outcome {
         let mut touched: BTreeMap<Bytes, (i64, i64)> = BTreeMap::new();
         let keys: BTreeSet<Bytes> = self.watches.iter().map(Watched::own_key).collect();
@@ -369,25 +370,29 @@ impl Side {
         })
     }
 
-    /// The revision, or the refusal.
+    /// Writes; returns the revision, or the refusal.
     async fn write(&mut self, txn: TxnRequest) -> Result<i64, String> {
-        let answer = self.kv.txn(txn).await.map_err(|status| told(&status))?;
+        let answer = self
+            .kv
+            .txn(txn)
+            .await
+            .map_err(|status| refusal_of(&status))?;
         Ok(answer.into_inner().header.unwrap_or_default().revision)
     }
 
     async fn compact(&mut self, request: CompactionRequest) -> Result<(), String> {
         let answer = self.kv.compact(request).await;
-        answer.map(drop).map_err(|status| told(&status))?;
-        // A read behind it: what was compacted is gone when watches are next looked at.
+        answer.map(drop).map_err(|status| refusal_of(&status))?;
+        // After a read that follows it, watches see the compaction.
         let read = RangeRequest {
             key: Bytes::from_static(b"w/0"),
             ..RangeRequest::default()
         };
         let read = self.kv.range(read).await;
-        read.map(drop).map_err(|status| told(&status))
+        read.map(drop).map_err(|status| refusal_of(&status))
     }
 
-    /// Asks for all of them at once; each answer: id, whether refused, reason.
+    /// Requests all watches at once; each answer is the id, whether it was refused, and why.
     async fn create(
         &self,
         stream: usize,
@@ -405,7 +410,7 @@ impl Side {
         Ok(stream.look(|seen| seen.created[before..wanted].to_vec()))
     }
 
-    /// Until the watch has been sent what happened at that revision, or is over.
+    /// Waits until the watch has been sent the events of that revision, or has ended.
     async fn wait_for(&self, watched: &Watched, revision: i64) -> Outcome {
         let what = format!("{:?} has revision {revision}", watched.create);
         let has = |history: &History| {
@@ -420,12 +425,12 @@ impl Side {
     }
 }
 
-fn told(status: &tonic::Status) -> String {
+fn refusal_of(status: &tonic::Status) -> String {
     format!("{:?}: {}", status.code(), status.message())
 }
 
 impl Watched {
-    /// A key that it watches.
+    /// A key in the watch's range.
     fn own_key(&self) -> Bytes {
         match self.create.key.is_empty() {
             true => Bytes::from_static(b"w/0"),
@@ -442,7 +447,8 @@ impl Watched {
         }
     }
 
-    /// Which of a put and a deletion of one of its keys it is sent last, if any.
+    /// The later revision of a put and a deletion of its key that the watch is sent; `None`
+    /// if its filters drop both.
     fn last_of(&self, put: i64, deleted: i64) -> Option<i64> {
         let leaves_out = |filter: FilterType| self.create.filters.contains(&(filter as i32));
         let last = match (

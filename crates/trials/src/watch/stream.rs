@@ -1,4 +1,4 @@
-//! One stream of watches on one side: what came for each watch, in its order.
+//! One stream of watches on one server: the changes sent for each watch, in order.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,55 +16,54 @@ use tonic::transport::Channel;
 
 use crate::Outcome;
 
-/// What is not there by then will not come.
+/// An answer that is not received within this time is missing.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Answers that are for no watch.
+/// The watch id in answers for no watch.
 const NO_WATCH: i64 = -1;
 
-/// A change, as one side tells it.
+/// A change as one server sends it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// When.
     pub revision: i64,
-    /// All but the former value.
+    /// All fields except the previous value, as text.
     pub text: String,
-    /// The former value, printed.
+    /// The previous value, as text.
     pub before: String,
 }
 
-/// One watch.
+/// Everything sent for one watch.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// In their order.
+    /// In the order in which they were received.
     pub changes: Vec<Change>,
     /// Reason and compacted revision.
     pub canceled: Option<(String, i64)>,
-    /// Progress that was announced, for this watch or all of the stream.
+    /// Newest progress announced for this watch or for all of the stream.
     progress: i64,
-    /// Revision of the last answer with events, where it was its last part.
+    /// Revision of the last answer with events, if its last fragment was received.
     closed: i64,
 }
 
-/// What came so far.
+/// Everything received so far.
 #[derive(Default)]
 pub struct Seen {
     /// In the order in which they were created.
     pub watches: Vec<History>,
-    /// The last of them that had this id; one that was canceled leaves it to others.
+    /// The last watch with each id; a canceled watch leaves its id to others.
     by_id: BTreeMap<i64, usize>,
     /// Answers to requests for watches: id, whether refused, reason.
     pub created: Vec<(i64, bool, String)>,
-    /// What no server should send.
+    /// Answers that no server should send.
     pub faults: Vec<String>,
     /// Answers that announce progress of the stream.
     pub progress_answers: u64,
-    /// Parts of answers that were not the last.
+    /// Number of fragments that were not the last of their answer.
     pub fragments: u64,
-    /// Why the stream is over.
+    /// Why the stream ended; `None` while it is open.
     pub ended: Option<String>,
 }
 
-/// A stream that is read as it comes.
+/// A watch stream, read by a task as answers arrive.
 pub struct Stream {
     requests: mpsc::UnboundedSender<WatchRequest>,
     seen: Arc<Mutex<Seen>>,
@@ -72,7 +71,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Opens it; etcd answers nothing before the first request.
+    /// Opens a stream. etcd sends not even headers before the first request.
     pub fn open(channel: Channel) -> Stream {
         let (requests, queue) = mpsc::unbounded_channel();
         let mut client = WatchClient::new(channel).max_decoding_message_size(usize::MAX);
@@ -101,12 +100,12 @@ impl Stream {
         Ok(self.requests.send(request)?)
     }
 
-    /// Looks at what came.
+    /// Applies a function to everything received so far.
     pub fn look<T>(&self, at: impl FnOnce(&Seen) -> T) -> T {
         at(&locked(&self.seen))
     }
 
-    /// Waits until something holds; fails where it does not, or the stream ended.
+    /// Waits until a condition holds; fails if it does not in time, or the stream ends.
     pub async fn until(&self, what: &str, holds: impl Fn(&Seen) -> bool) -> Outcome {
         let waiting = async {
             loop {
@@ -128,7 +127,7 @@ impl Stream {
     }
 }
 
-/// Takes what comes until the stream ends: why.
+/// Takes answers until the stream ends; returns the reason.
 async fn read(mut answers: Streaming<WatchResponse>, seen: &Mutex<Seen>, news: &Notify) -> String {
     loop {
         match answers.message().await {
@@ -140,8 +139,8 @@ async fn read(mut answers: Streaming<WatchResponse>, seen: &Mutex<Seen>, news: &
     }
 }
 
-/// All of it, large values by their checksums.
-pub fn told(kv: &EncodedKeyValue) -> String {
+/// A version as text, with large values replaced by their checksums.
+pub fn text_of(kv: &EncodedKeyValue) -> String {
     let key = String::from_utf8_lossy(kv.key()).into_owned();
     let (value, sum) = (kv.value(), crc_fast::crc32_iscsi(kv.value()));
     format!(
@@ -215,7 +214,7 @@ impl Seen {
         self.watches[index] = history;
     }
 
-    /// The event's revision.
+    /// Adds an event to a watch; returns the event's revision.
     fn take_event(&mut self, id: i64, history: &mut History, event: Event, header: i64) -> i64 {
         let kv = event.kv.unwrap_or_default();
         let revision = kv.mod_revision();
@@ -237,8 +236,8 @@ impl Seen {
         });
         history.changes.push(Change {
             revision,
-            text: format!("{} {}", event.r#type, told(&kv)),
-            before: event.prev_kv.as_ref().map(told).unwrap_or_default(),
+            text: format!("{} {}", event.r#type, text_of(&kv)),
+            before: event.prev_kv.as_ref().map(text_of).unwrap_or_default(),
         });
         revision
     }
