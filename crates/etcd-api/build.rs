@@ -1,5 +1,5 @@
-//! Compiles our proto files with protox, a protobuf compiler in Rust: nobody
-//! needs a `protoc` on the machine.
+//! Compiles our proto files with protox, a protobuf compiler in Rust: no
+//! `protoc` needs to be installed.
 
 #![expect(
     clippy::disallowed_methods,

@@ -6,10 +6,10 @@
 //!                              └────────► HashKV
 //! ```
 //!
-//! The server never takes a stored version apart to put it together again: this
-//! type is a protobuf message whose encoding is the bytes it was given. The
-//! price: reading a field walks the few fields before it, so callers that need
-//! several take [`EncodedKeyValue::fields`] once.
+//! The server never decodes a stored version in order to encode it again: this
+//! type is a protobuf message that encodes to the bytes from which it was made. The
+//! price is that reading a field walks the few fields before it, so callers that need
+//! several fields call [`EncodedKeyValue::fields`] once.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use prost::{
@@ -41,8 +41,8 @@ pub struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// What [`KeyValue`] encodes to, for those who would have to share what they
-    /// have only borrowed: that costs as much as the encoding.
+    /// Encodes the borrowed fields, as [`KeyValue`] would encode them. Making a `KeyValue`
+    /// first would copy every field once more.
     pub fn encode(&self) -> EncodedKeyValue {
         let mut encoded = BytesMut::with_capacity(self.encoded_len());
         put_bytes(1, self.key, &mut encoded);
@@ -98,7 +98,8 @@ impl EncodedKeyValue {
         KeyValue::decode(self.0.clone())
     }
 
-    /// All fields without an allocation. Of damaged bytes, those before the damage.
+    /// All fields, without an allocation. If the bytes are damaged, only the fields before
+    /// the damage are set.
     pub fn fields(&self) -> Fields<'_> {
         let mut fields = Fields::default();
         let mut rest: &[u8] = &self.0;
@@ -126,7 +127,7 @@ impl EncodedKeyValue {
         self.fields().value
     }
 
-    /// Main revision of the put that began this life of the key.
+    /// Main revision of the put that created the key.
     pub fn create_revision(&self) -> i64 {
         self.fields().create_revision
     }
@@ -136,7 +137,7 @@ impl EncodedKeyValue {
         self.fields().mod_revision
     }
 
-    /// Puts since the key came to life.
+    /// Number of puts since the key was created.
     pub fn version(&self) -> i64 {
         self.fields().version
     }

@@ -1,7 +1,7 @@
-//! Every error a client of etcd 3.7 can meet: gRPC code and text, to the letter.
+//! Every error that a client of etcd 3.7 can receive, with etcd's exact gRPC code and text.
 //!
 //! Clients branch on both (retry, give up, refresh a token), so neither may
-//! drift; the test compares the table with etcd's own. The variants keep
+//! differ; a test compares the table with etcd's own. The variants have
 //! etcd's names where those are words.
 
 use tonic::{Code, Status};
@@ -111,7 +111,7 @@ impl Error {
         Status::new(self.code(), self.message())
     }
 
-    /// The error whose text a client received.
+    /// The error with this text; `None` if etcd has no such error.
     pub fn from_message(message: &str) -> Option<Error> {
         Error::ALL
             .iter()

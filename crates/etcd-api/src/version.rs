@@ -1,10 +1,10 @@
-//! The etcd release whose behaviour we promise, as clients ask for it.
+//! Versions of etcd that clients see: the release that this server behaves like.
 
-/// What `/version`, `Status` and `--version` answer as etcd's version.
+/// etcd's version in `/version`, `Status` and `--version`.
 pub const ETCD_VERSION: &str = "3.7.3";
-/// The version all members of the cluster agree on.
+/// The version that all members of the cluster agree on.
 pub const CLUSTER_VERSION: &str = "3.7.0";
-/// The oldest cluster version that etcd of this release joins.
+/// The oldest cluster version that an etcd of this release can join.
 pub const MINIMUM_CLUSTER_VERSION: &str = "3.0.0";
-/// What `Status.storageVersion` answers.
+/// The version in `Status.storageVersion`.
 pub const STORAGE_VERSION: &str = "3.7.0";
