@@ -7,10 +7,10 @@
 //!   sorted        the same, a chain of its own ─────────────────────────┘
 //! ```
 //!
-//! Everything is looked at once, front to back. Beside a running server that
-//! shows no single moment: a segment grows after it was read, another is given
-//! back before. So there a second pass follows when the first one finds
-//! something, and only what both have found is damage.
+//! Every file is read once, front to back. Beside a running server this
+//! shows no single moment: one segment grows after it was read, another is released
+//! before. So if a first pass beside a server finds something, a second
+//! pass follows, and only what both passes find is damage.
 
 mod agreement;
 mod chain;
@@ -38,8 +38,9 @@ use crate::table::{Table, counted, size};
 /// Verify every byte of a data directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Reads only and takes no lock; beside a running server it checks what is stable.
-Exit code: 0 sound, 1 damaged (each place is named, with what to do), 2 not a
+Only reads, and takes no lock; beside a running server it checks the data that is on
+stable storage.
+Exit code: 0 sound; 1 damaged (each damaged place is named, with a remedy); 2 not a
 data directory.
 
 Examples:
@@ -51,7 +52,6 @@ pub(crate) struct Arguments {
     directory: PathBuf,
 }
 
-/// Checks and reports.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut directory = DataDirectory::open(&arguments.directory)?;
     let mut checked = Checked::all(&directory)?;
@@ -65,11 +65,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     output.flush()?;
     match checked.findings.is_empty() {
         true => Ok(()),
-        false => Err(Failure::Said { exit: FAILED }),
+        false => Err(Failure::Reported { exit: FAILED }),
     }
 }
 
-/// Files of one sort, added up.
+/// Totals of the files of one kind.
 #[derive(Debug, Default)]
 struct Tally {
     files: u64,
@@ -78,7 +78,7 @@ struct Tally {
     records: u64,
 }
 
-/// What the pass over a directory has seen.
+/// The result of a pass over a directory.
 #[derive(Debug, Default)]
 struct Checked {
     log: Tally,
@@ -123,8 +123,7 @@ impl Checked {
         self.checkpoints = std::mem::take(&mut seen.tally);
         self.newest = seen.newest;
         if self.newest.is_none() {
-            let note =
-                "without a checkpoint nobody knows which segments must be there; not checked";
+            let note = "without a checkpoint it is unknown which segments must exist; not checked";
             self.notes.push(note.to_owned());
         }
         self.findings.append(seen.findings(&directory.path, files));
@@ -161,8 +160,8 @@ impl Checked {
         tally.records += survey.records;
     }
 
-    /// Says where checkpoint and log disagree, unless the checkpoint has been
-    /// replaced meanwhile: then segments that it names may rightly be gone.
+    /// Adds findings where checkpoint and log disagree, unless the server has written another
+    /// checkpoint since: then it may have released segments that the old one names.
     fn check_agreement(
         &mut self,
         directory: &DataDirectory,
@@ -171,7 +170,8 @@ impl Checked {
     ) {
         let after = checkpoints(&RealDisk, &directory.path).unwrap_or_default();
         if after.first() != before.first() {
-            let note = "a checkpoint was written meanwhile: run again to compare it with the log";
+            let note = "a checkpoint was written during the check: run again to compare it with \
+            the log";
             self.notes.push(note.to_owned());
             return;
         }
@@ -185,7 +185,7 @@ impl Checked {
         };
         let foreign = directory.files.others.iter().filter(|name| !ours(name));
         self.notes.extend(
-            foreign.map(|name| format!("{name} is no file of Inkstone's log; not checked")),
+            foreign.map(|name| format!("{name} is no file of Inkstone's log and is not checked")),
         );
     }
 
@@ -216,7 +216,7 @@ impl Checked {
         if let Some(holder) = directory.holder {
             writeln!(
                 output,
-                "note: in use by process {holder}; checked as far as it had come"
+                "note: in use by process {holder}; checked as far as it had written"
             )?;
         }
         for note in &self.notes {
@@ -257,7 +257,7 @@ fn total_bytes(directory: &DataDirectory, checkpoints: &[CheckpointFile]) -> u64
         .sum()
 }
 
-/// For the bar only: a file that is gone counts nothing.
+/// A file's size for the progress bar; 0 if the file is gone.
 fn file_bytes(path: &std::path::Path) -> u64 {
     std::fs::metadata(path).map_or(0, |metadata| metadata.len())
 }

@@ -1,4 +1,4 @@
-//! `inkstone completions`: a script that teaches a shell our verbs.
+//! `inkstone completions`: prints a script that completes the verbs and flags in a shell.
 
 use std::io::Write;
 

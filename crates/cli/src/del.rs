@@ -12,13 +12,13 @@ use crate::failure::Failure;
 /// Delete a key, or a range of keys
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints how many keys were deleted; 0 is no error.
+Prints the number of deleted keys; 0 is no error.
 
 Examples:
   inkstone del greeting
   inkstone del session/ --prefix          every key that begins with session/
-  inkstone del a c                        from a up to, but without, c
-  inkstone del greeting --prev-kv         print what was deleted")]
+  inkstone del a c                        the keys from a up to c, without c
+  inkstone del greeting --prev-kv         print the deleted pairs")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     keys: KeyRangeArguments,
@@ -31,7 +31,6 @@ pub(crate) struct Arguments {
     connection: ConnectionArguments,
 }
 
-/// Deletes and prints.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     run_to_end(delete(arguments))
 }

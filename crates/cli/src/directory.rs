@@ -1,8 +1,8 @@
 //! A data directory, looked at from outside.
 //!
-//! Looking takes no lock and changes nothing, so it may be done beside a
-//! running server. Who that is, the kernel says: `/proc/locks` names the
-//! holders of locks, and asking it disturbs nobody.
+//! Reading takes no lock and changes nothing, so it is allowed beside a
+//! running server. The kernel names the server's process: `/proc/locks` lists the
+//! holders of locks, and reading it does not affect them.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,11 +14,12 @@ use value_log::inspect::Directory;
 use crate::failure::Failure;
 
 pub(crate) const LOCK_FILE: &str = "LOCK";
-/// Names of the member and its cluster; the server checks it at every start.
+/// File of the ids of the member and its cluster; the server checks it at every start.
 pub(crate) const MEMBER_FILE: &str = "MEMBER";
-/// Whether the end of the log may be lost; one that cannot be read says so, too.
+/// File that says whether the end of the log may be lost; an unreadable one means yes.
 pub(crate) const LIFE_FILE: &str = "LIFE";
-/// That the cluster has removed the member; the server reads it at every start.
+/// File that exists once the cluster has removed the member; the server reads it at every
+/// start.
 pub(crate) const REMOVED_FILE: &str = "REMOVED";
 
 /// A directory that holds a log.
@@ -26,12 +27,12 @@ pub(crate) const REMOVED_FILE: &str = "REMOVED";
 pub(crate) struct DataDirectory {
     pub(crate) path: PathBuf,
     pub(crate) files: Directory,
-    /// Process that has it open, while we look.
+    /// Process that has the directory open now.
     pub(crate) holder: Option<u32>,
 }
 
 impl DataDirectory {
-    /// Finds the log in `path` or says why that cannot be.
+    /// Finds the log in `path`; the error says what is there instead.
     pub(crate) fn open(path: &Path) -> Result<DataDirectory, Failure> {
         let shown = path.display();
         if !path.exists() {
@@ -47,7 +48,7 @@ impl DataDirectory {
             ));
         }
         let files = Directory::list(&RealDisk, path)
-            .map_err(|error| Failure::wrong_use(error, "Run this as the user who owns it."))?;
+            .map_err(|error| Failure::wrong_use(error, "Run this as the user that owns it."))?;
         if files.segments.is_empty() {
             return Err(holds_no_log(path, &files));
         }

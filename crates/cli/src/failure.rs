@@ -1,4 +1,4 @@
-//! How a verb ends when it does not end well.
+//! Failures of a verb, their messages and exit codes.
 //!
 //! A message has two parts: what is wrong, on one line, and what to do about
 //! it, indented under it.
@@ -7,39 +7,39 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// Tried and failed.
+/// Exit code of an operation that failed.
 pub(crate) const FAILED: u8 = 1;
-/// Called in a way that cannot work.
+/// Exit code of a call that cannot work as it stands.
 pub(crate) const WRONG_USE: u8 = 2;
 
 /// Why a verb stopped early.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// For people: what is wrong, and a remedy (may be empty).
-    Told {
+    /// A message is to be printed: what is wrong, and a remedy (may be empty).
+    Message {
         exit: u8,
         what: String,
         remedy: String,
     },
-    /// The verb has said everything itself.
-    Said { exit: u8 },
-    /// Whoever read our output has left: nothing to say, nobody to say it to.
+    /// The verb has printed everything itself.
+    Reported { exit: u8 },
+    /// The reader of stdout has closed it: the program ends quietly.
     ReaderLeft,
 }
 
 impl Failure {
     /// The operation failed.
     pub(crate) fn failed(what: impl fmt::Display, remedy: impl fmt::Display) -> Failure {
-        Failure::told(FAILED, what, remedy)
+        Failure::message(FAILED, what, remedy)
     }
 
     /// The call cannot work as it stands.
     pub(crate) fn wrong_use(what: impl fmt::Display, remedy: impl fmt::Display) -> Failure {
-        Failure::told(WRONG_USE, what, remedy)
+        Failure::message(WRONG_USE, what, remedy)
     }
 
-    fn told(exit: u8, what: impl fmt::Display, remedy: impl fmt::Display) -> Failure {
-        Failure::Told {
+    fn message(exit: u8, what: impl fmt::Display, remedy: impl fmt::Display) -> Failure {
+        Failure::Message {
             exit,
             what: what.to_string(),
             remedy: remedy.to_string(),
@@ -47,7 +47,7 @@ impl Failure {
     }
 }
 
-/// Only output is written through `io` here; input and files map their own.
+/// Errors of writing to stdout. Errors of input and files are mapped where they occur.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
@@ -57,19 +57,19 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Tells the failure and turns it into an exit code.
+/// Prints the failure's message and returns the exit code.
 pub(crate) fn exit(result: Result<(), Failure>) -> ExitCode {
     match result {
         Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
-        Err(Failure::Said { exit }) => ExitCode::from(exit),
-        Err(Failure::Told { exit, what, remedy }) => {
-            tell(&what, &remedy);
+        Err(Failure::Reported { exit }) => ExitCode::from(exit),
+        Err(Failure::Message { exit, what, remedy }) => {
+            print(&what, &remedy);
             ExitCode::from(exit)
         }
     }
 }
 
-fn tell(what: &str, remedy: &str) {
+fn print(what: &str, remedy: &str) {
     use io::Write;
     let mut text = format!("error: {what}\n");
     for line in remedy.lines() {
@@ -77,6 +77,6 @@ fn tell(what: &str, remedy: &str) {
         text.push_str(line);
         text.push('\n');
     }
-    // With stderr gone there is no one left to tell.
+    // If stderr is closed the message is lost.
     let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -13,35 +13,35 @@ use crate::failure::Failure;
 /// Read a key, or a range of keys
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints a line with the key and a line with the value for each pair found;
-nothing, and success, when there is none.
+Prints a line with the key and a line with the value for each pair found. If there is
+no pair it prints nothing, and that is no error.
 
 Examples:
   inkstone get greeting                       one key
   inkstone get user/ --prefix --keys-only     every key that begins with user/
-  inkstone get a c                            from a up to, but without, c
-  inkstone get \"\" --prefix --count-only       how many keys there are
+  inkstone get a c                            the keys from a up to c, without c
+  inkstone get \"\" --prefix --count-only       the number of keys
   inkstone get log/ --prefix --reverse --limit 1    the last one
-  inkstone get greeting --rev 42              as it was at revision 42
+  inkstone get greeting --rev 42              its value at revision 42
   inkstone get greeting -w json               with revisions, version and lease")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     keys: KeyRangeArguments,
-    /// Print at most so many pairs; 0 for all
+    /// Print at most this many pairs; 0 for all
     #[arg(long, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true, value_name = "N", help_heading = "Keys",
         value_parser = clap::value_parser!(i64).range(0..))]
     limit: i64,
-    /// Read as of this revision; 0 for now
+    /// Read the state at this revision; 0 for the newest
     #[arg(long, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true, value_name = "REVISION", help_heading = "Keys",
         value_parser = clap::value_parser!(i64).range(0..))]
     rev: i64,
-    /// From the last key to the first
+    /// Print from the last key to the first
     #[arg(long, help_heading = "Keys")]
     reverse: bool,
     /// Print keys without values
     #[arg(long, help_heading = "Output", conflicts_with = "count_only")]
     keys_only: bool,
-    /// Print how many keys there are, and none of them
+    /// Print only the number of keys
     #[arg(long, help_heading = "Output")]
     count_only: bool,
     #[command(flatten)]
@@ -50,7 +50,6 @@ pub(crate) struct Arguments {
     connection: ConnectionArguments,
 }
 
-/// Asks and prints.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     run_to_end(get(arguments))
 }

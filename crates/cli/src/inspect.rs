@@ -1,4 +1,4 @@
-//! `inkstone inspect`: what lies in a data directory, as far as it can be read.
+//! `inkstone inspect`: prints the contents of a data directory, as far as it can be read.
 
 mod json;
 mod text;
@@ -17,9 +17,9 @@ use crate::survey::Survey;
 /// Show what a data directory holds: segments, groups, records, checkpoints
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Reads only, takes no lock: works beside a running server (what it writes
-meanwhile may be missing) and on damaged directories, of which it prints what
-is readable and where it stops.
+Only reads, and takes no lock. Works beside a running server (data that the server
+writes during the command may be missing) and on damaged directories: it prints all
+that is readable and where each damaged file stops.
 
 Examples:
   inkstone inspect default.inkstone                    segments and checkpoints
@@ -31,13 +31,13 @@ pub(crate) struct Arguments {
     /// The server's data directory
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Only this segment, and its groups; the number as in the table, hexadecimal
+    /// Show only this segment and its groups; a hexadecimal number, as in the table
     #[arg(long, value_name = "ID", value_parser = segment_id, help_heading = "Detail")]
     segment: Option<u32>,
-    /// Groups and their records: key, revision, sizes
+    /// Show every group with its records: key, revision, sizes
     #[arg(long, help_heading = "Detail")]
     records: bool,
-    /// Columns for people, or one JSON object a line
+    /// Print columns for people, or one JSON object per line
     #[arg(short = 'w', long, value_enum, default_value_t = Form::Table, value_name = "FORM",
         help_heading = "Output")]
     write_out: Form,
@@ -46,23 +46,23 @@ pub(crate) struct Arguments {
 /// A form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Form {
-    // Plain comments: as documentation clap would spread them over the help.
+    // No doc comments here: clap would add them to the help of each verb.
     // Columns for people.
     Table,
     // One JSON object a line.
     Json,
 }
 
-/// What was asked to be shown of each segment.
+/// How much of each segment is shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Detail {
     groups: bool,
     records: bool,
 }
 
-/// How findings are shown, as they come.
+/// Prints what the walk finds, in the order in which it finds it.
 pub(crate) trait Report {
-    /// Where we are and who else is.
+    /// The directory, and the process that has it open.
     fn directory(&mut self, directory: &DataDirectory) -> io::Result<()>;
     /// Groups of this segment follow.
     fn segment_begins(&mut self, file: &SegmentFile) -> io::Result<()>;
@@ -76,11 +76,10 @@ pub(crate) trait Report {
         file: &CheckpointFile,
         found: &Result<Checkpoint, Damage>,
     ) -> io::Result<()>;
-    /// Nothing more comes.
+    /// The end: nothing follows.
     fn end(&mut self) -> io::Result<()>;
 }
 
-/// Walks and prints.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let directory = DataDirectory::open(&arguments.directory)?;
     let output: Box<dyn Write> = Box::new(BufWriter::new(io::stdout()));
@@ -148,11 +147,11 @@ fn show_segment(
         true => report.group(frame, detail.records),
         false => Ok(()),
     })?;
-    // A server at work may have given it back meanwhile.
+    // `None`: a running server has removed the segment since it was listed.
     survey.map_or(Ok(()), |survey| Ok(report.segment(&survey)?))
 }
 
-/// As the table shows it: hexadecimal, zeros in front or not, `.log` or not.
+/// Parses a segment's number: hexadecimal, with or without leading zeros and `.log`.
 fn segment_id(word: &str) -> Result<u32, String> {
     let stem = word.split('.').next().unwrap_or(word);
     u32::from_str_radix(stem, 16)

@@ -1,13 +1,13 @@
 //! The `inkstone` binary: one file per verb.
 //!
 //! ```text
-//!   words typed ──► clap ──► one verb ──► Ok | Failure ──► exit code
-//!                                                0 done
-//!                                                1 tried and failed, damage
+//!   command line ──► clap ──► one verb ──► Ok | Failure ──► exit code
+//!                                                0 success
+//!                                                1 the operation failed, or damage found
 //!                                                2 wrong use
 //! ```
 //!
-//! A reader that went away (`inkstone get .. | head`) is no failure.
+//! If the reader of stdout closes it (`inkstone get .. | head`), that is no failure.
 
 mod check;
 mod client;
@@ -32,7 +32,7 @@ use clap::{Parser, Subcommand};
 
 use crate::failure::Failure;
 
-/// Everything that can follow `inkstone`.
+/// The command line of `inkstone`.
 #[derive(Debug, Parser)]
 #[command(
     name = "inkstone",
@@ -49,15 +49,15 @@ struct CommandLine {
 
 const AFTER_HELP: &str = "\
 Start here:
-  inkstone serve                     a durable node on etcd's ports, in another window
+  inkstone serve                     run a durable node at etcd's port 2379 (in another window)
   inkstone put greeting hello        write a key
   inkstone get greeting              read it back
-  inkstone watch greet --prefix      see changes as they happen
+  inkstone watch greet --prefix      print changes of keys that begin with greet
   inkstone check default.inkstone    verify every byte of a data directory
 
-etcdctl and every etcd v3 client work as well.
-`inkstone VERB --help` shows examples for each verb;
-`inkstone --version` tells the versions of it and of etcd's API.";
+etcdctl and every etcd v3 client work with the server, too.
+`inkstone VERB --help` shows the flags of a verb, with examples;
+`inkstone --version` prints the versions of Inkstone and of etcd's API.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
@@ -81,7 +81,7 @@ fn run(words: Vec<OsString>) -> ExitCode {
     match CommandLine::try_parse_from(words) {
         Ok(line) => failure::exit(dispatch(line.verb)),
         Err(error) => {
-            // Help and complaints go to a reader that may have left.
+            // The reader of help and errors may have closed the output.
             let _ = error.print();
             ExitCode::from(if error.use_stderr() {
                 failure::WRONG_USE

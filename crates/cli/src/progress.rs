@@ -1,7 +1,7 @@
-//! How far a long piece of work has come, on stderr.
+//! Progress of long work, shown on stderr.
 //!
 //! ```text
-//!   terminal       a bar, once it has taken two seconds
+//!   terminal       a bar, once the work has taken two seconds
 //!   anything else  a plain line every ten seconds, for logs
 //! ```
 
@@ -26,13 +26,13 @@ pub(crate) struct Progress {
     total_bytes: u64,
     started: Instant,
     /// When the last plain line was written.
-    told: Instant,
+    line_at: Instant,
     bar: Option<ProgressBar>,
     terminal: bool,
 }
 
 impl Progress {
-    /// Nothing done yet, nothing shown.
+    /// Progress of 0 bytes; shows nothing yet.
     pub(crate) fn new(what: &'static str, total_bytes: u64) -> Progress {
         let now = RealClock.now();
         Progress {
@@ -40,20 +40,20 @@ impl Progress {
             done_bytes: 0,
             total_bytes,
             started: now,
-            told: now,
+            line_at: now,
             bar: None,
             terminal: std::io::stderr().is_terminal(),
         }
     }
 
-    /// `bytes` more are done.
+    /// Adds `bytes` to what is done, and shows the progress if it is time.
     pub(crate) fn advance(&mut self, bytes: u64) {
         self.done_bytes += bytes;
         let now = RealClock.now();
         if self.terminal {
             self.show_bar(now);
-        } else if now.saturating_since(self.told) >= LINE_EVERY {
-            self.told = now;
+        } else if now.saturating_since(self.line_at) >= LINE_EVERY {
+            self.line_at = now;
             self.write_line();
         }
     }
@@ -76,8 +76,8 @@ impl Progress {
             .with_prefix(self.what)
     }
 
-    /// Speed so far and the time that the rest takes at that speed. Our own
-    /// sum: the bar begins late and would count from there.
+    /// Average speed so far, and the time that the rest takes at that speed. Computed here,
+    /// because the bar is created late and would measure only from then on.
     fn pace(&self, now: Instant) -> String {
         let seconds = now.saturating_since(self.started).as_secs_f64();
         let speed = self.done_bytes as f64 / seconds.max(f64::MIN_POSITIVE);
@@ -89,7 +89,7 @@ impl Progress {
     fn write_line(&self) {
         let percent = self.done_bytes * 100 / self.total_bytes.max(1);
         let (done, total) = (size(self.done_bytes), size(self.total_bytes));
-        // A reader of stderr that has left does not end the work.
+        // A closed stderr does not end the work.
         let _ = writeln!(
             std::io::stderr(),
             "{}: {done} of {total} ({percent} %)",

@@ -16,12 +16,13 @@ use crate::failure::Failure;
 /// Write a key
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints OK when the server has the value on stable storage.
+Prints OK when the server has acknowledged the write: by default once it is on stable
+storage, in a cluster on that of a majority of the members.
 
 Examples:
   inkstone put greeting hello
-  inkstone put config < config.toml       the value is what stdin holds, to the byte
-  inkstone put greeting hi --prev-kv      print what was there before
+  inkstone put config < config.toml       the value is all bytes of stdin
+  inkstone put greeting hi --prev-kv      print the previous pair as well
   inkstone put -- -5 -x                   a key and a value that begin with a dash")]
 pub(crate) struct Arguments {
     /// The key
@@ -30,7 +31,8 @@ pub(crate) struct Arguments {
     /// The value; read from stdin when absent or '-'
     #[arg(value_name = "VALUE")]
     value: Option<OsString>,
-    /// Hang the key on this lease, a hexadecimal number: it goes when the lease does
+    /// Attach the key to this lease, a hexadecimal number: the key is deleted when the lease
+    /// ends
     #[arg(long, value_name = "LEASE", value_parser = lease_id)]
     lease: Option<i64>,
     /// Print the pair that was replaced
@@ -42,7 +44,6 @@ pub(crate) struct Arguments {
     connection: ConnectionArguments,
 }
 
-/// Writes and prints.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     let key = bytes_of(arguments.key);
     if key.is_empty() {

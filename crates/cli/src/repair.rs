@@ -1,8 +1,8 @@
-//! `inkstone repair`: gives up what lies behind damage in the log, when a person says so.
+//! `inkstone repair`: cuts a damaged log in front of the damage, on an operator's command.
 //!
 //! ```text
-//!   inkstone repair --data-dir DIR         what it would give up, group by group; changes nothing
-//!   inkstone repair --data-dir DIR --yes   does that; what is cut off stays in *.damaged files
+//!   inkstone repair --data-dir DIR         lists the groups that would be lost; changes nothing
+//!   inkstone repair --data-dir DIR --yes   cuts the log; the cut bytes stay in *.damaged files
 //! ```
 
 use std::io::{BufWriter, Write};
@@ -19,16 +19,17 @@ use crate::table::counted;
 /// Keys of one group that are shown on its line.
 const KEYS_SHOWN_MAX: usize = 8;
 
-/// Give up what lies behind damage in the log, so that the server starts again
+/// Cut a damaged log in front of the damage, so that the server starts again
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 For a data directory that `inkstone serve` refuses because its log is damaged. The
-log is cut in front of the damage: every group that is listed is given up, sound ones
-too, because each builds on those before it.
+log is cut in front of the damage: all groups (writes) behind it are lost, sound ones
+too, because each group builds on those before it.
 
-Without --yes nothing is changed. With --yes the bytes that are cut off are kept in
-files that end in .damaged, in the same directory. A member of a cluster does not vote
-afterwards until the others have given it what it lacks.
+Without --yes the command lists the groups that would be lost and changes nothing. With
+--yes it cuts the log and keeps the cut bytes in files that end in .damaged, in the same
+directory. Afterwards a member of a cluster does not vote until the other members have
+sent it the entries that it lacks.
 Exit code: 0 nothing to do, or repaired; 1 not repaired; 2 not a data directory.
 
 Examples:
@@ -38,19 +39,19 @@ pub(crate) struct Arguments {
     /// The server's data directory; no server may have it open
     #[arg(long = "data-dir", value_name = "DIR")]
     directory: PathBuf,
-    /// Give up what is listed
+    /// Cut the log; without this flag the command only lists what would be lost
     #[arg(long)]
     yes: bool,
 }
 
-/// Lists what would be given up, and gives it up when told so.
+/// Lists the groups that a repair would lose, and repairs with `--yes`.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let directory = DataDirectory::open(&arguments.directory)?.path;
     let planned = plan_repair(&directory).map_err(|error| {
         Failure::failed(
             error,
-            "A member of a cluster can be removed and added again; what is readable: inkstone \
-             inspect --records.",
+            "A member of a cluster can be removed and added again; inkstone inspect --records \
+             shows the readable records.",
         )
     })?;
     let mut output = BufWriter::new(std::io::stdout());
@@ -62,18 +63,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         )?;
         return Ok(output.flush()?);
     };
-    tell(&mut output, &repair)?;
+    write_plan(&mut output, &repair)?;
     output.flush()?;
     refuse_unsafe(&repair)?;
     if !arguments.yes {
-        writeln!(output, "nothing was changed; to give this up: --yes")?;
+        let note = "nothing was changed; with --yes the log is cut and the listed groups are lost";
+        writeln!(output, "{note}")?;
         output.flush()?;
-        return Err(Failure::Said { exit: FAILED });
+        return Err(Failure::Reported { exit: FAILED });
     }
     carry_out(&mut output, &repair, &directory)
 }
 
-fn tell(output: &mut dyn Write, repair: &Repair) -> Result<(), Failure> {
+fn write_plan(output: &mut dyn Write, repair: &Repair) -> Result<(), Failure> {
     let plan = &repair.plan;
     if let Some(cut) = &plan.cut {
         let file = cut.file.display();
@@ -83,11 +85,11 @@ fn tell(output: &mut dyn Write, repair: &Repair) -> Result<(), Failure> {
         let file = checkpoint.display();
         writeln!(
             output,
-            "{file} knows more than is left of the log: put aside"
+            "{file} is newer than the end of the cut log and is put aside"
         )?;
     }
     let groups = counted(plan.lost.len() as u64, "group", "groups");
-    writeln!(output, "given up: {groups}")?;
+    writeln!(output, "lost: {groups}")?;
     for lost in &plan.lost {
         writeln!(output, "  {}", line(lost))?;
     }
@@ -124,7 +126,7 @@ fn refuse_unsafe(repair: &Repair) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::failed(
-        "what this member promised to the others last (its term and vote) is among what is damaged",
+        "the newest term and vote of this member are among the damaged records",
         "Remove it from the cluster (etcdctl member remove), move this directory away, and add it \
          again.",
     ))

@@ -1,8 +1,8 @@
 //! `inkstone serve`: the server.
 //!
-//! Its flags are etcd's, in Go's syntax, so they are not clap's: clap hands
-//! the words over as they are. A program that starts `etcd --name x ...` finds
-//! the same server behind that name, and behind `inkstone --name x ...`.
+//! Its flags are etcd's, in Go's syntax, which clap does not parse: clap passes
+//! the words on as they are. A program that starts `etcd --name x ...` gets
+//! the same server under that name, and with `inkstone --name x ...`.
 
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     words: Vec<String>,
 }
 
-/// Names the verb where it was left out: in a call under the name `etcd`, and
+/// Inserts the verb `serve` if it was left out: in a call under the name `etcd`, and
 /// in a call that begins with one of etcd's flags.
 pub(crate) fn name_the_verb(mut words: Vec<OsString>) -> Vec<OsString> {
     let program = words.first().map(Path::new).and_then(Path::file_name);
@@ -41,9 +41,9 @@ pub(crate) fn name_the_verb(mut words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// Serves until it is told to stop.
+/// Serves until a signal, or the member's removal from its cluster, ends the server.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    // Answers and values are large and short-lived.
+    // Answers and values are large and short-lived: their memory goes back to the system.
     environment::real::return_large_pieces();
     let variables: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, text)| Some((name.into_string().ok()?, text.into_string().ok()?)))
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Without the path, which the complaint about the file begins with.
+/// The reason without the path: the message about the file begins with it.
 fn why_unread(error: &io::Error) -> String {
     let reason = error
         .source()
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn etcd_s_way_of_calling_means_serve() {
+    fn etcd_s_command_lines_mean_serve() {
         assert_eq!(named(&["/opt/bin/etcd"]), ["/opt/bin/etcd", "serve"]);
         assert_eq!(
             named(&["etcd", "--name", "x"]),
@@ -112,9 +112,9 @@ mod tests {
         let path = place.path().join("nope.yml");
         let words = vec![format!("--config-file={}", path.display())];
         let failure = run(Arguments { words }).unwrap_err();
-        let told = format!("{failure:?}");
-        assert_eq!(told.matches("nope.yml").count(), 1, "{told}");
-        assert!(told.contains("--config-file"), "{told}");
+        let message = format!("{failure:?}");
+        assert_eq!(message.matches("nope.yml").count(), 1, "{message}");
+        assert!(message.contains("--config-file"), "{message}");
     }
 
     #[test]

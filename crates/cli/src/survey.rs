@@ -1,5 +1,5 @@
-//! One segment, walked from its first group to its last: what `inspect`
-//! prints and `check` judges.
+//! A walk over one segment from its first group to its last: `inspect` prints the
+//! result, `check` judges it.
 
 use environment::real::RealDisk;
 use value_log::Position;
@@ -7,28 +7,28 @@ use value_log::inspect::{
     Frame, FrameKind, Header, Link, Seal, SegmentBytes, SegmentFile, Stop, Walk, Why,
 };
 
-/// What a walk over a segment found.
+/// The result of a walk over a segment.
 #[derive(Debug)]
 pub(crate) struct Survey {
     pub(crate) file: SegmentFile,
     pub(crate) file_bytes: u64,
-    /// The header, or why it is none.
+    /// The header, or what is wrong with it.
     pub(crate) header: Result<Header, String>,
-    /// The note of its end, while it has one.
+    /// The seal, which notes where the segment ends; `None` if it is not sealed.
     pub(crate) seal: Result<Option<Seal>, String>,
-    /// Where reading failed.
+    /// Offset at which reading failed, and the reason.
     pub(crate) unreadable: Option<(u64, String)>,
     pub(crate) groups: u64,
     pub(crate) records: u64,
-    /// First and last main revision; `None` while there is none.
+    /// First and last main revision; `None` if no group has one.
     pub(crate) revisions: Option<(u64, u64)>,
     /// End of the last sound group.
     pub(crate) used_bytes: u64,
-    /// The last group is a clean close.
+    /// Whether the last group is a clean close of the log.
     pub(crate) closed: bool,
-    /// Everything before this was stable once, says one of its groups.
+    /// The highest position up to which a group states that the log is on stable storage.
     pub(crate) promised: Position,
-    /// What the next segment must refer to.
+    /// Link of the last group, which the next segment must follow.
     pub(crate) link: Option<Link>,
     pub(crate) stop: Stop,
 }
@@ -98,7 +98,7 @@ impl Survey {
         }
     }
 
-    /// Adds a sound group.
+    /// Adds a sound group to the totals.
     pub(crate) fn count(&mut self, frame: &Frame) {
         self.groups += u64::from(frame.kind == FrameKind::Group);
         self.records += frame.records.len() as u64;
@@ -116,7 +116,7 @@ impl Survey {
         self.stop = walk.stop().cloned().expect("the walk has ended");
     }
 
-    /// One word for the state it is in, and what is wrong if something is.
+    /// The segment's state in a word, or what is wrong with it and where.
     pub(crate) fn state(&self) -> String {
         if let Err(what) = &self.header {
             return format!("damaged at 0: {what}");

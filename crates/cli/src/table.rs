@@ -1,8 +1,8 @@
-//! Columns for people: names on top, numbers to the right, words to the left.
+//! Tables of columns: names on top, numbers aligned to the right, words to the left.
 
 use std::io::{self, Write};
 
-/// A table that is printed when all its rows are known.
+/// A table, printed when all its rows are known.
 #[derive(Debug)]
 pub(crate) struct Table {
     names: &'static [&'static str],
@@ -74,7 +74,7 @@ fn bare(name: &str) -> &str {
     name.trim_start_matches('<')
 }
 
-/// Bytes as people read them: `4096 B`, `1.5 MiB`.
+/// A number of bytes with a unit: `4096 B`, `1.5 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     if bytes < 10 << 10 {
@@ -89,7 +89,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// One word in the form that goes with the number.
+/// A number with its noun in singular or plural.
 pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }

@@ -1,8 +1,8 @@
 //! `inkstone watch`: print changes as they happen.
 //!
-//! One stream, one watch. It ends when the user says so (Ctrl-C: success),
-//! when whoever reads our output leaves (success), or when the server does
-//! (failure, with the revision to go on from).
+//! One stream with one watch. It ends with success on Ctrl-C or when the reader of stdout
+//! closes it, and with a failure when the server ends it; the message then names the
+//! revision to continue from.
 
 use etcd_api::etcdserverpb::watch_request::RequestUnion;
 use etcd_api::etcdserverpb::{WatchCreateRequest, WatchRequest, WatchResponse};
@@ -26,17 +26,17 @@ Prints PUT or DELETE, then a line with the key and a line with the value.
 Examples:
   inkstone watch greeting
   inkstone watch user/ --prefix             every key that begins with user/
-  inkstone watch \"\" --prefix --rev 1        all that ever happened, then what happens
-  inkstone watch greeting --prev-kv         the pair before the change as well
-  inkstone watch \"\" --prefix -w json        one JSON object a line, for programs")]
+  inkstone watch \"\" --prefix --rev 1        all history that is kept, then new changes
+  inkstone watch greeting --prev-kv         print the pair before each change as well
+  inkstone watch \"\" --prefix -w json        one JSON object per line, for programs")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     keys: KeyRangeArguments,
-    /// First revision to show; 0 for what happens from now on
+    /// The first revision to show; 0 shows changes from now on
     #[arg(long, default_value_t = 0, hide_default_value = true, allow_negative_numbers = true, value_name = "REVISION", help_heading = "Keys",
         value_parser = clap::value_parser!(i64).range(0..))]
     rev: i64,
-    /// Print the pair as it was before the change, too
+    /// Print the pair before the change, too
     #[arg(long, help_heading = "Output")]
     prev_kv: bool,
     #[command(flatten)]
@@ -47,10 +47,10 @@ pub(crate) struct Arguments {
 
 /// Watches until the user or the server ends it.
 pub(crate) fn run(arguments: Arguments) -> Result<(), Failure> {
-    run_to_end(watch_until_told(arguments))
+    run_to_end(watch_until_interrupted(arguments))
 }
 
-async fn watch_until_told(arguments: Arguments) -> Result<(), Failure> {
+async fn watch_until_interrupted(arguments: Arguments) -> Result<(), Failure> {
     let interrupted = tokio::signal::ctrl_c();
     tokio::select! {
         result = watch(arguments) => result,
@@ -89,8 +89,8 @@ async fn watch(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// First revision that this response leaves unseen, as far as it tells. The
-/// header alone would not do: while a watch catches up it runs ahead.
+/// First revision that is not fully covered by this and earlier responses; 0 if the response
+/// does not tell. The header's revision is not enough: it is ahead while a watch catches up.
 fn after(response: &WatchResponse) -> i64 {
     let last = response.events.last().and_then(|event| event.kv.as_ref());
     match (last, response.header) {
@@ -108,7 +108,7 @@ async fn begin(
     let request = WatchRequest {
         request_union: Some(RequestUnion::CreateRequest(create)),
     };
-    // The stream of requests stays open: its end would end the watch.
+    // The stream of requests must stay open: its end would end the watch.
     let requests = tokio_stream::once(request).chain(tokio_stream::pending());
     connection.answer(connection.watch().watch(requests)).await
 }
@@ -168,25 +168,28 @@ fn canceled(response: &WatchResponse) -> Failure {
     if response.compact_revision > 0 {
         return Failure::failed(
             format_args!(
-                "history before revision {} is compacted",
+                "the history before revision {} is compacted",
                 response.compact_revision
             ),
-            format_args!("Begin there: --rev {}", response.compact_revision),
+            format_args!(
+                "Begin at that revision: --rev {}",
+                response.compact_revision
+            ),
         );
     }
     match response.cancel_reason.as_str() {
-        "" => Failure::failed("the server cancelled the watch", ""),
+        "" => Failure::failed("the server canceled the watch", ""),
         reason => Failure::failed(reason, ""),
     }
 }
 
-/// Tells how to go on without losing a change.
+/// Adds to a failure how to continue without losing a change.
 fn ended(failure: Failure, next_revision: i64) -> Failure {
     match failure {
-        Failure::Told { exit, what, .. } if next_revision > 0 => Failure::Told {
+        Failure::Message { exit, what, .. } if next_revision > 0 => Failure::Message {
             exit,
             what,
-            remedy: format!("Go on without losing a change: --rev {next_revision}"),
+            remedy: format!("Continue without losing a change: --rev {next_revision}"),
         },
         other => other,
     }

@@ -1,7 +1,7 @@
-//! The trials of `cargo xtask fuzz`, each for seconds, against this build.
+//! The trials of `cargo xtask fuzz`, each for a few seconds, against this build.
 //!
-//! Those that compare with etcd skip, loudly, where it is not installed
-//! (`cargo xtask etcd` builds it; `INKSTONE_ETCD` names another one).
+//! Trials that compare with etcd print SKIPPED and pass if it is not installed
+//! (`cargo xtask etcd` builds it; `INKSTONE_ETCD` names another binary).
 //! `INKSTONE_FUZZ_SECONDS` and `INKSTONE_FUZZ_SEED` set length and seed.
 
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use trials::slow::Crowd;
 use trials::{Length, Outcome, Report, Subject};
 
 const SECONDS_DEFAULT: u64 = 5;
-/// Below this the promise of 10,000 compared operations would not be kept.
+/// Enough for the required 10,000 compared operations.
 const OPERATIONS: usize = 12_000;
 
-/// What is tried; `None` where etcd is needed and missing.
+/// The programs to try; `None` if etcd is needed and missing.
 fn subject(needs_etcd: bool) -> Option<Subject> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let etcd = trials::servers::etcd_binary(&root);
@@ -61,13 +61,13 @@ async fn random_operations_have_equal_answers_and_equal_hashes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_http2_at_the_client_port_is_survived_and_others_are_served() {
+async fn server_survives_bad_http2_at_the_client_port_and_serves_others() {
     let subject = subject(false).expect("no etcd is needed");
     judge(trials::http2::run(&subject, length()).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn watches_and_streamed_ranges_bring_what_etcd_brings_in_the_same_order() {
+async fn watches_and_range_streams_equal_etcd_s_in_content_and_order() {
     let Some(subject) = subject(true) else {
         return;
     };
@@ -75,7 +75,7 @@ async fn watches_and_streamed_ranges_bring_what_etcd_brings_in_the_same_order() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn slow_clients_cost_bounded_memory_that_goes_back_when_they_are_gone() {
+async fn slow_clients_take_bounded_memory_that_is_freed_when_they_leave() {
     let subject = Subject {
         etcd: None,
         ..subject(false).expect("no etcd is needed")

@@ -1,5 +1,5 @@
-//! `inkstone serve` as people and process supervisors meet it: what it
-//! prints, how it ends, under which names it can be called.
+//! `inkstone serve` as people and process supervisors see it: what it
+//! prints, how it ends, by which names it can be called.
 #![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
 #![expect(
     clippy::disallowed_methods,
@@ -14,11 +14,11 @@ use tempfile::TempDir;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
 
-/// A server that has said it is ready.
+/// A server that is ready.
 struct Served {
     child: Child,
     log: BufReader<ChildStderr>,
-    /// What it has logged so far.
+    /// Its log lines so far.
     lines: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn both_signals_end_it_well_although_a_client_is_connected() {
+fn both_signals_end_the_server_in_order_while_a_client_is_connected() {
     for signal in ["-TERM", "-INT"] {
         let place = tempfile::tempdir().unwrap();
         let served = ready(Path::new(PROGRAM), &place, &["serve"]);
@@ -109,7 +109,7 @@ fn both_signals_end_it_well_although_a_client_is_connected() {
 }
 
 #[test]
-fn the_log_says_once_that_the_json_gateway_is_not_there_where_it_was_asked_for() {
+fn the_log_warns_once_of_the_missing_json_gateway_if_it_was_requested() {
     for (word, times) in [
         ("--enable-grpc-gateway=true", 1),
         ("--enable-grpc-gateway=false", 0),
@@ -117,8 +117,8 @@ fn the_log_says_once_that_the_json_gateway_is_not_there_where_it_was_asked_for()
     ] {
         let place = tempfile::tempdir().unwrap();
         let (_, log) = ready(Path::new(PROGRAM), &place, &["serve", word]).end("-TERM");
-        let told = log.iter().filter(|line| line.contains("JSON gateway"));
-        assert_eq!(told.count(), times, "{word}: {log:?}");
+        let message = log.iter().filter(|line| line.contains("JSON gateway"));
+        assert_eq!(message.count(), times, "{word}: {log:?}");
     }
 }
 
@@ -155,7 +155,7 @@ fn the_log_can_be_columns_in_a_file() {
 }
 
 #[test]
-fn behind_the_name_etcd_and_behind_a_flag_is_the_same_server() {
+fn the_name_etcd_and_a_leading_flag_start_the_server() {
     let place = tempfile::tempdir().unwrap();
     let etcd = place.path().join("etcd");
     std::os::unix::fs::symlink(PROGRAM, &etcd).unwrap();
@@ -203,7 +203,7 @@ fn impossible_flags_exit_with_2_and_a_remedy() {
 }
 
 #[test]
-fn a_directory_in_use_is_told_and_left_alone() {
+fn a_directory_in_use_is_refused_and_left_alone() {
     let place = tempfile::tempdir().unwrap();
     let first = ready(Path::new(PROGRAM), &place, &["serve"]);
     let data = format!("--data-dir={}", place.path().join("data").display());
@@ -215,15 +215,15 @@ fn a_directory_in_use_is_told_and_left_alone() {
         "--advertise-client-urls=http://127.0.0.1:2379",
     ]);
     assert_eq!(output.status.code(), Some(1));
-    let told = text(&output.stderr);
+    let message = text(&output.stderr);
     assert!(
-        told.contains(&first.child.id().to_string()),
-        "names the holder: {told}"
+        message.contains(&first.child.id().to_string()),
+        "names the holder: {message}"
     );
     assert!(first.end("-TERM").0.success());
 }
 
-/// What a server with this directory says before it exits with 1.
+/// The error of a server with this directory, which must exit with 1.
 fn refusal_of(data: &Path, listen: &str) -> String {
     let output = serve(&[
         &format!("--data-dir={}", data.display()),
@@ -239,9 +239,9 @@ fn a_directory_of_etcd_is_refused_and_left_alone() {
     let place = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(place.path().join("member/snap")).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
-    let told = refusal_of(place.path(), &socket_url(&elsewhere));
-    assert!(told.contains("data directory of etcd"), "{told}");
-    assert!(told.contains("--data-dir"), "{told}");
+    let message = refusal_of(place.path(), &socket_url(&elsewhere));
+    assert!(message.contains("data directory of etcd"), "{message}");
+    assert!(message.contains("--data-dir"), "{message}");
     let left: Vec<_> = std::fs::read_dir(place.path())
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
@@ -250,14 +250,14 @@ fn a_directory_of_etcd_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_file_that_is_only_called_like_a_log_is_told_by_name() {
+fn a_foreign_file_with_a_segment_s_name_is_refused_by_name() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("00000001.log");
     std::fs::write(&file, "lines of a web server").unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
-    let told = refusal_of(place.path(), &socket_url(&elsewhere));
-    assert!(told.contains(&file.display().to_string()), "{told}");
-    assert!(told.contains("called like a segment"), "{told}");
+    let message = refusal_of(place.path(), &socket_url(&elsewhere));
+    assert!(message.contains(&file.display().to_string()), "{message}");
+    assert!(message.contains("called like a segment"), "{message}");
     assert!(
         !elsewhere.path().join("s.sock").exists(),
         "no socket is left"
@@ -265,7 +265,7 @@ fn a_file_that_is_only_called_like_a_log_is_told_by_name() {
 }
 
 #[test]
-fn joining_a_cluster_where_nobody_answers_is_told() {
+fn joining_a_cluster_that_does_not_answer_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let address = format!("127.0.0.1:{}", free_ports::reserve_one().unwrap());
     let output = serve(&[
@@ -276,14 +276,14 @@ fn joining_a_cluster_where_nobody_answers_is_told() {
         "--initial-cluster-state=existing",
     ]);
     assert_eq!(output.status.code(), Some(1));
-    let told = text(&output.stderr);
+    let message = text(&output.stderr);
     assert!(
-        told.contains("could not retrieve cluster information"),
-        "{told}"
+        message.contains("could not retrieve cluster information"),
+        "{message}"
     );
     assert!(
-        told.contains(&format!("{address}: cannot connect")),
-        "{told}"
+        message.contains(&format!("{address}: cannot connect")),
+        "{message}"
     );
     assert!(!place.path().join("data").exists(), "nothing has begun");
 }
@@ -293,26 +293,26 @@ fn a_file_in_the_place_of_the_directory_is_refused_by_name() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("data");
     std::fs::write(&file, "not a directory").unwrap();
-    let told = refusal_of(&file, &socket_url(&place));
-    assert!(told.contains(&file.display().to_string()), "{told}");
+    let message = refusal_of(&file, &socket_url(&place));
+    assert!(message.contains(&file.display().to_string()), "{message}");
     assert_eq!(std::fs::read(&file).unwrap(), b"not a directory");
 }
 
 #[test]
-fn a_port_in_use_is_told_with_its_address() {
+fn a_port_in_use_is_reported_with_its_address() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = format!("http://{}", taken.local_addr().unwrap());
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("data");
-    let told = refusal_of(&data, &listen);
+    let message = refusal_of(&data, &listen);
     assert!(
-        told.contains(&listen) && told.contains("--listen-client-urls"),
-        "{told}"
+        message.contains(&listen) && message.contains("--listen-client-urls"),
+        "{message}"
     );
     assert!(!data.exists(), "nothing is touched on disk");
 }
 
-/// Starts a server at `listen`, and does not wait for it.
+/// Starts a server at `listen` without waiting until it is ready.
 fn begun(place: &TempDir, name: usize, listen: &str) -> Child {
     let data = place.path().join(name.to_string());
     Command::new(PROGRAM)
@@ -325,20 +325,20 @@ fn begun(place: &TempDir, name: usize, listen: &str) -> Child {
         .unwrap()
 }
 
-/// What a server says until it is ready or ends; whether it is ready.
+/// Waits until a server is ready or ends: whether it is ready, and its log.
 fn outcome(child: &mut Child) -> (bool, String) {
     let mut log = BufReader::new(child.stderr.take().unwrap());
-    let mut told = String::new();
-    while log.read_line(&mut told).unwrap() > 0 {
-        if told.contains("ready to serve client requests") {
-            return (true, told);
+    let mut message = String::new();
+    while log.read_line(&mut message).unwrap() > 0 {
+        if message.contains("ready to serve client requests") {
+            return (true, message);
         }
     }
-    (false, told)
+    (false, message)
 }
 
 #[test]
-fn of_two_servers_that_start_at_once_at_one_address_one_serves() {
+fn of_two_servers_started_at_once_at_one_address_one_serves() {
     const PAIRS: usize = 20;
     for pair in 0..PAIRS {
         let place = tempfile::tempdir().unwrap();
@@ -356,9 +356,12 @@ fn of_two_servers_that_start_at_once_at_one_address_one_serves() {
             child.wait().unwrap();
         }
         assert_ne!(first.0, second.0, "pair {pair}: {} {}", first.1, second.1);
-        let told = if first.0 { second.1 } else { first.1 };
-        assert!(told.contains("another process listens there"), "{told}");
-        assert!(told.contains(&listen), "{told}");
+        let message = if first.0 { second.1 } else { first.1 };
+        assert!(
+            message.contains("another process listens there"),
+            "{message}"
+        );
+        assert!(message.contains(&listen), "{message}");
     }
 }
 

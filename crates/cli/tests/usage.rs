@@ -1,4 +1,4 @@
-//! What people see before anything is done: help, complaints, completions.
+//! Help, errors of usage, and completions.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -49,7 +49,7 @@ fn help_of_every_verb_has_an_example() {
 }
 
 #[test]
-fn no_verb_at_all_shows_the_help_and_is_wrong_use() {
+fn a_call_without_a_verb_prints_the_help_and_exits_with_2() {
     let output = inkstone(&[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("Usage: inkstone"));
@@ -83,7 +83,7 @@ fn wrong_use_exits_with_2_and_says_what_is_wrong() {
 }
 
 #[test]
-fn nobody_listening_is_told_with_the_endpoint_and_the_way_to_start_a_server() {
+fn a_refused_connection_names_the_endpoint_and_how_to_start_a_server() {
     // Port 1 is reserved and nothing listens there.
     for verb in [
         &["get", "k"][..],
@@ -134,7 +134,7 @@ fn completions_know_the_verbs() {
 }
 
 #[test]
-fn a_reader_that_leaves_is_no_failure() {
+fn closing_the_output_is_no_failure() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_inkstone"))
         .args(["completions", "zsh"])
         .stdout(Stdio::piped())

@@ -1,8 +1,8 @@
-//! Whether the log holds what the checkpoint says it holds.
+//! Checks that the log holds the records that the checkpoint names.
 //!
-//! A checkpoint's entry names a record: place, length, revision and key. They
-//! are gathered by place, 32 bytes each, and crossed off while the segments
-//! go by; the key stands as a hash.
+//! A checkpoint's entry names a record: position, length, revision and key. The expected
+//! records are gathered by position, 32 bytes each with a hash of the key, and crossed off
+//! during the walk over the segments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,28 +17,28 @@ use super::finding::{Finding, Findings};
 use super::walked::Walked;
 use crate::table::counted;
 
-const ANOTHER: &str = "another record than the one the checkpoint names";
+const ANOTHER: &str = "another record than the one that the checkpoint names";
 
-/// A record that must be there.
+/// A record that the log must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Expected {
     offset: u64,
     record_bytes: u64,
-    /// Main revision, and the tombstone in the lowest bit.
+    /// Main revision, with the tombstone flag in the lowest bit.
     version: u64,
     key_hash: u64,
 }
 
-/// All records that must be there, by segment.
+/// All records that the log must hold, by segment.
 #[derive(Debug, Default)]
 pub(super) struct Agreement {
     expected: BTreeMap<u32, Vec<Expected>>,
-    /// Segments that went by.
+    /// Segments that were walked.
     met: BTreeSet<u32>,
 }
 
 impl Agreement {
-    /// The checkpoint points there.
+    /// Adds a record that the checkpoint points to.
     pub(super) fn expect(&mut self, pointer: &Pointer<'_>) {
         let expected = Expected {
             offset: pointer.position.offset(),
@@ -52,16 +52,16 @@ impl Agreement {
             .push(expected);
     }
 
-    /// Call when all is expected, before the first record goes by.
+    /// Sorts the expected records. To be called after the last `expect`, before the walk.
     pub(super) fn prepare(&mut self) {
         for records in self.expected.values_mut() {
             records.sort_unstable_by_key(|record| record.offset);
-            // A version that moved while the checkpoint was written stands twice.
+            // A version that moved while the checkpoint was written is listed twice.
             records.dedup();
         }
     }
 
-    /// What is expected of `segment`, to be crossed off.
+    /// Takes the records expected in `segment`, to be crossed off.
     pub(super) fn of(&mut self, segment: u32) -> Open {
         self.met.insert(segment);
         let wanted = self.expected.get(&segment).cloned().unwrap_or_default();
@@ -73,7 +73,7 @@ impl Agreement {
         }
     }
 
-    /// Segments that the checkpoint points into must exist.
+    /// Adds a finding for each segment that the checkpoint points into and that is missing.
     pub(super) fn finish(self, directory: &Path, findings: &mut Findings) {
         for (segment, records) in &self.expected {
             if !self.met.contains(segment) {
@@ -91,28 +91,28 @@ impl Agreement {
     }
 }
 
-/// The records expected of one segment, in order of their places.
+/// The records expected in one segment, in order of their offsets.
 #[derive(Debug)]
 pub(super) struct Open {
     wanted: Vec<Expected>,
     next: usize,
-    /// Those whose place went by without a record that begins there.
+    /// Expected records at offsets that were passed without a record that begins there.
     passed: Vec<Expected>,
     wrong: Findings,
 }
 
-/// Records that the checkpoint names and that no sound group holds.
+/// Records that the checkpoint names and no sound group holds.
 #[derive(Debug, Default)]
 pub(super) struct Lost {
-    /// The first one's place.
+    /// Offset of the first one.
     first: Option<u64>,
     damaged: usize,
-    /// Behind the place where reading failed.
+    /// Number of records behind the offset where reading failed.
     not_checked: usize,
 }
 
 impl Open {
-    /// `stored` lies there.
+    /// Crosses off the record that `stored` was read from; adds a finding if it differs.
     pub(super) fn cross_off(&mut self, file: &Path, record: &FrameRecord, stored: &Stored) {
         let offset = record.position.offset();
         self.pass_until(offset);
@@ -124,8 +124,8 @@ impl Open {
         }
     }
 
-    /// Nothing more comes. What no group held is looked up by itself: a
-    /// record may be sound in a damaged group.
+    /// Ends the segment. A record that no sound group held is read by itself: it may be sound
+    /// in a damaged group.
     pub(super) fn finish(mut self, file: &SegmentFile, walked: &Walked) -> Findings {
         self.pass_until(u64::MAX);
         if self.passed.is_empty() {

@@ -1,8 +1,8 @@
-//! The segments in order: does each one verify, and follow the one before?
+//! Checks the segments in order: each one must verify and follow the one before it.
 //!
-//! Log segments form one chain. A gap in it is right where reclaim gave
-//! segments back, and that is only before the place where the newest
-//! checkpoint begins to replay; from there on every segment must be there and
+//! Log segments form one chain. A gap in it is correct where garbage collection released
+//! segments, which it does only before the position where the newest
+//! checkpoint begins to replay; from there on every segment must exist and
 //! every revision must follow the one before.
 
 use std::convert::Infallible;
@@ -18,31 +18,30 @@ use super::finding::{Finding, Findings};
 use super::walked::{Behind, Walked};
 use crate::survey::Survey;
 
-/// Before the first group of a sorted segment, whose chain is its own.
+/// The link before the first group of a sorted segment, which has a chain of its own.
 const SORTED_START: Link = Link {
     sequence: 0,
     epoch: 0,
     crc: 0,
 };
 
-/// The log as far as it has been walked.
+/// State of the walk along the log.
 #[derive(Debug)]
 pub(super) struct Chain {
     checkpoint: Option<Checkpoint>,
-    /// The log segment before, and its last group; `None` at the beginning
-    /// and behind damage.
+    /// The previous log segment and the end of its last sound group; `None` at the beginning.
     last: Option<(SegmentFile, u64)>,
     link: Option<Link>,
-    /// Last main revision seen; `None` where the next one cannot be told.
+    /// Last main revision seen; `None` if the next one is unknown, as after damage.
     revision: Option<i64>,
     last_revision: i64,
-    /// What to say if no group comes after.
+    /// Note about an unfinished group at the end, if no group follows.
     unfinished: Option<String>,
     /// The log that most segments are of.
     home: HomeLog,
 }
 
-/// One segment, judged.
+/// The result for one segment.
 struct Judged {
     survey: Survey,
     revision: Option<i64>,
@@ -65,8 +64,8 @@ impl Chain {
         }
     }
 
-    /// Walks `file`; `None` when it is gone, or none of this log: then it is
-    /// as if it were not there.
+    /// Checks `file`. `None` if it is gone or belongs to another log: such a file does not
+    /// count as a segment.
     pub(super) fn check(
         &mut self,
         file: &SegmentFile,
@@ -97,7 +96,7 @@ impl Chain {
         Some(judged.survey)
     }
 
-    /// Walks `file` behind the chain, or alone where none of its groups
+    /// Checks `file` as the next of the chain, or by itself if none of its groups
     /// follows the chain.
     fn judge_linked(
         &self,
@@ -118,7 +117,7 @@ impl Chain {
     }
 
     /// Groups that do not follow the chain are the rest of an unfinished
-    /// write, unless one of them says that what came before was stable.
+    /// write, unless one of them states that the log before it was on stable storage.
     fn broken_chain(&self, alone: &Survey) -> Findings {
         let mut findings = Findings::default();
         let (Some(link), Some((last, end)), Some(begun)) = (self.link, &self.last, alone.link)
@@ -135,7 +134,8 @@ impl Chain {
         findings
     }
 
-    /// The next log segment follows this one. Behind damage it stands alone.
+    /// Makes this the segment that the next one must follow. After damage the next one is
+    /// checked by itself.
     fn go_on(&mut self, survey: &Survey, sound: bool, revision: Option<i64>, last_revision: i64) {
         (self.link, self.revision) = if sound {
             (survey.link.or(self.link), revision)
@@ -149,12 +149,12 @@ impl Chain {
         }
     }
 
-    /// The log must reach as far as the checkpoint. Returns the last revision.
+    /// Checks that the log reaches as far as the checkpoint. Returns the last revision.
     pub(super) fn finish(&mut self, findings: &mut Findings) -> i64 {
         let wanted = self.checkpoint.map_or(0, |checkpoint| checkpoint.last_main);
         if let Some((file, end)) = self.last.as_ref().filter(|_| self.last_revision < wanted) {
             let what = format!(
-                "the log ends with revision {}, the checkpoint knows {wanted}",
+                "the log ends with revision {}, but the checkpoint has revision {wanted}",
                 self.last_revision
             );
             findings.add(Finding::log(&file.path, *end, what));
@@ -162,19 +162,18 @@ impl Chain {
         self.last_revision
     }
 
-    /// What to say about the end of the log.
+    /// A note about the end of the log.
     pub(super) fn note(self) -> Option<String> {
         self.unfinished
     }
 
-    /// `Some` when segments are missing before `file`, with what is wrong if
-    /// that is not right.
+    /// `Some` if segments are missing before `file`, with a finding if they should be there.
     fn hole_before(&self, file: &SegmentFile) -> Option<Option<Finding>> {
         let previous = previous_of(file)?;
         if previous == self.last.as_ref().map_or(0, |(last, _)| last.id) {
             return None;
         }
-        // Without a checkpoint nobody knows what was given back rightly.
+        // Without a checkpoint it is unknown which segments were released.
         let Some(checkpoint) = self.checkpoint else {
             return Some(None);
         };
@@ -187,7 +186,7 @@ impl Chain {
         Some(missing)
     }
 
-    /// Walks `file` once and says all that is wrong with it.
+    /// Walks `file` once and collects all findings about it.
     fn judge(
         &self,
         file: &SegmentFile,
@@ -236,9 +235,9 @@ impl Chain {
         })
     }
 
-    /// Whether the server looks at no group of the segment when it starts: it
-    /// takes the end from the seal, and all before the place where the newest
-    /// checkpoint begins to replay from that checkpoint.
+    /// Whether the server reads no group of the segment when it starts: the seal gives its
+    /// end, and the newest checkpoint covers all that lies before the position where it
+    /// begins to replay.
     fn is_not_replayed(&self, survey: &Survey) -> bool {
         let opens = survey.header.as_ref().is_ok_and(|header| {
             header.kind == SegmentKind::Log && survey.file_bytes >= header.segment_bytes
@@ -250,7 +249,7 @@ impl Chain {
     }
 }
 
-/// A note about a group that was begun and never promised.
+/// A note about a group that was begun and never acknowledged.
 fn unfinished_group(survey: &Survey) -> Option<String> {
     matches!(survey.stop.why, Why::Torn(_)).then(|| {
         let (path, offset) = (survey.file.path.display(), survey.stop.offset);
@@ -258,13 +257,13 @@ fn unfinished_group(survey: &Survey) -> Option<String> {
     })
 }
 
-/// The log segment that `file` says it follows.
+/// The log segment that `file` follows, by its number.
 fn previous_of(file: &SegmentFile) -> Option<u32> {
     let header = file.read_header(&RealDisk)?;
     (header.kind == SegmentKind::Log).then_some(header.previous)
 }
 
-/// What is wrong with a segment as a whole.
+/// Adds findings about a segment as a whole.
 fn judge_survey(survey: &Survey, findings: &mut Findings) {
     let path = &survey.file.path;
     let mut add = |offset: u64, what: String| findings.add(Finding::log(path, offset, what));
@@ -283,7 +282,7 @@ fn judge_survey(survey: &Survey, findings: &mut Findings) {
         add(SegmentBytes::SEAL_OFFSET, what.clone());
     }
     if let Some((offset, what)) = &survey.unreadable {
-        let what = format!("cannot be read: {what}; what follows in this file is not checked");
+        let what = format!("cannot be read: {what}; the rest of this file is not checked");
         add(*offset, what);
     }
     if let Why::Damaged(what) = &survey.stop.why {
@@ -291,7 +290,7 @@ fn judge_survey(survey: &Survey, findings: &mut Findings) {
     }
 }
 
-/// The groups of one segment, as they go by.
+/// Checks the groups of one segment in order.
 struct Pass<'a> {
     path: &'a Path,
     open: Open,
@@ -320,7 +319,7 @@ impl<'a> Pass<'a> {
                 Contents::Key(stored) => self.open.cross_off(self.path, record, &stored),
                 Contents::State { .. } | Contents::HardState(_) => {}
                 Contents::Unreadable(what) => {
-                    let what = format!("the record verifies and is not ours: {what}");
+                    let what = format!("the record verifies but cannot be decoded: {what}");
                     self.findings
                         .add(Finding::log(self.path, record.position.offset(), what));
                 }
@@ -328,7 +327,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Revisions have no gap.
+    /// Checks that the group's revisions follow those before without a gap.
     fn follow(&mut self, frame: &Frame) {
         let (first, last) = (frame.tag.first as i64, frame.tag.last as i64);
         if let Some(before) = self.revision.filter(|before| before + 1 != first) {

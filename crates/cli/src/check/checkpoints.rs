@@ -1,9 +1,8 @@
-//! The checkpoints: does each one verify, and from which one does the server
-//! start?
+//! Verifies each checkpoint and finds the one that the server starts from.
 //!
-//! It passes over a checkpoint that is damaged, or that points into segments
-//! which are gone, for the next older one. Where none is left it rebuilds the state
-//! from the log, while that still has its first segment and all after it.
+//! The server skips a checkpoint that is damaged, or that points into missing
+//! segments, and takes the next older one. If none is left it rebuilds the state
+//! from the log, provided that the log has all its segments from the first one on.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,24 +17,24 @@ use super::{Tally, file_bytes};
 use crate::directory::DataDirectory;
 use crate::progress::Progress;
 
-/// What helps where no checkpoint is left, and the log has been given back in part.
+/// Remedy if no checkpoint is usable and segments of the log were released.
 const ANOTHER_COPY: &str = "a member of a cluster: remove it (etcdctl member remove), move this \
      directory away, and add it again; a lone node: bring back a copy of the directory";
-/// Where a whole log begins, which the empty checkpoint of a new directory
-/// needs: it names no place.
+/// First segment of a whole log. The empty checkpoint of a new directory names no position
+/// and is replayed from here.
 const FIRST_SEGMENT: u32 = 1;
 
-/// What the pass over them has seen.
+/// The result of the pass over the checkpoints.
 #[derive(Debug, Default)]
 pub(super) struct Checkpoints {
     pub(super) tally: Tally,
-    /// The newest that verifies.
+    /// The newest checkpoint that verifies.
     pub(super) newest: Option<Checkpoint>,
-    /// What that one names.
+    /// The records that the newest one names.
     pub(super) agreement: Agreement,
-    /// The one that the server starts from.
+    /// The checkpoint that the server starts from.
     usable: Option<CheckpointFile>,
-    /// One verifies and names a segment that is not there.
+    /// Whether a checkpoint verifies but names a missing segment.
     names_lost_segment: bool,
     damaged: Vec<(CheckpointFile, Damage)>,
 }
@@ -82,13 +81,13 @@ impl Checkpoints {
                     self.agreement = expected;
                 }
             }
-            // The server replaced it while we looked.
+            // The server has replaced it since it was listed.
             Err(_) if !file.path.exists() => {}
             Err(damage) => self.damaged.push((file.clone(), damage)),
         }
     }
 
-    /// What is wrong with them.
+    /// Findings about the checkpoints.
     pub(super) fn findings(&mut self, directory: &Path, files: &[CheckpointFile]) -> Findings {
         let mut findings = Findings::default();
         if files.is_empty() {

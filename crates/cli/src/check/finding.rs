@@ -1,13 +1,13 @@
-//! What is damaged, where, and what to do about it.
+//! Findings: what is damaged, where, and what to do about it.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Enough to see what happened; the rest is counted.
+/// Findings that are printed; further ones are only counted.
 const SHOWN_MAX: usize = 100;
 
 const LOG_REMEDY: &str = "inkstone repair --data-dir DIR says whether the server starts as it is, \
-     and what a repair would give up; what is readable: inkstone inspect --records";
+     and which groups a repair would lose; inkstone inspect --records shows the readable records";
 const NOT_REPLAYED_REMEDY: &str = "the server starts without it and serves all that is readable; \
      to have the rest again restore the directory from a backup or a peer";
 const FOREIGN_REMEDY: &str = "move it out of the directory; where it took the place of a segment \
@@ -17,24 +17,24 @@ const FOREIGN_REMEDY: &str = "move it out of the directory; where it took the pl
 #[derive(Debug)]
 pub(super) struct Finding {
     file: PathBuf,
-    /// `None`: the file, or the directory, as a whole.
+    /// `None` if the finding concerns the file or directory as a whole.
     offset: Option<u64>,
     what: String,
     remedy: String,
 }
 
 impl Finding {
-    /// Damage in the log: the only copy of values.
+    /// Damage in the log, which is this directory's only copy of the values.
     pub(super) fn log(file: &Path, offset: u64, what: impl Into<String>) -> Finding {
         Finding::new(file, Some(offset), what.into(), LOG_REMEDY.to_owned())
     }
 
-    /// A file that is no segment of this log.
+    /// A file with a segment's name that does not belong to this log.
     pub(super) fn foreign(file: &Path, what: String) -> Finding {
         Finding::new(file, Some(0), what, FOREIGN_REMEDY.to_owned())
     }
 
-    /// Damage in a checkpoint. What helps depends on the others.
+    /// Damage in a checkpoint. The remedy depends on the other checkpoints.
     pub(super) fn checkpoint(file: &Path, offset: u64, what: String, remedy: String) -> Finding {
         Finding::new(file, Some(offset), what, remedy)
     }
@@ -45,7 +45,7 @@ impl Finding {
         Finding::new(directory, None, what.to_owned(), remedy)
     }
 
-    /// Damage in the file of the member's names.
+    /// Damage in the file `MEMBER`.
     pub(super) fn member(file: &Path, what: String, remedy: &str) -> Finding {
         Finding::new(file, None, what, remedy.to_owned())
     }
@@ -59,14 +59,14 @@ impl Finding {
         }
     }
 
-    /// Whether both say the same of the same place. The remedy may differ: it
-    /// depends on other files.
+    /// Whether both are the same finding. Their remedies may differ, because those
+    /// depend on other files.
     fn is_again(&self, other: &Finding) -> bool {
         (&self.file, self.offset, &self.what) == (&other.file, other.offset, &other.what)
     }
 }
 
-/// All damaged places.
+/// All findings.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     shown: Vec<Finding>,
@@ -90,14 +90,14 @@ impl Findings {
         self.total += hidden;
     }
 
-    /// For damage that the server does not meet when it starts.
+    /// Sets the remedy for damage in data that the server does not read when it starts.
     pub(super) fn are_not_replayed(&mut self) {
         for finding in &mut self.shown {
             finding.remedy = NOT_REPLAYED_REMEDY.to_owned();
         }
     }
 
-    /// Keeps what `other` has found as well.
+    /// Keeps the findings that `other` has, too.
     pub(super) fn retain_seen_by(&mut self, other: &Findings) {
         let seen = |finding: &Finding| other.shown.iter().any(|it| it.is_again(finding));
         self.shown.retain(seen);

@@ -1,12 +1,12 @@
-//! A segment walked on behind damage.
+//! Continues the walk over a segment behind damage.
 //!
 //! ```text
 //!   ├── sound ──┤ damaged ├── sound ──────┤ damaged ├── sound ──┤
-//!    the survey             walked on, if a group header behind the damage verifies
+//!    the survey             continued, if a group header behind the damage verifies
 //! ```
 //!
-//! One damaged group must not hide what is behind it: neither further damage,
-//! nor that all the rest is sound.
+//! One damaged group must not hide the groups behind it: the report names further damage,
+//! or shows that all the rest is sound.
 
 use std::ops::Range;
 
@@ -16,15 +16,15 @@ use value_log::inspect::{Frame, Why};
 use super::finding::{Finding, Findings};
 use crate::survey::Survey;
 
-/// Which parts of a segment hold sound groups.
+/// The parts of a segment that hold sound groups.
 #[derive(Debug)]
 pub(super) struct Walked {
     sound: Vec<Range<u64>>,
 }
 
 impl Walked {
-    /// Walks on where `survey` stopped at damage, and adds what it finds to
-    /// it. `visit` is told which groups come first behind damage.
+    /// Continues where `survey` stopped at damage, and adds further groups to
+    /// it. `visit` gets each group with what lies before it: damage or another group.
     pub(super) fn on_from(
         survey: &mut Survey,
         findings: &mut Findings,
@@ -35,7 +35,7 @@ impl Walked {
         if !matches!(survey.stop.why, Why::Damaged(_)) {
             return walked;
         }
-        // Released meanwhile: then the segment's damage is nobody's either.
+        // If the server has released the segment since, its damage does not matter.
         let Ok(bytes) = survey.file.read(&RealDisk) else {
             return walked;
         };
@@ -59,13 +59,13 @@ impl Walked {
         walked
     }
 
-    /// Whether the place is in a group that verifies.
+    /// Whether the offset lies in a group that verifies.
     pub(super) fn is_sound_at(&self, offset: u64) -> bool {
         self.sound.iter().any(|part| part.contains(&offset))
     }
 }
 
-/// What a group comes after.
+/// What lies before a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behind {
     Group,

@@ -1,4 +1,4 @@
-//! The way to a server, and what to say when there is none.
+//! The connection to a server, and the errors if there is none.
 
 use std::error::Error;
 use std::future::Future;
@@ -12,11 +12,11 @@ use tonic::{Code, Status};
 
 use crate::failure::Failure;
 
-/// The words that name a server.
+/// Flags that select the server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConnectionArguments {
-    /// The server's client URL, or several with commas between them: the next is
-    /// tried where one does not answer
+    /// The server's client URL, or several separated by commas: if one does not answer, the
+    /// next is tried
     #[arg(
         long,
         alias = "endpoints",
@@ -38,7 +38,7 @@ pub(crate) struct ConnectionArguments {
     timeout: u64,
 }
 
-/// A server that has answered.
+/// A connection to a server.
 #[derive(Debug)]
 pub(crate) struct Connection {
     channel: Channel,
@@ -47,10 +47,10 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Reaches the server or says why not.
+    /// Connects to the first endpoint that answers.
     pub(crate) async fn open(arguments: ConnectionArguments) -> Result<Connection, Failure> {
         let timeout = Duration::from_secs(arguments.timeout);
-        // All of them first: a mistake in the last is one although the first answers.
+        // All are parsed first: a mistake in the last is an error even if the first answers.
         let endpoints = endpoints_of(&arguments.endpoint)?;
         let mut refusals = Vec::new();
         for (url, endpoint) in endpoints {
@@ -69,19 +69,18 @@ impl Connection {
         Err(unreachable(&refusals.join("; ")))
     }
 
-    /// The key-value service; answers may be as long as they like.
+    /// The service KV, without a limit on the size of answers.
     pub(crate) fn kv(&self) -> KvClient<Channel> {
         KvClient::new(self.channel.clone())
             .max_decoding_message_size(usize::MAX)
             .max_encoding_message_size(usize::MAX)
     }
 
-    /// The watch service.
     pub(crate) fn watch(&self) -> WatchClient<Channel> {
         WatchClient::new(self.channel.clone()).max_decoding_message_size(usize::MAX)
     }
 
-    /// Waits for one answer, no longer than the user allows.
+    /// Waits for one answer, at most for the timeout of `--timeout`.
     pub(crate) async fn answer<T>(
         &self,
         call: impl Future<Output = Result<tonic::Response<T>, Status>>,
@@ -95,13 +94,13 @@ impl Connection {
                     self.endpoint,
                     self.timeout.as_secs()
                 ),
-                "A write may have been made all the same; read before you repeat it.\n\
+                "A write may nevertheless have been made; read before you repeat it.\n\
                  Wait longer with --timeout SECONDS.",
             )),
         }
     }
 
-    /// The server said no, or went away.
+    /// The failure for a refusal by the server or a lost connection.
     pub(crate) fn refused(&self, status: &Status) -> Failure {
         match status.code() {
             Code::Unavailable | Code::Unknown if status.source().is_some() => Failure::failed(
@@ -160,7 +159,7 @@ fn url_of(endpoint: &str) -> Result<String, Failure> {
         None => Ok(format!("http://{endpoint}")),
         Some(("http", rest)) if !rest.is_empty() => Ok(endpoint.to_owned()),
         Some(("https", _)) => Err(Failure::wrong_use(
-            format_args!("endpoint {endpoint} wants TLS, which this version does not speak"),
+            format_args!("endpoint {endpoint} needs TLS, which this version does not support"),
             "Use the server's http:// address.",
         )),
         Some(_) => Err(unusable(endpoint)),
@@ -170,7 +169,7 @@ fn url_of(endpoint: &str) -> Result<String, Failure> {
 fn unusable(endpoint: &str) -> Failure {
     Failure::wrong_use(
         format_args!("'{endpoint}' is not an endpoint"),
-        "URLs such as http://127.0.0.1:2379 with commas between them, in --endpoint or \
+        "Write URLs such as http://127.0.0.1:2379, separated by commas, in --endpoint or \
          INKSTONE_ENDPOINT.",
     )
 }
@@ -183,7 +182,7 @@ fn unreachable(causes: &str) -> Failure {
     )
 }
 
-/// The innermost reason, in words: transports wrap it several times.
+/// The innermost reason as text: transports wrap it several times.
 fn cause(error: &(dyn Error + 'static)) -> String {
     let mut deepest = error;
     loop {

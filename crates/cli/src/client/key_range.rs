@@ -1,8 +1,8 @@
-//! Which keys a command means.
+//! The keys that a command works on.
 //!
 //! ```text
 //!   KEY              that key                  [KEY, KEY]
-//!   KEY RANGE_END    from KEY, RANGE_END not   [KEY, RANGE_END)
+//!   KEY RANGE_END    from KEY to RANGE_END     [KEY, RANGE_END)
 //!   KEY --prefix     keys that begin with it   [KEY, KEY + 1)   "" is every key
 //!   KEY --from-key   KEY and all after it      [KEY, ..)        "" is every key
 //! ```
@@ -17,33 +17,33 @@ use crate::failure::Failure;
 /// In etcd's API a range end of one zero byte means "no end".
 const NO_END: &[u8] = b"\0";
 
-/// The words that choose keys.
+/// Arguments that select keys.
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeyRangeArguments {
     /// The key, or the first key of a range
     #[arg(value_name = "KEY")]
     key: OsString,
-    /// The first key that is no longer in the range
+    /// The end of the range: the first key that does not belong to it
     #[arg(value_name = "RANGE_END")]
     range_end: Option<OsString>,
-    /// Every key that begins with KEY
+    /// Select every key that begins with KEY
     #[arg(long, help_heading = "Keys", conflicts_with_all = ["range_end", "from_key"])]
     prefix: bool,
-    /// KEY and every key after it
+    /// Select KEY and every key after it
     #[arg(long, help_heading = "Keys", conflicts_with = "range_end")]
     from_key: bool,
 }
 
-/// A range as the API takes it.
+/// A range in the form of etcd's API.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct KeyRange {
     pub(crate) key: Bytes,
-    /// Empty: `key` alone.
+    /// Empty if the range is `key` alone.
     pub(crate) range_end: Bytes,
 }
 
 impl KeyRangeArguments {
-    /// The range these words mean.
+    /// The selected range.
     pub(crate) fn range(self) -> Result<KeyRange, Failure> {
         let key = bytes_of(self.key);
         let range_end = match self.range_end {
@@ -61,7 +61,7 @@ impl KeyRangeArguments {
                 "To mean every key, say: \"\" --prefix",
             ));
         }
-        // The smallest key there can be.
+        // The smallest possible key.
         Ok(KeyRange {
             key: Bytes::from_static(b"\0"),
             range_end,
@@ -69,7 +69,7 @@ impl KeyRangeArguments {
     }
 }
 
-/// A word's bytes; keys need not be UTF-8.
+/// The bytes of an argument; keys need not be UTF-8.
 pub(crate) fn bytes_of(word: OsString) -> Bytes {
     Bytes::from(word.into_vec())
 }

@@ -1,4 +1,4 @@
-//! What get, put, del and watch share: a connection, a range, an output.
+//! Parts that get, put, del and watch share: connection, key range, output.
 
 mod connection;
 mod key_range;

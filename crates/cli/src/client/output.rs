@@ -1,8 +1,8 @@
-//! How answers look: etcdctl's plain lines, or JSON.
+//! Formats of answers: etcdctl's plain lines, or JSON.
 //!
-//! Plain is a key line and a value line, the bytes as they are, so that a
+//! The plain format is a key line and a value line with the bytes as they are, so that a
 //! script gets back what it put. JSON has the field names of etcd's API and
-//! base64 for bytes, which is what etcdctl prints.
+//! base64 for bytes, like etcdctl's.
 
 use std::io::{self, BufWriter, Stdout, Write};
 
@@ -12,13 +12,13 @@ use etcd_api::EncodedKeyValue;
 use etcd_api::etcdserverpb::ResponseHeader;
 use serde_json::{Map, Value, json};
 
-/// The words that choose a form.
+/// Flags that select the format.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct OutputArguments {
-    /// Print bytes as \x68\x65\x78, for keys and values that are no text
+    /// Print all bytes as \x68\x65\x78, for keys and values that are not text
     #[arg(long, help_heading = "Output")]
     hex: bool,
-    /// Plain lines, or etcd's JSON with bytes in base64
+    /// Print plain lines, or etcd's JSON with bytes in base64
     #[arg(
         short = 'w',
         long,
@@ -33,7 +33,7 @@ pub(crate) struct OutputArguments {
 /// A form of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Form {
-    // Plain comments: as documentation clap would spread them over the help.
+    // No doc comments here: clap would add them to the help of each verb.
     // A line for the key, a line for the value.
     Simple,
     // etcd's JSON, bytes in base64.
@@ -61,12 +61,12 @@ impl Printer {
         self.arguments.write_out == Form::Json
     }
 
-    /// A line of text of our own.
+    /// Prints a line of text.
     pub(crate) fn line(&mut self, text: impl std::fmt::Display) -> io::Result<()> {
         writeln!(self.output, "{text}")
     }
 
-    /// A line of somebody's bytes.
+    /// Prints a line of bytes of a key or value.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.arguments.hex {
             for byte in bytes {
@@ -78,14 +78,13 @@ impl Printer {
         self.output.write_all(b"\n")
     }
 
-    /// A key line and a value line.
+    /// Prints a key line and a value line.
     pub(crate) fn pair(&mut self, pair: &EncodedKeyValue) -> io::Result<()> {
         let fields = pair.fields();
         self.bytes(fields.key)?;
         self.bytes(fields.value)
     }
 
-    /// Everything printed so far becomes visible.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.output.flush()
     }

@@ -1,4 +1,4 @@
-//! `inspect` for programs: one object a line, `type` says what it is.
+//! `inspect` for programs: one object per line; its field `type` names its kind.
 
 use std::io::{self, Write};
 

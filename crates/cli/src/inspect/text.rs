@@ -33,7 +33,7 @@ const CHECKPOINT_COLUMNS: &[&str] = &[
     "OLD VERSIONS",
     "<  REPLAY FROM",
 ];
-/// As wide as the lines of groups and records.
+/// Column heads, aligned with the lines of groups and records.
 const RECORD_COLUMNS: &str = "        OFFSET      BYTES  CHANGE     REVISION VALUE BYTES  KEY";
 
 /// Tables on an output.
@@ -102,7 +102,7 @@ impl Report for Text {
     fn directory(&mut self, directory: &DataDirectory) -> io::Result<()> {
         writeln!(self.output, "{}", directory.path.display())?;
         if let Some(holder) = directory.holder {
-            let note = "what it writes meanwhile may be missing here";
+            let note = "data that it is writing may be missing here";
             writeln!(self.output, "in use by process {holder}: {note}")?;
         }
         let (files, spares) = (&directory.files, directory.files.spares.len() as u64);
@@ -218,7 +218,7 @@ impl Report for Text {
     }
 }
 
-/// One opening, or from which to which.
+/// The epochs of a segment: one number, or the first and the last.
 fn epochs(survey: &Survey) -> String {
     let first = survey.header.as_ref().ok().map(|header| header.epoch);
     let last = survey.link.map(|link| link.epoch);
@@ -244,7 +244,7 @@ pub(super) fn name_of(kind: FrameKind) -> &'static str {
     }
 }
 
-/// Text as it is, anything else with its bytes spelled out.
+/// A key as text, with every byte that is not text escaped.
 fn readable(key: &[u8]) -> String {
     match std::str::from_utf8(key) {
         Ok(text) if !text.chars().any(char::is_control) => text.to_owned(),

@@ -10,7 +10,7 @@ fn read(path: &Path) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// Flips a bit where `part` lies in the server's log, so many bytes further.
+/// Flips a bit in the server's log, `further` bytes from the beginning of `part`.
 fn flip(server: &Server, part: &[u8], further: i64) -> PathBuf {
     use std::os::unix::fs::FileExt;
     let path = server.directory().join("00000001.log");
@@ -45,10 +45,10 @@ fn refusal(server: &Server, words: &[&str]) -> String {
 fn only_reads_of_a_damaged_value_fail_and_a_put_ends_that() {
     let server = filled();
     flip(&server, b"a value to damage", 3);
-    let told = refusal(&server, &["get", "b"]);
+    let message = refusal(&server, &["get", "b"]);
     assert!(
-        told.contains("\"b\"") && told.contains("00000001.log at byte"),
-        "{told}"
+        message.contains("\"b\"") && message.contains("00000001.log at byte"),
+        "{message}"
     );
     assert_eq!(
         server.run(&["get", "", "--prefix", "--keys-only"]),
@@ -80,7 +80,7 @@ fn a_server_starts_when_its_first_checkpoint_is_damaged() {
     assert_eq!(server.run(&["get", "b"]), "b\na value to damage\n");
 }
 
-/// All files and their bytes, but for the lock.
+/// All files with their bytes, except the lock.
 fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = std::fs::read_dir(directory).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -89,7 +89,7 @@ fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 #[test]
-fn a_log_that_is_damaged_beyond_a_value_is_repaired_when_a_person_says_so() {
+fn a_log_with_a_damaged_header_is_repaired_on_command() {
     let mut server = filled();
     server.run(&["put", "d", "to be sure of c"]);
     server.stop();
@@ -107,9 +107,12 @@ fn a_log_that_is_damaged_beyond_a_value_is_repaired_when_a_person_says_so() {
         .rposition(|it| it == b"IKFR")
         .unwrap();
     flip(&server, value, magic as i64 - place as i64 + 20);
-    let told = server.refused_start();
-    assert!(told.contains("00000001.log is damaged at byte"), "{told}");
-    assert!(told.contains("inkstone repair"), "{told}");
+    let message = server.refused_start();
+    assert!(
+        message.contains("00000001.log is damaged at byte"),
+        "{message}"
+    );
+    assert!(message.contains("inkstone repair"), "{message}");
     let checked = server.output(&["check", &server.directory().display().to_string()]);
     assert!(
         text(&checked.stdout).contains("inkstone repair"),

@@ -1,4 +1,4 @@
-//! get, put, del and watch against a server of our own, as people type them.
+//! get, put, del and watch against a server of the test, as people type them.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![expect(
@@ -12,7 +12,7 @@ mod server;
 use server::{Server, text};
 
 #[test]
-fn what_was_put_is_got_and_deleted() {
+fn a_key_is_put_read_and_deleted() {
     let server = Server::start();
     assert_eq!(server.run(&["put", "ink", "stone"]), "OK\n");
     assert_eq!(server.run(&["get", "ink"]), "ink\nstone\n");
@@ -26,7 +26,7 @@ fn what_was_put_is_got_and_deleted() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_answer_is_passed_over() {
+fn an_endpoint_that_does_not_answer_is_skipped() {
     let server = Server::start();
     // Nothing listens at port 1.
     let endpoints = format!("127.0.0.1:1,{}", server.address());
@@ -100,7 +100,7 @@ fn json_has_etcd_s_names_and_base64() {
 }
 
 #[test]
-fn what_the_server_refuses_is_told_in_its_words() {
+fn a_refusal_is_printed_in_the_server_s_words() {
     let server = Server::start();
     let cases: [(&[&str], &str); 2] = [
         (&["get", "k", "--rev", "99"], "future revision"),
@@ -147,7 +147,7 @@ fn a_watch_in_json_is_one_object_a_line() {
 }
 
 #[test]
-fn a_watch_whose_server_ends_says_from_where_to_go_on() {
+fn a_watch_names_the_next_revision_when_its_server_ends() {
     let mut server = Server::start();
     server.run(&["put", "k", "v"]);
     let mut watch = server.begin(&["watch", "k", "--rev", "1"]);

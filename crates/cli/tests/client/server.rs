@@ -1,4 +1,4 @@
-//! `inkstone serve` as a child process, and commands that talk to it.
+//! `inkstone serve` as a child process, and commands that connect to it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -31,12 +31,12 @@ impl Server {
         (child, address)
     }
 
-    /// After [`Server::stop`].
+    /// Starts the server again after [`Server::stop`].
     pub fn start_again(&mut self) {
         (self.child, self.address) = Server::serve(&self.place);
     }
 
-    /// What it says when it does not start.
+    /// The error of a start that must fail.
     pub fn refused_start(&self) -> String {
         let output = serving(&self.place).output().unwrap();
         assert!(!output.status.success(), "it has started and ended");
@@ -51,7 +51,7 @@ impl Server {
         &self.address
     }
 
-    /// Ends it at once, as a crash would.
+    /// Kills the server, as a crash would.
     pub fn stop(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -70,12 +70,12 @@ impl Server {
         self.command(words).output().unwrap()
     }
 
-    /// What a command prints; it must succeed.
+    /// Runs a command, which must succeed, and returns its output.
     pub fn run(&self, words: &[&str]) -> String {
         printed(&self.output(words), words)
     }
 
-    /// The same, with bytes on stdin.
+    /// [`Server::run`] with bytes on stdin.
     pub fn feed(&self, words: &[&str], bytes: &[u8]) -> String {
         let mut command = self.command(words);
         command
@@ -87,7 +87,7 @@ impl Server {
         printed(&child.wait_with_output().unwrap(), words)
     }
 
-    /// Starts a command that goes on.
+    /// Starts a command that runs until it is ended.
     pub fn begin(&self, words: &[&str]) -> Running {
         let mut command = self.command(words);
         let mut child = command
@@ -120,21 +120,21 @@ pub fn repair(directory: &std::path::Path, words: &[&str]) -> Output {
     command.args(words).output().unwrap()
 }
 
-/// Where the server listens, once it answers: a port that the system chose,
-/// so that servers of tests beside each other never meet.
+/// Waits until the server is ready and returns its address. The system chooses the port,
+/// so that servers of concurrent tests never collide.
 fn address_when_ready(mut log: BufReader<ChildStderr>) -> String {
-    let mut told = String::new();
+    let mut logged = String::new();
     loop {
-        let start = told.len();
-        let read = log.read_line(&mut told).unwrap();
-        assert!(read > 0, "it ended before it was ready: {told}");
-        if told[start..].contains("ready to serve client requests") {
+        let start = logged.len();
+        let read = log.read_line(&mut logged).unwrap();
+        assert!(read > 0, "it ended before it was ready: {logged}");
+        if logged[start..].contains("ready to serve client requests") {
             break;
         }
     }
-    // What comes later has to go somewhere, or the server would wait.
+    // The rest of the log is read, too, or the server would block on a full pipe.
     std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-    let open = told.lines().find(|line| line.contains("serving client"));
+    let open = logged.lines().find(|line| line.contains("serving client"));
     let line: serde_json::Value = serde_json::from_str(open.unwrap()).unwrap();
     format!("http://{}", line["address"].as_str().unwrap())
 }
@@ -146,7 +146,7 @@ impl Drop for Server {
     }
 }
 
-/// A command under way.
+/// A command that runs.
 pub struct Running {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -165,7 +165,7 @@ impl Running {
         lines
     }
 
-    /// Ctrl-C.
+    /// Interrupts the command as Ctrl-C does.
     pub fn interrupt(&mut self) -> (ExitStatus, String) {
         let id = self.child.id().to_string();
         assert!(
@@ -178,7 +178,7 @@ impl Running {
         self.end()
     }
 
-    /// Waits for its end.
+    /// Waits for the command's end.
     pub fn end(&mut self) -> (ExitStatus, String) {
         let mut complaint = String::new();
         self.child

@@ -1,4 +1,4 @@
-//! A Go client at a follower, which has to ask the leader for each renewal.
+//! A Go client of a follower, which forwards each renewal to the leader.
 
 use crate::go;
 use crate::three::Three;

@@ -1,4 +1,4 @@
-//! What something that is no member can do at the peer ports.
+//! Attacks on the peer ports by programs that are no members.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::peer_port::{
 };
 use crate::three::{LOOK, LOOKS_MAX, Three};
 
-/// No cluster of these tests comes to it by its own elections.
+/// The clusters of these tests do not reach this term by their own elections.
 const TERM_MAX: u64 = 10_000;
 
 const STRANGERS_ID: u64 = 0xbad;
@@ -22,7 +22,7 @@ async fn check_terms(three: &Three) {
     }
 }
 
-/// Every member serves, before and after all of them were killed.
+/// Checks that every member serves, before and after all members are killed.
 async fn check_all_serve(three: &mut Three) {
     for round in ["before", "after"] {
         for number in 0..3 {
@@ -62,7 +62,7 @@ async fn a_stranger_is_refused_by_every_member_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_message_in_another_name_than_the_connections_ends_the_connection() {
+async fn a_message_with_another_sender_than_the_connection_s_ends_the_connection() {
     let mut three = Three::start();
     three.put(0, "k", "1").await;
     let ids = Ids::of(&three).await;
@@ -80,7 +80,7 @@ async fn a_message_in_another_name_than_the_connections_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn messages_that_no_honest_member_sends_are_dropped_in_a_members_name_too() {
+async fn impossible_messages_in_a_member_s_name_are_dropped() {
     let mut three = Three::start();
     three.put(0, "k", "1").await;
     let ids = Ids::of(&three).await;
@@ -114,7 +114,7 @@ fn resident_mib(three: &Three, number: usize) -> usize {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn halves_of_large_frames_take_little_memory_and_stop_nothing() {
+async fn halves_of_large_frames_take_little_memory_and_stop_no_member() {
     let mut three = Three::start();
     three.put(0, "k", "1").await;
     let ids = Ids::of(&three).await;
@@ -151,7 +151,7 @@ fn flag(path: &std::path::Path) -> String {
 }
 
 #[tokio::test]
-async fn members_with_a_secret_believe_nothing_that_has_not_got_it() {
+async fn members_with_a_secret_refuse_peers_without_it() {
     let place = tempfile::tempdir().unwrap();
     let mut three = Three::start_with(&[&flag(&secret(&place, 7, 0o600))]);
     three.put(0, "k", "1").await;
@@ -171,7 +171,7 @@ async fn members_with_a_secret_believe_nothing_that_has_not_got_it() {
 }
 
 #[tokio::test]
-async fn a_member_with_another_secret_or_none_stays_out_until_it_has_the_right_one() {
+async fn a_member_without_the_right_secret_stays_out_until_it_has_it() {
     let place = tempfile::tempdir().unwrap();
     let right = flag(&secret(&place, 7, 0o400));
     let mut three = Three::start_with(&[&right]);
@@ -184,7 +184,7 @@ async fn a_member_with_another_secret_or_none_stays_out_until_it_has_the_right_o
         three.add_flag(2, &wrong);
         three.launch(2);
         three.put(0, "k", "2").await;
-        // It serves what it has, and finds no leader.
+        // It serves its own data, and finds no leader.
         for _ in 0..LOOKS_MAX {
             if three.status(2).await.is_ok() {
                 break;
@@ -202,7 +202,7 @@ async fn a_member_with_another_secret_or_none_stays_out_until_it_has_the_right_o
 }
 
 #[test]
-fn a_secret_that_others_may_read_or_that_is_short_refuses_the_start() {
+fn a_start_with_a_readable_or_short_secret_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let mut three = Three::prepared();
     let short = place.path().join("short");
@@ -214,8 +214,8 @@ fn a_secret_that_others_may_read_or_that_is_short_refuses_the_start() {
         (place.path().join("missing"), "the file cannot be opened"),
     ] {
         three.add_flag(0, &flag(&path));
-        let (code, told) = three.refusal(0);
-        assert_eq!(code, Some(2), "{told}");
-        assert!(told.contains(expected), "{told}");
+        let (code, message) = three.refusal(0);
+        assert_eq!(code, Some(2), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! Members that come and go while clients write.
+//! Members that join and leave while clients write.
 
 use etcd_api::etcdserverpb::cluster_client::ClusterClient;
 use etcd_api::etcdserverpb::{
@@ -12,8 +12,8 @@ use crate::three::{LOOK, LOOKS_MAX, Three, again, named, put};
 
 const KEYS: i64 = 200;
 
-/// Announces the member with this number to another, as soon as the cluster can
-/// bear it: its id.
+/// Adds the member with this number through another, as soon as the strict check allows it;
+/// returns its id.
 async fn announce(three: &Three, asked: usize, newcomer: usize, is_learner: bool) -> u64 {
     let request = MemberAddRequest {
         peer_ur_ls: vec![three.peer_url(newcomer)],
@@ -23,14 +23,15 @@ async fn announce(three: &Three, asked: usize, newcomer: usize, is_learner: bool
     for _ in 0..LOOKS_MAX {
         match cluster.member_add(request.clone()).await {
             Ok(added) => return added.into_inner().member.unwrap().id,
-            // Its members have to be up for a while first.
+            // The strict check passes once the members have been up for a while.
             Err(status) => again(status).await,
         }
     }
     panic!("no member could be added");
 }
 
-/// With one more URL, which makes another id of the same second.
+/// Adds a member that must be refused. One more URL gives it an id that differs from other
+/// attempts in the same second.
 async fn refused_add(three: &Three, peer_url: String, is_learner: bool) -> Status {
     let request = MemberAddRequest {
         peer_ur_ls: vec![peer_url, "http://127.0.0.1:2".to_owned()],
@@ -51,12 +52,12 @@ async fn remove(three: &Three, asked: usize, id: u64) {
     panic!("no member could be removed");
 }
 
-/// An end that says that the member was removed.
-fn assert_removed((code, told): (Option<i32>, String)) {
-    assert_eq!(code, Some(1), "{told}");
+/// Checks that a member ended because it was removed.
+fn assert_removed((code, message): (Option<i32>, String)) {
+    assert_eq!(code, Some(1), "{message}");
     assert!(
-        told.contains("permanently removed from the cluster"),
-        "{told}"
+        message.contains("permanently removed from the cluster"),
+        "{message}"
     );
 }
 
@@ -84,7 +85,7 @@ async fn fill(three: &Three) -> i64 {
     revision
 }
 
-/// Waits until a member has all the keys that were there before it came.
+/// Waits until a member has all keys that were put before it joined.
 async fn filled(three: &Three, number: usize) {
     for _ in 0..LOOKS_MAX {
         match three.kv(number).range(all_keys(true)).await {
@@ -169,7 +170,7 @@ async fn a_learner_joins_serves_what_it_may_and_is_promoted() {
 }
 
 #[tokio::test]
-async fn a_member_that_was_lost_is_replaced_under_load() {
+async fn a_lost_member_is_replaced_under_load() {
     let mut three = Three::start();
     fill(&three).await;
     let members = three.named_members(0).await;
@@ -193,21 +194,21 @@ async fn a_member_that_was_lost_is_replaced_under_load() {
         let found = keys_of(&three, newcomer, *writer).await;
         assert_eq!(
             found, *keys,
-            "of writer {writer}, who was told {complaints:?}"
+            "of writer {writer}, after the errors {complaints:?}"
         );
     }
     assert_equal_hashes(&three, &[0, 1, newcomer], revision).await;
     let members = three.named_members(newcomer).await;
     assert_eq!(members.len(), 3);
     assert_eq!(named(&members, "d").peer_ur_ls, [three.peer_url(newcomer)]);
-    // Once it belongs to the cluster it starts as the others do.
+    // A member that has joined starts like the others.
     three.kill(newcomer);
     three.launch(newcomer);
     assert_eq!(three.get(newcomer, "k/0").await.as_deref(), Some("2"));
 }
 
 #[tokio::test]
-async fn a_member_that_is_removed_ends_and_does_not_come_back() {
+async fn a_removed_member_ends_and_refuses_to_start_again() {
     let mut three = Three::start();
     three.put(2, "k", "1").await;
     let members = three.named_members(0).await;
@@ -221,13 +222,13 @@ async fn a_member_that_is_removed_ends_and_does_not_come_back() {
 }
 
 #[tokio::test]
-async fn a_member_that_was_removed_while_it_was_down_is_told_once_and_remembers() {
+async fn a_member_removed_while_down_learns_it_and_refuses_further_starts() {
     let mut three = Three::start();
     three.put(2, "k", "1").await;
     let members = three.named_members(0).await;
     three.kill(2);
     remove(&three, 0, named(&members, "c").id).await;
-    // Its log does not say so, but the others do.
+    // Its log does not show the removal; the other members report it.
     three.launch(2);
     assert_eq!(three.end(2).await, Some(0));
     (0..2).for_each(|number| three.kill(number));

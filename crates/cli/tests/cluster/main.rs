@@ -1,5 +1,5 @@
-//! Three members as three processes, met from outside: what one is told all
-//! know, one that is killed is not missed, and comes back; others join and leave.
+//! Three members as three processes, tested by their clients: every member sees each write, a
+//! killed member is replaced and catches up, members join and leave.
 #![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! What clients of a cluster count on.
+//! Guarantees that clients of a cluster rely on.
 
 use std::io::{Read, Write};
 
@@ -15,7 +15,7 @@ use tonic::metadata::MetadataValue;
 use crate::three::{NAMES, Three, put};
 
 #[tokio::test]
-async fn what_one_member_is_told_all_know() {
+async fn a_write_through_one_member_is_seen_at_all() {
     let three = Three::start();
     for round in 0..30 {
         let writer = round % 3;
@@ -49,7 +49,7 @@ async fn what_one_member_is_told_all_know() {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_killed_is_not_missed_and_catches_up() {
+async fn a_killed_leader_is_replaced_and_catches_up() {
     let mut three = Three::start();
     three.put(0, "before", "1").await;
     let lost = three.leader(0).await;
@@ -83,7 +83,7 @@ async fn a_leader_that_is_killed_is_not_missed_and_catches_up() {
 }
 
 #[tokio::test]
-async fn without_a_majority_clients_are_told_and_local_reads_go_on() {
+async fn without_a_majority_calls_fail_and_local_reads_succeed() {
     let mut three = Three::start();
     three.put(0, "k", "kept").await;
     assert_eq!(three.get(2, "k").await.as_deref(), Some("kept"));
@@ -179,7 +179,7 @@ async fn a_lease_is_renewed_and_looked_at_through_any_member() {
 }
 
 #[tokio::test]
-async fn the_lead_is_handed_over_on_demand() {
+async fn the_lead_is_transferred_on_request() {
     let three = Three::start();
     three.put(0, "k", "1").await;
     let members = three.named_members(0).await;
@@ -200,8 +200,8 @@ async fn the_lead_is_handed_over_on_demand() {
     let mut leaders = MaintenanceClient::connect(three.client_url(leader))
         .await
         .unwrap();
-    let nobody = MoveLeaderRequest { target_id: 1 };
-    let refused = leaders.move_leader(nobody).await.unwrap_err();
+    let unknown = MoveLeaderRequest { target_id: 1 };
+    let refused = leaders.move_leader(unknown).await.unwrap_err();
     assert_eq!(refused.message(), "etcdserver: bad leader transferee");
     leaders.move_leader(request).await.unwrap();
     assert_eq!(three.leader(leader).await, next);
@@ -243,7 +243,7 @@ async fn a_member_moves_and_another_leaves() {
     assert_eq!(three.get(leader, "k").await.as_deref(), Some("two of two"));
 }
 
-/// Everything that the server answers to a request for a page.
+/// The whole answer to a request for a page.
 pub fn page(three: &Three, number: usize, path: &str) -> String {
     let address = three.client_url(number).replace("http://", "");
     let mut socket = std::net::TcpStream::connect(&address).unwrap();

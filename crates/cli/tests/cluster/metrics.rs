@@ -1,16 +1,16 @@
-//! What members say of each other at `/metrics`.
+//! Metrics about the other members at `/metrics`.
 
 use crate::members::page;
 use crate::three::{LOOK, LOOKS_MAX, Three};
 
-/// The sample of this name and labels; `None`: there is none.
+/// The value of the sample with this name and labels; `None` if there is none.
 pub fn sample(three: &Three, number: usize, name: &str) -> Option<f64> {
     let page = page(three, number, "/metrics");
     let (_, rest) = page.split_once(&format!("\n{name} "))?;
     rest.lines().next()?.parse().ok()
 }
 
-/// Until the sample is as it should be.
+/// Waits until the sample has a right value.
 async fn comes_to(three: &Three, number: usize, name: &str, is_right: impl Fn(f64) -> bool) {
     let mut last = None;
     for _ in 0..LOOKS_MAX {
@@ -24,7 +24,7 @@ async fn comes_to(three: &Three, number: usize, name: &str, is_right: impl Fn(f6
 }
 
 #[tokio::test]
-async fn what_goes_between_members_is_measured() {
+async fn traffic_between_members_is_measured() {
     let mut three = Three::start();
     three.put(0, "k", &"v".repeat(10_000)).await;
     let mut ids = Vec::new();
@@ -64,7 +64,7 @@ async fn what_goes_between_members_is_measured() {
 }
 
 #[tokio::test]
-async fn reads_that_nobody_confirms_are_counted() {
+async fn reads_without_confirmation_are_counted() {
     let mut three = Three::start();
     three.put(0, "k", "v").await;
     let leader = three.leader(0).await;

@@ -1,4 +1,4 @@
-//! Bytes at a member's peer port, from something that is no member.
+//! Sends bytes to a member's peer port, as a program that is no member could.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use crate::three::Three;
 pub const URGENT: u8 = 1;
 pub const BULK: u8 = 2;
 
-/// The verdict on a sender that the member does not know.
+/// Verdict on a sender that the member does not know.
 pub const STRANGER: u8 = 8;
 
-/// The verdict on a sender without the secret that the member has.
+/// Verdict on a sender without the secret that the member has.
 pub const SECRET: u8 = 9;
 
 /// Kinds of frames.
@@ -63,7 +63,8 @@ fn hello(ids: &Ids, sender: u64, to: usize, lane: u8) -> Vec<u8> {
     sealed(bytes)
 }
 
-/// Says hello to a member in the name of `sender`: the connection, and the member's verdict.
+/// Sends a hello to a member with the id `sender`; returns the connection and the member's
+/// verdict.
 pub fn enter(three: &Three, ids: &Ids, sender: u64, to: usize, lane: u8) -> (TcpStream, u8) {
     let address = three.peer_url(to);
     let address = address.strip_prefix("http://").unwrap();
@@ -98,7 +99,7 @@ pub fn raft(kind: u8, from: u64, to: u64, term: u64) -> Vec<u8> {
     frame(RAFT, &payload)
 }
 
-/// A put that another member sends on.
+/// A put as another member forwards it.
 pub fn put(key: &str, value: &[u8]) -> Vec<u8> {
     let mut request = Vec::new();
     for (tag, bytes) in [(0x0a, key.as_bytes()), (0x12, value)] {
@@ -117,7 +118,7 @@ pub fn put(key: &str, value: &[u8]) -> Vec<u8> {
     frame(COMMAND, &payload)
 }
 
-/// The beginning of a frame of the largest size, and as much of it as half of that.
+/// The first half of a frame of the largest size.
 pub fn half_frame() -> Vec<u8> {
     const LARGEST_BYTES: usize = 65 << 20;
     let mut bytes = frame(COMMAND, &vec![1; LARGEST_BYTES / 2]);
@@ -125,13 +126,13 @@ pub fn half_frame() -> Vec<u8> {
     bytes
 }
 
-/// Writes as far as the other side takes it.
+/// Writes as much as the other side accepts.
 pub fn write(socket: &mut TcpStream, bytes: &[u8]) {
-    // It may have hung up already: that is an answer, too.
+    // The other side may have closed the connection, which is a valid answer.
     let _ = socket.write_all(bytes);
 }
 
-/// Until the other side closes the connection.
+/// Waits until the other side closes the connection.
 pub fn wait_for_the_end(socket: &mut TcpStream) {
     let mut rest = Vec::new();
     match socket.read_to_end(&mut rest) {

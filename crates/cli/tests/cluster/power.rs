@@ -1,4 +1,4 @@
-//! Members that answer from their page caches.
+//! Members that acknowledge writes from their page caches (`--durability=majority-memory`).
 
 use crate::members::page;
 use crate::rolling::{Load, keys_of};
@@ -17,19 +17,19 @@ fn metric(three: &Three, number: usize, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn killed_processes_have_all_that_was_acknowledged() {
+async fn killed_processes_keep_every_acknowledged_write() {
     let mut three = Three::start_with(&FLAGS);
     three.put(0, "k", "before").await;
     let load = Load::start(&three, 6, &[0, 1, 2]);
     for round in 0..20 {
-        three.put(round % 3, "k", "meanwhile").await;
+        three.put(round % 3, "k", "between").await;
     }
     let written = load.stop().await;
     (0..3).for_each(|number| three.kill(number));
     (0..3).for_each(|number| three.launch(number));
     for writer in written {
         assert!(writer.keys > 0);
-        assert_eq!(three.get(0, "k").await.as_deref(), Some("meanwhile"));
+        assert_eq!(three.get(0, "k").await.as_deref(), Some("between"));
         assert!(keys_of(&three, 0, writer.writer).await >= writer.keys);
     }
     for number in 0..3 {
@@ -39,7 +39,7 @@ async fn killed_processes_have_all_that_was_acknowledged() {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_is_flushed_soon() {
+async fn acknowledged_writes_are_flushed_soon() {
     let three = Three::start_with(&FLAGS);
     three.put(0, "k", "value").await;
     for number in 0..3 {

@@ -1,6 +1,7 @@
-//! Three members of which one, or all, use up their quota under load. The alarm of one is
-//! that of all, as in etcd: no member takes a put, every member reads and deletes. After a
-//! deletion, a compaction, defragmentations and a disarm all three serve, and nothing acknowledged is lost.
+//! Three members of which one, or all, use up their quota under load. As in etcd, the alarm of
+//! one holds for all: no member takes a put, every member reads and deletes. After a
+//! deletion, a compaction, defragmentations and a disarm all three serve again, and no
+//! acknowledged write is lost.
 
 use etcd_api::etcdserverpb::alarm_request::AlarmAction;
 use etcd_api::etcdserverpb::maintenance_client::MaintenanceClient;
@@ -23,7 +24,7 @@ fn is_no_space(status: &Status) -> bool {
     (status.code(), status.message()) == (Code::ResourceExhausted, text)
 }
 
-/// Puts values until one is refused for want of room: how many were acknowledged.
+/// Puts values until one is refused for lack of space; returns how many were acknowledged.
 async fn put_until_refused(three: &Three, at: usize, round: &str) -> i64 {
     let value = "v".repeat(VALUE_BYTES);
     let mut kv = three.kv(at);
@@ -40,7 +41,7 @@ async fn put_until_refused(three: &Three, at: usize, round: &str) -> i64 {
     }
 }
 
-/// How many keys of a round one member has, and how many bytes the last one has.
+/// Number of a round's keys that one member has, and the length of the last value.
 async fn count(three: &Three, number: usize, round: &str) -> (i64, usize) {
     let request = RangeRequest {
         key: format!("{round}/").into(),
@@ -54,7 +55,7 @@ async fn count(three: &Three, number: usize, round: &str) -> (i64, usize) {
     (keys, last.map_or(0, |value| value.len()))
 }
 
-/// What one member does with the alarms of all.
+/// Sends a request about alarms to one member.
 async fn alarms(three: &Three, number: usize, request: AlarmRequest) -> Vec<AlarmMember> {
     let mut maintenance = MaintenanceClient::new(three.channel(number));
     for _ in 0..LOOKS_MAX {
@@ -66,7 +67,7 @@ async fn alarms(three: &Three, number: usize, request: AlarmRequest) -> Vec<Alar
     panic!("member {number} does nothing with alarms");
 }
 
-/// Until every member knows of the alarm.
+/// Waits until every member knows of the alarm.
 async fn come_to_be_alarmed(three: &Three) -> Vec<AlarmMember> {
     for number in ALL {
         let mut looks = 0;
@@ -82,7 +83,7 @@ async fn come_to_be_alarmed(three: &Three) -> Vec<AlarmMember> {
     alarms(three, 0, AlarmRequest::default()).await
 }
 
-/// Every member refuses puts, and serves what needs no room: reads and deletions.
+/// Checks that every member refuses puts, and serves reads and deletions.
 async fn check_alarmed(three: &Three, round: &str, taken: i64) {
     for number in ALL {
         let refused = three.kv(number).put(put("refused", "1")).await.unwrap_err();
@@ -100,7 +101,7 @@ async fn check_alarmed(three: &Three, round: &str, taken: i64) {
     }
 }
 
-/// Deletes keys of a range: the revision.
+/// Deletes the keys of a range; returns the revision.
 async fn delete(three: &Three, key: &str, end: &str) -> i64 {
     let deletion = DeleteRangeRequest {
         key: key.to_owned().into(),
@@ -111,8 +112,8 @@ async fn delete(three: &Three, key: &str, end: &str) -> i64 {
     deleted.into_inner().header.unwrap().revision
 }
 
-/// What an operator does: deletes, compacts, defragments each member, and switches the
-/// alarms off.
+/// Does what an operator has to do: deletes, compacts, defragments each member, and disarms
+/// the alarms.
 async fn relieve(three: &Three, round: &str) {
     let revision = delete(three, &format!("{round}/"), &format!("{round}0")).await;
     let compaction = CompactionRequest {
@@ -121,7 +122,7 @@ async fn relieve(three: &Three, round: &str) {
     };
     three.kv(0).compact(compaction).await.unwrap();
     for number in ALL {
-        // It has the deletion and the compaction by then.
+        // With this revision the member has the deletion and the compaction, too.
         three.hash(number, revision).await;
         let mut maintenance = MaintenanceClient::new(three.channel(number));
         maintenance.defragment(DefragmentRequest {}).await.unwrap();
@@ -141,7 +142,7 @@ async fn relieve(three: &Three, round: &str) {
     }
 }
 
-/// Uses up the quota, by way of one member, under load, and gives room back: the members
+/// Uses up the quota through one member under load, then makes room; returns the members
 /// that raised the alarm.
 async fn use_up_and_relieve(three: &Three, at: usize, round: &str) -> Vec<u64> {
     for number in ALL {
@@ -165,8 +166,8 @@ async fn use_up_and_relieve(three: &Three, at: usize, round: &str) -> Vec<u64> {
     raised.iter().map(|it| it.member_id).collect()
 }
 
-/// Each writer's keys are there at each member, no more and no fewer; each was refused for
-/// want of room, and took up its work afterwards.
+/// Checks that each member has exactly the keys that each writer wrote, and that each writer
+/// was refused for lack of space and continued afterwards.
 async fn check_written(three: &Three, written: &[Written]) {
     for Written {
         writer,
@@ -228,7 +229,7 @@ async fn three_members_over_their_quotas_serve_again_after_they_were_relieved() 
     let mut three = Three::prepare_all(&NAMES, &["--segment-bytes=1048576", QUOTA_FLAG]);
     ALL.into_iter().for_each(|number| three.launch(number));
     three.put(0, "first", "1").await;
-    // Whichever of them leads then, and through whichever member the values come.
+    // The leader may change between rounds; each round writes through another member.
     for round in ["one", "two", "three"] {
         let at = (three.leader(0).await + round.len()) % 3;
         let raised = use_up_and_relieve(&three, at, round).await;

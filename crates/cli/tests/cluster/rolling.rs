@@ -11,25 +11,25 @@ use tonic::{Code, Status};
 
 use crate::three::{LOOK, LOOKS_MAX, Three, put};
 
-/// Writers that go on, at whichever member answers, until they are told to stop.
+/// Writers that write through any member that answers, until they are stopped.
 pub struct Load {
     stop: Arc<AtomicBool>,
     writers: JoinSet<Written>,
 }
 
-/// What one writer has to say.
+/// The result of one writer.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Which.
+    /// Number of the writer.
     pub writer: usize,
     /// Keys `w<writer>/0` up to this were acknowledged.
     pub keys: u64,
-    /// What it was told instead, before it asked again.
+    /// Errors after which it repeated a put.
     pub complaints: Vec<Status>,
 }
 
 impl Load {
-    /// Starts some, each at another member first.
+    /// Starts writers, each of which begins at another member.
     pub fn start(three: &Three, writers: usize, members: &[usize]) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
         let mut load = Load {
@@ -45,14 +45,14 @@ impl Load {
         load
     }
 
-    /// Waits for the last acknowledgements: what each has written.
+    /// Stops the writers, waits for their last acknowledgements and returns their results.
     pub async fn stop(self) -> Vec<Written> {
         self.stop.store(true, Ordering::Relaxed);
         self.writers.join_all().await
     }
 }
 
-/// Puts one key after the other; each again until a member has acknowledged it.
+/// Puts one key after the other, each repeatedly until a member has acknowledged it.
 async fn write(
     writer: usize,
     mut clients: Vec<KvClient<Channel>>,
@@ -66,7 +66,7 @@ async fn write(
     while !stop.load(Ordering::Relaxed) {
         let key = format!("w{writer}/{}", written.keys);
         for attempt in 0.. {
-            assert!(attempt < LOOKS_MAX, "nobody took {key}: {written:?}");
+            assert!(attempt < LOOKS_MAX, "no member took {key}: {written:?}");
             match clients[at % all].put(put(&key, "1")).await {
                 Ok(_) => break,
                 Err(status) => {
@@ -81,7 +81,7 @@ async fn write(
     written
 }
 
-/// How many keys a writer has in the store, as one member says.
+/// Number of a writer's keys that one member has.
 pub async fn keys_of(three: &Three, number: usize, writer: usize) -> u64 {
     let request = RangeRequest {
         key: format!("w{writer}/").into(),
@@ -93,14 +93,14 @@ pub async fn keys_of(three: &Three, number: usize, writer: usize) -> u64 {
     counted.into_inner().count.cast_unsigned()
 }
 
-/// What tonic calls unknown is a connection that ended before the answer: for
-/// other clients of gRPC that is `Unavailable`.
+/// Whether the connection ended before the answer: tonic reports `Unknown` for that, other
+/// gRPC clients `Unavailable`.
 fn is_lost_connection(status: &Status) -> bool {
     status.code() == Code::Unknown && status.message() == "transport error"
 }
 
 #[tokio::test]
-async fn a_rolling_restart_under_load_loses_nothing_that_was_acknowledged() {
+async fn a_rolling_restart_under_load_loses_no_acknowledged_write() {
     let mut three = Three::start();
     three.put(0, "k", "1").await;
     let load = Load::start(&three, 6, &[0, 1, 2]);
@@ -111,8 +111,8 @@ async fn a_rolling_restart_under_load_loses_nothing_that_was_acknowledged() {
         three.hash(number, revision).await;
     }
     let all = load.stop().await;
-    // Each is of the kind that clients repeat: nobody waited until it was late. What the
-    // old leader took with it is told as lost, in words of its own.
+    // Clients repeat calls after each of these errors, and no call waited for its timeout.
+    // Proposals that were lost with the old leader have an error of their own.
     let complaints: Vec<&Status> = all.iter().flat_map(|it| &it.complaints).collect();
     let strange = complaints.iter().find(|status| {
         let late = status.message() == "etcdserver: request timed out";

@@ -1,5 +1,5 @@
-//! Three members that run out of descriptors, or of room on their disks, under load, and
-//! have enough again: they serve by themselves, and nothing acknowledged is lost.
+//! Three members that run out of descriptors, or of space on their disks, under load: once
+//! the shortage ends they serve again by themselves, and no acknowledged write is lost.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -59,7 +59,7 @@ async fn members_with_72_descriptors_serve_beside_200_idle_connections() {
     let idle: Vec<TcpStream> = (0..200).map(connect).collect();
     put_values(&three, leader, "large", 140, MIB).await;
     for number in 0..3 {
-        three.put(number, "meanwhile", "1").await;
+        three.put(number, "between", "1").await;
     }
     drop(idle);
     for number in 0..3 {
@@ -78,14 +78,14 @@ async fn members_with_72_descriptors_serve_beside_200_idle_connections() {
 fn a_start_with_too_few_descriptors_is_refused_with_the_figure_and_the_remedy() {
     let mut three = Three::prepare_all(&NAMES, &[]);
     three.limit_files(25);
-    let (code, told) = three.refusal(0);
-    assert_eq!(code, Some(1), "{told}");
+    let (code, message) = three.refusal(0);
+    assert_eq!(code, Some(1), "{message}");
     for part in ["may open 25 files", "ulimit -n", "LimitNOFILE"] {
-        assert!(told.contains(part), "{told}");
+        assert!(message.contains(part), "{message}");
     }
 }
 
-/// Until the member says that it takes nothing.
+/// Waits until the member reports that its disk is full.
 async fn comes_to_be_full(three: &Three, number: usize) {
     for _ in 0..LOOKS_MAX {
         let status = three.status(number).await.unwrap();
@@ -98,7 +98,7 @@ async fn comes_to_be_full(three: &Three, number: usize) {
 }
 
 #[tokio::test]
-async fn full_disks_under_load_end_no_member_and_service_returns_with_the_room() {
+async fn full_disks_under_load_end_no_member_and_service_resumes_with_space() {
     let mut three = Three::prepare_all(&NAMES, &["--segment-bytes=1048576"]);
     let disks = NAMES.iter().enumerate();
     let disks = disks.map(|(number, _)| SmallDisk::mount(&three.directory(number), 400));

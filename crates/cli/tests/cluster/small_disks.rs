@@ -26,9 +26,10 @@ async fn compact_and_defragment(three: &Three, revision: i64) {
     maintenance.defragment(DefragmentRequest {}).await.unwrap();
 }
 
-/// A node with defaults on 365 MB: of what it takes, half is deleted and given back.
+/// A node with default flags on 365 MB: half of the data that fits is deleted, and its space
+/// becomes free.
 #[tokio::test]
-async fn delete_compact_and_defragment_give_room_back_on_a_small_disk() {
+async fn delete_compact_and_defragment_free_space_on_a_small_disk() {
     let mut three = Three::prepare_all(&NAMES[..1], &["--segment-bytes=67108864"]);
     let Some(disk) = SmallDisk::mount(&three.directory(0), 365) else {
         return;
@@ -46,13 +47,13 @@ async fn delete_compact_and_defragment_give_room_back_on_a_small_disk() {
     let before = disk.free_bytes();
     let revision = delete_all(&three, &format!("k{:03}", 100), "l").await;
     compact_and_defragment(&three, revision).await;
-    // What was given back may be ready for the log by now; a checkpoint takes some pages.
+    // Freed segments may be reserved for the log by now; a checkpoint takes some pages.
     let after = disk.free_bytes();
     assert!(after + (1 << 20) >= before, "{before} bytes became {after}");
     for number in 0..20 {
         three.put(0, &format!("new{number}"), &value).await;
     }
-    // Another program takes what is left.
+    // Another program takes the rest.
     let ballast = disk.fill();
     let revision = delete_all(&three, "k000", "l").await;
     compact_and_defragment(&three, revision).await;

@@ -16,7 +16,7 @@ use tonic::{Code, Request, Status, Streaming};
 use crate::members::page;
 use crate::three::{LOOK, LOOKS_MAX, NAMES, Three, named};
 
-/// A request of a client that wants to be told when there is no leader, or not.
+/// A request that requires a leader, or not.
 fn needing<T>(message: T, needs_leader: bool) -> Request<T> {
     let mut request = Request::new(message);
     if needs_leader {
@@ -26,14 +26,14 @@ fn needing<T>(message: T, needs_leader: bool) -> Request<T> {
     request
 }
 
-/// A watch of one key. It ends when the sender goes.
+/// A watch of one key. It ends when the sender is dropped.
 struct Watch {
     _requests: mpsc::Sender<WatchRequest>,
     responses: Streaming<WatchResponse>,
 }
 
 impl Watch {
-    /// Returns once the watch is there.
+    /// Creates a watch; returns once the server has created it.
     async fn open(three: &Three, number: usize, key: &str, needs_leader: bool) -> Watch {
         let (requests, receiver) = mpsc::channel(1);
         let create = WatchCreateRequest {
@@ -62,7 +62,7 @@ impl Watch {
     }
 }
 
-/// A stream of renewals that has brought its first answer.
+/// Opens a stream of renewals and waits for its first answer.
 async fn renewing(
     three: &Three,
     number: usize,
@@ -83,7 +83,7 @@ async fn renewing(
 }
 
 #[tokio::test]
-async fn streams_that_require_a_leader_end_without_one_and_others_go_on() {
+async fn streams_that_require_a_leader_end_without_one_and_others_stay() {
     let mut three = Three::start();
     three.put(2, "k", "before").await;
     let mut needy = Watch::open(&three, 2, "k", true).await;
@@ -104,8 +104,8 @@ async fn streams_that_require_a_leader_end_without_one_and_others_go_on() {
     assert_eq!(patient.next().await, b"after");
 }
 
-/// A renewal and a question about a lease are asked of the leader, so the reason of their
-/// failure is that there is none; what goes through the log is not known to be lost.
+/// The leader answers renewals and questions about a lease, so without one they fail with
+/// `no leader`. Commands that go through the log time out: they are not known to be lost.
 #[tokio::test]
 async fn calls_about_leases_say_that_there_is_no_leader() {
     let mut three = Three::start();
@@ -154,7 +154,7 @@ async fn calls_about_leases_say_that_there_is_no_leader() {
     assert_eq!(text(refused.map(drop)), "etcdserver: no leader");
 }
 
-/// Waits until a member knows no leader any more.
+/// Waits until a member knows of no leader.
 async fn no_leader_at(three: &Three, number: usize) {
     for _ in 0..LOOKS_MAX {
         if three.status(number).await.unwrap().leader == 0 {
@@ -170,7 +170,7 @@ async fn streams_that_require_a_leader_outlive_a_change_of_it() {
     let mut three = Three::start();
     let leader = three.leader(0).await;
     let stays = (leader + 1) % 3;
-    // Answered once it is applied there: the watch begins behind it.
+    // The put is answered once that member has applied it, so the watch begins after it.
     three.put(stays, "k", "before").await;
     let mut needy = Watch::open(&three, stays, "k", true).await;
     three.stop(leader).await;
@@ -178,7 +178,7 @@ async fn streams_that_require_a_leader_outlive_a_change_of_it() {
     assert_eq!(needy.next().await, b"after");
 }
 
-/// What `/metrics` of a member says.
+/// Number of leader changes at `/metrics` of a member.
 fn leaders_seen(three: &Three, number: usize) -> u64 {
     let metrics = page(three, number, "/metrics");
     let name = "\netcd_server_leader_changes_seen_total ";
@@ -187,7 +187,7 @@ fn leaders_seen(three: &Three, number: usize) -> u64 {
 }
 
 #[tokio::test]
-async fn every_leader_that_comes_is_counted_however_short_it_leads() {
+async fn every_change_of_the_leader_is_counted() {
     let three = Three::start();
     three.put(0, "k", "1").await;
     let members = three.named_members(0).await;
@@ -209,7 +209,7 @@ async fn every_leader_that_comes_is_counted_however_short_it_leads() {
         let request = MoveLeaderRequest { target_id };
         client.move_leader(request).await.unwrap();
         leader = next;
-        // Until the new one knows that it leads.
+        // A put succeeds once the new leader knows that it leads.
         three.put(leader, "k", "1").await;
     }
     for _ in 0..LOOKS_MAX {

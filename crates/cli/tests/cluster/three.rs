@@ -17,32 +17,32 @@ use tonic::{Code, Status};
 const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
 pub const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Looks every 50 ms; the patience is for a machine under load.
+/// Interval of the checks; their number allows for a machine under load.
 pub const LOOK: Duration = Duration::from_millis(50);
 pub const LOOKS_MAX: u32 = 1_200;
 
 /// A cluster; its processes are killed when it is dropped. It begins with three
-/// members, and more may come.
+/// members, and more may join.
 pub struct Three {
     place: tempfile::TempDir,
-    /// For every member.
+    /// Flags of every member.
     flags: Vec<String>,
-    /// Files that each of them may open; `None`: as many as this test.
+    /// Limit of open files of each member; `None` for the limit of the test.
     files_max: Option<u32>,
     members: Vec<Place>,
 }
 
-/// One member's.
+/// Addresses, directory and process of one member.
 struct Place {
     name: String,
     client_port: u16,
     peer_port: u16,
-    /// Who is listed as the cluster, and whether that runs already.
+    /// Numbers of the members in `--initial-cluster`.
     listed: Vec<usize>,
     joins: bool,
-    /// For this member, behind those for all.
+    /// Flags of this member, which follow those of all.
     flags: Vec<String>,
-    /// The command by which its program is started; empty: by itself.
+    /// Command that starts its program; empty if it is started directly.
     entrance: Vec<String>,
     process: Option<Child>,
 }
@@ -63,38 +63,38 @@ impl Place {
 }
 
 impl Three {
-    /// Starts all of them. They look for a leader after this returns.
+    /// Starts all members. They may have no leader yet when this returns.
     pub fn start() -> Three {
         Three::start_with(&[])
     }
 
-    /// The same, with more flags.
+    /// [`Three::start`] with more flags.
     pub fn start_with(flags: &[&str]) -> Three {
         Three::begin(&NAMES, flags)
     }
 
-    /// Starts the first only, which is a cluster.
+    /// Starts only the first, as a cluster of one.
     pub fn alone() -> Three {
         Three::begin(&NAMES[..1], &[])
     }
 
-    /// Starts none of them yet.
+    /// Prepares three members and starts none.
     pub fn prepared() -> Three {
         Three::prepare_all(&NAMES, &[])
     }
 
-    /// Each process may open so many files.
+    /// Sets the limit of open files of each process.
     pub fn limit_files(&mut self, files_max: u32) {
         self.files_max = Some(files_max);
     }
 
-    /// Whether its process has not ended.
+    /// Whether the member's process runs.
     pub fn is_running(&mut self, number: usize) -> bool {
         let process = self.members[number].process.as_mut();
         process.is_some_and(|it| it.try_wait().unwrap().is_none())
     }
 
-    /// [`Three::start`], where each process may open so many files.
+    /// [`Three::start`] with a limit of open files for each process.
     pub fn start_with_files(files_max: u32) -> Three {
         let mut three = Three::prepare_all(&NAMES, &[]);
         three.limit_files(files_max);
@@ -108,7 +108,7 @@ impl Three {
         three
     }
 
-    /// Members that are not started yet.
+    /// Prepares members with these names and starts none.
     pub fn prepare_all(names: &[&str], flags: &[&str]) -> Three {
         let listed: Vec<usize> = (0..names.len()).collect();
         let members = names
@@ -122,7 +122,7 @@ impl Three {
         }
     }
 
-    /// Room for one more, which will join those listed: its number.
+    /// Prepares a further member, which will join those listed; returns its number.
     pub fn prepare(&mut self, name: &str, others: &[usize]) -> usize {
         let number = self.members.len();
         let listed = others.iter().copied().chain([number]).collect();
@@ -130,12 +130,12 @@ impl Three {
         number
     }
 
-    /// The last flag of a name counts.
+    /// Adds a flag to a member; of several with one name the last counts.
     pub fn add_flag(&mut self, number: usize, flag: &str) {
         self.members[number].flags.push(flag.to_owned());
     }
 
-    /// The member is started by way of this command.
+    /// Sets the command that starts the member's program.
     pub fn enter(&mut self, number: usize, entrance: &[String]) {
         self.members[number].entrance = entrance.to_vec();
     }
@@ -152,7 +152,7 @@ impl Three {
         self.place.path().join(number.to_string())
     }
 
-    /// The process of one that runs.
+    /// Process id of a running member.
     pub fn process_id(&self, number: usize) -> u32 {
         self.members[number].process.as_ref().unwrap().id()
     }
@@ -197,26 +197,26 @@ impl Three {
         command
     }
 
-    /// Starts one, again after a kill.
+    /// Starts a member, also again after a kill.
     pub fn launch(&mut self, number: usize) {
         self.members[number].process = Some(self.command(number).spawn().unwrap());
     }
 
-    /// Starts one that must not begin: its exit code, and what it says.
+    /// Starts a member that must refuse to start; returns its exit code and its log.
     pub fn refusal(&self, number: usize) -> (Option<i32>, String) {
         let output = self.command(number).output().unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        (output.status.code(), told)
+        let message = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), message)
     }
 
-    /// kill -9.
+    /// Kills a member as `kill -9` does.
     pub fn kill(&mut self, number: usize) {
         let mut process = self.members[number].process.take().unwrap();
         process.kill().unwrap();
         process.wait().unwrap();
     }
 
-    /// What an operator does: tells it to stop, and waits for the end.
+    /// Stops a member by a signal, as an operator does, and waits for its end.
     pub async fn stop(&mut self, number: usize) {
         let process = self.members[number].process.as_ref().unwrap();
         let id = process.id().to_string();
@@ -225,7 +225,7 @@ impl Three {
         assert_eq!(self.end(number).await, Some(0));
     }
 
-    /// Waits until one ends by itself: its exit code. Others go on meanwhile.
+    /// Waits until a member ends by itself; returns its exit code.
     pub async fn end(&mut self, number: usize) -> Option<i32> {
         let mut process = self.members[number].process.take().unwrap();
         for _ in 0..LOOKS_MAX {
@@ -248,7 +248,7 @@ impl Three {
         KvClient::new(self.channel(number))
     }
 
-    /// Puts, again as long as nobody leads: the revision.
+    /// Puts a key, again while there is no leader; returns the revision.
     pub async fn put(&self, number: usize, key: &str, value: &str) -> i64 {
         let mut kv = self.kv(number);
         for _ in 0..LOOKS_MAX {
@@ -277,7 +277,7 @@ impl Three {
                 Err(status) => again(status).await,
             }
         }
-        panic!("nobody answered the get");
+        panic!("no member answered the get");
     }
 
     pub async fn status(&self, number: usize) -> Result<StatusResponse, Status> {
@@ -286,7 +286,7 @@ impl Three {
         Ok(status.into_inner())
     }
 
-    /// Which of them leads, as this one says once it knows.
+    /// Number of the leader, once the asked member knows it.
     pub async fn leader(&self, asked: usize) -> usize {
         let members = self.members(asked).await;
         for _ in 0..LOOKS_MAX {
@@ -299,10 +299,10 @@ impl Three {
             }
             tokio::time::sleep(LOOK).await;
         }
-        panic!("nobody leads");
+        panic!("there is no leader");
     }
 
-    /// The member list of one, which it need not have agreed on.
+    /// The member list as one member has it (a serializable read).
     pub async fn members(&self, number: usize) -> Vec<Member> {
         let mut cluster = ClusterClient::new(self.channel(number));
         let request = MemberListRequest {
@@ -314,10 +314,10 @@ impl Three {
                 Err(status) => again(status).await,
             }
         }
-        panic!("nobody answered");
+        panic!("no member answered");
     }
 
-    /// The list once every member has told its name.
+    /// The member list once every member has published its name.
     pub async fn named_members(&self, number: usize) -> Vec<Member> {
         for _ in 0..LOOKS_MAX {
             let members = self.members(number).await;
@@ -326,10 +326,10 @@ impl Three {
             }
             tokio::time::sleep(LOOK).await;
         }
-        panic!("a member has not told its name");
+        panic!("a member has not published its name");
     }
 
-    /// The hash at a revision, once the member has it.
+    /// The hash at a revision, once the member has reached it.
     pub async fn hash(&self, number: usize, revision: i64) -> HashKvResponse {
         let mut maintenance = MaintenanceClient::new(self.channel(number));
         for _ in 0..LOOKS_MAX {
@@ -352,8 +352,8 @@ impl Drop for Three {
     }
 }
 
-/// A server that is not there yet, an election, or a revision that comes soon:
-/// to be waited for. Anything else is a failure.
+/// Waits before a retry after an error that ends by itself: a server that starts, an
+/// election, a future revision. Any other error fails the test.
 pub async fn again(status: Status) {
     assert!(
         matches!(status.code(), Code::Unavailable | Code::OutOfRange),

@@ -1,4 +1,4 @@
-//! That `check` says what opening says, how much is lost, and what helps.
+//! `check` agrees with opening the directory, and names losses and remedies.
 
 use super::directory::Directory;
 use super::{check_is_damaged, check_is_sound};
@@ -11,7 +11,7 @@ peer http://localhost:2380
 sha1 a48326591e50204342afb04a6d0b3e25994a9fbe
 ";
 
-/// How often the report says `what`.
+/// Number of times that `what` is in the report.
 fn count(report: &str, what: &str) -> usize {
     report.matches(what).count()
 }
@@ -82,7 +82,7 @@ fn a_damaged_checkpoint_with_a_usable_older_one_needs_only_a_start() {
 }
 
 #[test]
-fn damage_in_an_older_checkpoint_is_no_hindrance() {
+fn damage_in_an_older_checkpoint_needs_only_a_start() {
     let made = Directory::new();
     let [newest, older] = made.checkpoints().try_into().unwrap();
     made.flip(&older, 20, 1);
@@ -95,22 +95,22 @@ fn damage_in_an_older_checkpoint_is_no_hindrance() {
 }
 
 #[test]
-fn without_a_usable_checkpoint_the_whole_log_helps() {
+fn without_a_usable_checkpoint_a_whole_log_is_replayed() {
     let made = Directory::new();
     for file in made.checkpoints() {
         made.flip(&file, 20, 1);
     }
     let report = check_is_damaged(made.path(), &made.newest_checkpoint(), None);
-    let told = count(
+    let remedies = count(
         &report,
         "remedy: start the server: its log has all segments",
     );
-    assert_eq!(told, 2, "{report}");
+    assert_eq!(remedies, 2, "{report}");
     assert_eq!(made.refusal(), None);
 }
 
 #[test]
-fn an_older_checkpoint_that_names_a_lost_segment_is_not_promised() {
+fn an_older_checkpoint_of_a_lost_segment_is_no_remedy() {
     let made = Directory::new();
     let [newest, _] = made.checkpoints().try_into().unwrap();
     made.flip(&newest, 20, 1);
@@ -145,7 +145,7 @@ fn one_damaged_record_is_one_lost_record_and_the_rest_is_checked() {
 }
 
 #[test]
-fn damage_that_is_replayed_hinders_the_server_and_repair_is_named() {
+fn damage_that_is_replayed_stops_the_server_and_repair_is_named() {
     let made = Directory::new();
     let frames = made.frames();
     let (file, start, _) = frames[frames.len() - 20].clone();
@@ -187,7 +187,7 @@ fn each_damaged_group_of_a_segment_is_named() {
 }
 
 #[test]
-fn the_member_s_file_is_verified_too() {
+fn the_member_file_is_verified_too() {
     let made = Directory::new();
     let file = made.path().join("MEMBER");
     std::fs::write(&file, MEMBER).unwrap();

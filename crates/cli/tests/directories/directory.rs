@@ -1,4 +1,4 @@
-//! A data directory made through the engine, and ways to damage it.
+//! A data directory made by the engine, and ways to damage it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub const LAST_REVISION: i64 = 1 + BATCHES;
 const BATCHES: i64 = 240;
 const CHECKPOINT_AFTER: i64 = 150;
 const KEYS: i64 = 20;
-/// Values are a word so many times over.
+/// Number of times that a word is repeated in a value.
 const REPEATED: usize = 180;
 
 pub struct Directory {
@@ -41,7 +41,7 @@ impl Directory {
         Directory::remember(place)
     }
 
-    /// The same, copied while it was open: as a kill -9 leaves it.
+    /// [`Directory::new`], copied while it was open: as `kill -9` leaves it.
     pub fn killed() -> Directory {
         let alive = tempfile::tempdir().unwrap();
         let (engine, applier) = open(alive.path());
@@ -72,7 +72,7 @@ impl Directory {
         open(self.path())
     }
 
-    /// What opening says when it refuses the directory.
+    /// The error with which the engine refuses to open the directory.
     pub fn refusal(&self) -> Option<String> {
         let opened = try_open(self.path());
         opened.err().map(|error| error.to_string())
@@ -183,7 +183,7 @@ fn fill(engine: &Engine, mut applier: Applier, value: &[u8]) {
     }
 }
 
-/// The batch with that number: on stable storage, and applied.
+/// Writes the batch with that number to stable storage and applies it.
 pub fn write(engine: &Engine, applier: &mut Applier, number: i64, value: &[u8]) {
     let batch = batch(number, value);
     let appended = engine.append(&batch).unwrap();

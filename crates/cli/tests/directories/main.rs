@@ -1,5 +1,4 @@
-//! `inspect` and `check` on real directories: sound ones, and ones that were
-//! damaged on purpose.
+//! `inspect` and `check` on real directories: sound ones and damaged ones.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![expect(
@@ -42,7 +41,7 @@ fn check_is_sound(directory: &Path) -> String {
     report
 }
 
-/// The report, which names `file`, the offset where it is told, and a remedy.
+/// The report, which must name `file`, the offset if one is given, and a remedy.
 fn check_is_damaged(directory: &Path, file: &str, offset: Option<u64>) -> String {
     let output = inkstone(&["check"], directory);
     let report = text(&output.stdout);
@@ -87,7 +86,7 @@ fn a_flipped_bit_anywhere_in_a_group_is_found() {
     let mut random = Random::from_seed(7);
     let frames = made.frames();
     assert!(frames.len() > 100, "{} groups", frames.len());
-    // Not the last frame: a closing note that is gone looks like a crash.
+    // Not the last frame: without a sound closing note the directory looks like after a crash.
     let candidates = &frames[..frames.len() - 1];
     for _ in 0..40 {
         let (file, start, end) = random.pick(candidates);
@@ -199,7 +198,7 @@ fn other_files_are_mentioned_and_left_alone() {
 }
 
 #[test]
-fn what_is_no_data_directory_is_wrong_use() {
+fn paths_that_are_no_data_directory_are_wrong_use() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");
     std::fs::write(&file, b"x").unwrap();
@@ -224,7 +223,7 @@ fn what_is_no_data_directory_is_wrong_use() {
 }
 
 #[test]
-fn a_directory_in_use_can_be_looked_at_and_says_by_whom() {
+fn a_directory_in_use_can_be_inspected_and_its_process_is_named() {
     let made = Directory::new();
     let _engine = made.open();
     let me = format!("in use by process {}", std::process::id());
@@ -234,7 +233,7 @@ fn a_directory_in_use_can_be_looked_at_and_says_by_whom() {
 }
 
 #[test]
-fn a_directory_that_is_written_meanwhile_is_never_called_damaged() {
+fn a_directory_that_is_being_written_is_never_reported_damaged() {
     let made = Directory::new();
     let (engine, mut applier) = made.open();
     let done = AtomicBool::new(false);

@@ -1,9 +1,9 @@
-//! A client of etcd's own Go library, built from `xtask/go-client`: what it does with
-//! flow control, renewals and lost connections is its own, and matters here.
+//! A client with etcd's own Go library, built from `xtask/go-client`: these tests depend on
+//! how that library handles flow control, renewals and lost connections.
 //!
-//! It is built once for all test binaries, into the place that cargo gives to tests: the first
-//! process that needs it holds a lock while it builds, and the others find it there. It is
-//! built again when its sources are newer.
+//! It is built once for all test binaries, in cargo's directory for tests: the first
+//! process that needs it holds a lock while it builds, and the others find the program there.
+//! It is built again when its sources are newer.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-/// Modules that have not come by then are taken for modules that cannot be had.
+/// If the modules are not downloaded within this time, the test is skipped.
 const DOWNLOAD_MAX: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
-/// Releases before this one left a program behind with each process.
+/// Name prefix of programs that earlier versions of this file left behind.
 const LEFT_BEHIND: &str = "go-client-";
 
-/// Runs it to the end: the JSON that it prints. `None`, loudly: there is no Go, or
-/// its modules cannot be had.
+/// Runs the client to its end and returns the JSON that it prints. `None`, with a message, if
+/// Go is not installed or the modules cannot be downloaded.
 pub fn run(arguments: &[&str]) -> Option<serde_json::Value> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let program = PROGRAM.get_or_init(program).as_ref()?;
@@ -31,7 +31,7 @@ pub fn run(arguments: &[&str]) -> Option<serde_json::Value> {
 fn program() -> Option<PathBuf> {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let lock = File::create(place.join("go-client.lock")).unwrap();
-    // Let go of when this process ends, whatever becomes of it.
+    // The kernel releases the lock when this process ends.
     lock.lock().unwrap();
     remove_left_behind(place);
     let program = place.join("go-client");
@@ -61,7 +61,7 @@ fn changed(path: &Path) -> Option<SystemTime> {
     std::fs::metadata(path).ok()?.modified().ok()
 }
 
-/// The program is there, and none of its sources is newer.
+/// Whether the program exists and none of its sources is newer.
 fn is_current(program: &Path) -> bool {
     let Some(built) = changed(program) else {
         return false;
@@ -100,20 +100,20 @@ fn download() -> Option<()> {
     match end_in_time(child) {
         Ok(()) => Some(()),
         Err(reason) => {
-            eprintln!("SKIPPED: the modules of etcd's Go client cannot be had: {reason}");
+            eprintln!("SKIPPED: the modules of etcd's Go client cannot be downloaded: {reason}");
             None
         }
     }
 }
 
-/// Waits for the end of a download, and ends it where it takes too long.
+/// Waits for a download; kills it if it takes too long.
 fn end_in_time(mut child: Child) -> Result<(), String> {
     let mut waited = Duration::ZERO;
     while child.try_wait().unwrap().is_none() {
         if waited >= DOWNLOAD_MAX {
             child.kill().unwrap();
             child.wait().unwrap();
-            return Err(format!("they had not come after {DOWNLOAD_MAX:?}"));
+            return Err(format!("the download was not done after {DOWNLOAD_MAX:?}"));
         }
         std::thread::sleep(LOOK);
         waited += LOOK;

@@ -7,12 +7,12 @@ use tonic::Code;
 
 use crate::served::Served;
 
-/// Attempts to accept come every 50 to 100 ms, lines about them every 10 s.
+/// The server tries to accept every 50 to 100 ms and logs failures every 10 s.
 const SHORTAGE: Duration = Duration::from_secs(3);
 const LINE_EVERY_SECONDS: u64 = 10;
 
 #[tokio::test]
-async fn acceptors_warn_seldom_while_there_are_no_descriptors_and_serve_afterwards() {
+async fn acceptors_without_descriptors_warn_at_a_limited_rate_and_recover() {
     let place = tempfile::tempdir().unwrap();
     let log = place.path().join("log");
     let peer_port = free_ports::reserve_one().unwrap();
@@ -51,9 +51,9 @@ async fn acceptors_warn_seldom_while_there_are_no_descriptors_and_serve_afterwar
 }
 
 #[tokio::test]
-async fn a_put_without_a_descriptor_for_the_log_is_unavailable_until_there_is_one() {
+async fn a_put_without_a_descriptor_for_the_log_is_unavailable_until_one_is_free() {
     const VALUE_BYTES: usize = 64 << 10;
-    // More than all segments that were made ahead hold.
+    // More puts than the segments that were made ahead can hold.
     const PUTS_MAX: u32 = 2_000;
     let place = tempfile::tempdir().unwrap();
     let data = place.path().join("data");
@@ -74,7 +74,7 @@ async fn a_put_without_a_descriptor_for_the_log_is_unavailable_until_there_is_on
     let text = refusal.message();
     assert!(text.starts_with("inkstone: "), "{text}");
     assert!(text.contains("nothing was written"), "{text}");
-    // Reads go on, of what was taken and of nothing else.
+    // Reads still succeed, and see only acknowledged puts.
     assert_eq!(client.get("before").await.unwrap(), b"1");
     assert_eq!(client.get(&format!("{taken:04}")).await, None);
 

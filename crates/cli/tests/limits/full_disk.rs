@@ -14,7 +14,7 @@ const DISK_MEBIBYTES: u32 = 144;
 const VALUE_BYTES: usize = 64 << 10;
 const WRITERS: u8 = 8;
 
-/// The program, where it sees the disk.
+/// The program, run where the disk is mounted.
 fn program(disk: &SmallDisk) -> Command {
     let entrance = disk.entrance();
     let mut command = Command::new(&entrance[0]);
@@ -26,10 +26,10 @@ fn value(writer: u8, number: u32) -> Vec<u8> {
     vec![writer ^ number as u8; VALUE_BYTES]
 }
 
-/// What was acknowledged, by key: the number that went into the value.
+/// Acknowledged puts: by key, the writer and number that make up the value.
 type Acknowledged = BTreeMap<String, (u8, u32)>;
 
-/// Writers at the same time, each until it is refused; no two write the same.
+/// Runs writers concurrently, each until it is refused; no two write the same key.
 async fn write_until_refused(client: &Client, round: u8) -> (Acknowledged, Vec<tonic::Status>) {
     let mut writers = tokio::task::JoinSet::new();
     for writer in 0..WRITERS {
@@ -64,7 +64,7 @@ async fn expect_all(client: &Client, acknowledged: &Acknowledged) {
     }
 }
 
-/// A full disk has room again by itself; an alarm would stay.
+/// A full disk must raise no alarm, because an alarm would outlast the shortage.
 async fn expect_no_alarm(client: &Client) {
     let alarms = client.alarms().await;
     assert!(alarms.is_empty(), "{alarms:?}");
@@ -81,7 +81,7 @@ async fn delete(client: &Client, from: &str, to: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_writes_keeps_all_others_and_goes_on_when_there_is_room() {
+async fn a_full_disk_refuses_writes_keeps_acknowledged_ones_and_recovers_with_room() {
     let place = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(place.path(), DISK_MEBIBYTES) else {
         return;
@@ -102,7 +102,7 @@ async fn a_full_disk_refuses_writes_keeps_all_others_and_goes_on_when_there_is_r
     expect_no_alarm(&client).await;
     expect_all(&client, &acknowledged).await;
 
-    // Deletions pass; then the server dies amid more of them and of puts.
+    // Deletions succeed on a full disk; the server is killed during further ones and puts.
     delete(&client, "0/0/", "0/00").await;
     acknowledged.retain(|key, _| !key.starts_with("0/0/"));
     let writes = tokio::spawn({
@@ -120,7 +120,7 @@ async fn a_full_disk_refuses_writes_keeps_all_others_and_goes_on_when_there_is_r
     assert_eq!(client.get("0/0/00000").await, None);
     assert_eq!(client.get("0/1/00000").await, None);
 
-    // Room again: history goes, and writes go on.
+    // Compaction makes room, and writes succeed again.
     let revision = delete(&client, "0/", "2").await;
     client.compact(revision).await;
     let (again, _) = write_until_refused(&client, 2).await;

@@ -1,5 +1,5 @@
-//! A Go client that sends faster than it is answered: it is slowed down, and its
-//! connection is never cut.
+//! A Go client that sends faster than it is answered: the server slows it down and never
+//! ends its connection.
 
 use crate::go;
 use crate::served::Served;

@@ -1,4 +1,4 @@
-//! Ten thousand clients that are connected and silent.
+//! Ten thousand clients that are connected and idle.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,14 +8,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::served::{Served, until};
 
 const CONNECTIONS: usize = 10_000;
-/// Sockets are not all that a process has open.
+/// The process has other files open, too.
 const FILES: u64 = CONNECTIONS as u64 + 500;
-/// The log may have opened another segment meanwhile, or left one.
+/// Allowed difference of open files: the log may open or close segments during the test.
 const LOG_FILES: usize = 4;
 /// 177 MiB were measured (108 MiB of a release build).
 const MEMORY_BYTES_MAX: u64 = 256 << 20;
 
-/// What a client of HTTP/2 says first, and an empty frame of settings.
+/// The preface of an HTTP/2 client, with an empty frame of settings.
 const HELLO: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00";
 /// The acknowledgement of the server's settings.
 const AGREED: &[u8] = b"\x00\x00\x00\x04\x01\x00\x00\x00\x00";
@@ -33,7 +33,8 @@ fn shake_hands(port: u16) -> TcpStream {
     socket
 }
 
-/// The soft limit is ours to raise, the hard one is the administrator's.
+/// Raises the soft limit of open files; false if the hard limit, which only root may raise,
+/// is too low.
 fn may_open(files: u64) -> bool {
     let limit = getrlimit(Resource::Nofile);
     if limit.maximum.is_some_and(|maximum| maximum < files) {
@@ -47,7 +48,7 @@ fn may_open(files: u64) -> bool {
 }
 
 #[tokio::test]
-async fn ten_thousand_idle_connections_keep_nobody_out_and_leave_nothing_behind() {
+async fn ten_thousand_idle_connections_refuse_no_client_and_free_all_descriptors() {
     if !may_open(FILES) {
         let limit = getrlimit(Resource::Nofile).maximum;
         eprintln!("SKIPPED: {FILES} open files are needed and {limit:?} are allowed (ulimit -Hn)");

@@ -1,7 +1,7 @@
 //! The real server at its limits: very many connections, a disk or a quota
-//! that is used up, a client that never reads what it asked for. Each time
-//! there is a clear error or none at all, others are served, and what was
-//! acknowledged stays.
+//! that is used up, a client that never reads its answers. Each time
+//! there is a clear error or none at all, other clients are served, and acknowledged
+//! writes stay.
 #![expect(clippy::unwrap_used, reason = "a test stops where something fails")]
 #![expect(
     clippy::disallowed_methods,

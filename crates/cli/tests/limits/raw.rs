@@ -1,4 +1,4 @@
-//! Calls over a connection of HTTP/2 with windows that the test decides about.
+//! Calls over an HTTP/2 connection with windows that the test chooses.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::client::{Builder, ResponseFuture, SendRequest};
@@ -6,7 +6,6 @@ use prost::Message;
 use tokio::net::TcpStream;
 use tonic::codegen::http::Request;
 
-/// One connection.
 pub struct Raw(SendRequest<Bytes>);
 
 impl Raw {

@@ -1,4 +1,4 @@
-//! `inkstone serve` as a child process, seen from outside: over gRPC and
+//! `inkstone serve` as a child process, observed over gRPC and
 //! through /proc.
 
 use std::io::{BufRead, BufReader};
@@ -22,11 +22,11 @@ use tonic::{Status, Streaming};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_inkstone");
 
-/// Looks every 20 ms; the patience is for a machine under load.
+/// Interval of the checks; their number allows for a machine under load.
 const LOOK: Duration = Duration::from_millis(20);
 const LOOKS_MAX: u32 = 3_000;
 
-/// A server that has said it is ready; killed when dropped.
+/// A server that is ready; killed when dropped.
 pub struct Served {
     child: Child,
     pub port: u16,
@@ -37,7 +37,7 @@ impl Served {
         Served::launch(Command::new(PROGRAM), data, words)
     }
 
-    /// `command` runs the program, perhaps by way of another one.
+    /// Starts a server with `command`, which may run the program through another one.
     pub fn launch(mut command: Command, data: &Path, words: &[&str]) -> Served {
         let mut child = command
             .arg("serve")
@@ -55,13 +55,13 @@ impl Served {
             let read = log.read_line(&mut said).unwrap();
             assert!(read > 0, "it ended before it was ready: {said}");
         }
-        // The rest is read as well, or the server would wait for room in the pipe.
+        // The rest of the log is read, too, or the server would block on a full pipe.
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         let port = port_in(&said);
         Served { child, port }
     }
 
-    /// A server that may allocate so much memory.
+    /// A server that may allocate `memory_bytes` of memory.
     pub fn start_within(memory_bytes: u64, data: &Path) -> Served {
         let mut command = Command::new("sh");
         let kibibytes = memory_bytes >> 10;
@@ -70,13 +70,13 @@ impl Served {
         Served::launch(command, data, &["--segment-bytes=16777216"])
     }
 
-    /// kill -9.
+    /// Kills the server as `kill -9` does.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Lowers or raises how many files it may have open: how many it might before.
+    /// Sets the limit of its open files; returns the limit before.
     pub fn set_open_files_max(&self, files: u64) -> u64 {
         let pid = Pid::from_child(&self.child);
         let before = self.open_files_max();
@@ -96,8 +96,8 @@ impl Served {
         Client(self.endpoint().connect().await.unwrap())
     }
 
-    /// A connection on which the server may send no more than so many bytes
-    /// that nobody has read.
+    /// A connection on which the server may send at most `bytes` bytes ahead of what the
+    /// client has read.
     pub async fn connect_with_window(&self, bytes: u32) -> Client {
         let endpoint = self
             .endpoint()
@@ -122,7 +122,7 @@ impl Served {
         std::fs::read_dir(files).unwrap().count()
     }
 
-    /// How many files it may have open.
+    /// The limit of its open files.
     pub fn open_files_max(&self) -> u64 {
         let limits = self.look("limits");
         let line = limits
@@ -144,7 +144,7 @@ impl Drop for Served {
     }
 }
 
-/// The port at which a server serves clients, as its log says.
+/// The port at which a server serves clients, read from its log.
 fn port_in(log: &str) -> u16 {
     let mut lines = log.lines();
     let open = lines.find(|line| line.contains("serving client traffic"));
@@ -153,7 +153,7 @@ fn port_in(log: &str) -> u16 {
     port.parse().unwrap()
 }
 
-/// Waits until something has come true.
+/// Waits until a condition holds; panics with `what` if it does not in time.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..LOOKS_MAX {
         if holds() {
@@ -177,7 +177,7 @@ impl Client {
         MaintenanceClient::new(self.0.clone())
     }
 
-    /// Puts; the revision.
+    /// Puts a key; returns the revision.
     pub async fn put(&self, key: &str, value: Vec<u8>) -> Result<i64, Status> {
         let request = PutRequest {
             key: key.to_owned().into(),
@@ -218,7 +218,7 @@ impl Client {
         }
     }
 
-    /// Lets go of everything below the revision, and waits for it.
+    /// Compacts to the revision, and waits until that is done.
     pub async fn compact(&self, revision: i64) {
         let request = CompactionRequest {
             revision,
@@ -263,6 +263,6 @@ pub struct Watch {
 impl Watch {
     pub async fn next(&mut self) -> WatchResponse {
         let response = self.responses.message().await.unwrap();
-        response.expect("the stream goes on")
+        response.expect("the stream has another response")
     }
 }

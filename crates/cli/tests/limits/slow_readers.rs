@@ -1,4 +1,4 @@
-//! Very many clients that ask for very much and read it slowly, or not at all.
+//! Very many clients that request large answers and read them slowly, or not at all.
 
 use std::time::Duration;
 
@@ -13,27 +13,27 @@ const READERS: usize = 200;
 /// Ten values of 1 MiB are one answer.
 const VALUES: usize = 10;
 const VALUE_BYTES: usize = 1 << 20;
-/// What the process may allocate.
+/// Memory that the process may allocate.
 const MEMORY_BYTES: u64 = 768 << 20;
-/// What it should have in RAM: a quarter of that for answers that are made or sent (decision
-/// 0019), and 96 MiB for all else: the program, the index, the end of the log, and what the
-/// allocator holds back. 219 MiB were measured in all, with two cores.
+/// Memory that it may have in RAM: a quarter of `MEMORY_BYTES` for answers that are made or
+/// sent (decision 0019), and 96 MiB for the rest: the program, the index, the end of the log,
+/// and free memory that the allocator keeps. 219 MiB in all were measured, with two cores.
 const RESIDENT_BYTES_MAX: u64 = MEMORY_BYTES / 4 + (96 << 20);
-/// What a reader takes in a second: less than an answer that is read may be.
+/// Bytes that a reader reads per second: too few for the answer to keep its memory.
 const TAKEN_BYTES: usize = 1;
 const LOOKS: usize = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Asks for all values, and reads the answer as slowly as this.
+/// Requests all values, and reads the answer slowly.
 async fn read_slowly(port: u16) {
     let mut connection = Raw::connect(port, &h2::client::Builder::new()).await;
-    // The server may end the answer, and does not have to.
+    // The server may drop the answer, but does not have to.
     if let Ok(answer) = connection.call("KV/Range", &all()).await.await {
         trickle(answer.into_body()).await;
     }
 }
 
-/// Takes a byte in a second.
+/// Reads a byte per second.
 async fn trickle(mut body: RecvStream) {
     while let Some(Ok(_)) = body.data().await {
         let _ = body.flow_control().release_capacity(TAKEN_BYTES);
@@ -50,7 +50,7 @@ fn all() -> RangeRequest {
 }
 
 #[tokio::test]
-async fn two_hundred_slow_readers_take_a_bounded_memory_and_keep_no_others_waiting() {
+async fn two_hundred_slow_readers_take_bounded_memory_and_delay_no_others() {
     let place = tempfile::tempdir().unwrap();
     let served = Served::start_within(MEMORY_BYTES, &place.path().join("data"));
     let client = served.connect().await;

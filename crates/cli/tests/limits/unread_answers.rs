@@ -1,5 +1,5 @@
-//! A client that asks and does not read: the process lives, others are served,
-//! and the client gets its answers once it reads.
+//! A client that sends requests and does not read the answers: the process survives, other
+//! clients are served, and the client gets its answers once it reads.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use tokio::task::JoinSet;
 use crate::raw::Raw;
 use crate::served::{Client, Served};
 
-/// What the process may allocate.
+/// Memory that the process may allocate.
 const MEMORY_BYTES: u64 = 768 << 20;
 const MEMORY_BYTES_SMALL: u64 = 512 << 20;
 const LOOKS: usize = 30;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// Where the keys of values of 1 MiB begin, and where they end.
+/// Range of the keys with values of 1 MiB.
 const LARGE: [&str; 2] = ["large/", "large0"];
 
 async fn put_large(client: &Client, values: usize) {
@@ -37,12 +37,12 @@ fn large() -> RangeRequest {
     }
 }
 
-/// A connection that lets the server send nothing but heads.
+/// A connection on which the server can send only headers.
 async fn closed_window(served: &Served) -> Raw {
     Raw::connect(served.port, Builder::new().initial_window_size(0)).await
 }
 
-/// Answers of many calls, none of which is read.
+/// Answers of many calls, all of them unread.
 async fn unread(
     raw: &mut Raw,
     method: &str,
@@ -56,7 +56,7 @@ async fn unread(
     answers
 }
 
-/// Another connection is served for a while.
+/// Checks for a while that another connection is served.
 async fn others_are_served(served: &Served) {
     let other = served.connect().await;
     for look in 0..LOOKS {
@@ -67,7 +67,7 @@ async fn others_are_served(served: &Served) {
     }
 }
 
-/// Reads an answer to its end: its bytes, and its status.
+/// Reads an answer to its end; returns its number of bytes and its status.
 async fn read(answer: ResponseFuture) -> (usize, String) {
     let answer = answer.await.unwrap();
     let mut body: RecvStream = answer.into_body();
@@ -113,7 +113,7 @@ async fn range_streams_that_are_not_read_keep_no_memory_from_other_connections()
 }
 
 #[tokio::test]
-async fn a_range_stream_that_is_not_read_gives_way_to_another_of_its_connection() {
+async fn an_unread_range_stream_ends_when_another_of_its_connection_waits() {
     const RESOURCE_EXHAUSTED: &str = "8";
     let place = tempfile::tempdir().unwrap();
     let served = Served::start_within(MEMORY_BYTES_SMALL, &place.path().join("data"));
@@ -121,7 +121,7 @@ async fn a_range_stream_that_is_not_read_gives_way_to_another_of_its_connection(
     put_large(&client, 12).await;
     let mut raw = Raw::connect(served.port, Builder::new().initial_window_size(100_000)).await;
     let streams = unread(&mut raw, "KV/RangeStream", &large(), 30).await;
-    // As many as the connection's share allows are open, and the others wait for them.
+    // As many streams as the connection's share allows are open, and the others wait.
     tokio::time::sleep(Duration::from_secs(13)).await;
     let statuses = read_all(streams).await;
     let statuses: Vec<String> = statuses.into_iter().map(|(_, status)| status).collect();
@@ -142,7 +142,7 @@ async fn a_range_stream_that_is_not_read_gives_way_to_another_of_its_connection(
 }
 
 #[tokio::test]
-async fn unread_answers_of_transactions_that_write_take_a_bounded_memory() {
+async fn unread_answers_of_writing_transactions_take_bounded_memory() {
     let place = tempfile::tempdir().unwrap();
     let served = Served::start_within(MEMORY_BYTES, &place.path().join("data"));
     let client = served.connect().await;
@@ -169,7 +169,7 @@ async fn unread_answers_of_transactions_that_write_take_a_bounded_memory() {
 }
 
 #[tokio::test]
-async fn unread_answers_of_gets_hold_further_gets_back_and_all_are_answered_once_they_are_read() {
+async fn gets_behind_unread_answers_wait_and_are_all_answered_once_the_client_reads() {
     const GETS: usize = 3_600;
     const VALUE_BYTES: usize = 120_000;
     let place = tempfile::tempdir().unwrap();

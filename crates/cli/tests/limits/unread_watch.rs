@@ -1,13 +1,13 @@
-//! A client that asks for events and does not read them.
+//! A client that watches and does not read the events.
 
 use crate::served::{Client, Served, Watch};
 
 const EVENTS: i64 = 272;
 const VALUE_BYTES: usize = 1 << 20;
 const WRITERS: i64 = 4;
-/// Fewer than one event has, so that not even one gets through.
+/// Smaller than one event, so that not even one is sent.
 const WINDOW_BYTES: u32 = 16 << 10;
-/// A quarter of what is written; 21 MiB were measured.
+/// A quarter of the written bytes; 21 MiB were measured.
 const GROWTH_BYTES_MAX: u64 = 64 << 20;
 
 fn value(number: i64) -> Vec<u8> {
@@ -47,7 +47,7 @@ async fn read_all(watch: &mut Watch, first: i64) {
 }
 
 #[tokio::test]
-async fn a_watch_that_nobody_reads_costs_no_memory_and_loses_nothing() {
+async fn an_unread_watch_takes_bounded_memory_and_loses_no_event() {
     let place = tempfile::tempdir().unwrap();
     let served = Served::start(&place.path().join("data"), &["--quota-backend-bytes=-1"]);
     let client = served.connect().await;
@@ -68,7 +68,7 @@ async fn a_watch_that_nobody_reads_costs_no_memory_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_watch_whose_unread_history_was_compacted_is_canceled_with_the_revision() {
+async fn an_unread_watch_of_compacted_history_is_canceled_with_the_revision() {
     let place = tempfile::tempdir().unwrap();
     let served = Served::start(&place.path().join("data"), &[]);
     let client = served.connect().await;

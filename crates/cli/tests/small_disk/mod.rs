@@ -1,9 +1,9 @@
 //! A file system of a few MiB in memory, for one directory of a test.
 //!
-//! It is mounted in a mount namespace of its own, which a holder keeps alive and in which a
-//! server is started, so that the server may be killed and started again. The holder ends when
-//! its input does: whatever becomes of the test, no mount is left. The test sees the file
-//! system through the holder's root in /proc.
+//! It is mounted in a mount namespace of its own. A holder process keeps the namespace alive,
+//! and servers are started in it, so that a server may be killed and started again. The holder
+//! ends when its stdin closes, so even a test that is killed leaves no mount behind. The test
+//! reaches the file system through the holder's root in /proc.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -17,12 +17,12 @@ pub struct SmallDisk {
     directory: PathBuf,
 }
 
-/// A file that takes room until it is dropped.
+/// A file that takes up space until it is dropped.
 pub struct Ballast(PathBuf);
 
 impl SmallDisk {
-    /// Mounts one at a directory, which is made where it is missing. `None`, loudly, where this
-    /// process may not mount.
+    /// Mounts a file system at a directory, which is made if it is missing. `None`, with a
+    /// message, if this process may not mount.
     pub fn mount(directory: &Path, mebibytes: u32) -> Option<SmallDisk> {
         std::fs::create_dir_all(directory).unwrap();
         let options = format!("size={mebibytes}m,mode=700");
@@ -51,14 +51,14 @@ impl SmallDisk {
         Some(disk)
     }
 
-    /// The command that runs a program where it sees the file system: the program's path and
+    /// The command that runs a program in the namespace: the program's path and
     /// its arguments follow. The process becomes the program.
     pub fn entrance(&self) -> Vec<String> {
         let namespace = format!("--mount=/proc/{}/ns/mnt", self.holder.id());
         vec!["nsenter".to_owned(), namespace]
     }
 
-    /// Where this process sees what is mounted.
+    /// Path of the mounted directory as seen from this process.
     fn seen(&self) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
         root.join(self.directory.strip_prefix("/").unwrap())
@@ -69,9 +69,9 @@ impl SmallDisk {
         status.f_bavail * status.f_frsize
     }
 
-    /// Takes all that is free, to the last page.
+    /// Takes all free space, to the last page.
     pub fn fill(&self) -> Ballast {
-        // Beside the data directory's files, which a server counts as its own.
+        // Not in the data directory, where a server would count the file as its own.
         let path = self.seen().join("lost+found");
         std::fs::create_dir_all(&path).unwrap();
         let path = path.join("ballast");
