@@ -333,8 +333,8 @@ impl Pieces {
         match rest.dropped_at {
             None => Ok(None),
             Some(_) => Err(Status::resource_exhausted(
-                "inkstone: the answer was not read for a while and gave way to others; read \
-                 faster, or ask for less at a time",
+                "inkstone: the answer was dropped because it was read too slowly and others \
+                 needed its memory; read faster, or ask for less at a time",
             )),
         }
     }

@@ -22,8 +22,8 @@ use crate::methods::Method;
 use crate::reconfiguration;
 
 /// Refusal of membership changes by a member without a peer port.
-const NO_PEER_PORT: &str = "inkstone: this member began its cluster alone and listens to no other: \
-                            start it with --listen-peer-urls to let members come";
+const NO_PEER_PORT: &str = "inkstone: this member began its cluster alone and listens at no peer \
+                            URL: start it with --listen-peer-urls so that members can join";
 
 #[derive(Clone)]
 pub(crate) struct ClusterService {

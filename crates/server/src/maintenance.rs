@@ -26,7 +26,7 @@ use crate::unsupported;
 /// etcd's text for a full store, and what it means if the leader has room and this member
 /// has none.
 const NO_ROOM: &str = "etcdserver: mvcc: database space exceeded: the disk of this member is \
-                       full, or it may open no further file; it takes nothing until that ends";
+                       full, or it may open no further file; it accepts no entries until that ends";
 
 #[derive(Clone)]
 pub(crate) struct MaintenanceService {

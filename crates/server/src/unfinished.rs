@@ -73,7 +73,7 @@ impl Unfinished {
             return Ok(());
         }
         Err(Status::resource_exhausted(format!(
-            "inkstone: requests that have come in part hold {all} bytes of at most {limit_bytes}; \
+            "inkstone: partly received requests hold {all} bytes of at most {limit_bytes}; \
              send the request again later"
         )))
     }
@@ -213,7 +213,7 @@ impl RequestBody {
         };
         deadline.as_mut().poll(context).map(|()| {
             Status::deadline_exceeded(format!(
-                "inkstone: a request has come in part, and its rest did not within {} s",
+                "inkstone: a request was received in part, and its rest did not arrive within {} s",
                 LARGE_TIME_MAX.as_secs()
             ))
         })
