@@ -53,7 +53,7 @@ impl Cluster {
 
     pub fn start_with(change: fn(&mut NodeOptions)) -> Cluster {
         let listeners: Vec<TcpListener> = (0..3)
-            .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+            .map(|_| TcpListener::bind(("127.0.0.1", free_port())).unwrap())
             .collect();
         let members = listeners.iter().zip(1..).map(|(listener, id)| Member {
             id,
@@ -210,8 +210,12 @@ pub async fn in_time<T>(what: impl Future<Output = T>) -> T {
 
 /// A peer URL at which nothing listens.
 fn free_url() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    format!("http://{}", listener.local_addr().unwrap())
+    format!("http://127.0.0.1:{}", free_port())
+}
+
+/// A port that the system hands to no other program, so that a member can be restarted there.
+fn free_port() -> u16 {
+    free_ports::reserve_one().unwrap()
 }
 
 fn network(listener: TcpListener) -> Network {
