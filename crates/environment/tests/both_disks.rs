@@ -1,5 +1,5 @@
-//! What callers may rely on, asked of the real disk and of the simulated one
-//! alike: a test that passes on one and fails on the other is a lie of the
+//! What callers may rely on, tested on the real disk and on the simulated one
+//! alike: a test that passes on one and fails on the other shows an error of the
 //! simulation.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
@@ -34,7 +34,7 @@ fn sorted_names(disk: &dyn Disk, directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn what_is_written_is_read_back_from_the_cache_and_from_the_device() {
+fn written_bytes_are_read_back_from_the_cache_and_from_the_device() {
     on_both(|disk, directory| {
         let path = directory.join("file");
         let file = disk.open(&path, OpenMode::CreateNew).unwrap();
@@ -113,7 +113,7 @@ fn a_file_that_keeps_its_size_is_not_cut() {
 }
 
 #[test]
-fn opening_what_is_not_there_and_creating_what_is_are_errors_with_the_path() {
+fn opening_a_missing_file_and_creating_an_existing_one_are_errors_with_the_path() {
     on_both(|disk, directory| {
         let path = directory.join("file");
         for mode in [OpenMode::Read, OpenMode::ReadDevice, OpenMode::ReadWrite] {

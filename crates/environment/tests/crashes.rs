@@ -1,4 +1,4 @@
-//! What the simulated disk promises to take away, and what it must leave.
+//! What crashes of the simulated disk may take away, and what they must leave.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -12,7 +12,7 @@ use environment::{Disk, File, OpenMode};
 const DIRECTORY: &str = "/data";
 const PATH: &str = "/data/file";
 
-/// A disk with one file whose name and bytes are durable.
+/// A disk with one file; its name and bytes are durable.
 fn disk_with_file(seed: u64, bytes: &[u8]) -> (SimulatedDisk, Arc<dyn File>) {
     let disk = SimulatedDisk::new(seed);
     disk.create_directories(Path::new(DIRECTORY)).unwrap();
@@ -43,7 +43,7 @@ const POWER_LOSSES: [Restart; 5] = [
 ];
 
 #[test]
-fn what_was_synced_survives_every_loss_of_power() {
+fn synced_bytes_survive_every_loss_of_power() {
     for seed in 0..50 {
         let (disk, file) = disk_with_file(seed, &[1; 10_000]);
         file.write_durable_at(&[&[2; 3_000]], 9_000).unwrap();
@@ -63,7 +63,7 @@ fn what_was_synced_survives_every_loss_of_power() {
 }
 
 #[test]
-fn what_was_not_synced_is_sometimes_there_and_sometimes_not() {
+fn bytes_that_were_not_synced_are_sometimes_there_and_sometimes_not() {
     let (disk, file) = disk_with_file(3, &[1; 4_096 * 4]);
     file.write_at(&[&[2; 4_096 * 4]], 0).unwrap();
     let outcomes: BTreeSet<Vec<u8>> = (0..300)

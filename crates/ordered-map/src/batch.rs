@@ -1,4 +1,4 @@
-//! Several changes that happen together.
+//! Several changes that are written together.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::pair;
 use crate::writing::Edit;
 
-/// Puts and deletions that happen together, whole or not at all. Of several changes of
+/// Puts and deletions that are written together, all or none of them. Of several changes of
 /// one key the last counts.
 ///
 /// ```
@@ -16,12 +16,12 @@ use crate::writing::Edit;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// `None`: a deletion. In the order of keys, which is the index's.
+    /// The new value of each key, `None` for a deletion. Sorted by key, as the index is.
     changes: BTreeMap<Bytes, Option<Bytes>>,
 }
 
 impl Batch {
-    /// Nothing yet.
+    /// A batch without changes.
     pub fn new() -> Batch {
         Batch::default()
     }
@@ -33,19 +33,19 @@ impl Batch {
         self
     }
 
-    /// Adds the deletion of one key; fine when it does not exist.
+    /// Adds the deletion of one key. It is no error if the key does not exist.
     #[must_use]
     pub fn delete(mut self, key: impl Into<Bytes>) -> Batch {
         self.changes.insert(key.into(), None);
         self
     }
 
-    /// Keys that it changes.
+    /// Number of keys that it changes.
     pub fn len(&self) -> usize {
         self.changes.len()
     }
 
-    /// It changes nothing.
+    /// Whether it changes nothing.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }

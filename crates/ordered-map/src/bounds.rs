@@ -1,8 +1,8 @@
-//! Rust's ranges of keys as a first key and an end.
+//! Converts Rust's key ranges and prefixes to an inclusive start and an exclusive end.
 
 use std::ops::{Bound, RangeBounds};
 
-/// Keys from `start` on that are below `end`; `None`: to the last key.
+/// Keys `start <= key < end`; without an `end`, all keys from `start` on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub start: Vec<u8>,
@@ -39,7 +39,7 @@ impl Bounds {
         }
     }
 
-    /// No key can be in it.
+    /// Whether no key can be in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.end.as_ref().is_some_and(|end| self.start >= *end)
     }

@@ -1,4 +1,4 @@
-//! What a map's handles and its upkeep share.
+//! The state that a map's handles and its upkeep thread share.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ pub(crate) struct Core {
     held: Arc<Held>,
     pub bell: Bell,
     directory: PathBuf,
-    /// Neither does a key with its value have more.
+    /// Upper limit of a batch, and of a key with its value.
     batch_bytes_max: u64,
     queue: CommitQueue<Operation, Answer>,
-    /// The leader's, or upkeep's between two groups.
+    /// Locked by the leader of a group of writes, and by upkeep between two groups.
     work: Mutex<Work>,
-    /// A panic while somebody had the work: nobody knows what it left.
+    /// A thread panicked while it held the `work` lock, so the state of the work is unknown.
     panicked: AtomicBool,
 }
 
@@ -80,8 +80,8 @@ impl Core {
         })
     }
 
-    /// Has an operation carried out, by this thread or by one that is at work; how many
-    /// keys it has deleted.
+    /// Carries an operation out, on this thread or on the one that leads its group. Returns
+    /// the number of keys that it has deleted.
     pub(crate) fn carry_out(&self, operation: Operation) -> Answer {
         operation.check(self.batch_bytes_max)?;
         let answer = self.queue.commit(operation, |group| {
@@ -89,14 +89,14 @@ impl Core {
             let operations: Vec<_> = members.iter().map(|it| it.take_operation()).collect();
             let answers = self.at_work(|work| {
                 let answers = work.carry_out(&operations);
-                // What was refused for want of room may pass after some upkeep.
+                // A write that was refused for want of room may pass after some upkeep.
                 if work.wants_upkeep() || answers.iter().any(Result::is_err) {
                     self.bell.ring();
                 }
                 answers
             });
-            // What they allocated goes before they are told: they have a part of it, too,
-            // and memory goes back where it came from.
+            // The operations are dropped before their threads get the answers: each thread
+            // holds a clone, so its memory is freed by the thread that allocated it.
             drop(operations);
             match answers {
                 Ok(answers) => {
@@ -110,7 +110,7 @@ impl Core {
         answer.unwrap_or_else(|_unanswered| Err(self.panic_error()))
     }
 
-    /// Alone with the work.
+    /// Runs `body` with the `work` lock; an error after a panic under that lock.
     pub(crate) fn at_work<T>(&self, body: impl FnOnce(&mut Work) -> T) -> Result<T, Error> {
         let mut work = self.work.lock();
         if self.panicked.load(Ordering::Relaxed) {
@@ -122,7 +122,7 @@ impl Core {
         Ok(outcome)
     }
 
-    /// Holds what is visible now.
+    /// Keeps the versions that are visible now from being dropped.
     pub(crate) fn hold(&self) -> Hold {
         self.held.hold(|| self.engine.snapshot().revision())
     }
@@ -134,7 +134,7 @@ impl Core {
     }
 }
 
-/// Dropped by a panic alone, and remembers it.
+/// Records a panic: it is dropped by a panic alone.
 struct Latch<'a>(&'a AtomicBool);
 
 impl Drop for Latch<'_> {

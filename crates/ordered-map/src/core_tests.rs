@@ -1,4 +1,4 @@
-//! What the core does whatever the threads around it do.
+//! The core of a map, driven by one thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -51,7 +51,7 @@ fn writes_that_come_together_share_a_flush() {
 }
 
 #[test]
-fn more_than_a_segment_holds_is_written_in_as_few_frames_as_hold_it() {
+fn a_group_larger_than_a_segment_is_written_in_few_frames() {
     let core = open(&SimulatedDisk::new(1));
     let before = core.engine.applied_index();
     let together: Vec<Operation> = (0..40)
@@ -63,7 +63,7 @@ fn more_than_a_segment_holds_is_written_in_as_few_frames_as_hold_it() {
 }
 
 #[test]
-fn one_that_is_refused_stops_nobody_beside_it() {
+fn a_refused_operation_does_not_fail_the_others_of_its_group() {
     let core = open(&SimulatedDisk::new(1));
     let large = (0..5).fold(Batch::new(), |batch, number| {
         batch.put(number.to_string(), vec![0; 10_000])
@@ -80,7 +80,7 @@ fn one_that_is_refused_stops_nobody_beside_it() {
 }
 
 #[test]
-fn deletions_know_what_was_written_with_them() {
+fn a_deletion_counts_a_key_that_the_same_group_has_put() {
     let core = open(&SimulatedDisk::new(1));
     let delete = || Operation::One(Edit::delete(b"a"));
     let together = [delete(), put("a", 10), delete(), delete(), put("a", 20)];
@@ -94,7 +94,7 @@ fn deletions_know_what_was_written_with_them() {
 }
 
 #[test]
-fn a_key_or_value_that_no_record_holds_is_refused_before_anybody_takes_it_up() {
+fn a_key_or_value_that_no_record_holds_is_refused_before_it_is_queued() {
     let core = open(&SimulatedDisk::new(1));
     for operation in [
         put("a", 40_000),
@@ -146,7 +146,7 @@ fn upkeep_comes_to_rest_beside_writes() {
             .unwrap();
     }
     drop(core);
-    // Opening replays what was replaced as if somebody might ask for it.
+    // The opening replays replaced versions as if they might be read.
     let core = open(&disk);
     let mut steps = 0;
     loop {
@@ -156,7 +156,7 @@ fn upkeep_comes_to_rest_beside_writes() {
             break;
         }
         steps += 1;
-        assert!(steps < 20, "as long as somebody writes");
+        assert!(steps < 20, "upkeep does not end while there are writes");
     }
     assert_eq!(core.engine.status().versions, 50);
     for number in 0..50 {

@@ -1,5 +1,5 @@
-//! A crash at every I/O of a workload: what was acknowledged is there, and nothing that
-//! was not asked for.
+//! A crash at every I/O of a workload: acknowledged writes are there, and nothing that
+//! was never written.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,24 +43,25 @@ fn open(disk: &SimulatedDisk, durability: Durability) -> Result<Core, Error> {
     )
 }
 
-/// What a run left.
+/// The writes of a run, and how far they were acknowledged.
 #[derive(Debug)]
 struct Story {
     /// The pairs after each write; number 0 is the empty map.
     after: Vec<Pairs>,
-    /// The last of those that was acknowledged.
+    /// Index in `after` of the last write that was acknowledged.
     acknowledged: usize,
     checkpoints: u64,
 }
 
-/// Puts, deletions and batches, snapshots now and then, all upkeep in between.
+/// Opens the map twice and runs puts, deletions and batches, with some snapshots and with all due
+/// upkeep after each write.
 fn run(disk: &SimulatedDisk, durability: Durability) -> Story {
     let mut story = Story {
         after: vec![Pairs::new()],
         acknowledged: 0,
         checkpoints: 0,
     };
-    // What ends it is in the story by then.
+    // The error that ends it is in the story by then.
     let _ = (0..2).try_for_each(|life| run_once(disk, durability, life, &mut story));
     story
 }
@@ -151,12 +152,18 @@ fn judge(disk: &SimulatedDisk, durability: Durability, story: &Story, what: &str
         .unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
-/// I/Os of a run that nothing stops.
+/// Number of I/Os of a run without a crash.
 fn ios(durability: Durability) -> u64 {
     let disk = SimulatedDisk::new(0);
     let story = run(&disk, durability);
-    assert_eq!(story.acknowledged, 120, "nothing stops it");
-    assert!(story.checkpoints > 0, "crashes meet checkpoints");
+    assert_eq!(
+        story.acknowledged, 120,
+        "a run without a fault acknowledges every write"
+    );
+    assert!(
+        story.checkpoints > 0,
+        "the run writes checkpoints, so crashes hit them too"
+    );
     disk.io_count()
 }
 

@@ -3,28 +3,29 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Why a call did not do what it was asked. Its message says what to do.
+/// Error of a call on a map. Its message says what to do about it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// The engine says why: another process has the directory, the disk is full, a file is
-    /// damaged, a batch is too large. After a failed write or flush nothing is written any
-    /// more until the map is opened again, and whether the write happened is not known.
+    /// damaged, a batch is too large. After a failed write or flush nothing is written until
+    /// the map is opened again, and it is unknown whether the failed write is on the disk.
     #[error(transparent)]
     Engine(Arc<engine::Error>),
-    /// The directory's log is no map's; it is as it was. Choose another directory, or open
-    /// it with what wrote it.
+    /// The directory's log is not that of a map; nothing was changed. Choose another directory,
+    /// or open it with the program that wrote it.
     #[error(
         "{} holds no ordered map ({what}); choose another directory, or open it with the program that wrote it",
         directory.display()
     )]
     Foreign {
-        /// The directory.
+        /// The directory of the map.
         directory: PathBuf,
-        /// What was found.
+        /// What the log or a checkpoint contains that is not a map's.
         what: String,
     },
-    /// The keys have reached their limit of memory. Only deletions pass until there is room;
-    /// snapshots keep what later writes replace.
+    /// The index has reached its limit of memory. Puts are refused until there is room; deletions
+    /// pass. An open snapshot or range holds the memory of all versions that were replaced since
+    /// it was made.
     #[error(
         "the keys in {} take {index_bytes} bytes of the {memory_bytes_max} allowed; delete some, drop snapshots, or open it with a greater memory_bytes_max",
         directory.display()
@@ -32,39 +33,39 @@ pub enum Error {
     MemoryLimit {
         /// The directory.
         directory: PathBuf,
-        /// What they take now.
+        /// Bytes that they take now.
         index_bytes: u64,
         /// [`Options::memory_bytes_max`](crate::Options::memory_bytes_max).
         memory_bytes_max: u64,
     },
-    /// The disk is full but for the reserve. Only deletions pass until there is room: what
-    /// was deleted is given back by and by.
+    /// The disk is full except for the reserve. Only deletions pass until there is room: upkeep
+    /// gives the room of deleted values back after a while.
     #[error(
         "{} has {available_bytes} bytes left and {reserve_bytes} are kept in reserve; free space, or delete keys and try again in a while",
         directory.display()
     )]
     NoSpace {
-        /// The directory.
+        /// The directory of the map.
         directory: PathBuf,
-        /// Bytes the file system still has.
+        /// Free bytes of the file system.
         available_bytes: u64,
-        /// [`Options::reserve_bytes`](crate::Options::reserve_bytes), and a segment.
+        /// [`Options::reserve_bytes`](crate::Options::reserve_bytes) and the size of one segment.
         reserve_bytes: u64,
     },
-    /// The system refused a thread.
-    #[error("cannot start the upkeep of {}: {reason}", directory.display())]
+    /// The operating system refused to start the upkeep thread.
+    #[error("cannot start the upkeep thread of {}: {reason}", directory.display())]
     Thread {
-        /// The directory.
+        /// The directory of the map.
         directory: PathBuf,
-        /// The system's answer.
+        /// The operating system's error.
         reason: String,
     },
-    /// A write came upon a bug and panicked. Let all maps, snapshots and ranges of the
-    /// directory go and open it again: what was acknowledged is there, what was under way
-    /// may be.
+    /// A write panicked because of a bug. Drop all maps, snapshots and ranges of the
+    /// directory and open it again: acknowledged writes are there, and those that were under
+    /// way may be.
     #[error("a write to {} ended in a panic; open it again", directory.display())]
     Panicked {
-        /// The directory.
+        /// The directory of the map.
         directory: PathBuf,
     },
 }
@@ -76,7 +77,7 @@ impl From<engine::Error> for Error {
 }
 
 impl Error {
-    /// What a write to `directory` was refused for, in words of maps.
+    /// The error of a refused write to `directory`.
     pub(crate) fn of_write(error: engine::Error, directory: &Path) -> Error {
         let directory = directory.to_owned();
         match error {

@@ -1,13 +1,13 @@
-//! Revisions that somebody still reads at.
+//! Revisions that snapshots and ranges still read at.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How many hold each revision.
+/// Number of holds of each revision.
 #[derive(Debug, Default)]
 pub(crate) struct Held(Mutex<BTreeMap<i64, usize>>);
 
-/// Keeps what is visible at a revision from being compacted.
+/// Keeps the versions that are visible at a revision from being compacted.
 #[derive(Debug)]
 pub(crate) struct Hold {
     held: Arc<Held>,
@@ -15,7 +15,7 @@ pub(crate) struct Hold {
 }
 
 impl Held {
-    /// Holds the revision that `newest` tells; no compaction comes in between.
+    /// Holds the revision that `newest` returns. No compaction comes in between.
     pub(crate) fn hold(self: &Arc<Held>, newest: impl FnOnce() -> i64) -> Hold {
         let mut held = self.lock();
         let revision = newest();
@@ -26,8 +26,8 @@ impl Held {
         }
     }
 
-    /// Tells `body` the oldest revision that is held, if any is. Nobody comes to hold
-    /// another one before it returns, so it must not wait for anything.
+    /// Runs `body` with the oldest held revision, if any. No other hold can begin
+    /// before `body` returns, so it must not wait for anything.
     pub(crate) fn with_oldest(&self, body: impl FnOnce(Option<i64>)) {
         let held = self.lock();
         body(held.first_key_value().map(|(&revision, _)| revision));
@@ -55,13 +55,13 @@ mod tests {
     use super::*;
 
     fn oldest(held: &Held) -> Option<i64> {
-        let mut told = None;
-        held.with_oldest(|oldest| told = oldest);
-        told
+        let mut found = None;
+        held.with_oldest(|oldest| found = oldest);
+        found
     }
 
     #[test]
-    fn the_oldest_that_is_held_counts() {
+    fn the_oldest_revision_changes_when_its_last_hold_is_dropped() {
         let held = Arc::new(Held::default());
         let (seven, five, other_five) = (held.hold(|| 7), held.hold(|| 5), held.hold(|| 5));
         assert_eq!(oldest(&held), Some(5));

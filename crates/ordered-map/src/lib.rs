@@ -1,23 +1,23 @@
 //! Inkstone's engine as a plain ordered map on disk: for programs that embed LevelDB.
 //!
 //! ```text
-//!   threads ──► commit queue ──► one of them: log (page cache, or device) ──► index ──► all
-//!   threads ──► index, no lock ──► value, from where it was written
+//!   writers ──► commit queue ──► one of them: log (page cache, or device) ──► index
+//!   readers ──► index, no lock ──► value, from where it was written
 //!                  upkeep thread: checkpoints, sweeps, reclaim
 //! ```
 //!
-//! [`Map`] has keys and values of any bytes: put, get, delete, [`Batch`]es that happen
-//! together, ranges in both directions, [`Snapshot`]s. Any number of threads use it, one
-//! process has the directory.
+//! [`Map`] has keys and values of any bytes: put, get, delete, [`Batch`]es that are written
+//! together, ranges in both directions, [`Snapshot`]s. Any number of threads can use it, and
+//! one process has the directory open.
 //!
-//! It keeps no revisions that anyone could ask for, and has no watches, leases, transactions
+//! It keeps no old revisions to read, and has no watches, leases, transactions
 //! or replicas: crate `inkstone` has those, on the same engine
 //! (docs/decisions/0016-the-engine-alone.md).
 //!
 //! All keys live in memory (about 16 bytes and the key each); values live in the log, where
-//! they were written once. What is overwritten or deleted goes at once, unless a snapshot or
-//! a range is open: then everything written since the oldest was made is kept until that
-//! goes.
+//! they were written once. Overwritten and deleted values are dropped at once, unless a
+//! snapshot or a range is open: then everything written since the oldest of them was made is
+//! kept until that is dropped.
 //!
 //! ```
 //! use ordered_map::{Batch, Map};

@@ -14,17 +14,18 @@ use crate::upkeep::Upkeep;
 use crate::writing::{Edit, Operation};
 use crate::{Batch, Error, Options, Range, Snapshot, Status, pair};
 
-/// An open map. Clones share it; the last one closes it, and so does the last snapshot or
-/// range when that goes later.
+/// An open map. Clones share it. It is closed when the last clone, snapshot and range of it
+/// are dropped.
 #[derive(Clone, Debug)]
 pub struct Map {
-    // In this order: upkeep ends before the core goes.
+    // First, so that upkeep ends before the core is dropped.
     _upkeep: Arc<Upkeep>,
     core: Arc<Core>,
 }
 
 impl Map {
-    /// Opens the map in `directory`, making it when missing, with the default [`Options`].
+    /// Opens the map in `directory`, creating it when it is missing, with the default
+    /// [`Options`].
     pub fn open(directory: impl AsRef<Path>) -> Result<Map, Error> {
         Options::new(directory.as_ref()).open()
     }
@@ -45,75 +46,76 @@ impl Map {
         })
     }
 
-    /// Writes one key. Whatever it had is replaced. Key and value together may have 32 MiB,
+    /// Sets the value of one key. Key and value together may have 32 MiB,
     /// or what fits into a segment if that is less.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         let pair = pair::encode(key.as_ref(), value.as_ref());
-        // Kept, so that its memory goes back on this thread, where it came from.
+        // A clone is kept, so that its memory is freed on this thread, which allocated it.
         let kept = pair.clone();
         let answer = self.core.carry_out(Operation::One(Edit::put(pair)));
         drop(kept);
         answer.map(drop)
     }
 
-    /// Deletes one key and says whether it existed.
+    /// Deletes one key; returns whether it existed.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool, Error> {
         let edit = Edit::delete(key.as_ref());
         Ok(self.core.carry_out(Operation::One(edit))? > 0)
     }
 
-    /// Makes all of a batch's changes, together or not at all; returns how many keys that
-    /// existed it has deleted. What it puts may have as much as one key with its value.
+    /// Makes all of a batch's changes, or none of them; returns the number of existing keys
+    /// that it has deleted. Its puts together have the size limit of one [`Map::put`].
     pub fn write(&self, batch: Batch) -> Result<u64, Error> {
         self.core.carry_out(Operation::Many(batch.into_edits()))
     }
 
-    /// The value of a key.
+    /// Returns the value of a key, or `None` if the key does not exist.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>, Error> {
         let key = key.as_ref();
         loop {
             match read(&self.core.engine, key, i64::MAX) {
-                // What was looked up was replaced, and let go, before it was read.
+                // The version that was looked up was replaced and dropped before it was read.
                 Err(Error::Engine(error)) if is_compacted(&error) => {}
                 outcome => return outcome,
             }
         }
     }
 
-    /// Keys in a range and their values, as they are now: `map.range("a".."b")`,
-    /// `map.range::<&str>(..)`.
+    /// Iterates over the keys in a range and their values, as they are at this moment:
+    /// `map.range("a".."b")`, `map.range::<&str>(..)`.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range {
         Range::new(self.snapshot(), Bounds::of(range))
     }
 
-    /// Keys that begin with `prefix`, and their values, as they are now.
+    /// Iterates over the keys that begin with `prefix` and their values, as they are at this
+    /// moment.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
         Range::new(self.snapshot(), Bounds::prefix(prefix.as_ref()))
     }
 
-    /// The map as it is at this moment; later writes do not show. What they replace is
-    /// kept for as long.
+    /// The map as it is at this moment; later writes do not show. Versions that they replace
+    /// are kept until the snapshot is dropped.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(Arc::clone(&self.core))
     }
 
-    /// Keys that exist.
+    /// Number of keys.
     pub fn len(&self) -> u64 {
         self.core.engine.snapshot().keys()
     }
 
-    /// No key exists.
+    /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns when everything that was written is on stable storage, with
+    /// Waits until everything that was written is on stable storage, with
     /// [`Durability::Os`](crate::Durability::Os) too.
     pub fn flush(&self) -> Result<(), Error> {
         Ok(self.core.engine.settle()?)
     }
 
-    /// Figures for people and metrics.
+    /// State and counters of the engine.
     pub fn status(&self) -> Status {
         self.core.engine.status()
     }

@@ -1,4 +1,4 @@
-//! How a map is opened.
+//! Options for opening a map.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,35 +26,37 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults, for this directory: durable, 64 MiB segments.
+    /// Creates the default options for a directory: `Durability::Durable`, segments of 64 MiB.
     pub fn new(directory: impl Into<PathBuf>) -> Options {
         Options {
             directory: directory.into(),
             engine: engine::Options {
-                // Whoever leads a group writes it: no thread has to be woken for that.
+                // The thread that leads a group writes it: no other thread has to be woken.
                 worker: Worker::CallerAndMaker,
                 ..engine::Options::default()
             },
         }
     }
 
-    /// When a write is acknowledged: on stable storage (`Durable`), or in the page cache
-    /// (`Os`), which survives this process, also by kill -9, but not a loss of power.
+    /// Sets when a write is acknowledged: when it is on stable storage (`Durable`), or when it is
+    /// in the page cache (`Os`), which survives the end of the process, even by `kill -9`, but no
+    /// loss of power.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Options {
         self.engine.durability = durability;
         self
     }
 
-    /// Size of a log segment: a power of two from 64 KiB to 128 MiB. The largest batch must
-    /// fit into one. Counts for new directories only.
+    /// Sets the size of a log segment: a power of two from 64 KiB to 128 MiB. The largest batch
+    /// must fit into one. Only a new directory takes this option; an existing one keeps its size.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
         self.engine.segment_bytes = bytes;
         self
     }
 
-    /// Memory that keys may use; beyond it puts are refused, reads and deletions go on.
+    /// Sets the limit of memory for the index. Puts beyond it fail with [`Error::MemoryLimit`];
+    /// reads and deletions continue.
     #[must_use]
     pub fn memory_bytes_max(mut self, bytes: u64) -> Options {
         self.engine.memory_bytes_max = bytes;
@@ -62,17 +64,17 @@ impl Options {
     }
 
     /// Free space of the file system that puts leave alone, for checkpoints and reclaim;
-    /// 64 MiB unless said.
+    /// 64 MiB by default.
     #[must_use]
     pub fn reserve_bytes(mut self, bytes: u64) -> Options {
         self.engine.reserve_bytes = bytes;
         self
     }
 
-    /// Opens the map, making the directory when it is missing.
+    /// Opens the map, creating the directory when it is missing.
     ///
     /// Errors name the file and the remedy: another process has the directory, the files
-    /// are damaged or not a map's, the disk is full.
+    /// are damaged or not those of a map, the disk is full.
     pub fn open(self) -> Result<Map, Error> {
         Map::with(Arc::new(RealDisk), &self.directory, self.engine)
     }

@@ -1,9 +1,9 @@
-//! A walk over keys and their values, from both ends.
+//! An iterator over keys and their values, from both ends, which fetches page by page.
 //!
 //! ```text
 //!   keys     a b c d e f g h i j k l
-//!            └─┘ front     back └──┘     pages that are fetched and not yet handed out
-//!               ▲ start      end ▲       of what is not fetched
+//!            └─┘ front     back └──┘     pages that are fetched and not yet returned
+//!               ▲ start      end ▲       bounds of the keys that are not fetched
 //! ```
 
 use std::collections::VecDeque;
@@ -15,28 +15,29 @@ use crate::Error;
 use crate::bounds::{Bounds, successor};
 use crate::snapshot::{Snapshot, value};
 
-/// Pairs of the first page; each further one has twice as many.
+/// Pairs of the first page; each further page has twice as many, up to `PAGE_MAX`.
 const PAGE_MIN: usize = 16;
 const PAGE_MAX: usize = 256;
-/// A page ends with the value that makes it so large.
+/// A page ends with the value that reaches this size.
 const PAGE_BYTES_MAX: u64 = 256 << 10;
 
-/// Keys and their values in order, each with its value, as they were at one moment; from
-/// the last key with [`Iterator::rev`]. After an error it ends.
+/// Keys and their values in ascending order of the keys, as they were at one moment; from
+/// the last key with [`Iterator::rev`]. It ends after an error.
 ///
-/// Values that lie together share up to 64 KiB of memory: copy what you keep for long.
+/// Values that lie close together in the log share a buffer of up to 64 KiB, which lives as long
+/// as any of them: copy a value that you keep.
 #[derive(Debug)]
 pub struct Range {
     snapshot: Snapshot,
-    /// What is not fetched yet.
+    /// Bounds of the keys that are not fetched yet.
     rest: Bounds,
     front: VecDeque<(Bytes, Bytes)>,
-    /// In the order of keys, too.
+    /// In ascending order of keys, too.
     back: VecDeque<(Bytes, Bytes)>,
     page: usize,
 }
 
-/// Where a page is taken from.
+/// The end from which a page is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Front,
@@ -54,7 +55,7 @@ impl Range {
         }
     }
 
-    /// Fetches a page; empty when nothing is left.
+    /// Fetches the next page from one end; the page is empty when nothing is left.
     fn fetch(&mut self, from: End) -> Result<VecDeque<(Bytes, Bytes)>, Error> {
         if self.rest.is_empty() {
             return Ok(VecDeque::new());

@@ -1,4 +1,4 @@
-//! The map as it was at a moment.
+//! A read-only view of the map at one moment.
 
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::core::Core;
 use crate::held::Hold;
 use crate::{Error, Range, pair};
 
-/// The map as it was when this was made. Clones share it; what later writes replace is
-/// kept until the last one goes.
+/// The map as it was when the snapshot was made. Clones share it; versions that later writes
+/// replace are kept until the last clone is dropped.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -37,17 +37,17 @@ impl Snapshot {
         Snapshot { core, hold }
     }
 
-    /// The value of a key.
+    /// Returns the value that the key had, or `None` if it did not exist.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>, Error> {
         read(&self.core.engine, key.as_ref(), self.revision())
     }
 
-    /// Keys in a range and their values.
+    /// Iterates over the keys in a range and their values.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Range {
         Range::new(self.clone(), Bounds::of(range))
     }
 
-    /// Keys that begin with `prefix`, and their values.
+    /// Iterates over the keys that begin with `prefix` and their values.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
         Range::new(self.clone(), Bounds::prefix(prefix.as_ref()))
     }
@@ -61,13 +61,13 @@ impl Snapshot {
     }
 }
 
-/// The value that a key has at a revision.
+/// Reads the value that a key has at a revision; `i64::MAX` is the newest.
 pub(crate) fn read(engine: &Engine, key: &[u8], at: i64) -> Result<Option<Bytes>, Error> {
     let found = engine.fetch(engine.snapshot(), key, at)?;
     found.map(|stored| value(&stored)).transpose()
 }
 
-/// The value of a version.
+/// Decodes the value of a stored version.
 pub(crate) fn value(stored: &engine::Stored) -> Result<Bytes, Error> {
     pair::value(&stored.kv).ok_or_else(|| {
         let what = format!(

@@ -1,8 +1,8 @@
-//! What keeps a map small and its opening short: one thread of its own.
+//! The upkeep thread, which keeps a map small and its opening short.
 //!
-//! Whoever writes rings when a good piece of log has been written; the thread then lets old
-//! versions go, and drives the engine's checkpoints and reclaim, a step between two groups
-//! at a time.
+//! Writers ring its bell each time that about a MiB of log has been written. The thread then
+//! drops old versions and drives the engine's checkpoints and reclaim, in steps between two
+//! groups of writes.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,86 +15,92 @@ use crate::Error;
 use crate::core::Core;
 use crate::stamp::STAMP;
 
-/// Between two looks at work of the engine's own threads.
+/// Pause between two checks of work on the engine's own threads.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// What the thread is to do.
+/// What the thread must do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Word {
+enum Signal {
     #[default]
     Sleep,
+    /// There may be work.
     Look,
+    /// The map is being closed; this is never replaced by another signal.
     End,
 }
 
-/// Wakes the thread.
+/// Wakes the upkeep thread.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
-    word: Mutex<Word>,
-    said: Condvar,
+    signal: Mutex<Signal>,
+    changed: Condvar,
 }
 
 impl Bell {
-    /// There may be something to do.
+    /// Wakes the thread, because there may be something to do.
     pub(crate) fn ring(&self) {
-        self.say(Word::Look);
+        self.send(Signal::Look);
     }
 
-    /// The map goes.
+    /// Lets the thread end, because the map is closed.
     pub(crate) fn end(&self) {
-        self.say(Word::End);
+        self.send(Signal::End);
     }
 
-    fn say(&self, word: Word) {
-        let mut said = self.lock();
-        if *said != Word::End {
-            *said = word;
+    fn send(&self, signal: Signal) {
+        let mut present = self.lock();
+        if *present != Signal::End {
+            *present = signal;
         }
-        drop(said);
-        self.said.notify_one();
+        drop(present);
+        self.changed.notify_one();
     }
 
-    /// Sleeps until somebody rings; false: it is the end.
+    /// Sleeps until the bell rings; false: the thread must end.
     fn wait(&self) -> bool {
-        let mut word = self.lock();
-        while *word == Word::Sleep {
-            word = self.said.wait(word).unwrap_or_else(PoisonError::into_inner);
+        let mut signal = self.lock();
+        while *signal == Signal::Sleep {
+            let waited = self.changed.wait(signal);
+            signal = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        let goes_on = *word != Word::End;
+        let goes_on = *signal != Signal::End;
         if goes_on {
-            *word = Word::Sleep;
+            *signal = Signal::Sleep;
         }
         goes_on
     }
 
-    /// Lets a moment pass, if the end does not come.
+    /// Pauses, but not beyond the signal to end.
     fn wait_a_moment(&self) {
-        let word = self.lock();
-        let goes_on = |word: &mut Word| *word != Word::End;
-        drop(self.said.wait_timeout_while(word, BETWEEN_LOOKS, goes_on));
+        let signal = self.lock();
+        let goes_on = |signal: &mut Signal| *signal != Signal::End;
+        let waited = self
+            .changed
+            .wait_timeout_while(signal, BETWEEN_LOOKS, goes_on);
+        drop(waited);
     }
 
     fn is_ending(&self) -> bool {
-        *self.lock() == Word::End
+        *self.lock() == Signal::End
     }
 
-    fn lock(&self) -> MutexGuard<'_, Word> {
-        self.word.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Signal> {
+        self.signal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is left to do.
+/// What is left to do after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
     Nothing,
-    /// The engine's threads are at it.
+    /// Work that runs on the engine's threads.
     Others,
-    /// Another step.
+    /// Another step of this thread.
     Step,
 }
 
 impl Core {
-    /// One step; what failed is tried again when more has been written.
+    /// One step of upkeep. After an error it is tried again when more has been written.
     pub(crate) fn step(&self) -> Result<Left, Error> {
         self.at_work(|work| {
             work.compact_if_due();
@@ -109,21 +115,22 @@ impl Core {
         })?
     }
 
-    fn look_after(&self) {
-        let mut said = String::new();
+    /// Body of the upkeep thread.
+    fn run_upkeep(&self) {
+        let mut last_error = String::new();
         while self.bell.wait() {
-            if let Err(error) = self.do_what_is_due() {
-                // Once, however often it is tried again.
+            if let Err(error) = self.do_all_steps() {
+                // The same error is logged once, however often the step is tried again.
                 let error = error.to_string();
-                if said != error {
-                    tracing::warn!("upkeep: {error}");
-                    said = error;
+                if last_error != error {
+                    tracing::warn!("upkeep failed: {error}");
+                    last_error = error;
                 }
             }
         }
     }
 
-    fn do_what_is_due(&self) -> Result<(), Error> {
+    fn do_all_steps(&self) -> Result<(), Error> {
         while !self.bell.is_ending() {
             match self.step()? {
                 Left::Step => {}
@@ -135,7 +142,7 @@ impl Core {
     }
 }
 
-/// The thread, which ends with this.
+/// The upkeep thread, which ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     core: Arc<Core>,
@@ -145,8 +152,8 @@ pub(crate) struct Upkeep {
 impl Upkeep {
     pub(crate) fn start(core: &Arc<Core>) -> io::Result<Upkeep> {
         let at_work = Arc::clone(core);
-        let thread = threads::spawn("map-upkeep", move || at_work.look_after())?;
-        // An opening may have found enough.
+        let thread = threads::spawn("map-upkeep", move || at_work.run_upkeep())?;
+        // There may be work after the opening.
         core.bell.ring();
         Ok(Upkeep {
             core: Arc::clone(core),

@@ -1,16 +1,16 @@
-//! What the leader of a group does: one frame of the log for all of them, then the index.
+//! Writing a group of operations, as its leader does: one frame of the log for all of them,
+//! then the index.
 //!
 //! ```text
 //!   operations   put a   put b   delete c   batch(d, e)
 //!   revisions      8       9     (no c)       10.0, 10.1      one frame, one write, one flush
 //! ```
 //!
-//! Nobody can ask for what a write replaces, unless somebody holds a snapshot: then it is
-//! kept, and let go when nobody does any more.
+//! A version that a write replaces is dropped at once, unless a snapshot is held: then it is
+//! kept until no snapshot that may show it is held any more.
 //!
-//! Whatever can be refused is refused before anything is written. Where a group is
-//! refused each operation is tried alone, so that one that is too large, or has no room,
-//! stops nobody else.
+//! A group is refused before anything is written. Then each of its operations is tried
+//! alone, so that one that is too large, or has no room, does not make the others fail.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -25,30 +25,30 @@ use crate::pair::{self, Pair};
 use crate::stamp::TERM;
 use crate::{Error, stamp};
 
-/// Of one frame, but for a batch that is larger by itself.
+/// Largest frame of several operations; a batch that is larger has a frame of its own.
 const FRAME_BYTES_MAX: u64 = 1 << 20;
-/// Upkeep looks what is due after so many bytes of log.
+/// Bytes of log after which upkeep is woken.
 const UPKEEP_EVERY_BYTES: u64 = 1 << 20;
-/// While snapshots are held, what is older than they are is let go after so many writes and
-/// one for each second key: a sweep looks at all versions that are kept.
+/// While snapshots are held, versions older than they are dropped after this many writes
+/// and one for each second key, because a sweep looks at all kept versions.
 const COMPACT_EVERY: u64 = 10_000;
-/// As etcd counts.
+/// Revision of an empty engine.
 const REVISION_OF_NOTHING: i64 = 1;
-/// Keys that were deleted.
+/// Number of keys that an operation has deleted.
 pub(crate) type Answer = Result<u64, Error>;
 
-/// One key's change.
+/// A put or a deletion of one key.
 #[derive(Clone, Debug)]
 pub(crate) struct Edit {
     pair: Pair,
     deletes: bool,
 }
 
-/// What a thread wants done.
+/// A write that a thread has asked for.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
     One(Edit),
-    /// Together.
+    /// Edits of a batch.
     Many(Vec<Edit>),
 }
 
@@ -58,9 +58,9 @@ pub(crate) struct Work {
     pub applier: Applier,
     held: Arc<Held>,
     directory: PathBuf,
-    /// Of the last write.
+    /// Revision of the last write.
     revision: i64,
-    /// Of the last entry in the log.
+    /// Index of the last entry in the log.
     index: u64,
     frame_bytes_max: u64,
     bytes_since_upkeep: u64,
@@ -115,7 +115,7 @@ impl Operation {
         }
     }
 
-    /// Refuses keys and values that no record holds.
+    /// Refuses a pair of key and value that is too large for a record.
     pub(crate) fn check(&self, entry_bytes_max: u64) -> Result<(), Error> {
         let longest = self
             .edits()
@@ -141,7 +141,8 @@ impl Operation {
 }
 
 impl Work {
-    /// Nobody has a snapshot of what was there before this opening.
+    /// Compacts everything that was written before this opening, because no snapshot of it
+    /// can be held.
     pub(crate) fn new(
         mut applier: Applier,
         recovered: &Recovered,
@@ -164,7 +165,7 @@ impl Work {
         }
     }
 
-    /// Makes the directory a map's.
+    /// Writes the stamp of a new directory.
     pub(crate) fn stamp(&mut self) -> Result<(), Error> {
         let batch = stamp::first_batch();
         let engine = self.applier.engine();
@@ -177,7 +178,7 @@ impl Work {
         Ok(())
     }
 
-    /// The answers, in the operations' order.
+    /// Writes the operations; returns their answers, in the same order.
     pub(crate) fn carry_out(&mut self, operations: &[Operation]) -> Vec<Answer> {
         let mut answers = Vec::with_capacity(operations.len());
         let mut rest = operations;
@@ -200,9 +201,10 @@ impl Work {
         Ok(deleted.into_iter().sum())
     }
 
-    /// As one frame, whole or not at all; how many keys each has deleted.
+    /// Writes the operations as one frame, all or none of them. Returns the number of keys
+    /// that each has deleted.
     fn write(&mut self, operations: &[Operation]) -> Result<Vec<u64>, Error> {
-        let mut there = There::before(self.applier.engine(), operations);
+        let mut existing = Existing::before(self.applier.engine(), operations);
         let mut revision = self.revision;
         let mut changes = Vec::with_capacity(operations.len());
         let mut deleted = Vec::with_capacity(operations.len());
@@ -210,10 +212,10 @@ impl Work {
             let (main, before) = (revision + 1, changes.len());
             let mut gone = 0;
             for edit in operation.edits() {
-                if edit.deletes && !there.has(edit.key()) {
+                if edit.deletes && !existing.has(edit.key()) {
                     continue;
                 }
-                there.note(edit);
+                existing.note(edit);
                 gone += u64::from(edit.deletes);
                 let sub = (changes.len() - before) as i64;
                 changes.push(edit.at(Revision { main, sub }));
@@ -223,15 +225,16 @@ impl Work {
             }
             deleted.push(gone);
         }
-        // It holds memory of the index back.
-        drop(there);
+        // Its snapshot holds memory of the index back.
+        drop(existing);
         if !changes.is_empty() {
             self.append(changes, revision)?;
         }
         Ok(deleted)
     }
 
-    /// Returns when it is as durable as it shall be, and visible.
+    /// Writes and applies one batch. Returns when it is visible, and as durable as the
+    /// options ask for.
     fn append(&mut self, changes: Vec<Change>, revision: i64) -> Result<(), Error> {
         let batch = Batch {
             term: TERM,
@@ -253,7 +256,7 @@ impl Work {
         Ok(())
     }
 
-    /// Somebody should look whether there is upkeep to do; says so once for some time.
+    /// Whether upkeep should be woken; true once for each `UPKEEP_EVERY_BYTES` of log.
     pub(crate) fn wants_upkeep(&mut self) -> bool {
         let wants = self.bytes_since_upkeep >= UPKEEP_EVERY_BYTES;
         if wants {
@@ -262,7 +265,8 @@ impl Work {
         wants
     }
 
-    /// Lets go what is older than all snapshots, where that is a good part of all.
+    /// Compacts to the newest revision if no snapshot is held; otherwise to the oldest held
+    /// one, if enough has been written since the last compaction.
     pub(crate) fn compact_if_due(&mut self) {
         if self.applier.is_sweeping() {
             return;
@@ -281,7 +285,7 @@ impl Work {
     }
 }
 
-/// So many operations go into one frame.
+/// Number of operations that go into the next frame.
 fn frame_length(operations: &[Operation], bytes_max: u64) -> usize {
     let mut bytes = 0;
     let fitting = operations.iter().take_while(|operation| {
@@ -291,22 +295,23 @@ fn frame_length(operations: &[Operation], bytes_max: u64) -> usize {
     fitting.count().max(1)
 }
 
-/// Whether keys exist, for deletions: in the index, or written before in the same frame.
-enum There {
-    NobodyAsks,
+/// Which keys exist, for deletions: in the index, or written before in the same frame.
+enum Existing {
+    /// There is no deletion, so the answer does not matter.
+    NotNeeded,
     Known {
         snapshot: Snapshot,
         written: HashMap<Bytes, bool>,
     },
 }
 
-impl There {
-    fn before(engine: &Engine, operations: &[Operation]) -> There {
+impl Existing {
+    fn before(engine: &Engine, operations: &[Operation]) -> Existing {
         let mut edits = operations.iter().flat_map(Operation::edits);
         if !edits.any(Edit::deletes) {
-            return There::NobodyAsks;
+            return Existing::NotNeeded;
         }
-        There::Known {
+        Existing::Known {
             snapshot: engine.snapshot(),
             written: HashMap::new(),
         }
@@ -314,8 +319,8 @@ impl There {
 
     fn has(&self, key: &[u8]) -> bool {
         match self {
-            There::NobodyAsks => true,
-            There::Known { snapshot, written } => match written.get(key) {
+            Existing::NotNeeded => true,
+            Existing::Known { snapshot, written } => match written.get(key) {
                 Some(&there) => there,
                 None => snapshot.get(key, i64::MAX).is_some(),
             },
@@ -323,7 +328,7 @@ impl There {
     }
 
     fn note(&mut self, edit: &Edit) {
-        if let There::Known { written, .. } = self {
+        if let Existing::Known { written, .. } = self {
             written.insert(edit.pair.key.clone(), !edit.deletes);
         }
     }

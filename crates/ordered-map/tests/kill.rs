@@ -1,4 +1,4 @@
-//! A process that writes is killed, again and again: every acknowledged write is there.
+//! A process that writes is killed again and again: afterwards every acknowledged write is there.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 #![cfg(unix)]
@@ -9,7 +9,7 @@ use std::thread;
 
 use ordered_map::{Durability, Map, Options};
 
-/// Tells the child where to write.
+/// Variable with the directory that the child writes to.
 const DIRECTORY: &str = "ORDERED_MAP_KILL_DIRECTORY";
 const THREADS: u64 = 4;
 const KILLS: u64 = 12;
@@ -21,7 +21,7 @@ fn open(directory: &std::path::Path, durability: Durability) -> Map {
     options.durability(durability).open().unwrap()
 }
 
-/// The child's part, which returns only when nobody asks for it.
+/// Body of the child; does nothing unless the variable is set.
 #[test]
 fn a_writer_that_is_killed() {
     let Some(directory) = std::env::var_os(DIRECTORY) else {
@@ -43,7 +43,7 @@ fn a_writer_that_is_killed() {
                     map.put(format!("{thread}"), number.to_string()).unwrap();
                     map.put(format!("{thread}/{}", number % 100), vec![b'x'; 500])
                         .unwrap();
-                    // What stands here has been acknowledged.
+                    // Both puts have been acknowledged.
                     writeln!(std::io::stdout(), "\nwrote {thread} {number}").unwrap();
                 }
             });
@@ -102,6 +102,6 @@ fn no_acknowledged_write_goes_with_the_process() {
     }
     assert!(
         acknowledged.iter().all(Option::is_some),
-        "all threads were heard"
+        "all threads have written"
     );
 }

@@ -1,4 +1,4 @@
-//! What a user of the map sees.
+//! The public functions of the map.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -135,18 +135,18 @@ fn a_snapshot_shows_what_was_whatever_is_written_later() {
 }
 
 #[test]
-fn what_nobody_can_see_goes() {
+fn replaced_versions_are_kept_only_while_a_snapshot_is_held() {
     let (_directory, map) = a_map();
     let kept = |map: &Map| map.status().versions - map.len();
     map.put("a", "1").unwrap();
     map.put("a", "2").unwrap();
-    assert_eq!(kept(&map), 0, "nobody holds it");
+    assert_eq!(kept(&map), 0, "no snapshot is held");
     let snapshot = map.snapshot();
     map.put("a", "3").unwrap();
     map.delete("a").unwrap();
-    assert!(kept(&map) > 0, "somebody does");
+    assert!(kept(&map) > 0, "a snapshot is held");
     drop(snapshot);
-    // Upkeep sweeps after a good piece of log.
+    // The upkeep thread sweeps after each mebibyte of log.
     while kept(&map) > 0 {
         map.put("large", vec![0; 100_000]).unwrap();
     }
@@ -232,7 +232,7 @@ fn a_batch_is_seen_whole_or_not_at_all() {
 }
 
 #[test]
-fn what_is_too_large_is_refused_and_loses_nothing() {
+fn a_write_that_is_too_large_is_refused_and_loses_nothing() {
     let (_directory, map) = a_map();
     map.put("a", "1").unwrap();
     let error = map.put("large", vec![0; 2 << 20]).unwrap_err();
@@ -251,7 +251,7 @@ fn what_is_too_large_is_refused_and_loses_nothing() {
 }
 
 #[test]
-fn who_waits_beside_a_refused_write_is_not_refused() {
+fn writes_that_wait_beside_a_refused_write_are_not_refused() {
     let (_directory, map) = a_map();
     thread::scope(|scope| {
         for number in 0..8 {
@@ -328,16 +328,16 @@ fn a_snapshot_outlives_its_map() {
 }
 
 #[test]
-fn what_a_snapshot_kept_makes_room_when_it_goes() {
+fn dropping_a_snapshot_makes_room_for_puts() {
     let directory = tempfile::tempdir().unwrap();
     let options = options(&directory).memory_bytes_max(256 << 10);
     let map = options.open().unwrap();
     let snapshot = map.snapshot();
     let refused = (0..100_000).find_map(|number| map.put((number % 50).to_string(), "v").err());
-    let refused = refused.expect("all that was written is kept");
+    let refused = refused.expect("the snapshot keeps every version, so the limit is reached");
     assert!(matches!(refused, Error::MemoryLimit { .. }), "{refused}");
     drop(snapshot);
-    // A write that is refused has upkeep look again.
+    // A refused write wakes upkeep.
     while map.put("new", "v").is_err() {
         thread::yield_now();
     }

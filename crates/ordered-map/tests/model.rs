@@ -1,4 +1,4 @@
-//! Random operations beside a map of the standard library.
+//! Random operations, compared with a `BTreeMap`.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -66,7 +66,7 @@ fn assert_same(snapshot: &Snapshot, pairs: &Pairs, random: &mut Random) {
 }
 
 #[test]
-fn it_is_what_a_map_in_memory_would_be() {
+fn a_map_equals_a_btree_map_after_random_operations() {
     for seed in 0..8 {
         let mut random = Random::from_seed(seed);
         let directory = tempfile::tempdir().unwrap();

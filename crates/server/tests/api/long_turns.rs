@@ -14,7 +14,7 @@ const VALUES: usize = 400;
 const VALUE_BYTES: usize = 1 << 20;
 /// The system may preempt the thread in a short turn, which then looks long. A turn that is
 /// long by itself is long in every attempt.
-const ATTEMPTS_MAX: usize = 10;
+const ATTEMPTS_MAX: usize = 40;
 
 async fn long_turns(serving: &Serving) -> u64 {
     let page = http::get(serving, "/metrics").await.body;
