@@ -7,10 +7,10 @@
 //!     redb fjall sled    Rust
 //! ```
 //!
-//! A workspace of its own: whoever builds Inkstone builds none of this. The two
-//! libraries are looked for when a run needs them; a run whose library is missing
-//! fails with the name of the package. LMDB's C is compiled along, so that a
-//! build takes a C compiler.
+//! The crate is a workspace of its own, so that a build of Inkstone builds none of it. The
+//! two libraries are opened when a run needs them; where one is missing, the run fails with
+//! the name of the package. The C sources of LMDB are compiled too, so the build needs a C
+//! compiler.
 //!
 //! ```text
 //!   cargo build --release --manifest-path crates/lab-peers/Cargo.toml
@@ -22,44 +22,49 @@
 //!
 //! # Settings
 //!
-//! One rule for all: what the promise takes, [`CACHE_BYTES`] for whatever the
-//! engine caches itself, filters where it has them, and otherwise what its
-//! authors chose. What an acknowledgement means:
+//! All engines have the same rule: flushes as the level of durability requires,
+//! [`CACHE_BYTES`] for the engine's own cache, filters where it has them, and its defaults
+//! otherwise. Meaning of an acknowledged put:
 //!
 //! | target | `durable` | `os` | grouping of durable writes |
 //! |---|---|---|---|
-//! | `leveldb` | `sync = true` | `sync = false`: the log is written with each put | a leader writes and flushes for all who wait |
+//! | `leveldb` | `sync = true` | `sync = false`: the log is written with each put | a leader
+//! writes and flushes for all waiting writers |
 //! | `rocksdb` | `sync = 1` | `sync = 0`: the log is written with each put | the same |
-//! | `lmdb` | a transaction for each put, flags as they come: pages, then the meta page, flushed | `MDB_NOSYNC` | none: one writer at a time |
+//! | `lmdb` | a transaction for each put, default flags: pages, then the meta page, flushed |
+//! `MDB_NOSYNC` | none: one writer at a time |
 //! | `redb` | a transaction for each put, `Durability::Immediate` | not offered: `Durability::None` keeps a commit in the process | none: one writer at a time |
-//! | `fjall` | `persist(SyncData)` after each put | as it comes: the journal is written with each put | none: each put flushes the journal |
+//! | `fjall` | `persist(SyncData)` after each put | the default: the journal is written with each
+//! put | none: each put flushes the journal |
 //! | `sled` | `flush()` after each put | the same: without it a put waits in the process, for up to 500 ms | flushes of several threads share a buffer |
 //!
-//! sled's `flush()` is `sync_file_range`, which empties no device's cache: the
-//! lab counts the flushes and says so.
+//! sled's `flush()` is `sync_file_range`, which does not flush the device's cache. The lab
+//! counts device flushes and marks sled as not durable.
 //!
-//! | target | besides |
+//! | target | other settings |
 //! |---|---|
-//! | `leveldb` | block cache of 256 MiB, write buffer of 64 MiB, Bloom filter of 10 bits a key, Snappy as it comes |
-//! | `leveldb-defaults` | nothing: 8 MiB, 4 MiB, no filter. What db_bench measures |
-//! | `rocksdb` | block cache of 256 MiB, Bloom filter of 10 bits a key, a background thread for each processor; write buffer of 64 MiB and Snappy as they come |
-//! | `rocksdb-defaults` | nothing: 8 MiB, no filter, two background jobs |
+//! | `leveldb` | block cache of 256 MiB, write buffer of 64 MiB, Bloom filter of 10 bits a key;
+//! Snappy by default |
+//! | `leveldb-defaults` | defaults, as db_bench measures: 8 MiB, 4 MiB, no filter |
+//! | `rocksdb` | block cache of 256 MiB, Bloom filter of 10 bits a key, a background thread for
+//! each processor; write buffer of 64 MiB and Snappy by default |
+//! | `rocksdb-defaults` | defaults: 8 MiB, no filter, two background jobs |
 //! | `lmdb` | map of 64 GiB, 4096 readers; it caches in the system's page cache |
 //! | `redb`, `sled` | cache of 256 MiB instead of 1 GiB |
-//! | `fjall` | cache of 256 MiB instead of 32 MiB; filters and LZ4 as they come |
+//! | `fjall` | cache of 256 MiB instead of 32 MiB; filters and LZ4 by default |
 //!
-//! Through LevelDB's C interface a read costs one allocation and one copy more
-//! than from C++; RocksDB's has pinned reads, which are used.
+//! LevelDB's C interface needs one allocation and one copy more for a read than C++.
+//! RocksDB's has pinned reads, which the target uses.
 
 mod foreign;
 mod targets;
 
 use lab::targets::Offer;
 
-/// What an engine may cache in the process.
+/// Size of an engine's cache in the process.
 pub const CACHE_BYTES: usize = 256 << 20;
 
-/// All peers, whether their libraries are here or not.
+/// All peers, including those with missing libraries.
 pub fn offers() -> Vec<Offer> {
     targets::all()
 }
@@ -83,7 +88,7 @@ mod tests {
         let lock = include_str!("../Cargo.lock");
         for offer in offers() {
             let built = format!("name = \"{}\"\nversion = \"{}\"", offer.name, offer.version);
-            // Without a version it is a library's or LMDB's own to tell.
+            // An empty version means that the library or LMDB reports it.
             assert!(
                 offer.version.is_empty() || lock.contains(&built),
                 "{} {}",

@@ -1,8 +1,7 @@
-//! What every peer must do before anything about it is measured.
+//! Behaviour that every peer must have before it is measured.
 //!
-//! A peer whose library is not on this machine is named in the output and
-//! counts as passed; `every_library_is_here` fails then, and only with
-//! `INKSTONE_LAB_PEERS=required`.
+//! A peer with a library that is missing on this machine is named in the output and counts
+//! as passed. With `INKSTONE_LAB_PEERS=required`, `every_library_is_present` fails then.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -23,7 +22,7 @@ fn options(durability: DurabilityLevel) -> OpenOptions {
     }
 }
 
-/// None when the library is not here.
+/// Opens a target; `None` when its library is missing.
 fn open(offer: &Offer, directory: &Path, durability: DurabilityLevel) -> Option<Box<dyn Embedded>> {
     match (offer.open)(directory, &options(durability)) {
         Ok(target) => Some(target),
@@ -65,7 +64,7 @@ fn got(session: &mut dyn Session, key: &[u8]) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn what_is_put_is_got_and_what_is_not_is_missed() {
+fn present_keys_are_read_and_missing_ones_are_not_found() {
     with_each(|offer, durability, directory| {
         let Some(target) = open(offer, directory, durability) else {
             return;
@@ -109,7 +108,7 @@ fn ranges_are_in_order_from_a_key_up_to_a_limit() {
 }
 
 #[test]
-fn everything_is_there_after_closing_and_opening() {
+fn all_pairs_are_there_after_closing_and_opening() {
     with_each(|offer, durability, directory| {
         let Some(target) = open(offer, directory, durability) else {
             return;
@@ -166,13 +165,13 @@ fn threads_have_sessions_of_their_own() {
 }
 
 #[test]
-fn every_library_is_here() {
+fn every_library_is_present() {
     for offer in lab_peers::offers() {
         let directory = tempfile::tempdir().unwrap();
-        let is_here = open(&offer, directory.path(), DurabilityLevel::Durable)
+        let is_present = open(&offer, directory.path(), DurabilityLevel::Durable)
             .is_some_and(|target| target.close().is_ok());
         let required =
             std::env::var_os("INKSTONE_LAB_PEERS").is_some_and(|word| word == "required");
-        assert!(is_here || !required, "{} is not here", offer.name);
+        assert!(is_present || !required, "{} is missing", offer.name);
     }
 }

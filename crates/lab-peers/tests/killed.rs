@@ -1,7 +1,8 @@
-//! A promise is kept by the process's death: what was acknowledged is there when
-//! the directory is opened again.
+//! Acknowledged puts survive the end of the process: they are there when the directory is
+//! opened again.
 //!
-//! The test starts itself as a child that puts, tells and aborts.
+//! The test starts itself as a child process that puts, prints each acknowledged put, and
+//! aborts.
 
 #![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
 
@@ -34,7 +35,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// Puts, and dies without closing anything.
+/// Puts all keys, then aborts without closing the target.
 fn child(text: &str) -> ! {
     let (name, rest) = text.split_once(':').unwrap();
     let (level, directory) = rest.split_once(':').unwrap();
@@ -51,7 +52,7 @@ fn child(text: &str) -> ! {
     std::process::abort();
 }
 
-/// How many puts the child was told are kept.
+/// Number of puts that a child process has reported as acknowledged.
 fn acknowledged(name: &str, level: DurabilityLevel, directory: &Path) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -65,7 +66,7 @@ fn acknowledged(name: &str, level: DurabilityLevel, directory: &Path) -> u64 {
         .spawn()
         .unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let told = lines
+    let count = lines
         .map_while(Result::ok)
         .filter(|line| line.contains("acknowledged "))
         .count();
@@ -73,7 +74,7 @@ fn acknowledged(name: &str, level: DurabilityLevel, directory: &Path) -> u64 {
         !child.wait().unwrap().success(),
         "{name}: the child must die"
     );
-    told as u64
+    count as u64
 }
 
 #[test]
@@ -93,11 +94,11 @@ fn acknowledged_puts_outlive_the_process() {
                 }
                 Err(Failure(what)) => panic!("{}: {what}", offer.name),
             }
-            let told = acknowledged(offer.name, *level, directory.path());
-            assert_eq!(told, PUTS, "{} {level:?}", offer.name);
+            let count = acknowledged(offer.name, *level, directory.path());
+            assert_eq!(count, PUTS, "{} {level:?}", offer.name);
             let target = (offer.open)(directory.path(), &options(*level)).unwrap();
             let mut session = target.session().unwrap();
-            for number in 0..told {
+            for number in 0..count {
                 let mut value = Vec::new();
                 let found = session.get(&key(number), &mut value).unwrap();
                 assert!(

@@ -1,7 +1,8 @@
 //! Native, native again, and preloaded, one after the other in changing order.
 //!
-//! The second native run is the A/A: how much two runs of the same differ on this
-//! machine. A preloaded run whose locks are not the library's is refused.
+//! The second native run is the A/A comparison: it shows how much two equal runs differ on
+//! this machine. A preloaded run is refused if its locks are not those of the preloaded
+//! library.
 
 use std::path::Path;
 use std::process::Command;
@@ -38,7 +39,7 @@ pub fn compare(arguments: &Arguments) -> Result<(), String> {
             let mut cell = arguments.clone();
             cell.benchmarks = vec![benchmark.clone()];
             cell.threads = vec![threads];
-            // The first run of a cell finds colder caches: nobody's.
+            // The first run of a cell has colder caches, so it does not count.
             run(Variant::Native, &cell, &database.0, &preload)?;
             let rounds: Result<Vec<Round>, String> = (0..arguments.rounds)
                 .map(|_| round(&cell, &database.0, &preload, &mut random))

@@ -2,16 +2,16 @@
 
 /// All random data; values are cut from it.
 pub const BYTES: usize = 1 << 20;
-/// Of each piece so much is random and is then repeated: values compress to about one
-/// half, as db_bench's do.
+/// Length of a piece of random bytes that is then repeated: values compress to about one
+/// half, as those of db_bench do.
 const PIECE_BYTES: usize = 100;
 
-/// xorshift64*: as good as needed, and nothing shared.
+/// xorshift64*, good enough here and without shared state.
 pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Random {
-        // Neighbouring seeds must not begin alike.
+        // Mixing makes neighbouring seeds begin differently.
         let mixed = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Random((mixed ^ (mixed >> 29)) | 1)
     }

@@ -1,11 +1,11 @@
-//! LevelDB through its C functions, found when the program runs.
+//! LevelDB through its C functions, which are looked up at run time.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
 
-/// What LevelDB gives out; we never look inside.
+/// An opaque object of LevelDB.
 type Opaque = *mut c_void;
 type Failure = *mut *mut c_char;
 
@@ -103,7 +103,7 @@ mod functions {
         pub(super) fn get(&self, key: &[u8]) -> Result<bool, String> {
             let mut failure = null_mut();
             let mut length = 0;
-            // SAFETY: an open database; the value is ours to release.
+            // SAFETY: an open database; the caller must release the value.
             let value = unsafe {
                 (self.functions.get)(
                     self.database,
@@ -118,7 +118,7 @@ mod functions {
             if value.is_null() {
                 return Ok(false);
             }
-            // SAFETY: LevelDB allocated it for us.
+            // SAFETY: LevelDB allocated the value for the caller.
             unsafe { (self.functions.release)(value.cast()) };
             Ok(true)
         }
@@ -126,13 +126,13 @@ mod functions {
 
     impl Drop for LevelDb {
         fn drop(&mut self) {
-            // SAFETY: opened once, and nobody uses it any more.
+            // SAFETY: the database was opened once, and dropping it ends all uses.
             unsafe { (self.functions.close)(self.database) };
         }
     }
 }
 
-/// An open database. LevelDB locks for itself.
+/// An open database, which threads may share: LevelDB has its own locks.
 pub struct Database(functions::LevelDb);
 
 // SAFETY: LevelDB's header promises it for a database, and options are only read.

@@ -1,13 +1,13 @@
 //! LevelDB's `fillrandom` and `readrandom` with T threads, on the unmodified library of
 //! the system, and the comparison of its own locks with handoff's.
 //!
-//! LevelDB's own `db_bench` misleads with many threads, so this one
+//! LevelDB's own `db_bench` misleads with many threads, so this program
 //!
 //! * builds the random data once, before the clock starts, for all threads;
 //! * divides by the time on the wall, not by the sum of the threads' times, which
 //!   rewards those that finish early;
-//! * says how evenly the threads were served;
-//! * says what an operation cost: time of the cores, and switches of threads.
+//! * reports the fairness among the threads;
+//! * reports the cost of an operation: processor time and context switches.
 
 mod arguments;
 mod compare;
@@ -26,8 +26,8 @@ leveldb-bench compare [options]   native, native again and preloaded in turn
 
   --benchmark NAME     fillrandom or readrandom; compare: several with commas (both)
   --threads T          compare: several with commas (1,8,64,256)
-  --seconds S          so long (5)
-  --operations N       instead: so many by all threads together
+  --seconds S          length of a run (5)
+  --operations N       instead: operations of all threads together
   --keys N             keys to choose from (1000000)
   --value-bytes N      (100)
   --directory PATH     where databases are made (/dev/shm)

@@ -1,8 +1,8 @@
-//! What a run costs, as the kernel counts it.
+//! Costs of a run, as the kernel counts them.
 
 use std::ffi::CStr;
 
-/// What the process has used so far.
+/// Resources that the process has used so far.
 #[derive(Clone, Copy)]
 pub struct Usage {
     pub cpu_seconds: f64,
@@ -10,7 +10,7 @@ pub struct Usage {
     pub voluntary: i64,
     /// Switches because another thread got the core.
     pub involuntary: i64,
-    /// What all processes have used, this one included.
+    /// Processor time of all processes, this one included.
     pub busy_seconds: f64,
 }
 
@@ -59,7 +59,7 @@ fn busy_seconds() -> f64 {
     busy.iter().sum::<f64>() / ticks_per_second
 }
 
-/// Jain's index: 1 when all have the same, 1/n when one has everything.
+/// Jain's index: 1 when all rates are equal, 1/n when one of n is the whole sum.
 pub fn jain(rates: &[f64]) -> f64 {
     let sum: f64 = rates.iter().sum();
     let squares: f64 = rates.iter().map(|rate| rate * rate).sum();
@@ -69,7 +69,7 @@ pub fn jain(rates: &[f64]) -> f64 {
     sum * sum / (rates.len() as f64 * squares)
 }
 
-/// The file whose `pthread_mutex_lock` this process calls.
+/// The file with the `pthread_mutex_lock` that this process calls.
 pub fn locks_of() -> String {
     // SAFETY: a string with its zero; the answer is looked at at once.
     unsafe {

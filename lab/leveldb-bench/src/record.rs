@@ -1,4 +1,4 @@
-//! What one run has measured, as a line of JSON and back.
+//! The result of one run, written and read as a line of JSON.
 
 /// Numbers have the order of the line.
 #[derive(Clone, Default)]
@@ -9,7 +9,7 @@ pub struct Record {
     pub locks: String,
     pub threads: f64,
     pub operations: f64,
-    /// Reads whose key was there.
+    /// Number of reads that found their key.
     pub found: f64,
     pub wall_seconds: f64,
     pub operations_per_second: f64,
@@ -21,7 +21,7 @@ pub struct Record {
     pub involuntary_switches_per_operation: f64,
     pub cpu_micros_per_operation: f64,
     pub cores_used: f64,
-    /// By other processes at the same time: what the run had to live with.
+    /// Cores that other processes used at the same time, a disturbance of the run.
     pub cores_used_by_others: f64,
 }
 

@@ -1,4 +1,5 @@
-//! One run: the threads start together and work until the time or the work is up.
+//! One run: the threads start together and work until the time is over or the operations are
+//! done.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,7 +18,7 @@ use crate::database::Database;
 use crate::measure::{Usage, jain, locks_of};
 use crate::record::Record;
 
-/// 256 threads need not have megabytes each.
+/// Stack of a thread, small because there may be 256 threads.
 const STACK_BYTES: usize = 256 << 10;
 
 #[derive(Clone, Copy, Default)]
@@ -41,7 +42,7 @@ pub struct Scratch(pub PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing hangs on it: the next run takes another name.
+        // Best effort: the next run uses another name.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -74,7 +75,7 @@ pub fn one(arguments: &Arguments) -> Result<Record, String> {
     work.measure()
 }
 
-/// Makes the database that reads go to.
+/// Makes the database for reads.
 pub fn prepare(arguments: &Arguments) -> Result<(), String> {
     let database = arguments.database.as_ref();
     fill(arguments, database.ok_or("prepare wants --database")?)
@@ -88,7 +89,8 @@ fn fill(arguments: &Arguments, directory: &Path) -> Result<(), String> {
     (0..arguments.keys).try_for_each(|number| database.put(&key(number), cutter.next()))
 }
 
-/// Those that have started wait for the rest, so there is no way back.
+/// Ends the process: the threads that have started wait for the missing ones and cannot be
+/// joined.
 fn gives_up(threads: usize, why: &std::io::Error) -> ! {
     eprintln!("leveldb-bench: cannot start {threads} threads: {why}; use fewer");
     std::process::exit(1)

@@ -1,6 +1,5 @@
-//! The functions that both libraries have under the same names, but for the
-//! prefix. Signatures are those of `leveldb/c.h` and `rocksdb/c.h`; a `bool` is
-//! an unsigned char in both.
+//! Functions that both libraries have under the same names except for the prefix. Signatures
+//! are those of `leveldb/c.h` and `rocksdb/c.h`; a `bool` is an unsigned char in both.
 
 use std::ffi::{c_char, c_void};
 
@@ -8,10 +7,10 @@ use lab::targets::Failure;
 
 use super::Library;
 
-/// A pointer whose target only the library knows.
+/// An opaque pointer of the library.
 pub type Handle = *mut c_void;
 
-/// Where a library puts an error message: null when there is none.
+/// Slot in which a library stores an error message; null without an error.
 pub type ErrorSlot = *mut *mut c_char;
 
 macro_rules! functions {
@@ -23,7 +22,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// Finds all of them.
+            /// Looks up all functions. Fails where one is missing.
             pub fn of(library: &Library) -> Result<Functions, Failure> {
                 Ok(Functions {
                     // SAFETY: the signatures are those of the headers.
@@ -65,7 +64,7 @@ functions! {
     cache_destroy: fn(Handle);
 }
 
-/// Reads that copy only once; RocksDB has them.
+/// Functions of reads that copy only once; only RocksDB has them.
 #[derive(Clone, Copy, Debug)]
 pub struct Pinned {
     pub get_pinned: unsafe extern "C" fn(Handle, Handle, *const c_char, usize, ErrorSlot) -> Handle,
@@ -74,7 +73,7 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Finds them where they are.
+    /// Looks up the functions; `None` where the library lacks one.
     pub fn of(library: &Library) -> Option<Pinned> {
         // SAFETY: the signatures are those of `rocksdb/c.h`.
         unsafe {

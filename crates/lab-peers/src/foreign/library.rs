@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 
 use lab::targets::Failure;
 
-/// Which library, and where it comes from.
+/// A library that a target needs, and where to find it.
 #[derive(Debug)]
 pub struct Wanted {
-    /// Of all its functions, and of its file after `lib`.
+    /// Prefix of all its functions, and name of its file after `lib`.
     pub name: &'static str,
-    /// The first that can be opened is taken.
+    /// File names; the first that can be opened is used.
     pub files: &'static [&'static str],
-    /// What Debian and Ubuntu call it.
+    /// Name of the package in Debian and Ubuntu.
     pub package: &'static str,
-    /// The environment variable that names another build of it.
+    /// Environment variable with the path of another build of the library.
     pub variable: &'static str,
 }
 
-/// An open library; it stays open for the rest of the process, whose exit may
-/// still run its code.
+/// An open library. It is never closed, because the exit of the process may still run its
+/// code.
 #[derive(Debug)]
 pub struct Library {
     wanted: &'static Wanted,
@@ -27,7 +27,7 @@ pub struct Library {
 }
 
 impl Library {
-    /// Opens it, or says what to install.
+    /// Opens the library. The error names the package to install.
     pub fn open(wanted: &'static Wanted) -> Result<Library, Failure> {
         let named = std::env::var_os(wanted.variable).map(PathBuf::from);
         let files = match &named {
@@ -36,8 +36,8 @@ impl Library {
         };
         let mut complaints = Vec::new();
         for file in files {
-            // SAFETY: initialisers of LevelDB and RocksDB only register
-            // themselves; whoever names another file answers for it.
+            // SAFETY: initialisers of LevelDB and RocksDB only register themselves; a
+            // user that names another file is responsible for it.
             match unsafe { libloading::Library::new(file) } {
                 Ok(library) => {
                     let library = Box::leak(Box::new(library));
@@ -57,7 +57,7 @@ impl Library {
         )))
     }
 
-    /// The function with this name behind the prefix.
+    /// Looks up the function with this name behind the prefix.
     ///
     /// # Safety
     ///
@@ -66,7 +66,7 @@ impl Library {
     pub unsafe fn function<Function: Copy>(&self, name: &str) -> Result<Function, Failure> {
         let name = format!("{}_{name}", self.wanted.name);
         let symbol = CString::new(name.as_str()).map_err(Failure::of)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the signature.
         let found = unsafe { self.library.get::<Function>(symbol.as_bytes_with_nul()) };
         found.map(|function| *function).map_err(|error| {
             Failure(format!(
@@ -76,15 +76,15 @@ impl Library {
         })
     }
 
-    /// What its file is called behind `.so.`: the whole version, which the C
-    /// interfaces do not tell.
+    /// The version, from the part of the file's name behind `.so.`; the C interfaces do not
+    /// report the whole version.
     pub fn version(&self) -> Option<String> {
         let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
         version_in(&maps, self.wanted.name)
     }
 }
 
-/// What the system's loader said, which is behind the error that it returned.
+/// The message of the system's loader, which is the source of `error`, with the file's name.
 fn complaint(file: &Path, error: &libloading::Error) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     let cause = cause.unwrap_or_else(|| error.to_string());
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_what_the_mapped_file_is_called() {
+    fn the_version_is_read_from_the_name_of_the_mapped_file() {
         let maps = "7f00-7f01 r-xp 0 fd:00 1 /lib/libc.so.6\n\
                     7f02-7f03 r-xp 0 fd:00 2 /lib/libleveldb.so.1.23.0\n";
         assert_eq!(version_in(maps, "leveldb").as_deref(), Some("1.23.0"));

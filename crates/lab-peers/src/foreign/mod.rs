@@ -1,5 +1,5 @@
-//! LevelDB and RocksDB by their C interfaces, which are one interface with two
-//! prefixes: RocksDB began as a copy.
+//! LevelDB and RocksDB through their C interfaces. The two are one interface with two
+//! prefixes, because RocksDB began as a copy of LevelDB.
 
 mod functions;
 mod library;

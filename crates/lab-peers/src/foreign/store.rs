@@ -1,4 +1,4 @@
-//! A store of either library, and its sessions.
+//! A database of either library, and its sessions.
 
 use std::ffi::{CStr, CString, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -10,22 +10,21 @@ use lab::workload::DurabilityLevel;
 use super::functions::{Functions, Handle, Pinned};
 use super::{Library, Wanted};
 
-/// Something of the library's, and what gives it back.
+/// An object of the library, and its destructor.
 type Owned = (Handle, unsafe extern "C" fn(Handle));
 
-/// The options of a store while they are being made.
+/// The options of a store that is about to be opened.
 pub struct Setup<'a> {
     pub library: &'a Library,
     pub functions: &'a Functions,
-    /// The options.
     pub options: Handle,
     owned: Vec<Owned>,
 }
 
 impl Setup<'_> {
-    /// Gives it back once the store is closed.
-    pub fn keep(&mut self, handle: Handle, give_back: unsafe extern "C" fn(Handle)) {
-        self.owned.push((handle, give_back));
+    /// Keeps an object until the store is closed, then calls its destructor.
+    pub fn keep(&mut self, handle: Handle, destroy: unsafe extern "C" fn(Handle)) {
+        self.owned.push((handle, destroy));
     }
 }
 
@@ -49,7 +48,7 @@ unsafe impl Send for Store {}
 unsafe impl Sync for Store {}
 
 impl Store {
-    /// Opens or makes a store in the directory.
+    /// Opens or creates a store in the directory.
     pub fn open(
         wanted: &'static Wanted,
         directory: &Path,
@@ -58,8 +57,8 @@ impl Store {
     ) -> Result<Store, Failure> {
         let library = Library::open(wanted)?;
         let functions = Functions::of(&library)?;
-        // SAFETY: constructors without conditions; each result is given back
-        // by the destructor of its own kind.
+        // SAFETY: the constructors have no preconditions; each result is destroyed by
+        // the destructor of its own kind.
         let (made, reading, writing) = unsafe {
             let made = (functions.options_create)();
             let (reading, writing) = (
@@ -96,12 +95,13 @@ impl Store {
         let name = CString::new(directory.as_os_str().as_bytes()).map_err(Failure::of)?;
         // SAFETY: options and name outlive the call.
         store.database =
-            store.told(|error| unsafe { (functions.open)(made, name.as_ptr(), error) })?;
+            store.checked(|error| unsafe { (functions.open)(made, name.as_ptr(), error) })?;
         Ok(store)
     }
 
-    /// Calls with a place for an error, and takes what is put there.
-    fn told<Answer>(
+    /// Calls a function of the library with a slot for an error message, and returns the
+    /// message as an error.
+    fn checked<Answer>(
         &self,
         call: impl FnOnce(*mut *mut c_char) -> Answer,
     ) -> Result<Answer, Failure> {
@@ -110,7 +110,8 @@ impl Store {
         if error.is_null() {
             return Ok(answer);
         }
-        // SAFETY: an error is a terminated string of the library's, ours to free.
+        // SAFETY: an error is a terminated string that the library allocated and the
+        // caller must free.
         let text = unsafe {
             let text = CStr::from_ptr(error).to_string_lossy().into_owned();
             (self.functions.free)(error.cast());
@@ -136,7 +137,7 @@ impl Store {
                 seen.bytes += (key_bytes + value_bytes) as u64;
                 (functions.iter_next)(iterator);
             }
-            let ended = self.told(|error| (functions.iter_get_error)(iterator, error));
+            let ended = self.checked(|error| (functions.iter_get_error)(iterator, error));
             (functions.iter_destroy)(iterator);
             ended.map(|()| seen)
         }
@@ -147,9 +148,9 @@ impl Store {
             return self.get_pinned(pinned, key, value);
         }
         let mut bytes = 0;
-        // SAFETY: the key outlives the call; the answer is ours to free.
+        // SAFETY: the key outlives the call; the caller must free the answer.
         unsafe {
-            let found = self.told(|error| {
+            let found = self.checked(|error| {
                 let (start, length) = (key.as_ptr().cast(), key.len());
                 (self.functions.get)(
                     self.database,
@@ -178,7 +179,7 @@ impl Store {
         // SAFETY: the key outlives the call; the slice is destroyed after its
         // bytes were copied.
         unsafe {
-            let found = self.told(|error| {
+            let found = self.checked(|error| {
                 let (start, length) = (key.as_ptr().cast(), key.len());
                 (pinned.get_pinned)(self.database, self.reading, start, length, error)
             })?;
@@ -198,14 +199,14 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // SAFETY: no session is left, since they borrow the store; what the
-        // options own is given back after whoever uses it.
+        // SAFETY: no session exists any more, since sessions borrow the store. Objects are
+        // destroyed after the database that uses them.
         unsafe {
             if !self.database.is_null() {
                 (self.functions.close)(self.database);
             }
-            for (handle, give_back) in &self.owned {
-                give_back(*handle);
+            for (handle, destroy) in &self.owned {
+                destroy(*handle);
             }
         }
     }
@@ -234,7 +235,7 @@ impl Session for StoreSession<'_> {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
         let store = self.store;
         // SAFETY: key and value outlive the call, which copies them.
-        store.told(|error| unsafe {
+        store.checked(|error| unsafe {
             (store.functions.put)(
                 store.database,
                 store.writing,
@@ -266,8 +267,8 @@ impl Session for StoreSession<'_> {
                 let (key_start, value_start) = (key.as_ptr().cast(), value.as_ptr().cast());
                 (functions.writebatch_put)(batch, key_start, key.len(), value_start, value.len());
             }
-            let written =
-                store.told(|error| (functions.write)(store.database, store.writing, batch, error));
+            let written = store
+                .checked(|error| (functions.write)(store.database, store.writing, batch, error));
             (functions.writebatch_destroy)(batch);
             written
         }

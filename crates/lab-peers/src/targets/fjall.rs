@@ -38,8 +38,8 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
 }
 
 impl Fjall {
-    /// fdatasync is enough for every file system of Linux, and what the other
-    /// targets use.
+    /// Makes earlier puts durable if the level requires it. `SyncData` (fdatasync) suffices
+    /// on all file systems of Linux, and the other targets use it too.
     fn promise(&self) -> Result<(), Failure> {
         match self.durable {
             true => self

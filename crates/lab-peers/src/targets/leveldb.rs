@@ -1,4 +1,4 @@
-//! LevelDB: a leader among the waiting writers writes and flushes for all.
+//! LevelDB: one of the waiting writers leads, and writes and flushes for all.
 
 use std::ffi::c_int;
 use std::path::Path;

@@ -21,7 +21,7 @@ pub const OFFER: Offer = Offer {
     open,
 };
 
-/// Of address space; the file grows with what is in it.
+/// Reserved address space; the file grows only with its contents.
 const MAP_BYTES: usize = 64 << 30;
 const READERS_MAX: u32 = 4096;
 
@@ -34,13 +34,13 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
     let mut with = EnvOpenOptions::new();
     with.map_size(MAP_BYTES).max_readers(READERS_MAX);
     if options.durability != DurabilityLevel::Durable {
-        // SAFETY: what this flag gives up is what a loss of power may destroy,
-        // and only that; the level promises nothing about it.
+        // SAFETY: with this flag a loss of power may destroy the data, and nothing
+        // else may; the level does not promise to survive it.
         unsafe {
             with.flags(EnvFlags::NO_SYNC);
         }
     }
-    // SAFETY: the directory is the run's own: nobody else changes the file.
+    // SAFETY: the directory belongs to the run: no other process changes the file.
     let environment = unsafe { with.open(directory) }.map_err(Failure::of)?;
     let transaction = environment.write_txn().map_err(Failure::of)?;
     let database = environment
@@ -98,7 +98,7 @@ impl Session for LmdbSession<'_> {
 
     fn range(&mut self, from: &[u8], limit: u64) -> Result<Seen, Failure> {
         let transaction = self.lmdb.environment.read_txn().map_err(Failure::of)?;
-        // LMDB knows no empty key.
+        // LMDB does not accept an empty key.
         let from = match from {
             [] => Bound::Unbounded,
             from => Bound::Included(from),

@@ -1,4 +1,4 @@
-//! One file for each engine: how it is opened, and what its calls are.
+//! The engines as targets, one file for each.
 
 mod fjall;
 mod leveldb;
@@ -10,10 +10,10 @@ mod sled;
 use lab::targets::Offer;
 use lab::workload::DurabilityLevel;
 
-/// Whatever a workload may ask for, but for promising nothing, which all can.
+/// The levels of durability except `None`, which every target supports.
 const ALL_LEVELS: &[DurabilityLevel] = &[DurabilityLevel::Durable, DurabilityLevel::Os];
 
-/// In the order in which people list them.
+/// All peers, in the order of lists.
 pub fn all() -> Vec<Offer> {
     vec![
         leveldb::OFFER,
@@ -27,7 +27,7 @@ pub fn all() -> Vec<Offer> {
     ]
 }
 
-/// The limit of a range, which is 0 for all, as iterators want it.
+/// The limit of a range for an iterator; a limit of 0 means all pairs.
 fn count(limit: u64) -> usize {
     match limit {
         0 => usize::MAX,

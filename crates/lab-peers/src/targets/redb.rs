@@ -12,7 +12,7 @@ pub const OFFER: Offer = Offer {
     name: "redb",
     version: "4.5.0",
     about: "redb: a transaction for each put, Durability::Immediate; cache of 256 MiB",
-    // Without `Immediate` a commit lives in the process only.
+    // Without `Immediate` a commit does not survive the process.
     promises: &[DurabilityLevel::Durable],
     has_ranges: true,
     keeps_data: true,
@@ -38,7 +38,7 @@ fn open(directory: &Path, options: &OpenOptions) -> Result<Box<dyn Embedded>, Fa
             DurabilityLevel::None => Durability::None,
         },
     };
-    // Readers want a table.
+    // Readers fail if the table does not exist.
     redb.write(&[], Durability::Immediate)?;
     Ok(Box::new(redb))
 }
@@ -71,7 +71,7 @@ impl Embedded for Redb {
     }
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
-        // Commits without durability wait for one with it.
+        // A durable commit also makes the earlier commits durable.
         self.write(&[], Durability::Immediate)?;
         self.database.close().map_err(Failure::of)
     }

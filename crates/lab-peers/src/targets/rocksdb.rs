@@ -1,4 +1,4 @@
-//! RocksDB: a leader among the waiting writers writes and flushes for all.
+//! RocksDB: one of the waiting writers leads, and writes and flushes for all.
 
 use std::ffi::c_int;
 use std::path::Path;

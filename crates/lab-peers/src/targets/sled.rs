@@ -21,7 +21,8 @@ pub const OFFER: Offer = Offer {
 
 struct Sled {
     tree: sled::Db,
-    /// Without a flush a put stays in the process for up to half a second.
+    /// Whether each put is flushed. Otherwise a put stays in the process for up to half a
+    /// second.
     flushes: bool,
 }
 
