@@ -1,11 +1,11 @@
-//! How many messages a second go over loopback, and what they cost.
+//! Measures messages per second over loopback, and their CPU time.
 //!
 //! ```text
 //! cargo run --release -p peers --example message_rate
 //! ```
 //!
-//! Two members in one process: the figures are for both ends together, and the
-//! thread that sends. It pauses when the lane's queue is full.
+//! Two members run in one process, so the figures cover both ends and the
+//! sending thread, which pauses while the lane's queue is full.
 
 use std::error::Error;
 use std::net::TcpListener;
@@ -19,15 +19,15 @@ use environment::real::RealClock;
 use peers::{BoxFuture, Handler, Lane, Peers, PeersOptions, Stream};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Counts messages, and tells when the last one of a run has come.
+/// Handler that signals the last message of a run.
 struct Counter {
     done: SyncSender<()>,
 }
 
-/// What the sender waits for room: the queue holds much more than is written
-/// meanwhile.
+/// Pause of the sender while the queue is full. The queue holds much more than is written in
+/// this time.
 const PAUSE: Duration = Duration::from_micros(500);
-/// Kind of a run's last message.
+/// Kind of the last message of a run.
 const LAST: u8 = 1;
 
 impl Handler for Counter {
@@ -90,7 +90,7 @@ fn run(
     ))
 }
 
-/// What this process used so far, user and system.
+/// CPU time of this process, user and system.
 fn cpu() -> Duration {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(used.tv_sec as u64, used.tv_nsec as u32)

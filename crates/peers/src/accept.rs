@@ -1,4 +1,4 @@
-//! Connections that come in.
+//! Incoming connections: greetings, refusals, and delivery of messages to the handler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,11 +17,10 @@ use crate::shared::{Received, Shared};
 use crate::socket::{self, Socket};
 use crate::{Lane, PeerSecret, Refusal, inquiry, prove, stream, visitor};
 
-/// Pause after the system refused to hand out a connection: out of file
-/// descriptors, most often.
+/// Pause after `accept` failed, most often because the process has no file descriptor left.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
-/// Takes connections until it is aborted.
+/// Accepts connections until it is aborted.
 pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     loop {
         match listener.accept().await {
@@ -38,10 +37,10 @@ pub(crate) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
     }
 }
 
-/// The life of one connection.
+/// Serves one connection from its greeting to its end.
 async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
     let Ok(socket) = socket::prepare(tcp, &shared.limits) else {
-        // It ended before it began.
+        // The connection has already ended.
         return;
     };
     let let_in = tokio::select! {
@@ -52,7 +51,7 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
     let Some((hello, socket)) = let_in else {
         return;
     };
-    // A sender's addresses are its own words: what is no address is passed over.
+    // The addresses come from the sender and are ignored if they are invalid.
     if check_addresses(hello.sender, &hello.addresses).is_ok() {
         shared.handler.announced(hello.sender, &hello.addresses);
     }
@@ -62,8 +61,9 @@ async fn receive(shared: Arc<Shared>, tcp: TcpStream, greeting: Greeting) {
     serve(&shared, hello, socket).await;
 }
 
-/// The greetings of one connection: who it is of, if it is let in. Inquiries are answered
-/// here, since their senders may be strangers.
+/// Exchanges the greetings of one connection. Returns the hello and the socket if the sender
+/// is let in. An inquiry is answered here and returns `None`, because its sender need not be
+/// a member.
 async fn let_in(shared: &Shared, mut socket: Socket) -> Option<(Hello, Socket)> {
     let meeting = meet(shared, &mut socket);
     let hello = match timeout(shared.limits.greeting_timeout, meeting).await {
@@ -89,11 +89,12 @@ async fn let_in(shared: &Shared, mut socket: Socket) -> Option<(Hello, Socket)> 
     Some((hello, socket))
 }
 
-/// Why a dialer's hello was not heard, or not believed.
+/// Why a dialer was not let in before its hello could be judged.
 enum Unmet {
     NoGreeting(NoGreeting),
     Refused(Refusal, String),
-    /// It did not prove that it has the secret, and hears no more.
+    /// The dialer did not prove that it has the secret. It gets no answer; this is the line
+    /// for the log.
     Unproven(String),
 }
 
@@ -103,7 +104,7 @@ impl From<NoGreeting> for Unmet {
     }
 }
 
-/// Waits for a hello; where there is a secret, for the proof that the dialer has it.
+/// Waits for a hello, and before it for the dialer's proof if this member has a secret.
 async fn meet(shared: &Shared, socket: &mut Socket) -> Result<Hello, Unmet> {
     let magic = greet::read_magic(socket).await?;
     let text = match (&shared.secret, magic) {
@@ -134,7 +135,7 @@ async fn meet_proven(secret: &PeerSecret, socket: &mut Socket) -> Result<Hello, 
     Ok(hello)
 }
 
-/// Whether the sender of `hello` may come in; if not, why.
+/// Decides whether the sender of `hello` is let in; the error is the reason for a refusal.
 fn judge(shared: &Shared, hello: &Hello) -> Result<(), (Refusal, String)> {
     greet::judge(hello, shared.identity)?;
     greet::compare(hello, shared.identity, &shared.agreement)?;
@@ -151,13 +152,13 @@ fn judge(shared: &Shared, hello: &Hello) -> Result<(), (Refusal, String)> {
     Ok(())
 }
 
-/// Whether the handler knows the sender, or the secret vouches for it.
+/// Whether the handler admits the sender, or the sender has proved the secret.
 fn admits(shared: &Shared, sender: u64) -> bool {
-    // The handler is asked in any case: it may have to find out about the sender.
+    // The handler is called in both cases: it may have to find out about the sender.
     shared.handler.admits(sender) || shared.secret.is_some()
 }
 
-/// Answers a dialer that is no member, or none that is understood.
+/// Answers a dialer after a missing, unreadable or refused hello.
 async fn turn_away(shared: &Shared, socket: Socket, unmet: Unmet) {
     let error = match unmet {
         Unmet::NoGreeting(error) => error,
@@ -166,12 +167,16 @@ async fn turn_away(shared: &Shared, socket: Socket, unmet: Unmet) {
     };
     match error {
         NoGreeting::Foreign(first) if visitor::speaks_http(&first) => {
-            log_refusal(shared, &socket, "an HTTP client came to the peer port");
-            // A visitor that hangs up first needs no answer.
+            log_refusal(shared, &socket, "an HTTP client connected to the peer port");
+            // A client that has closed the connection needs no answer.
             let _ = visitor::answer(socket).await;
         }
         NoGreeting::Foreign(_) => {
-            log_refusal(shared, &socket, "what came to the peer port is no member");
+            log_refusal(
+                shared,
+                &socket,
+                "the first bytes are not the greeting of a member",
+            );
         }
         NoGreeting::Unreadable(unreadable) => {
             let (refusal, text) = greet::explain(unreadable);
@@ -184,7 +189,7 @@ async fn turn_away(shared: &Shared, socket: Socket, unmet: Unmet) {
 async fn refuse(shared: &Shared, mut socket: Socket, refusal: Refusal, text: String) {
     log_refusal(shared, &socket, &text);
     let welcome = welcome(shared, Err(refusal), text);
-    // Nothing is left to do for one who does not listen.
+    // A dialer that does not read the refusal is disconnected all the same.
     let _ = timeout(shared.limits.greeting_timeout, async {
         socket.write_all(&welcome).await?;
         socket.shutdown().await
@@ -218,19 +223,21 @@ async fn serve(shared: &Arc<Shared>, hello: Hello, socket: Socket) {
         Lane::Snapshot => return stream::serve(shared, from, socket).await,
         lane => {
             let entry = Incoming::enter(shared, from, lane);
-            // It was let in by what was known before it had this place; whoever turns it
-            // away from now on finds it here.
+            // `judge` ran before this entry existed, so a removal in between could not find
+            // the connection. A later `Peers::turn_away` does.
             if shared.handler.is_removed(from) || !admits(shared, from) {
                 return;
             }
             tokio::select! {
                 reason = serve_lane(shared, from, lane, &entry.received, socket) => reason,
-                () = entry.replaced.notified() => "it is wanted no more".to_owned(),
+                () = entry.replaced.notified() => {
+                    "a newer connection replaced it, or the member was turned away".to_owned()
+                }
             }
         }
     };
     let lane = hello.lane;
-    tracing::debug!(member = format!("{from:x}"), %lane, "a connection that came in ended: {reason}");
+    tracing::debug!(member = format!("{from:x}"), %lane, "an incoming connection ended: {reason}");
 }
 
 async fn serve_lane(
@@ -243,7 +250,7 @@ async fn serve_lane(
     deliver(shared, from, lane, received, socket).await
 }
 
-/// Hands messages to the handler until the connection ends: why.
+/// Hands messages to the handler until the connection ends. Returns the reason of the end.
 async fn deliver(
     shared: &Shared,
     from: u64,
@@ -251,7 +258,7 @@ async fn deliver(
     received: &Received,
     socket: Socket,
 ) -> String {
-    // The other half stays open: closing it would tell the sender to stop.
+    // The write half stays open, because the sender takes its end for the connection's.
     let (read, _write) = socket::split(socket);
     let gate = shared.intake.gate(from);
     let mut frames = FrameReader::new(read, shared.limits.payload_bytes_max, Some(gate));
@@ -268,14 +275,18 @@ async fn deliver(
             }
             Ok(None) => return "the member closed it".to_owned(),
             Err(error) => {
-                tracing::warn!(member = format!("{from:x}"), %lane, "a connection that came in broke: {error}");
+                tracing::warn!(
+                    member = format!("{from:x}"),
+                    %lane,
+                    "an incoming connection broke: {error}"
+                );
                 return error.to_string();
             }
         }
     }
 }
 
-/// A connection's place among those that came in.
+/// Entry of a connection in the table of incoming connections.
 struct Incoming<'a> {
     shared: &'a Shared,
     key: (u64, Lane),
@@ -284,16 +295,16 @@ struct Incoming<'a> {
 }
 
 impl<'a> Incoming<'a> {
-    /// Ends the connection that was in this place.
+    /// Adds a connection, and ends the older one of the same sender and lane.
     fn enter(shared: &'a Shared, from: u64, lane: Lane) -> Incoming<'a> {
-        assert!(Lane::KEPT.contains(&lane), "one of many has no place");
+        assert!(Lane::KEPT.contains(&lane), "the {lane} lane may have many");
         let replaced = Arc::new(Notify::new());
         let received = shared.received_from(from);
-        let elder = shared
+        let older = shared
             .incoming()
             .insert((from, lane), Arc::clone(&replaced));
-        if let Some(elder) = elder {
-            elder.notify_one();
+        if let Some(older) = older {
+            older.notify_one();
         }
         received.connected().insert(lane);
         Incoming {

@@ -1,30 +1,30 @@
-//! Frames out of a stream of bytes.
+//! Decodes frames from a stream of bytes.
 //!
 //! ```text
 //!   socket ──► room() ──► [ header | payl      ]     room for a piece
 //!                         [ header | payload | he ]  next() ──► Frame
 //! ```
 //!
-//! Memory follows the bytes that came, not the length that was announced: the
-//! room for a payload doubles as it fills up. A small payload is copied out, so
-//! that whoever keeps it keeps its bytes and not the buffer around them; a
-//! large one is a slice of the buffer, and a very large one takes the buffer
-//! with it, so that the connection does not keep the room for ever.
+//! Memory grows with the bytes that have come, not with the announced length: the
+//! room for a payload doubles as it fills up. A small payload is copied out of the buffer, so
+//! that a handler that keeps it does not keep the whole buffer. A larger one is a slice of the
+//! buffer, and a very large one takes the buffer with it, so that the connection does not keep
+//! that much room for ever.
 
 use bytes::{Buf, Bytes, BytesMut};
 use thiserror::Error;
 
 use crate::format::{FRAME_HEADER_BYTES, Frame, FrameHeader, frame_crc};
 
-/// Room offered to each read when no large payload is under way.
+/// Room offered to each read while no large payload is being received.
 const READ_BYTES: usize = 64 << 10;
-/// Payloads up to this size are copied out of the buffer: a slice would pin up
-/// to eight times as much.
+/// Payloads up to this size are copied out of the buffer, because a slice would keep a
+/// buffer of eight times the size in memory.
 const COPIED_BYTES_MAX: usize = READ_BYTES / 8;
-/// A payload above this size leaves with its buffer.
+/// A payload above this size takes the buffer with it.
 const SHARED_BYTES_MAX: usize = 4 * READ_BYTES;
 
-/// Why the bytes on a connection are no frames; nothing after it can be read.
+/// Error of bytes that are not a frame. Bytes after it cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum Malformed {
     #[error("a frame of {length} bytes came, {bytes_max} are allowed")]
@@ -35,7 +35,7 @@ pub(crate) enum Malformed {
     Spare(u16),
 }
 
-/// What has come and was not handed out yet.
+/// Bytes that have come and are not decoded yet.
 pub(crate) struct Decoder {
     buffer: BytesMut,
     payload_bytes_max: usize,
@@ -49,7 +49,7 @@ impl Decoder {
         }
     }
 
-    /// Where the next bytes of the stream go.
+    /// The buffer to which the caller appends the next bytes of the stream.
     pub fn room(&mut self) -> &mut BytesMut {
         let have = self.buffer.len();
         let missing = match self.header() {
@@ -61,17 +61,17 @@ impl Decoder {
         &mut self.buffer
     }
 
-    /// Bytes of the payload that is under way, once its header has come.
+    /// Payload bytes of the frame that is being received, once its header has come.
     pub fn announced(&self) -> Option<usize> {
         self.header().map(|header| header.length as usize)
     }
 
-    /// Whether the stream may end here.
+    /// Whether the stream may end here without cutting a frame.
     pub fn is_between_frames(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// The next whole frame, if it has come.
+    /// Decodes the next frame. Returns `None` if it has not come completely.
     pub fn next(&mut self) -> Result<Option<Frame>, Malformed> {
         let Some(header) = self.header() else {
             return Ok(None);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_out_as_they_went_in_whatever_the_pieces() {
+    fn frames_are_decoded_unchanged_from_pieces_of_any_size() {
         let mut random = Random::from_seed(11);
         let payloads: Vec<Vec<u8>> = (0..200)
             .map(|_| vec![random.next_u64() as u8; random.below(20_000) as usize])
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announced_length_costs_nothing_until_its_bytes_come() {
+    fn an_announced_length_takes_no_memory_before_its_bytes_come() {
         let mut decoder = Decoder::new(64 << 20);
         let header = FrameHeader::encode(1, 0, 64 << 20, std::iter::empty());
         feed(&mut decoder, &header);
@@ -189,26 +189,26 @@ mod tests {
     }
 
     #[test]
-    fn each_flipped_bit_is_noticed() {
+    fn a_frame_with_a_flipped_bit_is_refused() {
         let good = frame(3, b"ink on stone");
         for bit in 0..good.len() * 8 {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             let mut decoder = Decoder::new(LIMIT);
             feed(&mut decoder, &bytes);
-            // A longer length waits for bytes that never come.
+            // With a greater length, the decoder waits for more bytes.
             let result = decoder.next();
             assert!(!matches!(result, Ok(Some(_))), "bit {bit}: {result:?}");
         }
     }
 
     #[test]
-    fn random_bytes_are_refused_or_waited_for_and_never_taken_for_a_frame() {
+    fn random_bytes_are_never_decoded_as_a_frame() {
         let mut random = Random::from_seed(5);
         for _ in 0..2_000 {
             let mut bytes = vec![0; random.below(300) as usize];
             random.fill(&mut bytes);
-            // Short lengths are rare among random ones; half of them get one.
+            // Random lengths are rarely short, so half of the inputs get a short one.
             if bytes.len() > 8 && random.chance(1, 2) {
                 bytes[5..8].fill(0);
             }
@@ -218,9 +218,9 @@ mod tests {
         }
     }
 
-    /// What the fuzzer looks for, on a few inputs of every build.
+    /// Runs the targets of the fuzzer on a few inputs.
     #[test]
-    fn sealed_random_bytes_decode_to_what_they_are() {
+    fn random_bytes_with_right_checksums_decode_to_themselves() {
         let mut random = Random::from_seed(8);
         for _ in 0..500 {
             let mut bytes = vec![0; random.below(2_000) as usize];
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_for_a_large_payload_leaves_with_it() {
+    fn a_large_payload_takes_its_buffer_with_it() {
         let mut decoder = Decoder::new(LIMIT);
         let mut wire = frame(1, &vec![7; LIMIT]);
         wire.extend_from_slice(&frame(2, b"next"));

@@ -1,4 +1,4 @@
-//! From a member's addresses to a connection that was let in.
+//! Dialling: connects to a member and exchanges the greetings.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::{Lane, Limits, LinkError, PeerSecret, Refusal};
 pub(crate) struct Dialled {
     pub socket: Socket,
     pub address: String,
-    /// How long the system took to connect: about one round trip.
+    /// Duration of the connect: about one round trip.
     pub round_trip: Duration,
-    /// What the other side runs.
+    /// Release of the listener.
     pub release: String,
 }
 
-/// Tries `addresses` in turn.
+/// Tries `addresses` in turn. Returns the first connection that is let in, or the last error.
 pub(crate) async fn dial(
     shared: &Shared,
     member: u64,
@@ -39,8 +39,8 @@ pub(crate) async fn dial(
     Err(last.expect("set_member takes no member without an address"))
 }
 
-/// A listener of a release that knows no addresses in a hello takes such a hello for a
-/// damaged one; it is greeted again without them.
+/// Dials one address. A listener of an older release takes the addresses in a hello for
+/// damage; it is dialled again with a hello without them.
 async fn dial_any_release(
     shared: &Shared,
     member: u64,
@@ -102,7 +102,8 @@ async fn dial_one(
     })
 }
 
-/// Proves that this side has the secret, where there is one, and says hello.
+/// Proves that this side has the secret, if there is one, and sends the hello. Returns the
+/// listener's welcome.
 pub(crate) async fn introduce(
     address: &str,
     socket: &mut Socket,
@@ -149,7 +150,7 @@ fn unproven(address: &str, error: Unproven) -> LinkError {
     }
 }
 
-/// To the first of the host's addresses that answers.
+/// Connects to the first address of the host that accepts a connection.
 pub(crate) async fn connect(limits: &Limits, address: &str) -> Result<Socket, LinkError> {
     let mut reason = "the name has no address".to_owned();
     for resolved in resolve(address).await? {
@@ -164,7 +165,7 @@ pub(crate) async fn connect(limits: &Limits, address: &str) -> Result<Socket, Li
     })
 }
 
-/// Numbers are not looked up: that would take a thread.
+/// Resolves `address`. A numeric address is parsed here, because a look-up takes a thread.
 async fn resolve(address: &str) -> Result<Vec<SocketAddr>, LinkError> {
     if let Ok(number) = address.parse() {
         return Ok(vec![number]);
@@ -177,7 +178,8 @@ async fn resolve(address: &str) -> Result<Vec<SocketAddr>, LinkError> {
     Ok(found.collect())
 }
 
-/// What the listener says of itself must be what we expected of it.
+/// Checks that the welcome accepts this member and comes from the expected member and
+/// cluster. Returns the listener's release.
 fn judge(hello: &Hello, address: &str, welcome: Welcome) -> Result<String, LinkError> {
     let refused = |refusal, text| LinkError::Refused {
         address: address.to_owned(),
@@ -188,11 +190,12 @@ fn judge(hello: &Hello, address: &str, welcome: Welcome) -> Result<String, LinkE
         return Err(refused(refusal, welcome.reason));
     }
     if welcome.cluster != hello.cluster {
-        let text = format!("it belongs to cluster {:016x}", welcome.cluster);
+        let cluster = welcome.cluster;
+        let text = format!("the member at this address belongs to cluster {cluster:016x}");
         return Err(refused(Refusal::Cluster, text));
     }
     if welcome.member != hello.receiver {
-        let text = format!("it is member {:016x}", welcome.member);
+        let text = format!("the member at this address is {:016x}", welcome.member);
         return Err(refused(Refusal::Member, text));
     }
     Ok(welcome.release)
@@ -216,7 +219,7 @@ pub(crate) fn no_welcome(address: &str, error: NoGreeting) -> LinkError {
         }
         NoGreeting::Unreadable(_) => LinkError::Broken {
             address,
-            reason: "its welcome came damaged".to_owned(),
+            reason: "the welcome came damaged".to_owned(),
         },
     }
 }

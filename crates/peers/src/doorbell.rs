@@ -1,4 +1,4 @@
-//! One wake-up of the network thread for everything that was queued.
+//! One wake-up of the network thread for all messages that were queued.
 //!
 //! ```text
 //!   send ─► lane.bell.due = true ─► doorbell, if it is not ringing ─► eventfd
@@ -7,13 +7,14 @@
 //! ```
 //!
 //! Waking a task from another thread costs a system call. A replica that sends
-//! to four members pays for one; and for none while the thread is on its way.
+//! to four members makes one such call, and none if the thread was woken and has not looked
+//! yet.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// What one lane's task sleeps on.
+/// Wakes the task of one lane.
 #[derive(Default)]
 pub(crate) struct Bell {
     due: AtomicBool,
@@ -21,12 +22,12 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// Sleeps until there may be something to do.
+    /// Waits until the lane may have messages.
     pub async fn heard(&self) {
         self.notify.notified().await;
     }
 
-    /// On the network thread: wakes the lane's task if it was rung.
+    /// Wakes the lane's task if the bell was rung. Called on the network thread.
     pub fn pass_on(&self) {
         if self.due.swap(false, Ordering::AcqRel) {
             self.notify.notify_one();
@@ -34,7 +35,7 @@ impl Bell {
     }
 }
 
-/// What the network thread sleeps on.
+/// Wakes the network thread.
 #[derive(Default)]
 pub(crate) struct Doorbell {
     ringing: AtomicBool,
@@ -42,18 +43,18 @@ pub(crate) struct Doorbell {
 }
 
 impl Doorbell {
-    /// `bell`'s task will wake up. From any thread.
+    /// Wakes the task of `bell`, from any thread.
     pub fn ring(&self, bell: &Bell) {
-        // The order matters: whoever silences the doorbell after this swap
-        // sees the bell due, and whoever did it before makes us ring.
+        // The order matters. If the network thread resets `ringing` after this swap, it sees
+        // the bell due; if it did so before, this call notifies it.
         bell.due.store(true, Ordering::Release);
         if !self.ringing.swap(true, Ordering::AcqRel) {
             self.notify.notify_one();
         }
     }
 
-    /// On the network thread: sleeps until someone rings. Bells are to be
-    /// looked at after this, not before.
+    /// Waits until a bell was rung. Called on the network thread, which must look at the
+    /// bells after this, not before.
     pub async fn rung(&self) {
         self.notify.notified().await;
         self.ringing.swap(false, Ordering::AcqRel);

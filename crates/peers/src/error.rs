@@ -1,4 +1,4 @@
-//! What can go wrong, and what the caller may conclude from it.
+//! Errors of connections, messages and streams.
 
 use std::io;
 use std::time::Duration;
@@ -7,106 +7,107 @@ use thiserror::Error;
 
 use crate::Refusal;
 
-/// Why there is no connection on a lane.
+/// Error of a lane or an inquiry: there is no connection, or it broke.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LinkError {
     /// The host's name has no address.
     #[error("{address}: cannot be resolved: {reason}")]
     Resolve {
-        /// As it was given to [`crate::Peers::set_member`].
+        /// The address that was dialled, as [`crate::Peers::set_member`] got it.
         address: String,
-        /// What the resolver said.
+        /// Error of the resolver.
         reason: String,
     },
-    /// Nobody listens there, or nothing leads there.
+    /// No process listens at the address, or there is no route to it.
     #[error("{address}: cannot connect: {reason}")]
     Connect {
-        /// As it was given to [`crate::Peers::set_member`].
+        /// The address that was dialled, as [`crate::Peers::set_member`] got it.
         address: String,
-        /// What the system said.
+        /// Error of the system.
         reason: String,
     },
-    /// Nobody answered in time.
+    /// No answer came in time.
     #[error("{address}: no answer within {within:?}")]
     Timeout {
-        /// As it was given to [`crate::Peers::set_member`].
+        /// The address that was dialled, as [`crate::Peers::set_member`] got it.
         address: String,
-        /// How long was waited.
+        /// The time limit.
         within: Duration,
     },
-    /// Something else listens there.
+    /// The process at the address does not speak this protocol.
     #[error("{address}: what listens there is no Inkstone member; check the member's peer address")]
     NotPeers {
-        /// As it was given to [`crate::Peers::set_member`].
+        /// The address that was dialled, as [`crate::Peers::set_member`] got it.
         address: String,
     },
-    /// A member listens there and does not let us in.
+    /// The member at the address refuses this member.
     #[error("{address}: refused: {text}")]
     Refused {
-        /// As it was given to [`crate::Peers::set_member`].
+        /// The address that was dialled, as [`crate::Peers::set_member`] got it.
         address: String,
         /// The kind of reason.
         refusal: Refusal,
-        /// The reason for people.
+        /// The reason, as text for people.
         text: String,
     },
-    /// There was a connection, and it ended.
+    /// The connection ended.
     #[error("the connection to {address} broke: {reason}")]
     Broken {
-        /// As it was given to [`crate::Peers::set_member`].
+        /// The address that was dialled, as [`crate::Peers::set_member`] got it.
         address: String,
-        /// What ended it.
+        /// What ended the connection.
         reason: String,
     },
 }
 
-/// Why connections could not be started.
+/// Error of [`crate::Peers::start`].
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The release text does not fit into a greeting.
     #[error("the release text has {bytes} bytes, at most {bytes_max} are allowed: {release}")]
     Release {
-        /// The text.
+        /// The release text.
         release: String,
-        /// Its length.
+        /// Bytes of the text.
         bytes: usize,
         /// The limit.
         bytes_max: usize,
     },
-    /// A limit contradicts another one or makes no sense.
+    /// A limit contradicts another one or is out of range.
     #[error("{0}")]
     Limits(String),
-    /// An address of this member is none, or the list of them is too long.
+    /// An address of this member is invalid, or the list of them is too long.
     #[error("{0}")]
     Addresses(String),
-    /// The system did not give what is needed.
+    /// The system could not provide a thread, a socket or random bytes.
     #[error("cannot start the connections between members: {0}")]
     System(#[from] io::Error),
 }
 
-/// Why a member was not taken into the table.
+/// Error of [`crate::Peers::set_member`]: the table is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MemberError {
-    /// Nobody connects to himself.
+    /// The id is that of this member, which does not connect to itself.
     #[error("member {0:x} is this member")]
     Own(u64),
-    /// A member without addresses cannot be reached.
+    /// The list of addresses is empty.
     #[error("member {0:x} has no address; give at least one host:port")]
     NoAddress(u64),
     /// An address is not host:port.
     #[error("member {member:x}: {address} is no address; write host:port, such as 10.0.0.1:2380")]
     Address {
-        /// The member.
+        /// Id of the member.
         member: u64,
-        /// What was given.
+        /// The invalid address.
         address: String,
     },
-    /// There are no connections any more.
+    /// [`crate::Peers::stop`] was called.
     #[error("the connections of this member are stopped")]
     Stopped,
 }
 
-/// Why a message was not queued. It is counted and gone: repeat it later.
+/// Error of [`crate::Peers::send`]: the message was not queued. It is lost, and counted in
+/// [`crate::LaneCounts`] where a lane was full or unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Dropped {
     /// The table has no such member.
@@ -115,10 +116,10 @@ pub enum Dropped {
     /// The last attempt to connect failed.
     #[error("the member cannot be reached")]
     Unreachable,
-    /// Too many bytes wait already.
+    /// The bytes in the queue have reached their limit.
     #[error("the lane's queue is full")]
     Full,
-    /// No repetition helps.
+    /// The message exceeds the payload limit; repeating it does not help.
     #[error("a message of {bytes} bytes, at most {bytes_max} are allowed")]
     TooLong {
         /// Bytes of the message.
@@ -128,7 +129,7 @@ pub enum Dropped {
     },
 }
 
-/// Why a stream cannot be opened, or ended before its end.
+/// Error of a stream: it cannot be opened, or it broke.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum StreamError {
     /// The table has no such member.
@@ -137,21 +138,20 @@ pub enum StreamError {
     /// There is no connection; try again later.
     #[error("member {member:x} cannot be reached: {reason}")]
     Unreachable {
-        /// Whom the stream was for.
+        /// The member that the stream was for.
         member: u64,
-        /// What the attempt met.
+        /// Error of the attempt to connect.
         reason: String,
     },
-    /// The connection ended before the sender's last frame: what came is not
-    /// the whole transfer.
+    /// The connection ended before the sender's last frame, so the transfer is incomplete.
     #[error("the stream with member {member:x} broke: {reason}")]
     Broken {
-        /// The other end.
+        /// The member at the other end.
         member: u64,
-        /// What ended it.
+        /// What ended the connection.
         reason: String,
     },
-    /// No repetition helps.
+    /// The frame exceeds the payload limit; repeating it does not help.
     #[error("a frame of {bytes} bytes, at most {bytes_max} are allowed")]
     TooLong {
         /// Bytes of the frame's payload.
@@ -159,7 +159,7 @@ pub enum StreamError {
         /// The limit, [`crate::Limits::payload_bytes_max`].
         bytes_max: usize,
     },
-    /// The connections of this member are stopped.
+    /// [`crate::Peers::stop`] was called on this member.
     #[error("the connections of this member are stopped")]
     Stopped,
 }

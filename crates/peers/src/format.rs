@@ -1,9 +1,9 @@
-//! The bytes between members; `docs/formats/peers.md` is the same in prose.
+//! The bytes between members, which `docs/formats/peers.md` describes in prose.
 //!
 //! ```text
 //!   dialer                                   listener
-//!     │ hello ────────────────────────────────► │  who I am, whom I expect, which lane
-//!     │ ◄──────────────────────────── welcome   │  accepted, or why not
+//!     │ hello ────────────────────────────────► │  own id, expected id, lane
+//!     │ ◄──────────────────────────── welcome   │  accepted, or the reason of a refusal
 //!     │ frame frame frame ... ────────────────► │
 //!     │ ◄─────────────── frame frame frame ...  │  lanes Snapshot and Inquiry only
 //!
@@ -31,15 +31,16 @@ pub(crate) const CRC_BYTES: usize = 4;
 pub(crate) const FRAME_HEADER_BYTES: usize = 12;
 /// Longest release text: its length is one byte.
 pub(crate) const RELEASE_BYTES_MAX: usize = 255;
-/// Longest refusal text, and longest agreement: a greeting must stay small.
+/// Longest refusal text, and longest agreement.
 pub(crate) const REASON_BYTES_MAX: usize = 1024;
 /// Longest list of a sender's addresses in a hello.
 pub(crate) const ADDRESSES_BYTES_MAX: usize = 1024;
-/// Longest greeting, its texts and CRC included: a stranger may not make a member hold more.
+/// Longest greeting, including its texts and CRC. It bounds the memory that an outsider can
+/// take.
 pub(crate) const GREETING_BYTES_MAX: usize =
     GREETING_BYTES + RELEASE_BYTES_MAX + REASON_BYTES_MAX + ADDRESSES_BYTES_MAX + CRC_BYTES;
 
-/// What a frame is to its lane.
+/// Roles of frames on their lanes.
 pub(crate) mod role {
     /// A message, a question, or a part of a stream.
     pub(crate) const PLAIN: u8 = 0;
@@ -100,18 +101,18 @@ pub(crate) struct Welcome {
     pub cluster: u64,
     pub member: u64,
     pub release: String,
-    /// For people; empty when accepted.
+    /// Text for people; empty when accepted.
     pub reason: String,
 }
 
-/// Why a greeting makes no sense.
+/// Error of decoding a greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
-    /// Ours, of another version.
+    /// The magic is right, the version is another one.
     Version(u16),
-    /// Ours, but the checksum differs or the contents make no sense.
+    /// The checksum differs, or the contents are invalid.
     Damaged,
-    /// A lane that this version does not know.
+    /// The hello names a lane that this version does not know.
     Lane(u8),
 }
 
@@ -121,7 +122,7 @@ pub(crate) fn greeting_bytes(head: &[u8; GREETING_BYTES]) -> usize {
     GREETING_BYTES + lengths.iter().sum::<usize>() + CRC_BYTES
 }
 
-/// Lengths of the three texts of a greeting. A welcome has no third one.
+/// Lengths of the three texts of a greeting. The third one of a welcome is empty.
 fn text_bytes(head: &[u8; GREETING_BYTES]) -> [usize; 3] {
     let [second, third] = [12, 14].map(|at| usize::from(get_u16(head, at)));
     [usize::from(head[11]), second, third]
@@ -138,7 +139,7 @@ impl Hello {
         close(bytes, texts)
     }
 
-    /// Reads a whole greeting whose magic has been seen.
+    /// Decodes a whole greeting; the caller has checked the magic.
     pub fn decode(bytes: &[u8]) -> Result<Hello, Unreadable> {
         let [release, agreement, addresses] = texts(bytes)?;
         if agreement.len() > REASON_BYTES_MAX || addresses.len() > ADDRESSES_BYTES_MAX {
@@ -168,7 +169,7 @@ impl Welcome {
         close(bytes, texts)
     }
 
-    /// Reads a whole greeting whose magic has been seen.
+    /// Decodes a whole greeting; the caller has checked the magic.
     pub fn decode(bytes: &[u8]) -> Result<Welcome, Unreadable> {
         let [release, reason, _] = texts(bytes)?;
         let verdict = match bytes[10] {
@@ -211,7 +212,7 @@ fn close(mut bytes: Vec<u8>, texts: [&str; 3]) -> Vec<u8> {
     bytes
 }
 
-/// The texts of a greeting whose version and checksum are in order.
+/// Checks the version and the checksum of a greeting, and returns its texts.
 fn texts(bytes: &[u8]) -> Result<[String; 3], Unreadable> {
     let head: &[u8; GREETING_BYTES] = bytes.first_chunk().ok_or(Unreadable::Damaged)?;
     match get_u16(head, 8) {
@@ -232,12 +233,12 @@ fn texts(bytes: &[u8]) -> Result<[String; 3], Unreadable> {
     Ok([text(release)?, text(reason)?, text(addresses)?])
 }
 
-/// What stands in front of every payload.
+/// The header before every payload.
 ///
 /// ```text
 ///   0  4  CRC of bytes 4 to 11 and the payload
 ///   4  4  bytes of the payload
-///   8  1  kind: the caller's
+///   8  1  kind, which the caller chooses
 ///   9  1  role
 ///  10  2  zero
 /// ```
@@ -281,12 +282,12 @@ impl FrameHeader {
     }
 }
 
-/// CRC of a frame that lies in one piece, its CRC field left out.
+/// CRC of a contiguous frame, without its CRC field.
 pub(crate) fn frame_crc(frame: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(&frame[4..])
 }
 
-/// A frame as it came from the wire.
+/// A decoded frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     pub kind: u8,

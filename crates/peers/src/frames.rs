@@ -1,4 +1,4 @@
-//! Frames from a socket, one after the other.
+//! Reads frames from a socket.
 
 use std::io;
 use std::pin::Pin;
@@ -12,17 +12,17 @@ use crate::format::Frame;
 use crate::intake::{Gate, Room, SMALL_BYTES_MAX};
 use crate::socket::ReadHalf;
 
-/// Bytes after which others on the network thread get their turn.
+/// Bytes that are read before the other tasks of the thread get a turn.
 const TURN_BYTES: usize = 1 << 20;
 
-/// Why no frame follows.
+/// Why no frame can be read any more.
 #[derive(Debug, Error)]
 pub(crate) enum Ended {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("{0}")]
     Malformed(#[from] Malformed),
-    #[error("it was closed in the middle of a frame")]
+    #[error("the connection was closed in the middle of a frame")]
     Cut,
     #[error("the rest of a frame did not come in time")]
     Stalled,
@@ -31,12 +31,12 @@ pub(crate) enum Ended {
 pub(crate) struct FrameReader {
     socket: ReadHalf,
     decoder: Decoder,
-    /// Where room for large frames is taken. None: for a single answer, whose size has a
-    /// bound and whose asker a time limit of its own.
+    /// Reserves room for large frames. `None` for a question or an answer of an inquiry,
+    /// which has its own bounds of size and time.
     gate: Option<Gate>,
-    /// For the large frame that is under way.
+    /// Reservation for the large frame that is being received.
     room: Option<Room>,
-    /// Since the last turn of others.
+    /// Bytes that were read since this reader last yielded.
     read_bytes: usize,
 }
 
@@ -51,8 +51,8 @@ impl FrameReader {
         }
     }
 
-    /// The next frame; none when the other side closed the connection between
-    /// two frames. Dropping the future loses nothing.
+    /// Waits for the next frame. Returns `None` when the other side has closed the connection
+    /// between two frames. Dropping the future loses no bytes.
     pub async fn next(&mut self) -> Result<Option<Frame>, Ended> {
         let mut time = None;
         loop {
@@ -75,7 +75,8 @@ impl FrameReader {
         }
     }
 
-    /// Waits for room, where a large frame has begun to come: whether it has just got it.
+    /// Waits for room if a large frame has begun to arrive and has no reservation. Returns
+    /// whether it got one.
     async fn take_room(&mut self) -> bool {
         let (Some(gate), None) = (&self.gate, &self.room) else {
             return false;
@@ -89,7 +90,7 @@ impl FrameReader {
         }
     }
 
-    /// Ends when the frame under way has had its time.
+    /// A sleep that ends at the time limit of the frame that is being received.
     fn time_for_the_rest(&self) -> Option<Pin<Box<Sleep>>> {
         let bytes = self.decoder.announced().unwrap_or(SMALL_BYTES_MAX);
         let gate = self.gate.as_ref()?;

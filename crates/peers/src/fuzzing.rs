@@ -1,11 +1,11 @@
-//! The decoders of bytes that a stranger sends, for `fuzz/`.
+//! Fuzz targets in `fuzz/`: decoders of bytes that an outsider can send.
 
 use crate::decoder::Decoder;
 use crate::format::{FRAME_HEADER_BYTES, Frame, FrameHeader, Hello, Welcome, frame_crc};
 
 const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// Gives the frames in `bytes` the checksums they should have.
+/// Writes the right checksums into the frames in `bytes`.
 pub fn seal(bytes: &mut [u8]) {
     let mut rest = bytes;
     while let Some(header) = rest.first_chunk().map(FrameHeader::decode) {
@@ -19,8 +19,8 @@ pub fn seal(bytes: &mut [u8]) {
     }
 }
 
-/// Decodes `bytes`, which come in pieces of `piece_bytes`. What comes out is
-/// exactly what went in, whatever the pieces.
+/// Decodes `bytes` in pieces of `piece_bytes`, and checks that the frames encode to the same
+/// bytes.
 pub fn frames(bytes: &[u8], piece_bytes: usize) {
     let mut decoder = Decoder::new(PAYLOAD_BYTES_MAX);
     let mut seen = Vec::new();
@@ -31,13 +31,19 @@ pub fn frames(bytes: &[u8], piece_bytes: usize) {
                 Ok(Some(frame)) => encode(&frame, &mut seen),
                 Ok(None) => break,
                 Err(_) => {
-                    assert!(bytes.starts_with(&seen), "a frame that never came");
+                    assert!(
+                        bytes.starts_with(&seen),
+                        "a frame that was not in the bytes"
+                    );
                     return;
                 }
             }
         }
     }
-    assert!(bytes.starts_with(&seen), "a frame that never came");
+    assert!(
+        bytes.starts_with(&seen),
+        "a frame that was not in the bytes"
+    );
 }
 
 fn encode(frame: &Frame, wire: &mut Vec<u8>) {
@@ -48,7 +54,8 @@ fn encode(frame: &Frame, wire: &mut Vec<u8>) {
     wire.extend_from_slice(&frame.payload);
 }
 
-/// Decodes `bytes` as greetings; a hello that is understood encodes the same.
+/// Decodes `bytes` as greetings, and checks that a greeting is the same after encoding and
+/// decoding.
 pub fn greetings(bytes: &[u8]) {
     if let Ok(hello) = Hello::decode(bytes) {
         assert_eq!(Hello::decode(&hello.encode()), Ok(hello));

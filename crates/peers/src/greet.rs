@@ -1,4 +1,4 @@
-//! The first bytes of a connection, from both sides.
+//! Greetings, the first bytes of a connection, from both sides.
 
 use std::io;
 
@@ -9,14 +9,14 @@ use crate::format::{
 };
 use crate::{Lane, Refusal};
 
-/// Why no greeting came.
+/// Error of reading a greeting.
 #[derive(Debug)]
 pub(crate) enum NoGreeting {
     /// The connection ended or failed.
     Io(io::Error),
-    /// Other bytes came; the first of them.
+    /// The connection began with these bytes instead of the magic.
     Foreign([u8; MAGIC.len()]),
-    /// A greeting that cannot be understood.
+    /// The greeting has another version, is damaged, or names an unknown lane.
     Unreadable(Unreadable),
 }
 
@@ -26,7 +26,7 @@ impl From<io::Error> for NoGreeting {
     }
 }
 
-/// Says hello; the other side's answer.
+/// Sends `hello` and returns the other side's welcome.
 pub(crate) async fn introduce(
     socket: &mut (impl AsyncRead + AsyncWrite + Unpin),
     hello: &Hello,
@@ -42,7 +42,7 @@ pub(crate) async fn receive(socket: &mut (impl AsyncRead + Unpin)) -> Result<Hel
     Hello::decode(&bytes).map_err(NoGreeting::Unreadable)
 }
 
-/// Waits for the rest of a hello whose magic has come.
+/// Waits for the rest of a hello after its magic.
 pub(crate) async fn receive_behind_magic(
     socket: &mut (impl AsyncRead + Unpin),
 ) -> Result<Hello, NoGreeting> {
@@ -50,7 +50,7 @@ pub(crate) async fn receive_behind_magic(
     Hello::decode(&bytes).map_err(NoGreeting::Unreadable)
 }
 
-/// Waits for the first bytes of a dialer.
+/// Reads the first eight bytes of a connection.
 pub(crate) async fn read_magic(
     socket: &mut (impl AsyncRead + Unpin),
 ) -> Result<[u8; MAGIC.len()], NoGreeting> {
@@ -59,8 +59,7 @@ pub(crate) async fn read_magic(
     Ok(magic)
 }
 
-/// Not a byte more than the greeting: frames follow. What follows the version
-/// is read only if we know it.
+/// Reads a greeting, and not a byte more, because frames follow.
 async fn read_greeting(socket: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, NoGreeting> {
     let magic = read_magic(socket).await?;
     if magic != MAGIC {
@@ -69,7 +68,8 @@ async fn read_greeting(socket: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>,
     read_behind_magic(socket).await
 }
 
-/// The same where the magic has come: the whole greeting.
+/// Reads the rest of a greeting after its magic, and returns the whole greeting. What follows
+/// the version is read only if this release knows the version.
 pub(crate) async fn read_behind_magic(
     socket: &mut (impl AsyncRead + Unpin),
 ) -> Result<Vec<u8>, NoGreeting> {
@@ -94,15 +94,14 @@ pub(crate) async fn read_behind_magic(
     Ok(bytes)
 }
 
-/// Who listens here.
+/// Ids of this member and its cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
     pub cluster: u64,
     pub member: u64,
 }
 
-/// Whether the member that says `hello` may come in; if not, why. Who only asks
-/// need not know any id.
+/// Checks the ids in `hello`; the error is the reason for a refusal. An inquiry needs no id.
 pub(crate) fn judge(hello: &Hello, us: Identity) -> Result<(), (Refusal, String)> {
     if hello.lane == Lane::Inquiry {
         return Ok(());
@@ -132,40 +131,40 @@ pub(crate) fn judge(hello: &Hello, us: Identity) -> Result<(), (Refusal, String)
     Ok(())
 }
 
-/// Whether the member was begun as this one was.
+/// Checks that the sender's agreement is that of this member, if both have one.
 pub(crate) fn compare(hello: &Hello, us: Identity, ours: &str) -> Result<(), (Refusal, String)> {
     let theirs = hello.agreement.as_str();
     if hello.lane == Lane::Inquiry || theirs.is_empty() || ours.is_empty() || theirs == ours {
         return Ok(());
     }
     let text = format!(
-        "member {:016x} was begun with {theirs}, this member {:016x} with {ours}, and all \
-         members need the same; start the one that is new with the flag of the others, in an \
+        "member {:016x} was created with {theirs}, this member {:016x} with {ours}, and all \
+         members need the same; start the new member with the flag of the others, in an \
          empty directory",
         hello.sender, us.member
     );
     Err((Refusal::Agreement, text))
 }
 
-/// What a member is told that was removed.
+/// Text of a refusal for a removed member.
 pub(crate) fn removed(sender: u64) -> String {
     format!(
         "member {sender:016x} was removed from this cluster; \
-         begin anew in an empty directory, as a new member"
+         to use this machine again, start it as a new member in an empty directory"
     )
 }
 
-/// What a sender is told that the listener does not know.
+/// Text of a refusal for a sender that the listener does not know.
 pub(crate) fn stranger(sender: u64, us: Identity) -> String {
     format!(
         "member {sender:016x} is not among the members that member {:016x} knows; a new member \
-         is let in as soon as this one has heard of it from a member that it knows, or from one \
+         is let in as soon as this one has learnt of it from a member that it knows, or from one \
          that its --initial-cluster lists",
         us.member
     )
 }
 
-/// The same for a hello that could not be read.
+/// Refusal and text for a hello that could not be read.
 pub(crate) fn explain(unreadable: Unreadable) -> (Refusal, String) {
     match unreadable {
         Unreadable::Version(version) => {
@@ -176,15 +175,17 @@ pub(crate) fn explain(unreadable: Unreadable) -> (Refusal, String) {
             (Refusal::Version, text)
         }
         Unreadable::Lane(Lane::RETIRED) => {
-            let text = "lane 3 carries nothing since this release; members of both work together";
+            let text = "this release no longer uses lane 3; members of both releases work together";
             (Refusal::Lane, text.to_owned())
         }
         Unreadable::Lane(lane) => {
-            let text = format!("lane {lane} is not known to this release; update it");
+            let text = format!(
+                "this release does not know lane {lane}; update the member that refuses it"
+            );
             (Refusal::Lane, text)
         }
         Unreadable::Damaged => {
-            let text = "the greeting came damaged; check what stands between the members";
+            let text = "the greeting came damaged; check the proxies and links between the members";
             (Refusal::Damaged, text.to_owned())
         }
     }

@@ -1,8 +1,8 @@
-//! Connections that have not been let in yet.
+//! Incoming connections that have not been let in yet.
 //!
-//! There is room for so many. Where more come, the eldest connection of the address that
-//! has most of them is ended: something that opens connections and says nothing keeps no
-//! member out.
+//! Their number is limited. When one more comes, the oldest connection of the address that
+//! has the most is closed, so that a process that opens connections and sends nothing does not
+//! keep members out.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// All of them, the eldest first.
+/// All connections in their greetings.
 #[derive(Debug)]
 pub(crate) struct Greetings {
     max: usize,
@@ -20,6 +20,7 @@ pub(crate) struct Greetings {
 #[derive(Debug, Default)]
 struct Waiting {
     last_number: u64,
+    /// The oldest first.
     places: Vec<Place>,
 }
 
@@ -30,7 +31,7 @@ struct Place {
     ended: Arc<Notify>,
 }
 
-/// One connection's place; it is given up when this is dropped.
+/// One connection in its greetings; dropping this frees its place.
 #[derive(Debug)]
 pub(crate) struct Greeting {
     all: Arc<Greetings>,
@@ -40,14 +41,14 @@ pub(crate) struct Greeting {
 
 impl Greetings {
     pub fn new(max: usize) -> Greetings {
-        assert!(max > 0, "Limits::check saw to it");
+        assert!(max > 0, "`Limits::check` refuses 0");
         Greetings {
             max,
             waiting: Mutex::default(),
         }
     }
 
-    /// Takes a connection in, and ends another where that is one too many.
+    /// Adds a connection, and ends another one if the limit is reached.
     pub fn enter(self: &Arc<Greetings>, address: Option<IpAddr>) -> Greeting {
         let mut waiting = self.lock();
         if waiting.places.len() >= self.max {
@@ -75,7 +76,7 @@ impl Greetings {
 }
 
 impl Waiting {
-    /// The place of the eldest connection of the address that has most.
+    /// Index of the oldest connection of the address that has the most.
     fn victim(&self) -> usize {
         let mut counts: HashMap<Option<IpAddr>, usize> = HashMap::new();
         for place in &self.places {
@@ -88,7 +89,7 @@ impl Waiting {
 }
 
 impl Greeting {
-    /// Until this connection is ended for another.
+    /// Waits until this connection is ended in favour of another.
     pub async fn ended(&self) {
         self.ended.notified().await;
     }
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_eldest_of_the_address_that_has_most_makes_room() {
+    fn the_oldest_connection_of_the_address_that_has_the_most_is_ended() {
         let greetings = Arc::new(Greetings::new(4));
         let member = greetings.enter(address(1));
         let flood: Vec<Greeting> = (0..20).map(|_| greetings.enter(address(9))).collect();

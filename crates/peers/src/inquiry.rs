@@ -1,16 +1,17 @@
-//! Questions of those who are no members, or do not know yet that they are.
+//! Questions of processes that are not members, or do not know their ids yet.
 //!
 //! ```text
 //!   asker                               member
 //!     │ hello, without any id ───────────► │
-//!     │ ◄──────────────────────── welcome  │  who listens here
+//!     │ ◄──────────────────────── welcome  │  ids of the cluster and the member
 //!     │ question ────────────────────────► │  one frame
 //!     │ ◄───────────────────────── answer  │  one frame, then the end
 //! ```
 //!
-//! A process that joins a cluster knows addresses and nothing else: not the
-//! cluster's id, not the members', not even its own. So this lane asks for none,
-//! and what is answered here is for everyone who reaches the port.
+//! A process that joins a cluster knows addresses and nothing else: neither the id of the
+//! cluster nor those of the members, nor its own. So this lane requires no ids, and its
+//! answers are public to every process that can reach the port (and has the peer secret, if
+//! there is one).
 
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
@@ -24,23 +25,23 @@ use crate::shared::Shared;
 use crate::socket::{self, Socket};
 use crate::{Lane, Limits, LinkError, PeerSecret};
 
-/// Longest question: a stranger may not make a member hold more.
+/// Longest question, which bounds the memory that an outsider can take.
 const QUESTION_BYTES_MAX: usize = 4 << 10;
 
-/// An answer, and who gave it.
+/// An answer, with the ids of the member that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// The cluster it belongs to.
+    /// Id of the member's cluster.
     pub cluster: u64,
-    /// Its id.
+    /// Id of the member.
     pub member: u64,
-    /// What [`crate::Handler::inquiry`] said there.
+    /// What [`crate::Handler::inquiry`] returned there.
     pub answer: Bytes,
 }
 
-/// Asks whoever listens at `address` (`host:port`) one question; within
-/// `connect_timeout` and `greeting_timeout` of `limits`. Members with a peer secret
-/// answer only those that have it, too. Needs a tokio runtime, and no [`crate::Peers`].
+/// Asks the member that listens at `address` (`host:port`) one question, within
+/// `connect_timeout` and `greeting_timeout` of `limits`. A member with a peer secret
+/// answers only processes that have it too. Needs a tokio runtime, but no [`crate::Peers`].
 pub async fn ask(
     address: &str,
     kind: u8,
@@ -116,7 +117,7 @@ async fn question_and_answer(
     let mut frames = FrameReader::new(read, limits.payload_bytes_max, None);
     match frames.next().await {
         Ok(Some(frame)) => Ok(frame),
-        Ok(None) => Err("it was closed before the answer".to_owned()),
+        Ok(None) => Err("the connection was closed before the answer".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -128,9 +129,9 @@ fn broken(address: &str, reason: &str) -> LinkError {
     }
 }
 
-/// The listener's part, after the greetings.
+/// Serves an inquiry on the listener's side, after the greetings.
 pub(crate) async fn serve(shared: &Shared, socket: Socket) {
-    // Who does not ask, or does not listen, is hung up on.
+    // A process that sends no question, or does not read the answer, is disconnected.
     let _ = timeout(shared.limits.greeting_timeout, answer(shared, socket)).await;
 }
 
@@ -150,7 +151,7 @@ async fn answer(shared: &Shared, socket: Socket) {
     let mut outgoing = Outgoing::default();
     outgoing.push(kind, role, &[body]);
     if outgoing.write(&mut write).await.is_ok() {
-        // Who has hung up already has heard enough.
+        // The asking process may have closed the connection after the answer.
         let _ = write.shutdown().await;
     }
 }

@@ -1,11 +1,11 @@
-//! Room for what comes in, of all connections together.
+//! Memory limit for frames that are being received, over all connections together.
 //!
-//! A frame up to [`SMALL_BYTES_MAX`] is received without asking. For a larger one its
-//! whole length is taken before its bytes are read: of each member one at a time, and of
-//! all members together within one bound, so that memory follows the bound and not the
-//! number of connections, and no frame that has begun waits for room that another half of
-//! a frame holds. A frame that does not get on gives its room back with its connection:
-//! see [`Gate::time_for`].
+//! A frame up to [`SMALL_BYTES_MAX`] is received without a reservation. For a larger one the
+//! connection reserves its whole length before it reads the bytes. Each member may hold one
+//! reservation at a time, and the reservations of all members together have one bound, so
+//! memory does not grow with the number of connections. A frame that is being received never
+//! waits for more room. A sender that stalls loses its connection, and with it the
+//! reservation: see [`Gate::time_for`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,49 +15,49 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep};
 
-/// Frames up to this size need no room of their own.
+/// Frames up to this size need no reservation.
 pub(crate) const SMALL_BYTES_MAX: usize = 256 << 10;
-/// The slowest sender that is waited for; a slower one could not keep up anyway.
+/// Slowest rate of a sender that is accepted; a slower member could not follow the log.
 const BYTES_PER_SECOND_MIN: u64 = 64 << 10;
-/// The semaphore counts pieces of this size.
+/// Bytes of one permit of the semaphore.
 const UNIT_BYTES: usize = 4 << 10;
-/// Streams that a member may have open at a time; one that sends snapshots has one.
+/// Streams that a member may have open at a time; a sender of snapshots needs one.
 const STREAMS_MAX: usize = 32;
 
-/// The bound for all.
+/// The bound for all members together.
 #[derive(Debug)]
 pub(crate) struct Intake {
     units: Arc<Semaphore>,
     units_max: u32,
     stall_max: Duration,
-    /// Whose clock counts: streams are read under any executor.
+    /// Runtime for timers, because streams are read under any executor.
     runtime: Handle,
-    /// Those of members with connections.
+    /// Shares of members with connections.
     shares: Mutex<HashMap<u64, Weak<Share>>>,
 }
 
-/// What all connections of one member share.
+/// Permits that all connections of one member share.
 #[derive(Debug)]
 struct Share {
     large_frame: Arc<Semaphore>,
     streams: Arc<Semaphore>,
 }
 
-/// One connection's way to room for its frames.
+/// Reserves room for the frames of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     intake: Arc<Intake>,
     share: Arc<Share>,
 }
 
-/// Room for one frame; it is given back when this is dropped.
+/// Reservation for one frame; dropping it frees the room.
 #[derive(Debug)]
 pub(crate) struct Room {
     _turn: OwnedSemaphorePermit,
     _units: OwnedSemaphorePermit,
 }
 
-/// A stream's place among those of its member.
+/// Permit for one stream of a member; dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct StreamPlace {
     _share: Arc<Share>,
@@ -77,7 +77,7 @@ impl Intake {
         }
     }
 
-    /// For a connection of `member`.
+    /// Returns the gate for a connection of `member`.
     pub fn gate(self: &Arc<Intake>, member: u64) -> Gate {
         Gate {
             intake: Arc::clone(self),
@@ -85,7 +85,7 @@ impl Intake {
         }
     }
 
-    /// A place for one more stream of `member`, if there is one.
+    /// Returns a permit for one more stream of `member`, or `None` at the limit.
     pub fn stream(&self, member: u64) -> Option<StreamPlace> {
         let share = self.share(member);
         let place = Arc::clone(&share.streams).try_acquire_owned().ok()?;
@@ -111,7 +111,8 @@ impl Intake {
 }
 
 impl Gate {
-    /// Waits until there is room for a frame. Dropping the future takes nothing.
+    /// Waits until there is room for a frame of `bytes` bytes. Dropping the future reserves
+    /// nothing.
     pub async fn room(&self, bytes: usize) -> Room {
         let never_closed = "the semaphores are never closed";
         let turn = Arc::clone(&self.share.large_frame).acquire_owned();
@@ -126,18 +127,18 @@ impl Gate {
         }
     }
 
-    /// Ends after `length`, whichever executor waits for it.
+    /// A sleep of `length` that works under any executor.
     pub fn sleep(&self, length: Duration) -> Sleep {
         let _entered = self.intake.runtime.enter();
         sleep(length)
     }
 
-    /// How long nothing may come in the middle of a frame.
+    /// Longest pause between two reads in the middle of a frame.
     pub fn stall_max(&self) -> Duration {
         self.intake.stall_max
     }
 
-    /// How long the rest of a frame may take that has begun to come.
+    /// Time limit for the rest of a frame of `bytes` bytes that has begun to arrive.
     pub fn time_for(&self, bytes: usize) -> Duration {
         self.intake.stall_max + Duration::from_secs(bytes as u64 / BYTES_PER_SECOND_MIN)
     }
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_has_room_for_one_large_frame_and_all_have_room_for_the_bound() {
+    fn room_is_one_large_frame_per_member_and_the_bound_for_all_together() {
         let (_runtime, intake) = intake(2 * LARGE, Duration::ZERO);
         let [one, again, two, three] = [1, 1, 2, 3].map(|member| intake.gate(member));
         let first = taken(&one, LARGE).unwrap();
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_has_a_few_streams() {
+    fn a_stream_beyond_the_limit_of_its_member_is_refused() {
         let (_runtime, intake) = intake(LARGE, Duration::ZERO);
         let streams: Vec<_> = (0..STREAMS_MAX)
             .map(|_| intake.stream(1).unwrap())
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_senders_have_time_and_half_sent_frames_end() {
+    fn time_limit_grows_with_the_size_of_the_frame() {
         let (_runtime, intake) = intake(LARGE, Duration::from_secs(10));
         let gate = intake.gate(1);
         assert_eq!(gate.time_for(100), Duration::from_secs(10));

@@ -5,13 +5,12 @@
 //!             ▼                          ▲                   │
 //!   start ► dial ── fails: give up ──────┘                   │
 //!             │                                              │
-//!             └── connected: hope, run until it breaks ──────┘
+//!             └── connected: write until it breaks ──────────┘
 //! ```
 //!
-//! Messages queue up from the start until a first attempt fails, and while a
-//! broken connection is dialled again; between failed attempts they are
-//! dropped. The wait doubles, and ends early when the member dials us or its
-//! addresses change.
+//! Messages are queued until the first attempt fails, and again while a broken connection
+//! is dialled again. After a failed attempt they are dropped until an attempt succeeds. The
+//! wait doubles, and ends early when the member dials this one or its addresses change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use crate::shared::Shared;
 use crate::writer::MessageWriter;
 use crate::{Lane, Limits, LinkError};
 
-/// Runs until it is aborted.
+/// Keeps the lane connected until the task is aborted.
 pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
     let mut writer = MessageWriter::new(member.message_lane(lane));
     let mut addresses = member.addresses.subscribe();
@@ -43,7 +42,7 @@ pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
                 let ended = connected(&shared, &member, &mut writer, dialled, lane);
                 let error = until_moved(ended, &mut listens_at, &address).await;
                 down(&shared, &member, lane, &writer.lane.link, &error);
-                // A connection that breaks at once was no success.
+                // A connection that breaks soon does not reset the pause.
                 if shared.clock.now().saturating_since(began) > shared.limits.retry_max {
                     backoff = Backoff::new(&shared.limits);
                 }
@@ -57,8 +56,8 @@ pub(crate) async fn keep(shared: Arc<Shared>, member: Arc<Member>, lane: Lane) {
         };
         tokio::select! {
             () = tokio::time::sleep(backoff.step(&shared)) => {}
-            // Not after a connection that broke: two members that break each
-            // other's connections would do nothing else.
+            // Not after a connection that broke: two members that break each other's
+            // connections would dial without a pause.
             () = changed(&mut dialled_us), if !was_connected => {}
             () = changed(&mut addresses) => {}
         }
@@ -76,8 +75,8 @@ fn down(shared: &Shared, member: &Member, lane: Lane, link: &Link, error: &LinkE
     shared.handler.link(member.id, lane, Err(error));
 }
 
-/// A member is there, or not: the lane that everything depends on speaks for all.
-fn tell(member: &Member, lane: Lane, address: &str, release: &str) {
+/// Logs a new connection: at level info for the Urgent lane, at level debug for the others.
+fn log_connected(member: &Member, lane: Lane, address: &str, release: &str) {
     let member = format!("{:x}", member.id);
     match lane {
         Lane::Urgent => tracing::info!(member, address, release, "connected"),
@@ -85,7 +84,7 @@ fn tell(member: &Member, lane: Lane, address: &str, release: &str) {
     }
 }
 
-/// Until the connection breaks: why.
+/// Writes messages until the connection breaks. Returns the reason.
 async fn connected(
     shared: &Shared,
     member: &Member,
@@ -98,14 +97,14 @@ async fn connected(
     let link = &writer.lane.link;
     link.up(now, &address, dialled.round_trip, &dialled.release);
     writer.lane.hope();
-    tell(member, lane, &address, &dialled.release);
+    log_connected(member, lane, &address, &dialled.release);
     shared.handler.link(member.id, lane, Ok(()));
     let reason = writer.run(shared, dialled.socket).await;
     LinkError::Broken { address, reason }
 }
 
-/// Gives a connection to `address` up when the member says that it listens elsewhere. What
-/// it said before the address was dialled does not count.
+/// Waits for `ended`, or until the member says that it listens at other addresses than
+/// `address`. What it said before `address` was dialled does not count.
 async fn until_moved(
     ended: impl Future<Output = LinkError>,
     listens_at: &mut watch::Receiver<Arc<[String]>>,
@@ -134,13 +133,13 @@ async fn until_moved(
 
 async fn changed<T>(watched: &mut watch::Receiver<T>) {
     if watched.changed().await.is_err() {
-        // The member itself is gone, and soon this task.
+        // The member was removed, and this task is about to be aborted.
         std::future::pending::<()>().await;
     }
 }
 
-/// Pauses that double, each shortened at random by up to a half, so that
-/// members that lost each other together do not dial together for ever.
+/// Pauses that double, each shortened at random by up to a half, so that two members that
+/// lost their connections at the same time do not always dial at the same time.
 struct Backoff {
     next: Duration,
     max: Duration,
@@ -158,7 +157,7 @@ impl Backoff {
         let pause = self.next;
         assert!(
             !pause.is_zero() && pause <= self.max,
-            "Limits::check saw to it"
+            "`Limits::check` ensures it"
         );
         self.next = (pause * 2).min(self.max);
         let half = pause / 2;

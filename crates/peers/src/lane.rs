@@ -1,19 +1,19 @@
-//! The roads between two members, and why one may be closed.
+//! Lanes, the connections between two members, and the reasons of refusals.
 
 use std::fmt;
 
-/// A road with a connection of its own, so that nothing on it waits for what
-/// travels on another.
+/// A kind of traffic with its own connection, so that no message waits for those of another
+/// lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lane {
     /// Small messages that must not be late: heartbeats, votes, answers. One
-    /// way, lossy, and what grew old in the queue is not sent at all.
+    /// way and lossy; a message that waited too long in the queue is dropped.
     Urgent,
     /// Large messages: log entries. One way, lossy.
     Bulk,
     /// One transfer per connection, see [`crate::Peers::open_stream`].
     Snapshot,
-    /// One question per connection, of somebody who need not be a member, see
+    /// One question per connection, from a process that need not be a member, see
     /// [`crate::ask`].
     Inquiry,
 }
@@ -21,7 +21,7 @@ pub enum Lane {
 impl Lane {
     /// Lanes that are kept connected to every member of the table.
     pub const KEPT: [Lane; 2] = [Lane::Urgent, Lane::Bulk];
-    /// Number of a lane that releases before this one dial and use for nothing.
+    /// Number of a lane that earlier releases dial without sending anything on it.
     pub(crate) const RETIRED: u8 = 3;
 
     pub(crate) const fn number(self) -> u8 {
@@ -52,30 +52,29 @@ impl fmt::Display for Lane {
     }
 }
 
-/// Why a member did not let another one in.
+/// Why a listener refused a dialer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// It speaks another version of the protocol.
+    /// The two sides speak different versions of the protocol.
     Version,
-    /// It belongs to another cluster.
+    /// The two members belong to different clusters.
     Cluster,
-    /// Another member of the cluster listens there.
+    /// Another member of the cluster listens at the address, or both have the same id.
     Member,
-    /// It does not know the lane.
+    /// The listener does not know the lane.
     Lane,
-    /// The greeting arrived damaged.
+    /// The greeting came damaged.
     Damaged,
-    /// The sender was removed from the cluster: it will never be let in again.
+    /// The sender was removed from the cluster and will never be let in again.
     Removed,
-    /// It was begun otherwise than the members agreed, see
-    /// [`crate::PeersOptions::agreement`].
+    /// The two members have different agreements, see [`crate::PeersOptions::agreement`].
     Agreement,
-    /// The listener does not know the sender, or not yet.
+    /// The listener does not know the sender; it may do so later.
     Stranger,
     /// One side has a peer secret and the other has none, or another one; see
     /// [`crate::PeersOptions::secret`].
     Secret,
-    /// A reason that this release does not know; its text tells.
+    /// A reason that this release does not know; the text with it says more.
     Other(u8),
 }
 

@@ -8,24 +8,22 @@
 //!    open_stream ───────────► dial   ══ Snapshot connection ◄══════► Handler::stream
 //! ```
 //!
-//! Bytes go in, bytes come out; what they mean is the caller's business. Each
+//! This crate carries bytes; the caller gives them their meaning. Each
 //! member dials each other member once per [`Lane`], so a heartbeat never
 //! waits behind a megabyte of log entries.
 //!
-//! - **Messages** ([`Peers::send`]) go one way, keep their order, and may be
-//!   lost: when the queue is full, when the member cannot be reached, when the
+//! - **Messages** ([`Peers::send`]) go one way and keep their order. A message is
+//!   lost when the queue is full, when the member cannot be reached, or when the
 //!   connection breaks. Sending never waits, and each queue is bounded in bytes.
-//! - **Streams** ([`Peers::open_stream`]) carry one transfer each, as fast as
-//!   the slower end.
-//! - **Inquiries** ([`ask`]) are for those who know an address and nothing else.
+//! - **Streams** ([`Peers::open_stream`]) carry one transfer each, with flow control.
+//! - **Inquiries** ([`ask`]) are questions of a process that knows an address and no ids.
 //!
 //! Where members share a secret ([`PeersOptions::secret`]), each connection begins with
-//! both sides proving that they have it, and every byte after that is checked to be the
-//! other's. What comes in takes a bounded amount of memory, however many connections
-//! bring it.
+//! a proof by both sides that they have it, and every byte after that is authenticated.
+//! Received frames take a bounded amount of memory, whatever the number of connections.
 //!
-//! Everything runs on one thread with a runtime of its own, so callers need
-//! none. The bytes are in `docs/formats/peers.md`.
+//! Everything runs on one network thread with its own runtime, so callers need
+//! none. `docs/formats/peers.md` describes the bytes.
 //!
 //! ```
 //! use std::net::TcpListener;
@@ -34,7 +32,7 @@
 //! use bytes::Bytes;
 //! use peers::{BoxFuture, Handler, Lane, Peers, PeersOptions, Stream};
 //!
-//! /// Passes messages on.
+//! /// Passes messages to the receiver of a channel.
 //! struct Inbox(mpsc::Sender<(u64, Bytes)>);
 //!
 //! impl Handler for Inbox {

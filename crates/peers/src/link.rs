@@ -1,4 +1,4 @@
-//! What is known of a lane's connection, for status and messages.
+//! State and counts of a lane's connection, for the status and log lines.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,23 +11,23 @@ use crate::LinkError;
 /// Counts of a lane since its member came into the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneCounts {
-    /// Messages or requests handed to the system.
+    /// Messages handed to the system.
     pub sent: u64,
-    /// Their payloads' bytes.
+    /// Payload bytes of the sent messages.
     pub sent_bytes: u64,
-    /// Dropped because the queue was full.
+    /// Messages dropped because the queue was full.
     pub dropped_full: u64,
-    /// Dropped because there was no connection.
+    /// Messages dropped because there was no connection.
     pub dropped_unreachable: u64,
-    /// Dropped because they had waited too long.
+    /// Messages dropped because they had waited too long.
     pub dropped_old: u64,
-    /// Dropped because the connection broke while they were being written.
+    /// Messages dropped because the connection broke while they were being written.
     pub dropped_broken: u64,
 }
 
 macro_rules! counters {
     ($($name:ident)*) => {
-        /// [`LaneCounts`] as they grow.
+        /// Atomic counters behind [`LaneCounts`].
         #[derive(Default)]
         pub(crate) struct Counters { $($name: AtomicU64,)* }
 
@@ -44,10 +44,10 @@ macro_rules! counters {
 }
 counters!(sent sent_bytes dropped_full dropped_unreachable dropped_old dropped_broken);
 
-/// The connection as it is now.
+/// State of the connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkState {
-    /// None: not connected.
+    /// When the connection was made; `None` while there is none.
     pub since: Option<Instant>,
     pub address: Option<String>,
     pub last_error: Option<LinkError>,
@@ -66,7 +66,7 @@ impl Link {
         self.lock().clone()
     }
 
-    /// There is a connection; the last error stays, as history.
+    /// Records a new connection. The last error stays in the status.
     pub fn up(&self, now: Instant, address: &str, round_trip: Duration, release: &str) {
         let mut state = self.lock();
         state.since = Some(now);
@@ -75,7 +75,8 @@ impl Link {
         state.release = Some(release.to_owned());
     }
 
-    /// There is none. True when this is news.
+    /// Records that there is no connection. Returns true if there was one, or if the error
+    /// is not the last one again.
     pub fn down(&self, error: &LinkError) -> bool {
         let mut state = self.lock();
         let was_up = state.since.take().is_some();
@@ -87,6 +88,6 @@ impl Link {
     fn lock(&self) -> std::sync::MutexGuard<'_, LinkState> {
         self.state
             .lock()
-            .expect("nobody panics with this lock held")
+            .expect("no code panics while it holds this lock")
     }
 }

@@ -1,4 +1,4 @@
-//! A member of the table and its lanes.
+//! A member of the table, with its addresses and lanes.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,20 +12,23 @@ pub(crate) struct Member {
     pub id: u64,
     /// Host and port, tried in turn; never empty.
     pub addresses: watch::Sender<Arc<[String]>>,
-    /// Where the member said last that it listens, see [`crate::Peers::moved`]; empty:
-    /// it has said nothing.
+    /// Addresses at which the member last said that it listens, see
+    /// [`crate::Peers::moved`]; empty until then.
     pub listens_at: watch::Sender<Arc<[String]>>,
-    /// Changes whenever the member dials us: then it is worth dialling it.
+    /// Changes whenever the member dials this one, which is a reason to dial it at once.
     pub dialled_us: watch::Sender<()>,
     pub urgent: MessageLane,
     pub bulk: MessageLane,
-    /// Those that keep the lanes connected.
+    /// Tasks that keep the lanes connected.
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
 impl Member {
     pub fn new(id: u64, addresses: Vec<String>, limits: &Limits) -> Member {
-        assert!(!addresses.is_empty(), "check_addresses comes first");
+        assert!(
+            !addresses.is_empty(),
+            "the caller has checked the addresses"
+        );
         let urgent_age = Some(limits.urgent_age_max);
         Member {
             id,
@@ -49,34 +52,34 @@ impl Member {
         }
     }
 
-    /// `task` ends with the member.
+    /// Aborts `task` when the member is closed.
     pub fn adopt(&self, task: AbortHandle) {
         self.tasks
             .lock()
-            .expect("nobody panics with this lock held")
+            .expect("no code panics while it holds this lock")
             .push(task);
     }
 
-    /// Nothing is sent any more.
+    /// Ends the lanes; no message is sent afterwards.
     pub fn close(&self) {
         let mut tasks = self
             .tasks
             .lock()
-            .expect("nobody panics with this lock held");
+            .expect("no code panics while it holds this lock");
         tasks.drain(..).for_each(|task| task.abort());
         drop(tasks);
         self.urgent.give_up(&mut Batch::default());
         self.bulk.give_up(&mut Batch::default());
     }
 
-    /// Wakes the tasks of lanes that were rung.
+    /// Wakes the tasks of lanes that have new messages.
     pub fn pass_on_bells(&self) {
         self.urgent.bell.pass_on();
         self.bulk.bell.pass_on();
     }
 }
 
-/// Whether `addresses` can be dialled at all.
+/// Checks that there is an address, and that each one is `host:port`.
 pub(crate) fn check_addresses(member: u64, addresses: &[String]) -> Result<(), MemberError> {
     if addresses.is_empty() {
         return Err(MemberError::NoAddress(member));

@@ -5,9 +5,9 @@
 //!                  └────────── counted in `bytes` ─────────────────┘
 //! ```
 //!
-//! A push holds the lock for two appends. The task that writes takes everything
-//! at once; bytes stay counted until they are written, so the limit holds for
-//! all of it.
+//! A push holds the lock for two appends. The task that writes takes all waiting messages
+//! at once. Their bytes stay counted until they are written, so the limit covers waiting and
+//! taken messages together.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -29,12 +29,12 @@ pub(crate) enum Reach {
     Unreachable,
 }
 
-/// What a message costs besides its payload, so that empty ones are bounded as
-/// well: its entry, and for each part an entry more.
+/// Cost of a message besides its payload, so that the limit bounds empty messages as well:
+/// its entry, and one entry for each part.
 const MESSAGE_BYTES: usize = size_of::<Queued>();
 const PART_BYTES: usize = size_of::<Bytes>();
 
-/// A message besides its parts.
+/// A queued message, without its parts.
 #[derive(Clone, Copy)]
 struct Queued {
     kind: u8,
@@ -44,14 +44,14 @@ struct Queued {
 }
 
 impl Queued {
-    /// What it counts against the queue's limit.
+    /// Bytes of the message that count against the queue's limit.
     fn cost(&self) -> usize {
         MESSAGE_BYTES + self.parts * PART_BYTES + self.payload_bytes
     }
 }
 
-/// Messages in order. Parts of all of them lie in one list, so that a message
-/// needs no memory of its own.
+/// Messages in order. The parts of all messages are in one list, so that a message needs no
+/// allocation of its own.
 #[derive(Default)]
 pub(crate) struct Batch {
     messages: VecDeque<Queued>,
@@ -59,10 +59,13 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Takes the first message out; its parts go into `parts`.
+    /// Removes the first message and puts its parts into `parts`.
     pub fn pop(&mut self, parts: &mut Vec<Bytes>) -> Option<Taken> {
         let message = self.messages.pop_front()?;
-        assert!(self.parts.len() >= message.parts, "parts went astray");
+        assert!(
+            self.parts.len() >= message.parts,
+            "parts of a message are missing"
+        );
         parts.clear();
         parts.extend(self.parts.drain(..message.parts));
         Some(Taken {
@@ -78,34 +81,34 @@ impl Batch {
     }
 
     fn drop_first(&mut self) -> usize {
-        let message = self.messages.pop_front().expect("the caller saw it");
+        let message = self.messages.pop_front().expect("the caller saw a message");
         self.parts.drain(..message.parts);
         message.cost()
     }
 }
 
-/// A message on its way out.
+/// A message that is about to be encoded.
 pub(crate) struct Taken {
     pub kind: u8,
     pub payload_bytes: usize,
-    /// To be released when it left.
+    /// For [`MessageLane::release`], once the message was written or dropped.
     pub cost: usize,
     pub at: Instant,
 }
 
 struct Queue {
     waiting: Batch,
-    /// Of messages that wait or were taken and not written.
+    /// Cost of the messages that wait, or were taken and are not written.
     bytes: usize,
     reach: Reach,
 }
 
-/// One one-way lane to one member.
+/// The queue of one lane to one member.
 pub(crate) struct MessageLane {
     pub link: Link,
     pub bell: Bell,
     bytes_max: usize,
-    /// What waited longer is dropped; none in the Bulk lane.
+    /// A message that waited longer is dropped. `None` in the Bulk lane: no limit.
     pub age_max: Option<Duration>,
     queue: Mutex<Queue>,
 }
@@ -125,7 +128,8 @@ impl MessageLane {
         }
     }
 
-    /// Queues a message. True: the lane's task may be asleep, ring.
+    /// Queues a message. Returns true if the queue was empty, so that the lane's task may be
+    /// asleep and must be woken.
     pub fn push(&self, kind: u8, parts: &[Bytes], now: Instant) -> Result<bool, Dropped> {
         let message = Queued {
             kind,
@@ -153,7 +157,7 @@ impl MessageLane {
         Ok(was_empty)
     }
 
-    /// Drops what grew old while it waited.
+    /// Drops the messages that have waited longer than `age_max`.
     fn expire(&self, queue: &mut Queue, now: Instant) {
         let Some(age_max) = self.age_max else { return };
         while let Some(first) = queue.waiting.messages.front()
@@ -164,24 +168,29 @@ impl MessageLane {
         }
     }
 
-    /// Exchanges the waiting messages for `empty`.
+    /// Swaps the waiting messages with `empty`.
     pub fn take(&self, empty: &mut Batch) {
-        assert!(empty.is_empty(), "messages would go out twice or never");
+        assert!(
+            empty.is_empty(),
+            "taken messages are encoded before more are taken"
+        );
         std::mem::swap(&mut self.lock().waiting, empty);
     }
 
-    /// Taken messages left: they were written, or dropped.
+    /// Subtracts the cost of taken messages that were written or dropped.
     pub fn release(&self, cost: usize) {
         let mut queue = self.lock();
         assert!(queue.bytes >= cost, "released more than was queued");
         queue.bytes -= cost;
     }
 
+    /// Queues messages from now on, because there is a connection.
     pub fn hope(&self) {
         self.lock().reach = Reach::Hopeful;
     }
 
-    /// From now on messages are dropped; those that wait are, too.
+    /// Drops the waiting messages and those in `taken`, and every message from now on until
+    /// [`MessageLane::hope`].
     pub fn give_up(&self, taken: &mut Batch) {
         let mut queue = self.lock();
         queue.reach = Reach::Unreachable;
@@ -200,7 +209,7 @@ impl MessageLane {
     fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
         self.queue
             .lock()
-            .expect("nobody panics with this lock held")
+            .expect("no code panics while it holds this lock")
     }
 }
 

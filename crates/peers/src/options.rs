@@ -1,4 +1,4 @@
-//! What connections are started with.
+//! Options and limits of [`crate::Peers`].
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use crate::format::{ADDRESSES_BYTES_MAX, REASON_BYTES_MAX, RELEASE_BYTES_MAX};
 use crate::member::check_addresses;
 use crate::{PeerSecret, StartError};
 
-/// How [`crate::Peers`] is started.
+/// Options of [`crate::Peers::start`].
 #[derive(Debug)]
 pub struct PeersOptions {
-    /// Members of other clusters are refused.
+    /// Id of the cluster. Members of other clusters are refused.
     pub cluster_id: u64,
-    /// Who we are.
+    /// Id of this member.
     pub member_id: u64,
-    /// Where other members come in. None: this member can dial and cannot be
-    /// dialled.
+    /// Listeners for other members. If empty, this member can dial but cannot be dialled.
     pub listen: Vec<TcpListener>,
-    /// Where other members reach this one (`host:port`), at most 1,024 bytes of them.
-    /// Each connection that this member opens begins with them, so a member that knows
-    /// an older address can answer. Empty: other members keep to what they know.
+    /// Addresses (`host:port`) at which other members reach this one, at most 1,024 bytes
+    /// together. This member sends them at the start of each connection that it opens, so
+    /// that a member with an older address can dial back. If empty, other members keep the
+    /// addresses that they have.
     pub addresses: Vec<String>,
-    /// Our release, for other members' messages and status; at most 255 bytes.
+    /// Release of this member, for log lines and the status of others; at most 255 bytes.
     pub release: String,
-    /// What all members must have in common, in words for people such as
-    /// `--size=5`; at most 1,024 bytes. Who says something else is refused; who says
-    /// nothing agrees with everyone.
+    /// Settings that all members must share, as text for people such as `--size=5`; at most
+    /// 1,024 bytes. A dialer with a different text is refused. An empty text, on either
+    /// side, matches every other.
     pub agreement: String,
-    /// What all members know and no stranger does. With one, connections begin with
-    /// both sides proving that they have it, and are refused otherwise.
+    /// Secret that all members share. If set, each connection begins with a proof by both
+    /// sides that they have it, and is refused without.
     pub secret: Option<PeerSecret>,
     /// Bounds of memory and time.
     pub limits: Limits,
-    /// Ages of messages and times in the status.
+    /// Clock for the ages of messages and the times in the status.
     pub clock: Arc<dyn Clock>,
 }
 
 impl PeersOptions {
-    /// The defaults for member `member_id` of cluster `cluster_id`.
+    /// Default options for member `member_id` of cluster `cluster_id`.
     pub fn new(cluster_id: u64, member_id: u64, listen: Vec<TcpListener>) -> PeersOptions {
         PeersOptions {
             cluster_id,
@@ -89,39 +89,38 @@ impl PeersOptions {
     }
 }
 
-/// Bounds of memory and time. Each member of the table has queues of its own.
+/// Bounds of memory and time. Each member of the table has its own queues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest payload of a frame; the same on all members. A longer one that
-    /// comes in ends its connection.
+    /// Largest payload of a frame, which must be the same on all members. A longer frame
+    /// ends the connection on which it arrives.
     pub payload_bytes_max: usize,
-    /// Bytes that may wait in the Urgent lane, some for each message's entry
-    /// included. A single message is always let in, here and in the other
-    /// lanes.
+    /// Bytes that may wait in the Urgent lane of one member, including a fixed cost per
+    /// message. An empty queue takes a message of any size, here and in the Bulk lane.
     pub urgent_bytes_max: usize,
-    /// Bytes that may wait in the Bulk lane.
+    /// Bytes that may wait in the Bulk lane of one member.
     pub bulk_bytes_max: usize,
-    /// What waited longer in the Urgent lane is not sent: newer ones follow.
+    /// A message that has waited longer in the Urgent lane is dropped: newer ones follow.
     pub urgent_age_max: Duration,
-    /// For resolving an address and connecting to it.
+    /// Time limit for resolving an address and connecting to it.
     pub connect_timeout: Duration,
-    /// For the greetings of a new connection.
+    /// Time limit for the greetings of a new connection.
     pub greeting_timeout: Duration,
-    /// Pause after a first failed attempt; each further one doubles it.
+    /// Pause after the first failed attempt; each further failure doubles it.
     pub retry_min: Duration,
     /// Longest pause between attempts.
     pub retry_max: Duration,
-    /// A connection whose other end is silent for this long is given up: data
-    /// unacknowledged, or keep-alive probes unanswered.
+    /// A connection is closed when the other end has acknowledged no data, or answered no
+    /// keep-alive probe, for this long.
     pub silence_max: Duration,
-    /// A stream whose receiver takes nothing for this long is given up.
+    /// A stream is closed when its receiver has taken nothing for this long.
     pub stream_stall_max: Duration,
-    /// Connections that may be in their greetings at the same time. One more ends the
-    /// eldest of the address that has most.
+    /// Connections that may be in their greetings at the same time. One more closes the
+    /// oldest connection of the address that has the most.
     pub greetings_max: usize,
-    /// Bytes of large frames that all members together may have sent in part. Of each
-    /// member one large frame is received at a time; smaller ones take 256 KiB of each
-    /// connection at most.
+    /// Memory for large frames that are being received, of all members together. Each
+    /// member may have one large frame in progress; smaller frames take at most 256 KiB per
+    /// connection.
     pub receiving_bytes_max: usize,
 }
 
@@ -146,7 +145,7 @@ impl Default for Limits {
 
 impl Limits {
     fn check(&self) -> Result<(), String> {
-        // A length is 32 bits on the wire.
+        // A frame's length has 32 bits on the wire.
         if self.payload_bytes_max > u32::MAX as usize {
             let bytes = self.payload_bytes_max;
             return Err(format!("payload_bytes_max {bytes} is 4 GiB or more"));

@@ -1,4 +1,4 @@
-//! Frames on their way into a socket.
+//! Encodes frames and writes them to a socket.
 //!
 //! ```text
 //!   scratch: │ header small │ header │ header small header small │
@@ -6,10 +6,9 @@
 //!   pieces:  [ scratch 0..n ] [ large part ] [ scratch n..m ]  ──► one writev
 //! ```
 //!
-//! Headers and small parts are copied together, because a piece of its own
+//! Headers and small parts are copied into one scratch buffer, because a separate piece
 //! costs the kernel more than the copy; large parts are never copied. The
-//! cursor survives an unfinished write, so that a frame is never cut short by
-//! a future that somebody dropped.
+//! position survives an unfinished write, so that a dropped future never cuts a frame short.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -22,39 +21,39 @@ use tokio::io::AsyncWrite;
 
 use crate::format::FrameHeader;
 
-/// Parts up to this size are copied behind their header.
+/// Parts up to this size are copied after their header.
 const COPIED_BYTES_MAX: usize = 2 << 10;
-/// Pieces of one write call.
+/// Most pieces of one write call.
 const PIECES_MAX: usize = 64;
 
 enum Piece {
-    /// A range of the scratch.
+    /// A range of the scratch buffer.
     Copied(Range<usize>),
     Shared(Bytes),
 }
 
-/// Frames that were encoded and not wholly written.
+/// Encoded frames that are not written, or not completely.
 #[derive(Default)]
 pub(crate) struct Outgoing {
     scratch: Vec<u8>,
     pieces: Vec<Piece>,
-    /// Bytes of all frames in here, written or not.
+    /// Bytes of all frames in here, including those that are written already.
     bytes: usize,
-    /// The piece where the next write goes on, and how much of it is written.
+    /// The piece at which the next write continues; `offset` bytes of it are written.
     piece: usize,
     offset: usize,
 }
 
 impl Outgoing {
-    /// Bytes of the frames in here.
+    /// Bytes of all frames in here; 0 after everything is written.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds a frame whose payload is `parts`, end to end.
+    /// Adds a frame with `parts`, end to end, as its payload.
     pub fn push(&mut self, kind: u8, role: u8, parts: &[Bytes]) {
         let length: usize = parts.iter().map(Bytes::len).sum();
-        let length = u32::try_from(length).expect("frames over the limit are refused earlier");
+        let length = u32::try_from(length).expect("the caller has refused frames over the limit");
         let header = FrameHeader::encode(kind, role, length, parts.iter().map(|part| &part[..]));
         self.copy(&header);
         for part in parts {
@@ -78,7 +77,7 @@ impl Outgoing {
         }
     }
 
-    /// Writes everything; going on after a dropped call loses nothing.
+    /// Writes all frames. After a dropped call, the next call continues where it ended.
     pub async fn write(&mut self, socket: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
         poll_fn(|context| self.poll_write(context, socket)).await
     }
@@ -136,7 +135,7 @@ impl Outgoing {
         }
     }
 
-    /// Ready for the next frames; the scratch keeps its memory.
+    /// Removes the frames; the scratch buffer keeps its memory.
     fn clear(&mut self) {
         self.scratch.clear();
         self.pieces.clear();
@@ -151,10 +150,10 @@ mod tests {
     use super::*;
     use crate::decoder::Decoder;
 
-    /// Many frames, small and large parts mixed, through a pipe that takes a
-    /// few bytes at a time.
+    /// Writes many frames with small and large parts through a pipe that takes a few bytes
+    /// at a time.
     #[tokio::test(flavor = "current_thread")]
-    async fn what_is_pushed_is_what_arrives() {
+    async fn pushed_frames_arrive_unchanged() {
         let (mut near, mut far) = tokio::io::duplex(1_000);
         let large = Bytes::from(vec![9; 5_000]);
         let mut outgoing = Outgoing::default();
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn a_dropped_write_goes_on_where_it_was() {
+    async fn a_write_after_a_dropped_one_continues_where_it_ended() {
         let (mut near, mut far) = tokio::io::duplex(64);
         let mut outgoing = Outgoing::default();
         outgoing.push(1, 0, &[Bytes::from(vec![5; 300])]);

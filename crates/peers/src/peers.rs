@@ -1,4 +1,4 @@
-//! The handle, and the thread behind it.
+//! The handle [`Peers`] and the network thread.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::{JoinHandle, ThreadId};
@@ -29,14 +29,14 @@ pub struct Peers {
     owner: Arc<Owner>,
 }
 
-/// The same, without keeping them up.
+/// A handle that does not keep the connections up.
 #[derive(Clone, Debug)]
 pub struct WeakPeers {
     owner: Weak<Owner>,
 }
 
 impl WeakPeers {
-    /// The connections, unless the last of their handles was dropped.
+    /// Returns a [`Peers`] handle, or `None` after the last one was dropped.
     pub fn upgrade(&self) -> Option<Peers> {
         let owner = self.owner.upgrade()?;
         Some(Peers { owner })
@@ -50,15 +50,15 @@ struct Owner {
 }
 
 impl Peers {
-    /// Starts the network thread, which listens from now on. The table of
-    /// members is empty.
+    /// Starts the network thread, which listens from then on. The table of
+    /// members is empty at first.
     pub fn start(options: PeersOptions, handler: Arc<dyn Handler>) -> Result<Peers, StartError> {
         options.check()?;
         let random = Random::from_system()?;
         let runtime = Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            // Only names of hosts are looked up there.
+            // Blocking threads only look up the names of hosts.
             .thread_name("peers-resolve")
             .max_blocking_threads(2)
             .build()?;
@@ -97,17 +97,18 @@ impl Peers {
         })
     }
 
-    /// A handle that does not keep the connections up: for what they own themselves.
+    /// A handle that does not keep the connections up, for a handler or task that the
+    /// connections own.
     pub fn downgrade(&self) -> WeakPeers {
         WeakPeers {
             owner: Arc::downgrade(&self.owner),
         }
     }
 
-    /// Takes a member into the table and connects to it, or gives it other addresses
-    /// (`host:port`, tried in turn) for its next connection. A connection that works
-    /// stays: a member whose new address is announced before it has moved there is
-    /// reached at the old one. See [`Peers::moved`].
+    /// Adds a member to the table and connects to it. For a member of the table, replaces
+    /// its addresses (`host:port`, tried in turn) for the next connection; a working
+    /// connection stays, because a new address may be announced before the member has moved
+    /// there. See [`Peers::moved`].
     pub fn set_member(&self, id: u64, addresses: Vec<String>) -> Result<(), MemberError> {
         let shared = &self.owner.shared;
         if id == shared.identity.member {
@@ -132,20 +133,24 @@ impl Peers {
             member.adopt(shared.runtime.spawn(keeper).abort_handle());
         }
         let elder = table.members.insert(id, member);
-        assert!(elder.is_none(), "its tasks would go on unseen");
+        assert!(
+            elder.is_none(),
+            "the tasks of a replaced member would never be aborted"
+        );
         Ok(())
     }
 
-    /// The member says that it listens at `addresses` from now on: connections to other
-    /// addresses are given up at once, and not only when the system finds them broken.
+    /// Closes connections to addresses of the member that are not in `addresses`, where the
+    /// member says that it listens now. Without this call, such a connection stays until the
+    /// system finds it broken.
     pub fn moved(&self, id: u64, addresses: &[String]) {
         if let Some(member) = self.owner.shared.member(id) {
             member.listens_at.send_replace(addresses.into());
         }
     }
 
-    /// Takes a member out of the table: its lanes are closed.
-    /// What it sends is still delivered; streams go on.
+    /// Removes a member from the table and closes the lanes to it. Messages that it sends
+    /// are still delivered, and its streams stay open.
     pub fn remove_member(&self, id: u64) {
         let shared = &self.owner.shared;
         let member = shared.write_table().members.remove(&id);
@@ -155,8 +160,8 @@ impl Peers {
         shared.forget_received(id);
     }
 
-    /// Ends the connections that came in from a member, but for its streams.
-    /// It will come again, and meet [`Handler::is_removed`].
+    /// Closes the incoming connections of a member, except its streams. The member will
+    /// dial again, and then [`Handler::is_removed`] decides.
     pub fn turn_away(&self, id: u64) {
         let shared = &self.owner.shared;
         for lane in Lane::KEPT {
@@ -166,21 +171,20 @@ impl Peers {
         }
     }
 
-    /// What is known of a member of the table.
+    /// The status of a member; `None` if the table has no such member.
     pub fn status(&self, id: u64) -> Option<PeerStatus> {
         let shared = &self.owner.shared;
         let member = shared.member(id)?;
         Some(status::status(shared, &member))
     }
 
-    /// Queues a message whose payload is `parts`, end to end, on the Urgent or
+    /// Queues a message with `parts`, end to end, as its payload, on the Urgent or
     /// the Bulk lane. Never waits. Messages of a lane arrive in their order,
-    /// but any of them may be lost, and nobody tells: what matters is repeated
-    /// by the caller.
+    /// but any of them may be lost without a notice: the caller repeats what matters.
     ///
     /// # Panics
     ///
-    /// For the other lanes, which carry no messages.
+    /// If `lane` is not Urgent or Bulk: the other lanes carry no messages.
     pub fn send(&self, to: u64, lane: Lane, kind: u8, parts: &[Bytes]) -> Result<(), Dropped> {
         let shared = &self.owner.shared;
         let bytes_max = shared.limits.payload_bytes_max;
@@ -203,8 +207,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Opens a stream to a member, on a connection of its own. Usable under
-    /// any executor.
+    /// Opens a stream to a member, on its own connection. Works under any executor.
     pub async fn open_stream(
         &self,
         to: u64,
@@ -222,7 +225,7 @@ impl Peers {
         let member = shared.member(to).ok_or_else(|| self.no_stream(to))?;
         let open = stream::open(Arc::clone(shared), member, kind, header);
         let mut open = AbortOnDrop(shared.runtime.spawn(open));
-        // An error is the end of the runtime, or a panic of ours.
+        // The task fails if the runtime has ended, or if `stream::open` panicked.
         (&mut open.0).await.unwrap_or(Err(StreamError::Stopped))
     }
 
@@ -233,14 +236,15 @@ impl Peers {
         }
     }
 
-    /// Runs `guest` on the network thread, where what comes in wakes nobody else and
-    /// what it sends needs no wake-up to get out. While it works nothing else does there.
-    /// It is dropped when the connections are stopped.
+    /// Runs `guest` on the network thread, where it reacts to received messages without
+    /// waking another thread, and its sends need no wake-up either. Other tasks of the
+    /// thread wait while `guest` is polled. It is dropped when the connections are stopped.
     pub fn run_beside(&self, guest: impl Future<Output = ()> + Send + 'static) {
         self.owner.shared.runtime.spawn(guest);
     }
 
-    /// Closes all connections and ends the thread. Streams end with an error. On the network thread itself, it ends soon after.
+    /// Closes all connections and waits until the network thread has ended. Streams end
+    /// with an error. A call on the network thread itself does not wait.
     pub fn stop(&self) {
         self.owner.stop();
     }
@@ -252,7 +256,7 @@ impl std::fmt::Debug for Owner {
     }
 }
 
-/// Nobody waits for the task any more.
+/// Aborts the task when the future that waits for it is dropped.
 struct AbortOnDrop<T>(Task<T>);
 
 impl<T> Drop for AbortOnDrop<T> {
@@ -273,11 +277,11 @@ impl Owner {
         if std::thread::current().id() == self.thread_id {
             return;
         }
-        // Held while joining: whoever else stops waits as well.
+        // The lock is held while joining, so that concurrent calls of `stop` wait as well.
         let mut thread = self
             .thread
             .lock()
-            .expect("nobody panics with this lock held");
+            .expect("no code panics while it holds this lock");
         if let Some(thread) = thread.take() {
             thread
                 .join()
@@ -292,20 +296,19 @@ impl Drop for Owner {
     }
 }
 
-/// The network thread.
+/// The body of the network thread.
 fn run(runtime: Runtime, shared: Arc<Shared>) {
     let mut stopping = shared.stopping.subscribe();
-    // A task: waking what a runtime is blocked on costs a system call, even on its
-    // own thread.
+    // The doorbell is a task of its own: waking the future that `block_on` runs costs a
+    // system call, even from the same thread.
     runtime.spawn(answer_the_door(shared));
-    // An error is the end of whoever could stop it.
+    // An error means that the sender of `stopping` is gone.
     let _ = runtime.block_on(stopping.wait_for(|stopping| *stopping));
-    // Drops all tasks and with them their sockets; does not wait for names
-    // that are being looked up.
+    // Drops all tasks with their sockets, and does not wait for look-ups of names.
     runtime.shutdown_background();
 }
 
-/// Wakes the lanes that were rung, for ever.
+/// Wakes the tasks of lanes that have new messages, until it is aborted.
 async fn answer_the_door(shared: Arc<Shared>) {
     loop {
         shared.doorbell.rung().await;

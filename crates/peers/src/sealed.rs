@@ -1,4 +1,4 @@
-//! Bytes in records that only a holder of the connection's keys can have written.
+//! Authenticated records: only a holder of the connection's keys can have written them.
 //!
 //! ```text
 //!   record: ┌─────────┬───────┬────────────────┐
@@ -6,9 +6,9 @@
 //!           └─────────┴───────┴────────────────┘
 //! ```
 //!
-//! Each direction has a key and numbers of its own, so that a record that is left out,
-//! doubled, moved or sent back does not pass. Nothing of a record is handed out before its
-//! tag was compared. The bytes themselves can be read by anything on the way.
+//! Each direction has its own key and counts its own records, so that a record that is left
+//! out, repeated, moved or sent back does not pass. No byte of a record is handed out before
+//! its tag was verified. The bytes are not encrypted.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -19,14 +19,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::secret::{HASH_BYTES, Keyed};
 
-/// Bytes that one record carries at most.
+/// Most bytes that one record carries.
 const RECORD_BYTES_MAX: usize = 64 << 10;
 const LENGTH_BYTES: usize = 4;
 const TAG_BYTES: usize = 16;
-/// What is not the bytes that are carried.
+/// Bytes of a record besides those that it carries.
 const FRAMING_BYTES: usize = LENGTH_BYTES + TAG_BYTES;
 
-/// The keyed hash of the next record, without its bytes.
+/// Computes the tags of one direction's records.
 struct Tags {
     fresh: Keyed,
     number: u64,
@@ -40,7 +40,7 @@ impl Tags {
         }
     }
 
-    /// Over a length and its bytes, as they lie in the record.
+    /// The keyed hash of the next record, over its length field and bytes.
     fn next(&mut self, length_and_bytes: &[u8]) -> Keyed {
         let mut keyed = self.fresh.clone();
         keyed.update(&self.number.to_le_bytes());
@@ -50,14 +50,14 @@ impl Tags {
     }
 }
 
-/// Takes records apart.
+/// Reads records and verifies their tags.
 pub(crate) struct Opener {
     tags: Tags,
-    /// As it came: `start..end` was read and not taken apart.
+    /// Bytes as they came from the socket: `start..end` is not verified yet.
     raw: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Part of `raw` whose tag was compared, and that was not handed out.
+    /// Part of `raw` that is verified and not handed out yet.
     opened: std::ops::Range<usize>,
 }
 
@@ -72,7 +72,8 @@ impl Opener {
         }
     }
 
-    /// Reads from `socket` what records carry; nothing at the end between two records.
+    /// Reads verified bytes from `socket` into `out`. Reads nothing if the connection has
+    /// ended between two records.
     pub fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -98,7 +99,7 @@ impl Opener {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes the next record apart, if all of it has come.
+    /// Verifies the next record. Returns false if it has not come completely.
     fn open(&mut self) -> io::Result<bool> {
         let raw = &self.raw[self.start..self.end];
         let Some(length) = raw.first_chunk::<LENGTH_BYTES>() else {
@@ -120,7 +121,7 @@ impl Opener {
         Ok(true)
     }
 
-    /// There is room for a whole record behind `start`.
+    /// Moves the unverified bytes to the front, so that there is room for a whole record.
     fn make_room(&mut self) {
         if self.start > 0 {
             self.raw.copy_within(self.start..self.end, 0);
@@ -129,14 +130,14 @@ impl Opener {
     }
 }
 
-/// Puts bytes into records.
+/// Writes bytes in records.
 pub(crate) struct Sealer {
     tags: Tags,
-    /// A record on its way.
+    /// The record that is being written; empty if there is none.
     record: Vec<u8>,
-    /// How much of it is written.
+    /// Bytes of `record` that are written.
     written: usize,
-    /// The bytes that it carries.
+    /// Bytes that `record` carries.
     carried: usize,
 }
 
@@ -150,9 +151,9 @@ impl Sealer {
         }
     }
 
-    /// Writes a record with the beginning of `slices`: how many of their bytes. As long
-    /// as it is pending, a record is on its way, and the next call is to begin with the
-    /// same bytes.
+    /// Writes a record with the first bytes of `slices`, and returns the number of these
+    /// bytes. After `Pending`, the record is partly written, and the next call must pass
+    /// slices that begin with the same bytes.
     pub fn poll_write(
         &mut self,
         context: &mut Context<'_>,
@@ -174,7 +175,7 @@ impl Sealer {
         Poll::Ready(Ok(self.carried))
     }
 
-    /// False: there is nothing to be put into a record.
+    /// Builds the next record. Returns false if `slices` are empty.
     fn seal(&mut self, slices: &[IoSlice<'_>]) -> bool {
         self.record.extend_from_slice(&[0; LENGTH_BYTES]);
         for slice in slices {
@@ -196,13 +197,13 @@ impl Sealer {
 }
 
 fn altered() -> io::Error {
-    let what = "a record came that the member did not send: something on the way has altered, \
-                left out or repeated one";
+    let what = "a record came that the member did not send: records were altered, left out or \
+                repeated on the way";
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 fn cut_off() -> io::Error {
-    let what = "it was closed in the middle of a record";
+    let what = "the connection was closed in the middle of a record";
     io::Error::new(io::ErrorKind::UnexpectedEof, what)
 }
 
@@ -217,7 +218,7 @@ mod tests {
 
     const KEY: [u8; HASH_BYTES] = [3; HASH_BYTES];
 
-    /// The records of `bytes`.
+    /// Puts `bytes` into records.
     async fn seal(bytes: &[u8]) -> Vec<u8> {
         let mut sealer = Sealer::new(&KEY);
         let (mut records, mut rest) = (Vec::new(), bytes);
@@ -233,10 +234,10 @@ mod tests {
         records
     }
 
-    /// What comes out of records that come through a narrow pipe.
+    /// Sends `records` through a narrow pipe and opens them.
     async fn open(records: Vec<u8>) -> io::Result<Vec<u8>> {
         let (mut near, mut far) = tokio::io::duplex(1000);
-        // The reader may have seen enough.
+        // The write fails if the reader has met a bad record.
         tokio::spawn(async move { near.write_all(&records).await });
         let (mut opener, mut all) = (Opener::new(&KEY), Vec::new());
         loop {
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn what_is_sealed_comes_out_whole() {
+    async fn sealed_bytes_are_opened_unchanged() {
         let mut random = Random::from_seed(1);
         for length in [1, 100, RECORD_BYTES_MAX, 5 * RECORD_BYTES_MAX + 77] {
             let mut bytes = vec![0; length];
@@ -270,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn each_flipped_bit_is_noticed() {
+    async fn a_record_with_a_flipped_bit_is_refused() {
         let good = seal(b"ink on stone").await;
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
-    async fn records_that_are_cut_off_repeated_left_out_or_moved_are_noticed() {
+    async fn records_that_are_cut_off_repeated_left_out_or_moved_are_refused() {
         let mut sealer = Sealer::new(&KEY);
         let mut records = Vec::new();
         for text in [&b"one"[..], b"two"] {

@@ -1,9 +1,9 @@
-//! What all members know and no stranger does.
+//! The secret that the members of a cluster share.
 //!
 //! Each side proves that it has the secret by a keyed hash (HMAC-SHA-256) over two fresh
-//! challenges, one of each side, and everything else that was said so far. The secret
-//! itself is never sent, and no proof is of use a second time, to the other side, or for
-//! other ids. The keys of the records that follow are drawn from the same.
+//! challenges, one from each side, and everything else that was sent before. The secret
+//! itself is never sent. A proof is worthless on another connection, in the other direction,
+//! and for other ids. The keys of the records that follow are derived in the same way.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,31 +16,32 @@ use thiserror::Error;
 pub(crate) const HASH_BYTES: usize = 32;
 /// A shorter secret could be guessed from one recorded greeting.
 const SECRET_BYTES_MIN: usize = 32;
-/// More is surely another file.
+/// A longer file is surely not a secret.
 const SECRET_BYTES_MAX: usize = 64 << 10;
 
 pub(crate) type Keyed = Hmac<Sha256>;
 
-/// The secret that the members of a cluster share. Clones share it; nothing prints it.
+/// The secret that the members of a cluster share. Clones share the bytes, and `Debug` does
+/// not print them.
 #[derive(Clone)]
 pub struct PeerSecret(Arc<[u8]>);
 
-/// Why bytes are no secret.
+/// Error of [`PeerSecret::new`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SecretError {
-    /// It could be guessed.
+    /// The secret is short enough to be guessed.
     #[error(
         "a peer secret has at least 32 bytes, this one has {0}; \
          make one with: head -c 32 /dev/urandom > FILE"
     )]
     TooShort(usize),
-    /// Surely it is something else.
+    /// The file is surely not a secret.
     #[error("a peer secret has at most 65536 bytes, this one has {0}")]
     TooLong(usize),
 }
 
 impl PeerSecret {
-    /// Takes the bytes of a key file. One line end behind at least 32 bytes, as editors
+    /// Takes the bytes of a key file. One line end after at least 32 bytes, as editors
     /// and shells add it, is not part of the secret.
     pub fn new(bytes: &[u8]) -> Result<PeerSecret, SecretError> {
         let line = bytes.strip_suffix(b"\n");
@@ -55,7 +56,7 @@ impl PeerSecret {
         }
     }
 
-    /// A keyed hash of `said` under a label of ours, to be finished or compared.
+    /// Starts a keyed hash of `label` and `said`, which the caller finishes or compares.
     pub(crate) fn keyed(&self, label: Label, said: &[&[u8]]) -> Keyed {
         let mut keyed = Keyed::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         keyed.update(label.text());
@@ -63,7 +64,7 @@ impl PeerSecret {
         keyed
     }
 
-    /// The hash itself: a proof to be sent, or a key.
+    /// The keyed hash of `label` and `said`: a proof to send, or a key.
     pub(crate) fn hash(&self, label: Label, said: &[&[u8]]) -> [u8; HASH_BYTES] {
         self.keyed(label, said).finalize().into_bytes().into()
     }
@@ -75,7 +76,7 @@ impl fmt::Debug for PeerSecret {
     }
 }
 
-/// What a hash is for: none of one purpose passes for another.
+/// Purpose of a hash. It is part of the hash, so a hash never passes for another purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Label {
     ListenerProves,
@@ -114,16 +115,16 @@ mod tests {
         // Random bytes may end like a line.
         let random = [&[7; 31][..], b"\n"].concat();
         assert!(PeerSecret::new(&random).is_ok());
-        let told = PeerSecret::new(&plain[1..]).unwrap_err().to_string();
+        let text = PeerSecret::new(&plain[1..]).unwrap_err().to_string();
         assert!(
-            told.contains("at least 32 bytes, this one has 31"),
-            "{told}"
+            text.contains("at least 32 bytes, this one has 31"),
+            "{text}"
         );
         assert!(PeerSecret::new(&vec![1; SECRET_BYTES_MAX + 2]).is_err());
     }
 
     #[test]
-    fn no_hash_passes_for_another() {
+    fn hashes_differ_by_label_secret_and_message() {
         let labels = [
             Label::ListenerProves,
             Label::DialerProves,
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_prints_a_secret() {
+    fn debug_does_not_print_the_secret() {
         let secret = PeerSecret::new(&[b'k'; 40]).unwrap();
         assert_eq!(format!("{secret:?}"), "PeerSecret");
     }

@@ -1,4 +1,4 @@
-//! Warnings that a stranger can cause as often as it likes.
+//! Rate limit for warnings that an outsider can cause as often as it likes.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,11 +8,11 @@ use environment::Instant;
 
 /// Pause before the same line is written again.
 const SAME_LINE_PAUSE: Duration = Duration::from_secs(60);
-/// Lines of all kinds that are written within [`SAME_LINE_PAUSE`].
+/// Different lines that are written within [`SAME_LINE_PAUSE`].
 const LINES_MAX: usize = 20;
 
-/// Writes a warning when it is news: the same line once a minute, and twenty
-/// different ones. What was left out is counted in the next line that is written.
+/// Writes the same warning at most once a minute, and at most twenty different ones in that
+/// time. The next line that is written has the number of lines that were left out before it.
 #[derive(Debug, Default)]
 pub struct Seldom {
     state: Mutex<State>,
@@ -20,13 +20,13 @@ pub struct Seldom {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When each line was written last.
+    /// When each line of the last minute was written.
     written: HashMap<String, Instant>,
     left_out: u64,
 }
 
 impl Seldom {
-    /// Writes `line` as a warning, unless it was written a moment ago.
+    /// Writes `line` as a warning, or at level debug if the limit is reached.
     pub fn warn(&self, now: Instant, line: String) {
         match self.permit(now, line.clone()) {
             None => tracing::debug!("{line}"),
@@ -35,7 +35,8 @@ impl Seldom {
         }
     }
 
-    /// How many lines were left out before this one; `None`: this one is left out, too.
+    /// Returns the number of lines that were left out before this one, or `None` if this one
+    /// is left out too.
     fn permit(&self, now: Instant, line: String) -> Option<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_recent = |at: &Instant| now.saturating_since(*at) < SAME_LINE_PAUSE;

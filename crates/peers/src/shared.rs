@@ -1,4 +1,4 @@
-//! What the handle and the network thread both see.
+//! State that the handle and the network thread share.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,19 +28,18 @@ pub(crate) struct Shared {
     pub runtime: Handle,
     pub doorbell: Doorbell,
     pub table: RwLock<Table>,
-    /// Connections that came in, by sender; what a member of the table sent
-    /// before it was in the table counts as well.
+    /// Counts of received frames by sender, including senders that are not in the table.
     received: Mutex<HashMap<u64, Arc<Received>>>,
-    /// The newest connection of each sender and lane replaces its elder.
+    /// Incoming connections by sender and lane; a new one ends its predecessor through the
+    /// `Notify`.
     incoming: Mutex<HashMap<(u64, Lane), Arc<Notify>>>,
     pub greetings: Arc<Greetings>,
     pub intake: Arc<Intake>,
-    /// What all members know and no stranger does.
+    /// See [`crate::PeersOptions::secret`].
     pub secret: Option<PeerSecret>,
-    /// True once [`crate::Peers::stop`] was called.
+    /// Becomes true when [`crate::Peers::stop`] is called.
     pub stopping: watch::Sender<bool>,
-    /// Warnings of senders that were refused; a stranger that comes again and again
-    /// is named seldom.
+    /// Rate limit for warnings about refused senders.
     pub refusals: Seldom,
     random: Mutex<Random>,
 }
@@ -48,11 +47,11 @@ pub(crate) struct Shared {
 #[derive(Default)]
 pub(crate) struct Table {
     pub members: HashMap<u64, Arc<Member>>,
-    /// Nobody is let in any more.
+    /// True after [`crate::Peers::stop`]: no member can be added.
     pub stopped: bool,
 }
 
-/// The parts of [`Shared`] that the caller decides.
+/// The parts of [`Shared`] that come from the options.
 pub(crate) struct Given {
     pub identity: Identity,
     pub release: String,
@@ -103,36 +102,36 @@ impl Shared {
     pub fn read_table(&self) -> RwLockReadGuard<'_, Table> {
         self.table
             .read()
-            .expect("nobody panics with this lock held")
+            .expect("no code panics while it holds this lock")
     }
 
     pub fn write_table(&self) -> RwLockWriteGuard<'_, Table> {
         self.table
             .write()
-            .expect("nobody panics with this lock held")
+            .expect("no code panics while it holds this lock")
     }
 
     pub fn random_below(&self, bound: u64) -> u64 {
         let mut random = self
             .random
             .lock()
-            .expect("nobody panics with this lock held");
+            .expect("no code panics while it holds this lock");
         random.below(bound)
     }
 
-    /// The accounts of what `from` sends.
+    /// Counts of the frames that `from` sends.
     pub fn received_from(&self, from: u64) -> Arc<Received> {
         Arc::clone(self.lock_received().entry(from).or_default())
     }
 
-    /// The connections that came in.
+    /// Locks the table of incoming connections.
     pub fn incoming(&self) -> MutexGuard<'_, HashMap<(u64, Lane), Arc<Notify>>> {
         self.incoming
             .lock()
-            .expect("nobody panics with this lock held")
+            .expect("no code panics while it holds this lock")
     }
 
-    /// Closes the accounts of one who is neither in the table nor connected.
+    /// Removes the counts of a sender that is neither in the table nor connected.
     pub fn forget_received(&self, from: u64) {
         if self.member(from).is_some() {
             return;
@@ -149,22 +148,26 @@ impl Shared {
     fn lock_received(&self) -> MutexGuard<'_, HashMap<u64, Arc<Received>>> {
         self.received
             .lock()
-            .expect("nobody panics with this lock held")
+            .expect("no code panics while it holds this lock")
     }
 }
 
-/// What came from one member.
+/// Counts of the frames from one sender.
 #[derive(Default)]
 pub(crate) struct Received {
     frames: AtomicU64,
     bytes: AtomicU64,
-    /// Lanes on which a connection came in and has not ended.
+    /// Lanes with an open incoming connection.
     connected: Mutex<HashSet<Lane>>,
 }
 
 impl Received {
     pub fn count(&self, lane: Lane, bytes: usize) {
-        assert_ne!(lane, Lane::Snapshot, "streams count for themselves");
+        assert_ne!(
+            lane,
+            Lane::Snapshot,
+            "frames of streams are not counted here"
+        );
         self.frames.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -178,6 +181,6 @@ impl Received {
     pub fn connected(&self) -> MutexGuard<'_, HashSet<Lane>> {
         self.connected
             .lock()
-            .expect("nobody panics with this lock held")
+            .expect("no code panics while it holds this lock")
     }
 }

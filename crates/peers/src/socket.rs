@@ -1,8 +1,7 @@
-//! Where a TCP connection becomes what the rest reads and writes.
+//! TCP connections, with or without authenticated records.
 //!
-//! Everything above sees [`Socket`] and its halves only, so that what is wrapped around
-//! the connection is known here and nowhere else: records that were proved to be the
-//! member's (`sealed.rs`), and a TLS session one day.
+//! The rest of the crate sees only [`Socket`] and its halves, so this module alone knows what
+//! wraps the connection: the records of `sealed.rs`, and perhaps a TLS session one day.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -18,23 +17,23 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use crate::sealed::{Opener, Sealer};
 use crate::{Lane, Limits};
 
-/// A connection that carries bytes both ways.
+/// A connection between two members.
 pub(crate) struct Socket {
     read: ReadHalf,
     write: WriteHalf,
 }
 
-/// Its receiving end.
+/// The receiving half of a connection.
 pub(crate) struct ReadHalf {
     tcp: OwnedReadHalf,
-    /// Bytes come in records.
+    /// Opens the records; `None` if bytes come plain.
     opener: Option<Box<Opener>>,
 }
 
-/// Its sending end; dropping it tells the other side that nothing follows.
+/// The sending half of a connection; dropping it signals the end to the other side.
 pub(crate) struct WriteHalf {
     tcp: OwnedWriteHalf,
-    /// Bytes go in records.
+    /// Seals the records; `None` if bytes are sent plain.
     sealer: Option<Box<Sealer>>,
 }
 
@@ -53,13 +52,13 @@ impl Socket {
         }
     }
 
-    /// From now on everything comes and goes in records.
+    /// Sends and receives records from now on.
     pub fn seal(&mut self, opener: Opener, sealer: Sealer) {
         self.read.opener = Some(Box::new(opener));
         self.write.sealer = Some(Box::new(sealer));
     }
 
-    /// Where the other side is.
+    /// Address of the other side.
     pub fn peer_addr(&self) -> io::Result<SocketAddr> {
         self.read.tcp.peer_addr()
     }
@@ -108,7 +107,7 @@ impl AsyncWrite for WriteHalf {
         true
     }
 
-    /// What was written is on its way: records leave whole.
+    /// No record is buffered here: `poll_write` is ready only when it has left completely.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().tcp).poll_flush(context)
     }
@@ -152,7 +151,7 @@ pub(crate) async fn dial(address: SocketAddr, limits: &Limits) -> io::Result<Soc
     prepare(tcp, limits)
 }
 
-/// Takes a connection that came in.
+/// Sets keep-alive and time limits on a new connection.
 pub(crate) fn prepare(tcp: TcpStream, limits: &Limits) -> io::Result<Socket> {
     tcp.set_nodelay(true)?;
     let silence = limits.silence_max;
@@ -165,13 +164,13 @@ pub(crate) fn prepare(tcp: TcpStream, limits: &Limits) -> io::Result<Socket> {
     Ok(Socket::new(tcp))
 }
 
-/// The kernel counts whole seconds.
+/// Interval between keep-alive probes; the kernel counts whole seconds.
 fn probe_interval(silence: Duration) -> Duration {
     (silence / 5).max(Duration::from_secs(1))
 }
 
-/// What the lane asks for once it is known: the receiver of a stream may pause
-/// for a disk, and a paused receiver looks like a silent one.
+/// Sets the time limit of the lane, once the greetings have named it. The receiver of a stream
+/// may pause for its disk, and to TCP a paused receiver looks like a silent one.
 pub(crate) fn suit(socket: &Socket, lane: Lane, limits: &Limits) -> io::Result<()> {
     match lane {
         Lane::Urgent | Lane::Bulk | Lane::Inquiry => Ok(()),
@@ -179,8 +178,8 @@ pub(crate) fn suit(socket: &Socket, lane: Lane, limits: &Limits) -> io::Result<(
     }
 }
 
-/// Data that the other end does not acknowledge, or has no room for, ends the
-/// connection after `length`. Elsewhere the system's own patience holds.
+/// Ends the connection when the other end has acknowledged no data, or had no room for it, for
+/// `length`. Systems other than Linux keep their own limit.
 fn set_stall_max(tcp: &TcpStream, length: Duration) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     SockRef::from(tcp).set_tcp_user_timeout(Some(length))?;
@@ -189,7 +188,7 @@ fn set_stall_max(tcp: &TcpStream, length: Duration) -> io::Result<()> {
     Ok(())
 }
 
-/// The two ends of `socket`.
+/// Splits `socket` into its two halves.
 pub(crate) fn split(socket: Socket) -> (ReadHalf, WriteHalf) {
     (socket.read, socket.write)
 }

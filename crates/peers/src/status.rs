@@ -1,4 +1,4 @@
-//! What is known of a member, for people and metrics.
+//! Status of a member, for people and metrics.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,42 +10,39 @@ use crate::member::Member;
 use crate::shared::Shared;
 use crate::{Lane, LinkError};
 
-/// A member of the table as it is seen from here.
+/// Status of a member of the table, as this member sees it.
 #[derive(Clone, Debug)]
 pub struct PeerStatus {
-    /// Where it is dialled, in turn.
+    /// Addresses at which it is dialled, in turn.
     pub addresses: Arc<[String]>,
-    /// Since when its Urgent lane is connected; none: it is not.
+    /// When its Urgent lane was connected; `None` while it is not.
     pub active_since: Option<Instant>,
-    /// What it said it runs, at its last welcome.
+    /// Release of the member, from its last welcome.
     pub release: Option<String>,
-    /// How long the last connection of the Urgent lane took to come about:
-    /// about one round trip.
+    /// Duration of the last connect of the Urgent lane: about one round trip.
     pub round_trip: Option<Duration>,
-    /// The lanes from us to it, in the order of [`Lane::KEPT`].
+    /// Lanes from this member to it, in the order of [`Lane::KEPT`].
     pub lanes: Vec<LaneStatus>,
-    /// Lanes on which it is connected to us.
+    /// Lanes on which it is connected to this member.
     pub incoming: Vec<Lane>,
-    /// Frames that came from it, streams' left out.
+    /// Frames received from it, without those of streams.
     pub received: u64,
-    /// Their bytes on the wire.
+    /// Bytes of these frames on the wire.
     pub received_bytes: u64,
 }
 
-/// A lane from us to a member.
+/// Status of a lane from this member to another.
 #[derive(Clone, Debug)]
 pub struct LaneStatus {
-    /// Which.
     pub lane: Lane,
-    /// Since when it is connected; none: it is not.
+    /// When it was connected; `None` while it is not.
     pub connected_since: Option<Instant>,
     /// The address of the last connection.
     pub address: Option<String>,
-    /// What ended the last connection, or failed since.
+    /// Error that ended the last connection, or of the last attempt since.
     pub last_error: Option<LinkError>,
-    /// Bytes that are queued.
     pub queued_bytes: usize,
-    /// Since the member came into the table.
+    /// Counts since the member was added to the table.
     pub counts: LaneCounts,
 }
 

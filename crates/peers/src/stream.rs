@@ -1,4 +1,4 @@
-//! One transfer, one connection.
+//! Streams: one transfer on one connection.
 //!
 //! ```text
 //!   opener                                   acceptor
@@ -6,12 +6,12 @@
 //!     │ first frame: kind and header ────────► │ Handler::stream(from, kind, header, stream)
 //!     │ frames ──────────────────────────────► │
 //!     │ ◄────────────────────────────── frames │
-//!     │ END ─────────────────────────────────► │ receive() is None: that was all
+//!     │ END ─────────────────────────────────► │ receive() is None: complete
 //!     │ ◄───────────────────────────────── END │
 //! ```
 //!
-//! TCP holds a fast sender back. An explicit last frame tells a whole transfer
-//! from a connection that was lost.
+//! TCP's flow control slows a fast sender down. An explicit last frame distinguishes a
+//! complete transfer from a lost connection.
 
 use std::sync::Arc;
 
@@ -31,21 +31,21 @@ use crate::{Lane, StreamError};
 /// Both directions of a stream. Frames arrive whole, in order, with the kind
 /// that the sender gave them.
 ///
-/// Usable on any thread and under any executor. Whoever ends a transfer early
-/// and wants its last frames to arrive finishes, and then receives until the
-/// other side finishes too: a connection closed with bytes unread takes back
-/// what was sent.
+/// A stream works on any thread and under any executor. To end a transfer early without
+/// losing the last frames, call [`Stream::finish`] and then receive until the other side
+/// finishes too: closing a connection with unread bytes resets it, and frames that were sent
+/// may be lost.
 pub struct Stream {
-    /// The direction from us.
+    /// Frames to the other side.
     pub sender: StreamSender,
-    /// The direction to us.
+    /// Frames from the other side.
     pub receiver: StreamReceiver,
 }
 
 /// The sending direction of a [`Stream`].
 pub struct StreamSender {
     member: u64,
-    /// None: the stream ended.
+    /// `None` after the stream has ended.
     socket: Option<WriteHalf>,
     outgoing: Outgoing,
     payload_bytes_max: usize,
@@ -61,17 +61,16 @@ pub struct StreamReceiver {
 
 enum Receiving {
     Frames(FrameReader),
-    /// The last frame came.
+    /// The sender's last frame has come.
     Ended,
     Broken,
 }
 
-/// A piece of a stream.
+/// A frame of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamFrame {
-    /// The sender's.
+    /// The kind that the sender gave it.
     pub kind: u8,
-    /// The sender's bytes.
     pub payload: Bytes,
 }
 
@@ -113,8 +112,8 @@ impl Stream {
 }
 
 impl StreamSender {
-    /// Sends a frame; waits while the receiver is behind. When the future is
-    /// dropped, its frame may be on its way: then the next call sends the rest
+    /// Sends a frame; waits while the receiver is behind. If the future is
+    /// dropped, the frame may be partly sent. Then the next call sends the rest
     /// of it first, so the receiver never sees half a frame.
     pub async fn send(&mut self, kind: u8, payload: Bytes) -> Result<(), StreamError> {
         if payload.len() > self.payload_bytes_max {
@@ -128,8 +127,8 @@ impl StreamSender {
         self.flush().await
     }
 
-    /// Tells the receiver that it has everything. Nothing can be sent
-    /// afterwards.
+    /// Sends the last frame, which tells the receiver that the transfer is complete.
+    /// Sending afterwards fails.
     pub async fn finish(&mut self) -> Result<(), StreamError> {
         self.flush().await?;
         self.outgoing.push(0, role::END, &[]);
@@ -140,10 +139,11 @@ impl StreamSender {
 
     async fn flush(&mut self) -> Result<(), StreamError> {
         let Some(socket) = &mut self.socket else {
-            return Err(broken(self.member, "it has ended"));
+            return Err(broken(self.member, "the stream has ended"));
         };
         let result = tokio::select! {
-            // First, or the runtime's end would look like the connection's.
+            // Checked first: otherwise the end of the runtime would look like a broken
+            // connection.
             biased;
             () = stopped(&mut self.stopping) => Err(StreamError::Stopped),
             result = self.outgoing.write(socket) => {
@@ -158,20 +158,21 @@ impl StreamSender {
 }
 
 impl StreamReceiver {
-    /// The next frame; none when the sender has finished.
+    /// Waits for the next frame. Returns `None` when the sender has finished.
     pub async fn receive(&mut self) -> Result<Option<StreamFrame>, StreamError> {
         let frames = match &mut self.state {
             Receiving::Frames(frames) => frames,
             Receiving::Ended => return Ok(None),
-            Receiving::Broken => return Err(broken(self.member, "it has ended")),
+            Receiving::Broken => return Err(broken(self.member, "the stream has ended")),
         };
         let result = tokio::select! {
-            // First, or the runtime's end would look like the connection's.
+            // Checked first: otherwise the end of the runtime would look like a broken
+            // connection.
             biased;
             () = stopped(&mut self.stopping) => Err(StreamError::Stopped),
             result = frames.next() => match result {
                 Ok(Some(frame)) => part(frame),
-                Ok(None) => Err("it was closed before its last frame".to_owned()),
+                Ok(None) => Err("the connection was closed before the last frame".to_owned()),
                 Err(error) => Err(error.to_string()),
             }
             .map_err(|reason| broken(self.member, &reason)),
@@ -185,7 +186,7 @@ impl StreamReceiver {
     }
 }
 
-/// None: the last frame.
+/// Returns the frame for the caller, or `None` for the last frame.
 fn part(frame: Frame) -> Result<Option<StreamFrame>, String> {
     match frame.role {
         role::PLAIN => Ok(Some(StreamFrame {
@@ -204,9 +205,9 @@ fn broken(member: u64, reason: &str) -> StreamError {
     }
 }
 
-/// Until the connections are stopped.
+/// Waits until the connections are stopped.
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // An error means that everything is gone: stopped as well.
+    // An error means that the sender of `stopping` is dropped: stopped as well.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
@@ -228,10 +229,10 @@ pub(crate) async fn open(
     Ok(stream)
 }
 
-/// Hands a stream that came in to the handler, for as long as that takes.
+/// Hands an incoming stream to the handler, and waits until the handler is done with it.
 pub(crate) async fn serve(shared: &Shared, from: u64, socket: Socket) {
     let Some(_place) = shared.intake.stream(from) else {
-        let line = format!("refused a stream of member {from:x}: it has too many open");
+        let line = format!("refused a stream of member {from:x}: it has too many streams open");
         return shared.refusals.warn(shared.clock.now(), line);
     };
     let mut stream = Stream::new(shared, from, socket);
@@ -245,11 +246,11 @@ pub(crate) async fn serve(shared: &Shared, from: u64, socket: Socket) {
         ),
         Ok(Err(error)) => tracing::debug!(
             member = format!("{from:x}"),
-            "a stream did not begin: {error}"
+            "a stream failed before its first frame: {error}"
         ),
         Err(_) => tracing::debug!(
             member = format!("{from:x}"),
-            "a stream did not begin in time"
+            "the first frame of a stream did not come in time"
         ),
     }
 }

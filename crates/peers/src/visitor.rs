@@ -1,7 +1,7 @@
-//! Those who come to the wrong door.
+//! Answers to HTTP clients at the peer port.
 //!
-//! A browser or a client that was given the peer port gets an answer in its
-//! own language; everything else that is no greeting is hung up on.
+//! A browser or an etcd client that was given the peer port by mistake gets an HTTP error
+//! that says so. A connection that sends anything else but a greeting is closed.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::socket::Socket;
 
-/// How HTTP requests begin; HTTP/2 begins with `PRI`.
+/// First bytes of HTTP requests; HTTP/2 begins with `PRI`.
 const METHODS: [&[u8]; 10] = [
     b"GET ",
     b"HEAD ",
@@ -23,15 +23,16 @@ const METHODS: [&[u8]; 10] = [
     b"PATCH ",
     b"PRI ",
 ];
-/// How much of the request is read before the connection is closed, and for
-/// how long: closing with bytes unread would take the answer back.
+/// Bytes of the request that are read before the connection is closed, and the time limit
+/// for that. Closing a connection with unread bytes would reset it, and the client would not
+/// see the answer.
 const REQUEST_BYTES_MAX: u64 = 64 << 10;
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(1);
 
 const PAGE: &str = "This port is for the members of an Inkstone cluster, which speak a protocol \
                     of their own here. Clients connect to the client port.\n";
 
-/// Whether `first` is how an HTTP request begins.
+/// Whether an HTTP request may begin with `first`.
 pub(crate) fn speaks_http(first: &[u8]) -> bool {
     METHODS.iter().any(|method| {
         let length = method.len().min(first.len());
@@ -39,7 +40,7 @@ pub(crate) fn speaks_http(first: &[u8]) -> bool {
     })
 }
 
-/// Says what this port is.
+/// Answers with an HTTP error page that explains the port.
 pub(crate) async fn answer(mut socket: Socket) -> std::io::Result<()> {
     let bytes = PAGE.len();
     let answer = format!(
@@ -49,7 +50,7 @@ pub(crate) async fn answer(mut socket: Socket) -> std::io::Result<()> {
     socket.write_all(answer.as_bytes()).await?;
     socket.shutdown().await?;
     let mut rest = socket.take(REQUEST_BYTES_MAX);
-    // An impatient or talkative visitor is cut off: both are fine.
+    // A client that sends more, or for longer, is cut off.
     let _ = timeout(
         REQUEST_TIME_MAX,
         tokio::io::copy(&mut rest, &mut tokio::io::sink()),

@@ -1,4 +1,4 @@
-//! The sending end of a one-way lane.
+//! Writes the queued messages of a lane to its connection.
 
 use std::pin::pin;
 
@@ -11,10 +11,11 @@ use crate::outgoing::Outgoing;
 use crate::shared::Shared;
 use crate::socket::{self, ReadHalf, Socket};
 
-/// Bytes encoded for one turn; then other lanes get theirs.
+/// Bytes that are encoded and written before the other tasks of the thread get a turn.
 pub(crate) const TURN_BYTES: usize = 256 << 10;
 
-/// Outlives connections: what was taken and not encoded goes out on the next.
+/// Writer of a lane. It outlives connections: messages that were taken from the queue and not
+/// encoded are written to the next one.
 pub(crate) struct MessageWriter<'a> {
     pub lane: &'a MessageLane,
     taken: Batch,
@@ -27,7 +28,7 @@ struct Turn {
     outgoing: Outgoing,
     messages: u64,
     payload_bytes: usize,
-    /// To be released when the turn is over.
+    /// For [`MessageLane::release`] when the turn is over.
     cost: usize,
 }
 
@@ -40,11 +41,12 @@ impl<'a> MessageWriter<'a> {
         }
     }
 
+    /// See [`MessageLane::give_up`].
     pub fn give_up(&mut self) {
         self.lane.give_up(&mut self.taken);
     }
 
-    /// Writes what is queued until the connection breaks: why.
+    /// Writes queued messages until the connection breaks. Returns the reason.
     pub async fn run(&mut self, shared: &Shared, socket: Socket) -> String {
         let (read, mut write) = socket::split(socket);
         let mut closed = pin!(closed(read));
@@ -71,7 +73,7 @@ impl<'a> MessageWriter<'a> {
         }
     }
 
-    /// Fills `turn`, leaving out what is too old.
+    /// Fills `turn` with messages, and drops those that are too old.
     fn encode(&mut self, shared: &Shared, turn: &mut Turn) {
         let now = shared.clock.now();
         while turn.outgoing.bytes() < TURN_BYTES {
@@ -95,7 +97,8 @@ impl<'a> MessageWriter<'a> {
     }
 }
 
-/// A turn that is lost, and counted, if the connection breaks.
+/// A turn that is being written. If this is dropped before the end, its messages count as
+/// dropped.
 struct Unwritten<'a> {
     lane: &'a MessageLane,
     turn: Turn,
@@ -103,7 +106,11 @@ struct Unwritten<'a> {
 
 impl Unwritten<'_> {
     fn written(&mut self) {
-        assert_eq!(self.turn.outgoing.bytes(), 0, "some of it is not written");
+        assert_eq!(
+            self.turn.outgoing.bytes(),
+            0,
+            "frames of the turn are not written"
+        );
         let counts = &self.lane.link.counts;
         counts.sent(self.turn.messages);
         counts.sent_bytes(self.turn.payload_bytes as u64);
@@ -119,8 +126,8 @@ impl Drop for Unwritten<'_> {
     }
 }
 
-/// Until the other side closes the connection; it has nothing to say on a
-/// one-way lane.
+/// Waits until the other side closes the connection, and returns the reason. The other side
+/// must not send bytes on a one-way lane.
 async fn closed(mut read: ReadHalf) -> String {
     match read.read_u8().await {
         Ok(_) => "bytes came back on a one-way lane".to_owned(),

@@ -1,4 +1,4 @@
-//! Members that move to other addresses, and hellos that say where a sender listens.
+//! Members that move to other addresses, and hellos that name the sender's addresses.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -15,8 +15,8 @@ use support::{
 const URGENT: u8 = 1;
 const DAMAGED: u8 = 5;
 
-/// A member that tells others its own address.
-fn outspoken(id: u64) -> Member {
+/// A member that sends its own address in each hello.
+fn with_address(id: u64) -> Member {
     let mut options = options(id);
     options.0.addresses = vec![options.1.clone()];
     start(options)
@@ -36,14 +36,14 @@ fn say(from: &Member, to: u64, text: &'static str) {
 }
 
 #[test]
-fn a_listener_is_told_where_the_dialer_listens() {
-    let (one, two) = (outspoken(1), member(2));
+fn a_hello_announces_the_addresses_of_the_dialer() {
+    let (one, two) = (with_address(1), member(2));
     one.knows(2, &two);
     assert_eq!(announced(&two.events), (1, vec![one.address.clone()]));
 }
 
 #[test]
-fn a_connection_that_works_outlives_a_change_of_the_table() {
+fn a_working_connection_survives_a_change_of_addresses() {
     let (one, two) = (member(1), member(2));
     one.knows(2, &two);
     one.events.connected(Lane::Urgent);
@@ -56,7 +56,7 @@ fn a_connection_that_works_outlives_a_change_of_the_table() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_made_again_at_the_new_address() {
+fn a_broken_connection_is_made_again_at_the_new_address() {
     let one = member(1);
     let (old, new) = (member(2), member(2));
     one.knows(2, &old);
@@ -103,7 +103,7 @@ fn a_member_that_repeats_its_address_keeps_its_connection() {
 }
 
 #[test]
-fn text_that_is_no_address_is_passed_over() {
+fn invalid_addresses_in_a_hello_are_ignored() {
     let two = member(2);
     for list in ["no-port", "a:1 b", "http://a:1"] {
         let mut socket = std::net::TcpStream::connect(&two.address).unwrap();
@@ -131,7 +131,7 @@ fn a_sender_of_a_release_without_addresses_is_let_in() {
 }
 
 #[test]
-fn a_hello_that_is_longer_than_any_is_refused_unread() {
+fn a_hello_above_the_length_limit_is_refused_unread() {
     let two = member(2);
     let mut socket = std::net::TcpStream::connect(&two.address).unwrap();
     let long = "a:1 ".repeat(2000);
@@ -140,12 +140,12 @@ fn a_hello_that_is_longer_than_any_is_refused_unread() {
     assert_eq!(read(&mut socket, 11)[10], DAMAGED);
 }
 
-/// A listener of an older release takes the addresses for damage.
+/// A listener of an older release refuses a hello with addresses as damaged.
 #[test]
-fn a_listener_that_cannot_read_addresses_is_greeted_without_them() {
+fn a_listener_that_refuses_addresses_gets_a_hello_without_them() {
     let listener = listener();
     let address = listener.local_addr().unwrap().to_string();
-    let one = outspoken(1);
+    let one = with_address(1);
     let length = one.address.len();
     one.peers.set_member(4, vec![address]).unwrap();
     let mut refused = 0;
@@ -154,7 +154,7 @@ fn a_listener_that_cannot_read_addresses_is_greeted_without_them() {
         let head = read(&mut socket, 40);
         let release = usize::from(head[11]);
         if head[14] == 0 {
-            // Without addresses: as releases before this one say it.
+            // A hello without addresses, as earlier releases send it.
             read(&mut socket, release + 4);
             socket.write_all(&welcome(CLUSTER, 4)).unwrap();
             break;
@@ -169,7 +169,7 @@ fn a_listener_that_cannot_read_addresses_is_greeted_without_them() {
         socket.write_all(&verdict).unwrap();
         refused += 1;
     }
-    assert!(refused > 0, "addresses are said first");
+    assert!(refused > 0, "the first hello has addresses");
     one.events.wait(|event| match event {
         Event::Link(4, _, Ok(())) => Some(()),
         _ => None,
@@ -177,7 +177,7 @@ fn a_listener_that_cannot_read_addresses_is_greeted_without_them() {
 }
 
 #[test]
-fn a_member_without_a_usable_address_of_its_own_does_not_start() {
+fn a_member_with_invalid_own_addresses_does_not_start() {
     for (addresses, part) in [
         (vec!["nowhere".to_owned()], "write host:port"),
         (vec!["a:1".to_owned(); 300], "1024 is the most"),

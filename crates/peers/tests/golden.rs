@@ -1,5 +1,5 @@
-//! The bytes of `docs/formats/peers.md`, spelled out. If this fails, the
-//! protocol has changed: raise its version and write down how members of two
+//! Golden bytes of `docs/formats/peers.md`. If a test fails, the
+//! protocol has changed: raise its version and document how members of two
 //! releases understand each other.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -87,11 +87,11 @@ fn a_message_is_as_documented() {
 fn an_answer_and_a_refused_question_are_as_documented() {
     let member = member(4);
     for (kind, role, body) in [
-        (1, 1, "who"),
+        (1, 1, "ids"),
         (9, 2, "questions of kind 9 are not answered here"),
     ] {
         let mut socket = enter(&member.address, 0, 0, INQUIRY);
-        socket.write_all(&support::frame(kind, 0, b"who")).unwrap();
+        socket.write_all(&support::frame(kind, 0, b"ids")).unwrap();
         let answer = support::read_all(&mut socket);
         assert_eq!(answer, support::frame(kind, role, body.as_bytes()));
     }

@@ -1,4 +1,4 @@
-//! Frames that begin and do not end.
+//! Frames of which a sender sends only the first part.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod half_frame;
@@ -15,21 +15,21 @@ use support::{enter, frame, options, read_all, start};
 const MIB: usize = 1 << 20;
 
 #[test]
-fn a_half_sent_frame_ends_and_another_that_waited_for_its_room_comes_through() {
+fn a_half_sent_frame_times_out_and_frees_its_room_for_another() {
     let nine = member(Duration::from_secs(3));
     let mut half = enter(&nine.address, 1, 9, 1);
     begin_frame(&mut half, &half_frame());
     let mut whole = enter(&nine.address, 1, 9, 2);
     let large = frame(9, 0, &vec![1; 8 * MIB]);
-    // It is not read until the half has been given up.
+    // This frame is not read until the half frame's connection has been closed.
     let writer = environment::threads::spawn("writer", move || whole.write_all(&large));
-    assert!(read_all(&mut half).is_empty(), "it was given up");
+    assert!(read_all(&mut half).is_empty(), "the connection was closed");
     assert_eq!(nine.events.message().2, 9);
     writer.unwrap().join().unwrap().unwrap();
 }
 
 #[test]
-fn strangers_that_say_nothing_keep_no_member_out() {
+fn silent_connections_do_not_keep_members_out() {
     let mut options = options(9);
     options.0.limits.greetings_max = 8;
     options.0.limits.greeting_timeout = Duration::from_secs(600);
@@ -40,15 +40,15 @@ fn strangers_that_say_nothing_keep_no_member_out() {
     nine.recorder.strangers.lock().unwrap().insert(1);
     let one = support::member(1);
     one.knows(9, &nine);
-    let told = one.events.disconnected(peers::Lane::Bulk);
-    let is_heard = matches!(
-        told,
+    let error = one.events.disconnected(peers::Lane::Bulk);
+    let is_answered = matches!(
+        error,
         peers::LinkError::Refused {
             refusal: Refusal::Stranger,
             ..
         }
     );
-    assert!(is_heard, "{told}");
+    assert!(is_answered, "{error}");
     nine.recorder.strangers.lock().unwrap().clear();
     one.events.connected(peers::Lane::Bulk);
     drop(silent);

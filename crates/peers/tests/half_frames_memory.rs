@@ -1,5 +1,5 @@
-//! What frames that begin and do not end cost. The only test of its process: what another one
-//! receives would count.
+//! Memory of half-sent frames. This is the only test of its process, because the frames of
+//! another test would count.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -14,7 +14,7 @@ use support::enter;
 const LANES: [u8; 2] = [1, 2];
 const MIB: usize = 1 << 20;
 
-/// The memory that this process has.
+/// Resident memory of this process.
 fn resident_bytes() -> usize {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
     let pages: usize = statm.split(' ').nth(1).unwrap().parse().unwrap();

@@ -1,4 +1,4 @@
-//! Questions of those who know an address and no ids.
+//! Questions of processes that know an address and no ids.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -24,19 +24,19 @@ fn limits() -> Limits {
 }
 
 #[tokio::test]
-async fn whoever_asks_is_told_who_answers_and_for_which_cluster() {
+async fn an_answer_has_the_ids_of_the_member_and_its_cluster() {
     let two = member(2);
-    let told = ask(&two.address, ECHO, Bytes::from("who?"), &limits(), None).await;
+    let answer = ask(&two.address, ECHO, Bytes::from("ids?"), &limits(), None).await;
     let expected = Told {
         cluster: CLUSTER,
         member: 2,
-        answer: Bytes::from("who?"),
+        answer: Bytes::from("ids?"),
     };
-    assert_eq!(told, Ok(expected));
+    assert_eq!(answer, Ok(expected));
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_comes_back_with_the_reason() {
+async fn a_refused_question_returns_the_reason() {
     let two = member(2);
     let error = ask(&two.address, 9, Bytes::new(), &limits(), None).await;
     let text = error.unwrap_err().to_string();
@@ -49,9 +49,9 @@ async fn a_question_that_nobody_answers_comes_back_with_the_reason() {
 }
 
 #[tokio::test]
-async fn an_address_without_a_member_says_what_is_there() {
-    let nobody = support::listener();
-    let address = nobody.local_addr().unwrap().to_string();
+async fn a_silent_address_times_out_and_a_closed_one_refuses_to_connect() {
+    let silent_listener = support::listener();
+    let address = silent_listener.local_addr().unwrap().to_string();
     let silent = Limits {
         greeting_timeout: Duration::from_millis(100),
         ..limits()
@@ -78,6 +78,6 @@ fn a_question_and_its_answer_are_as_documented() {
     socket.write_all(&support::hello(0, 0, 0, INQUIRY)).unwrap();
     let welcome = read(&mut socket, GREETING_BYTES);
     assert_eq!(welcome, support::welcome(CLUSTER, 2));
-    socket.write_all(&frame(ECHO, 0, b"who?")).unwrap();
-    assert_eq!(read_all(&mut socket), frame(ECHO, 1, b"who?"));
+    socket.write_all(&frame(ECHO, 0, b"ids?")).unwrap();
+    assert_eq!(read_all(&mut socket), frame(ECHO, 1, b"ids?"));
 }

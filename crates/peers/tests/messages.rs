@@ -1,4 +1,4 @@
-//! The one-way lanes: what arrives, what is dropped, what waits for what.
+//! Messages on the one-way lanes: order, limits, drops and reconnection.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -15,7 +15,7 @@ use support::{Event, Member, frame, let_all_in, let_in, listener, member, option
 const URGENT: u8 = 1;
 const BULK: u8 = 2;
 
-/// Members 1 and 2; 1 knows 2.
+/// Members 1 and 2; 1 has 2 in its table.
 fn pair() -> (Member, Member) {
     let (one, two) = (member(1), member(2));
     one.knows(2, &two);
@@ -54,7 +54,7 @@ fn each_lane_keeps_its_order() {
 }
 
 #[test]
-fn both_know_each_other_and_say_so() {
+fn status_shows_connections_in_both_directions() {
     let (one, two) = pair();
     two.knows(1, &one);
     for lane in Lane::KEPT {
@@ -110,7 +110,7 @@ fn the_longest_message_arrives_and_a_longer_one_is_refused() {
 }
 
 #[test]
-fn a_full_queue_drops_and_counts_and_loses_nothing_else() {
+fn a_full_queue_counts_dropped_messages_and_delivers_the_queued_ones() {
     let (mut options, address) = options(1);
     options.limits.bulk_bytes_max = 1 << 20;
     let one = start((options, address));
@@ -125,7 +125,7 @@ fn a_full_queue_drops_and_counts_and_loses_nothing_else() {
         payload[..4].copy_from_slice(&number.to_le_bytes());
         payload
     };
-    // More than the system's buffers and ours hold together.
+    // The buffers of the system and the queue together do not hold as much.
     let (mut queued, mut dropped) = (Vec::new(), 0);
     for number in 0..2_000 {
         match send(&one, Lane::Bulk, 1, &message(number)) {
@@ -140,7 +140,7 @@ fn a_full_queue_drops_and_counts_and_loses_nothing_else() {
     let bulk = one.peers.status(2).unwrap().lanes[1].clone();
     assert_eq!(bulk.lane, Lane::Bulk);
     assert_eq!(bulk.counts.dropped_full, dropped);
-    assert!(dropped > 0, "nothing was ever full");
+    assert!(dropped > 0, "the queue was never full");
 
     for number in queued {
         let expected = frame(1, 0, &message(number));
@@ -151,7 +151,7 @@ fn a_full_queue_drops_and_counts_and_loses_nothing_else() {
 }
 
 #[test]
-fn urgent_messages_pass_a_bulk_lane_that_stands_still() {
+fn urgent_messages_arrive_while_the_bulk_lane_is_blocked() {
     let one = member(1);
     let listener = listener();
     let address = listener.local_addr().unwrap().to_string();
@@ -169,7 +169,7 @@ fn urgent_messages_pass_a_bulk_lane_that_stands_still() {
 }
 
 #[test]
-fn urgent_messages_that_grew_old_are_not_sent() {
+fn urgent_messages_above_the_age_limit_are_dropped() {
     let clock = SimulatedClock::stepped();
     let (mut options, address) = options(1);
     options.clock = Arc::new(clock.clone());
@@ -177,7 +177,7 @@ fn urgent_messages_that_grew_old_are_not_sent() {
     let listener = listener();
     let address = listener.local_addr().unwrap().to_string();
     one.peers.set_member(2, vec![address]).unwrap();
-    // The first attempt waits for its welcome, and messages with it.
+    // The first attempt waits for its welcome, and messages stay queued until then.
     send(&one, Lane::Urgent, 1, b"old").unwrap();
     send(&one, Lane::Bulk, 1, b"old").unwrap();
     clock.advance(Duration::from_secs(2));
@@ -191,7 +191,7 @@ fn urgent_messages_that_grew_old_are_not_sent() {
 }
 
 #[test]
-fn messages_flow_again_after_the_member_restarted() {
+fn messages_arrive_again_after_a_restart_of_the_member() {
     let one = member(1);
     let (options, address) = options(2);
     let again = options.listen[0].try_clone().unwrap();
@@ -212,8 +212,8 @@ fn messages_flow_again_after_the_member_restarted() {
 }
 
 #[test]
-fn a_member_that_cannot_be_reached_costs_no_memory_and_is_dialled_when_it_dials() {
-    // So long that only being dialled can be the reason to dial.
+fn messages_to_an_unreachable_member_are_dropped_until_its_address_changes() {
+    // The pause is so great that only a change of the addresses can end it.
     let patient = |id| {
         let (mut options, address) = options(id);
         options.limits.retry_min = support::PATIENCE * 10;
@@ -234,7 +234,7 @@ fn a_member_that_cannot_be_reached_costs_no_memory_and_is_dialled_when_it_dials(
     assert_eq!((bulk.counts.dropped_unreachable, bulk.queued_bytes), (1, 0));
     assert_eq!(bulk.last_error, Some(error));
 
-    // The right address comes; the next attempt needs no waiting.
+    // The right address starts the next attempt at once.
     let two = start(patient(2));
     one.knows(2, &two);
     one.events.connected(Lane::Bulk);
@@ -243,14 +243,14 @@ fn a_member_that_cannot_be_reached_costs_no_memory_and_is_dialled_when_it_dials(
 }
 
 #[test]
-fn who_dials_us_is_dialled_at_once() {
+fn a_member_that_dials_this_one_is_dialled_at_once() {
     let (mut options, address) = options(1);
     options.limits.retry_min = support::PATIENCE * 10;
     options.limits.retry_max = support::PATIENCE * 10;
     let one = start((options, address));
     let (options, address) = support::options(2);
     let closed = options.listen[0].try_clone().unwrap();
-    // Hangs up on the first attempts.
+    // The listener closes the first connections.
     one.peers.set_member(2, vec![address.clone()]).unwrap();
     for _ in Lane::KEPT {
         drop(closed.accept().unwrap());
@@ -280,7 +280,7 @@ fn addresses_are_tried_in_turn() {
 }
 
 #[test]
-fn names_of_hosts_are_looked_up() {
+fn host_names_are_resolved() {
     let (one, two) = (member(1), member(2));
     let port = two.address.rsplit_once(':').unwrap().1;
     let address = format!("localhost:{port}");
@@ -290,7 +290,7 @@ fn names_of_hosts_are_looked_up() {
 }
 
 #[test]
-fn a_member_that_was_removed_gets_nothing() {
+fn messages_to_a_removed_member_are_refused() {
     let (one, two) = pair();
     one.events.connected(Lane::Urgent);
     one.peers.remove_member(2);
@@ -305,7 +305,7 @@ fn a_member_that_was_removed_gets_nothing() {
 }
 
 #[test]
-fn a_table_takes_no_nonsense() {
+fn invalid_members_are_not_added_to_the_table() {
     let one = member(1);
     let set = |id, address: &str| one.peers.set_member(id, vec![address.to_owned()]);
     assert_eq!(set(1, "a:1"), Err(MemberError::Own(1)));

@@ -58,14 +58,14 @@ fn members_with_the_same_secret_send_messages_and_streams() {
 }
 
 #[test]
-fn a_process_with_the_secret_may_ask_and_one_without_it_may_not() {
+fn inquiries_are_answered_only_to_processes_with_the_secret() {
     let two = member(2, secret(7));
     let ask = |secret: Option<PeerSecret>| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         let limits = peers::Limits::default();
-        let question = Bytes::from_static(b"who is there?");
+        let question = Bytes::from_static(b"which member?");
         runtime.unwrap().block_on(peers::ask(
             &two.address,
             1,
@@ -89,26 +89,26 @@ fn a_process_with_the_secret_may_ask_and_one_without_it_may_not() {
 }
 
 #[test]
-fn members_with_and_without_a_secret_refuse_each_other_and_say_why() {
+fn members_with_and_without_a_secret_refuse_each_other_with_the_reason() {
     let with = member(1, secret(7));
     let without = member(2, None);
     with.knows(2, &without);
     without.knows(1, &with);
-    let told = refusal(&with);
-    assert!(told.starts_with("the sender has a peer secret, and this member has none"));
-    let told = refusal(&without);
-    assert!(told.starts_with("this member has a peer secret, and the sender has none"));
+    let text = refusal(&with);
+    assert!(text.starts_with("the sender has a peer secret, and this member has none"));
+    let text = refusal(&without);
+    assert!(text.starts_with("this member has a peer secret, and the sender has none"));
 }
 
 #[test]
 fn members_with_different_secrets_refuse_each_other() {
     let (one, two) = (member(1, secret(7)), member(2, secret(8)));
     one.knows(2, &two);
-    let told = refusal(&one);
-    assert!(told.starts_with("it has another peer secret"), "{told}");
+    let text = refusal(&one);
+    assert!(text.starts_with("it has another peer secret"), "{text}");
 }
 
-/// Passes bytes on between a dialer and a member, and keeps what the dialer said.
+/// Forwards bytes between a dialer and a member, and records what the dialer sends.
 fn spy_on(address: String) -> (String, std::sync::mpsc::Receiver<Vec<u8>>) {
     let listener = listener();
     let between = listener.local_addr().unwrap().to_string();
@@ -141,7 +141,7 @@ fn spy_on(address: String) -> (String, std::sync::mpsc::Receiver<Vec<u8>>) {
 }
 
 #[test]
-fn a_recorded_greeting_is_of_no_use_a_second_time() {
+fn a_replayed_greeting_is_refused() {
     let (one, two) = (member(1, secret(7)), member(2, secret(7)));
     let (between, heard) = spy_on(two.address.clone());
     one.peers.set_member(2, vec![between]).unwrap();
@@ -156,15 +156,15 @@ fn a_recorded_greeting_is_of_no_use_a_second_time() {
         let _ = socket.write_all(&bytes);
         let _ = socket.shutdown(std::net::Shutdown::Write);
         let answer = read_all(&mut socket);
-        // A challenge and a proof of the member, and no welcome behind it.
+        // A challenge and a proof of the member, and no welcome after it.
         assert!(answer.len() <= 80, "{} bytes came back", answer.len());
     }
     let more = two.recorder.count_messages();
-    assert_eq!(more, 1, "nothing that was recorded counts again");
+    assert_eq!(more, 1, "a replayed message was delivered");
 }
 
 #[test]
-fn a_stranger_with_a_members_id_is_refused_and_its_frames_count_for_nothing() {
+fn a_sender_without_a_proof_is_refused_and_its_frames_are_not_delivered() {
     let two = member(2, secret(7));
     let mut socket = TcpStream::connect(&two.address).unwrap();
     socket.write_all(&hello(CLUSTER, 1, 2, BULK)).unwrap();

@@ -1,5 +1,5 @@
-//! Nothing stays behind. Alone in its process, because it counts the process's
-//! threads and sockets.
+//! A stop ends the threads and closes the sockets. This is the only test of its process,
+//! because it counts the threads and sockets of the process.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -11,19 +11,19 @@ use environment::real::RealClock;
 use peers::Lane;
 use support::{block_on, member};
 
-/// Threads of ours.
+/// Number of network threads in this process.
 fn threads() -> usize {
     let entries = std::fs::read_dir("/proc/self/task").unwrap();
     let ours = entries.filter(|entry| {
         let name = std::fs::read_to_string(entry.as_ref().unwrap().path().join("comm"));
-        // One that ended a moment ago has no name any more.
+        // A thread that has just ended has no name any more.
         name.is_ok_and(|name| name.trim_end() == "peers")
     });
     ours.count()
 }
 
-/// The kernel wakes who joins a thread a moment before it takes the thread off
-/// its list.
+/// Waits until the kernel lists no network thread: it wakes the thread that joins a moment
+/// before it removes the ended one from its list.
 fn no_threads() {
     let began = RealClock.now();
     while threads() > 0 {

@@ -1,4 +1,4 @@
-//! Who must not come in, and what they are told; and bytes that are no frames.
+//! Senders that must not be let in, the texts of their refusals, and bytes that are not frames.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -14,14 +14,14 @@ use support::{
 
 const BULK: u8 = 2;
 
-/// Member 1, which believes that member 2 of its cluster listens at `address`.
+/// Member 1, with `address` for member 2 in its table.
 fn misled(address: &str) -> Member {
     let one = member(1);
     one.peers.set_member(2, vec![address.to_owned()]).unwrap();
     one
 }
 
-/// What member 1 learns on its Bulk lane.
+/// The refusal that member 1 gets on its Bulk lane.
 fn refusal(one: &Member) -> (Refusal, String) {
     match one.events.disconnected(Lane::Bulk) {
         LinkError::Refused { refusal, text, .. } => (refusal, text),
@@ -30,7 +30,7 @@ fn refusal(one: &Member) -> (Refusal, String) {
 }
 
 #[test]
-fn a_member_of_another_cluster_is_told_both_clusters() {
+fn a_member_of_another_cluster_is_refused_with_both_cluster_ids() {
     let listener = listener();
     let address = listener.local_addr().unwrap().to_string();
     let _other = start((PeersOptions::new(0xc2, 2, vec![listener]), address.clone()));
@@ -47,7 +47,7 @@ fn a_member_of_another_cluster_is_told_both_clusters() {
 }
 
 #[test]
-fn a_wrong_address_leads_to_the_name_of_who_is_there() {
+fn a_wrong_address_is_refused_with_the_id_of_the_member_there() {
     let three = member(3);
     let (refusal, text) = refusal(&misled(&three.address));
     assert_eq!(refusal, Refusal::Member);
@@ -59,7 +59,7 @@ fn a_wrong_address_leads_to_the_name_of_who_is_there() {
 }
 
 #[test]
-fn a_member_that_was_begun_otherwise_is_told_both_agreements() {
+fn a_member_with_another_agreement_is_refused_with_both_agreements() {
     let agreed = |id, agreement: &str| {
         let mut options = support::options(id);
         options.0.agreement = agreement.to_owned();
@@ -71,11 +71,11 @@ fn a_member_that_was_begun_otherwise_is_told_both_agreements() {
     assert_eq!(refusal, Refusal::Agreement);
     assert_eq!(
         text,
-        "member 0000000000000001 was begun with --size=5, this member 0000000000000002 with \
-         --size=6, and all members need the same; start the one that is new with the flag of \
-         the others, in an empty directory"
+        "member 0000000000000001 was created with --size=5, this member 0000000000000002 with \
+         --size=6, and all members need the same; start the new member with the flag of the \
+         others, in an empty directory"
     );
-    // Who says nothing agrees with everyone, and so do those who say the same.
+    // An empty agreement matches every other one, and equal ones match.
     for (dialer, listener) in [("", "--size=5"), ("--size=5", ""), ("--size=5", "--size=5")] {
         let (one, two) = (agreed(1, dialer), agreed(2, listener));
         one.knows(2, &two);
@@ -84,7 +84,7 @@ fn a_member_that_was_begun_otherwise_is_told_both_agreements() {
 }
 
 #[test]
-fn a_member_that_meets_its_own_id_is_told() {
+fn a_sender_with_the_id_of_the_listener_is_refused() {
     let two = member(2);
     let mut socket = TcpStream::connect(&two.address).unwrap();
     socket
@@ -106,17 +106,17 @@ fn an_unknown_lane_and_a_damaged_hello_are_refused() {
         read_all(&mut socket)
     };
     assert_eq!(ask(&support::hello(CLUSTER, 1, 2, 77))[10], 4);
-    // Releases before this one dial it and use it for nothing.
+    // Earlier releases dial this lane without sending anything on it.
     let retired = ask(&support::hello(CLUSTER, 1, 2, 3));
     assert_eq!(retired[10], 4);
-    assert!(String::from_utf8_lossy(&retired).contains("members of both work together"));
+    assert!(String::from_utf8_lossy(&retired).contains("members of both releases work together"));
     let mut damaged = support::hello(CLUSTER, 1, 2, BULK);
     damaged[20] ^= 1;
     assert_eq!(ask(&damaged)[10], 5);
 }
 
 #[test]
-fn an_http_client_is_told_what_this_port_is() {
+fn an_http_client_gets_a_page_that_explains_the_port() {
     let two = member(2);
     for request in [
         "GET /health HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -138,21 +138,21 @@ fn an_http_client_is_told_what_this_port_is() {
 }
 
 #[test]
-fn other_protocols_are_hung_up_on() {
+fn connections_of_other_protocols_are_closed() {
     let two = member(2);
     let mut random = Random::from_seed(1);
     for _ in 0..50 {
         let mut socket = TcpStream::connect(&two.address).unwrap();
         let mut bytes = [0; 64];
         random.fill(&mut bytes);
-        // It may hang up before it has everything.
+        // The member may close the connection before it has read everything.
         let _ = socket.write_all(&bytes);
         assert!(read_all(&mut socket).is_empty());
     }
 }
 
 #[test]
-fn a_member_that_meets_another_server_says_so() {
+fn dialling_another_server_fails_with_not_peers() {
     let listener = listener();
     let one = misled(&listener.local_addr().unwrap().to_string());
     let server = environment::threads::spawn("other-server", move || {
@@ -169,7 +169,7 @@ fn a_member_that_meets_another_server_says_so() {
 }
 
 #[test]
-fn a_damaged_frame_ends_the_connection_and_what_came_before_it_counts() {
+fn a_damaged_frame_ends_the_connection_after_the_frames_before_it_are_delivered() {
     let two = member(2);
     let mut socket = enter(&two.address, 1, 2, BULK);
     socket.write_all(&frame(1, 0, b"good")).unwrap();
@@ -195,38 +195,38 @@ fn a_frame_over_the_limit_ends_the_connection_at_its_header() {
 }
 
 #[test]
-fn the_newest_connection_of_a_lane_replaces_its_elder() {
+fn a_new_connection_of_a_lane_replaces_the_older_one() {
     let two = member(2);
-    let mut elder = enter(&two.address, 1, 2, BULK);
+    let mut older = enter(&two.address, 1, 2, BULK);
     let mut newer = enter(&two.address, 1, 2, BULK);
-    assert!(read_all(&mut elder).is_empty());
+    assert!(read_all(&mut older).is_empty());
     newer.write_all(&frame(1, 0, b"here")).unwrap();
     assert_eq!(two.events.message().3, "here");
 }
 
 #[test]
-fn a_member_that_was_removed_is_turned_away_and_told() {
+fn a_removed_member_is_disconnected_and_refused_with_the_reason() {
     let (one, two) = (member(1), member(2));
     one.knows(2, &two);
     one.events.connected(Lane::Bulk);
     two.recorder.removed.lock().unwrap().insert(1);
     two.peers.turn_away(1);
-    let told = one.events.wait(|event| match event {
+    let (refusal, text) = one.events.wait(|event| match event {
         Event::Link(2, Lane::Bulk, Err(LinkError::Refused { refusal, text, .. })) => {
             Some((refusal, text))
         }
         _ => None,
     });
-    assert_eq!(told.0, Refusal::Removed);
+    assert_eq!(refusal, Refusal::Removed);
     assert_eq!(
-        told.1,
+        text,
         "member 0000000000000001 was removed from this cluster; \
-         begin anew in an empty directory, as a new member"
+         to use this machine again, start it as a new member in an empty directory"
     );
 }
 
 #[test]
-fn a_member_that_is_removed_while_it_comes_in_is_turned_away_from_every_lane() {
+fn a_member_that_is_removed_during_its_greetings_is_refused_on_every_lane() {
     let (one, two) = (member(1), member(2));
     *two.recorder.removed_next.lock().unwrap() = Some(1);
     one.knows(2, &two);
@@ -241,7 +241,7 @@ fn a_member_that_is_removed_while_it_comes_in_is_turned_away_from_every_lane() {
 }
 
 #[test]
-fn a_sender_that_the_listener_does_not_know_is_refused_until_it_is_known() {
+fn an_unknown_sender_is_refused_until_the_listener_knows_it() {
     let (one, two) = (member(1), member(2));
     two.recorder.strangers.lock().unwrap().insert(1);
     one.knows(2, &two);
@@ -250,7 +250,7 @@ fn a_sender_that_the_listener_does_not_know_is_refused_until_it_is_known() {
     assert_eq!(
         text,
         "member 0000000000000001 is not among the members that member 0000000000000002 knows; \
-         a new member is let in as soon as this one has heard of it from a member that it \
+         a new member is let in as soon as this one has learnt of it from a member that it \
          knows, or from one that its --initial-cluster lists"
     );
     two.recorder.strangers.lock().unwrap().clear();
@@ -276,13 +276,13 @@ fn messages_of_members_outside_the_table_are_delivered() {
     let two = member(2);
     let mut socket = enter(&two.address, 99, 2, BULK);
     socket
-        .write_all(&frame(1, 0, b"who are the others?"))
+        .write_all(&frame(1, 0, b"which members exist?"))
         .unwrap();
     assert_eq!(two.events.message().0, 99);
 }
 
 #[test]
-fn bytes_that_come_back_on_a_one_way_lane_end_it() {
+fn bytes_from_the_listener_end_a_one_way_lane() {
     let listener = listener();
     let one = misled(&listener.local_addr().unwrap().to_string());
     let (mut socket, _) = let_in(&listener, 2, BULK);

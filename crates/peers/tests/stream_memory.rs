@@ -1,5 +1,5 @@
-//! 50 MiB each way while both ends together stay small. Alone in its process,
-//! because it looks at the whole process's memory.
+//! Memory of a transfer of 50 MiB in each direction. This is the only test of its process,
+//! because it measures the memory of the whole process.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -11,10 +11,10 @@ use support::{block_on, member};
 
 const FRAME_BYTES: usize = 1 << 20;
 const FRAMES: u8 = 50;
-/// Buffers of both ends: a few frames, whatever the length of the transfer.
+/// Limit for the buffers of both ends: a few frames, whatever the length of the transfer.
 const MEMORY_BYTES_MAX: usize = 24 << 20;
 
-/// The most memory that this process ever had.
+/// Peak resident memory of this process.
 #[expect(clippy::disallowed_methods, reason = "the kernel's account, no file")]
 fn peak_bytes() -> usize {
     let status = std::fs::read("/proc/self/status").unwrap();

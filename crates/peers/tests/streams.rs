@@ -1,4 +1,4 @@
-//! Transfers: whole or broken, and nothing in between.
+//! Streams: a transfer is complete, or the receiver gets an error.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod support;
@@ -11,14 +11,14 @@ use support::{Member, block_on, enter, frame, listener, member, read};
 
 const SNAPSHOT: u8 = 4;
 
-/// Members 1 and 2; 1 knows 2, and 2 sends back what comes on a stream.
+/// Members 1 and 2; 1 has 2 in its table, and 2 echoes the frames of a stream.
 fn pair() -> (Member, Member) {
     let (one, two) = (member(1), member(2));
     one.knows(2, &two);
     (one, two)
 }
 
-/// A stream whose header came back.
+/// Opens a stream and waits for the echo of its header.
 async fn open(one: &Member, header: &'static str) -> Stream {
     let mut stream = one.peers.open_stream(2, 1, header.into()).await.unwrap();
     let first = stream.receive().await.unwrap().unwrap();
@@ -27,7 +27,7 @@ async fn open(one: &Member, header: &'static str) -> Stream {
 }
 
 #[test]
-fn frames_go_both_ways_and_both_sides_end() {
+fn frames_go_both_ways_until_both_sides_finish() {
     let (one, _two) = pair();
     block_on(async {
         let mut stream = open(&one, "all").await;
@@ -42,12 +42,15 @@ fn frames_go_both_ways_and_both_sides_end() {
         assert_eq!(stream.receive().await, Ok(None));
         assert_eq!(stream.receive().await, Ok(None));
         let error = stream.send(1, Bytes::new()).await.unwrap_err();
-        assert!(error.to_string().ends_with("it has ended"), "{error}");
+        assert!(
+            error.to_string().ends_with("the stream has ended"),
+            "{error}"
+        );
     });
 }
 
 #[test]
-fn many_streams_go_side_by_side() {
+fn many_streams_work_at_the_same_time() {
     let (one, _two) = pair();
     block_on(async {
         let mut streams = Vec::new();
@@ -64,7 +67,7 @@ fn many_streams_go_side_by_side() {
 }
 
 #[test]
-fn a_stream_that_is_cut_off_is_no_whole_transfer() {
+fn a_stream_that_is_cut_off_ends_with_an_error() {
     let one = member(1);
     let listener = listener();
     let address = listener.local_addr().unwrap().to_string();
@@ -89,7 +92,7 @@ fn a_stream_that_is_cut_off_is_no_whole_transfer() {
 }
 
 #[test]
-fn a_stream_to_nobody_says_why() {
+fn opening_a_stream_to_an_unreachable_member_fails_with_the_reason() {
     let one = member(1);
     let open = |id| block_on(one.peers.open_stream(id, 1, Bytes::new())).err();
     assert_eq!(open(2), Some(StreamError::UnknownMember(2)));
@@ -103,7 +106,7 @@ fn a_stream_to_nobody_says_why() {
 }
 
 #[test]
-fn a_stop_ends_streams_that_are_held() {
+fn open_streams_end_with_an_error_after_a_stop() {
     let (one, two) = pair();
     block_on(async {
         let mut stream = open(&one, "held").await;
@@ -116,11 +119,11 @@ fn a_stop_ends_streams_that_are_held() {
 }
 
 #[test]
-fn a_dropped_send_leaves_no_half_frame() {
+fn the_next_send_completes_the_frame_of_a_dropped_send() {
     let (one, _two) = pair();
     block_on(async {
         let mut stream = open(&one, "patience").await;
-        // More than the buffers between the ends hold: the echo waits for us.
+        // The buffers between the ends do not hold as much, so the echo waits.
         let large = Bytes::from(vec![1; 60 << 20]);
         {
             let mut send = Box::pin(stream.sender.send(1, large.clone()));

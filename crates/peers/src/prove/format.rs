@@ -1,11 +1,11 @@
-//! The bytes in which both sides prove that they have the secret; the section "Proof" of
-//! `docs/formats/peers.md` is the same in prose.
+//! The bytes in which both sides prove that they have the secret. The section "Proof" of
+//! `docs/formats/peers.md` describes them in prose.
 //!
 //! ```text
 //!   dialer                                   listener
 //!     │ opening ──────────────────────────────► │  ids and a challenge
 //!     │ ◄───────────────────────────── answer   │  a challenge and the listener's proof
-//!     │ proof ────────────────────────────────► │  the dialer's
+//!     │ proof ────────────────────────────────► │  the dialer's proof
 //! ```
 //!
 //! All numbers are little-endian.
@@ -24,7 +24,7 @@ pub(super) const ANSWER_HEAD_BYTES: usize = 48;
 /// Size of an answer.
 pub(super) const ANSWER_BYTES: usize = ANSWER_HEAD_BYTES + HASH_BYTES;
 
-/// The ids that a dialer's hello will say once more.
+/// The ids that the opening carries and the dialer's hello repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ids {
     pub cluster: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Ids {
 }
 
 impl Ids {
-    /// Those of a hello.
+    /// The ids in a hello.
     pub(crate) fn of(hello: &Hello) -> Ids {
         Ids {
             cluster: hello.cluster,
@@ -79,7 +79,7 @@ pub(super) fn ids(opening: &[u8; OPENING_BYTES]) -> Ids {
     }
 }
 
-/// The version that an opening or an answer says.
+/// The version in an opening or an answer.
 pub(super) fn version(bytes: &[u8]) -> u16 {
     u16::from_le_bytes([bytes[8], bytes[9]])
 }

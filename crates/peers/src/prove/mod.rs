@@ -1,4 +1,4 @@
-//! Both sides prove that they have the secret, before either believes anything.
+//! Both sides prove that they have the secret before they exchange a greeting.
 //!
 //! ```text
 //!   dialer                                   listener
@@ -8,8 +8,8 @@
 //!     │ ◄═════════ hello, welcome, frames ════► │  in records (`sealed.rs`)
 //! ```
 //!
-//! A listener without a secret answers an opening with a refusal, and so does one with a
-//! secret a hello that comes without proof: their magic tells them apart.
+//! A listener without a secret refuses an opening, and a listener with a secret refuses a
+//! hello without a proof. It recognizes both by their magic.
 
 mod format;
 
@@ -29,16 +29,16 @@ use format::{ANSWER_BYTES, ANSWER_HEAD_BYTES, OPENING_BYTES};
 
 pub(crate) use format::{Ids, MAGIC};
 
-/// Why a dialer did not get so far as to say hello.
+/// Error of a dialer before it could send its hello.
 #[derive(Debug)]
 pub(crate) enum Unproven {
-    /// As at a greeting.
+    /// The answer was missing or unreadable.
     NoGreeting(NoGreeting),
     /// The listener answered with a refusal.
     Refused(Welcome),
-    /// The listener's proof is another secret's.
+    /// The listener's proof does not match: it has another secret.
     AnotherSecret,
-    /// The listener proves in another way.
+    /// The listener uses this other version of the proof.
     Version(u16),
 }
 
@@ -48,7 +48,7 @@ impl From<io::Error> for Unproven {
     }
 }
 
-/// The dialer's side: afterwards everything goes in records.
+/// Exchanges proofs on the dialer's side. Afterwards the socket sends and receives records.
 pub(crate) async fn dialer(
     socket: &mut Socket,
     secret: &PeerSecret,
@@ -97,8 +97,9 @@ async fn refusal(socket: &mut Socket) -> Unproven {
     }
 }
 
-/// The listener's side, behind the magic of an opening. `Ok`: the ids that the dialer has
-/// proved to dial with; afterwards everything goes in records. `Err`: a text for the log.
+/// Exchanges proofs on the listener's side, after the magic of an opening. Returns the ids that
+/// the dialer's proof covers; afterwards the socket sends and receives records. The error is a
+/// text for the log.
 pub(crate) async fn listener(socket: &mut Socket, secret: &PeerSecret) -> Result<Ids, String> {
     exchange(socket, secret).await.map_err(|error| match error {
         Disproved::Version(version) => format!(
@@ -114,12 +115,12 @@ pub(crate) async fn listener(socket: &mut Socket, secret: &PeerSecret) -> Result
 
 enum Disproved {
     Version(u16),
-    /// Another proof came, or none.
+    /// The dialer's proof is wrong or missing.
     Secret,
 }
 
 impl From<io::Error> for Disproved {
-    /// A dialer with another secret hangs up at the listener's proof.
+    /// A dialer with another secret closes the connection when it sees the listener's proof.
     fn from(_: io::Error) -> Disproved {
         Disproved::Secret
     }

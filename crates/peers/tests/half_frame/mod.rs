@@ -1,4 +1,4 @@
-//! Halves of large frames, and a member with room for two whole ones.
+//! Halves of large frames, and a member with room for two complete ones.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ pub fn member(silence_max: Duration) -> Member {
     start(options)
 }
 
-/// Sends half of a frame, as far as the other side takes it within a moment.
+/// Sends half of a frame, as far as the other side reads it within 50 ms.
 pub fn begin_frame(socket: &mut TcpStream, half: &[u8]) {
     socket
         .set_write_timeout(Some(Duration::from_millis(50)))

@@ -1,4 +1,4 @@
-//! Members on loopback, and a handler that writes down what comes.
+//! Members on loopback, with a handler that records events.
 #![allow(dead_code, reason = "no test needs all of it")]
 
 use std::collections::HashSet;
@@ -13,35 +13,35 @@ use peers::{BoxFuture, Handler, Lane, LinkError, Peers, PeersOptions, Stream};
 
 pub const CLUSTER: u64 = 0xc1;
 
-/// The kind of message whose connection the [`Recorder`] closes.
+/// Kind of a message for which the [`Recorder`] closes the connection.
 pub const UNACCEPTABLE: u8 = 250;
 
-/// Long enough for any machine; a test that waits this long has failed.
+/// Time limit of a wait; a test that waits longer has failed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a handler was told.
+/// A call of the handler.
 #[derive(Debug)]
 pub enum Event {
     Message(u64, Lane, u8, Bytes),
     Link(u64, Lane, Result<(), LinkError>),
-    /// A sender said where it listens.
+    /// A sender announced its addresses.
     Announced(u64, Vec<String>),
 }
 
-/// Writes down what comes.
+/// A handler that records its calls.
 #[derive(Clone)]
 pub struct Recorder {
     events: Sender<Event>,
-    /// Whom this member turns away.
+    /// Senders that count as removed.
     pub removed: Arc<Mutex<HashSet<u64>>>,
-    /// Whom this member does not know.
+    /// Senders that are not admitted.
     pub strangers: Arc<Mutex<HashSet<u64>>>,
     messages: Arc<Mutex<usize>>,
-    /// Who is removed as soon as somebody has asked whether it is.
+    /// A sender that counts as removed after the next call of `is_removed` for it.
     pub removed_next: Arc<Mutex<Option<u64>>>,
 }
 
-/// What was written down.
+/// The recorded events.
 pub struct Events(Receiver<Event>);
 
 impl Recorder {
@@ -57,30 +57,30 @@ impl Recorder {
         (Arc::new(recorder), Events(receiver))
     }
 
-    /// Messages that came so far.
+    /// Number of messages so far.
     pub fn count_messages(&self) -> usize {
         *self.messages.lock().unwrap()
     }
 
-    fn tell(&self, event: Event) {
-        // The test may have seen enough.
+    fn record(&self, event: Event) {
+        // The test may have dropped the receiver.
         let _ = self.events.send(event);
     }
 }
 
 impl Events {
-    /// The first event that `wanted` accepts; others are passed over.
+    /// Waits for the first event that `wanted` accepts, and drops the others.
     ///
     /// # Panics
     ///
-    /// After [`PATIENCE`], however many others came.
+    /// If no such event has come after [`PATIENCE`].
     pub fn wait<T>(&self, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
         let began = now();
         loop {
             let event = self
                 .0
                 .recv_timeout(PATIENCE.saturating_sub(began.elapsed()));
-            let event = event.expect("what the test waits for never came");
+            let event = event.expect("the expected event did not come");
             if let Some(found) = wanted(event) {
                 return found;
             }
@@ -115,7 +115,7 @@ impl Handler for Recorder {
             return Err("no honest member sends this".to_owned());
         }
         *self.messages.lock().unwrap() += 1;
-        self.tell(Event::Message(from, lane, kind, payload));
+        self.record(Event::Message(from, lane, kind, payload));
         Ok(())
     }
 
@@ -153,11 +153,11 @@ impl Handler for Recorder {
     }
 
     fn announced(&self, sender: u64, addresses: &[String]) {
-        self.tell(Event::Announced(sender, addresses.to_vec()));
+        self.record(Event::Announced(sender, addresses.to_vec()));
     }
 
     fn link(&self, to: u64, lane: Lane, state: Result<(), &LinkError>) {
-        self.tell(Event::Link(to, lane, state.map_err(Clone::clone)));
+        self.record(Event::Link(to, lane, state.map_err(Clone::clone)));
     }
 }
 
@@ -171,12 +171,12 @@ pub fn listener() -> TcpListener {
     TcpListener::bind("127.0.0.1:0").unwrap()
 }
 
-/// An address at which nothing listens, and nothing will as long as this process lives.
+/// An address at which no process listens while this process runs.
 pub fn free_address() -> String {
     format!("127.0.0.1:{}", free_ports::reserve_one().unwrap())
 }
 
-/// Options of member `id` with a port of its own, and its address.
+/// Options of member `id` with its own listener, and the listener's address.
 pub fn options(id: u64) -> (PeersOptions, String) {
     let listener = listener();
     let address = listener.local_addr().unwrap().to_string();
@@ -207,25 +207,25 @@ pub fn member(id: u64) -> Member {
 }
 
 impl Member {
-    /// Takes `other` into the table.
+    /// Adds `other` to the table as member `id`.
     pub fn knows(&self, id: u64, other: &Member) {
         let addresses = vec![other.address.clone()];
         self.peers.set_member(id, addresses).unwrap();
     }
 }
 
-/// Waits for `future` on this thread.
+/// Runs `future` on this thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().build();
     runtime.unwrap().block_on(future)
 }
 
-/// The hello of a dialer whose release is "r1".
+/// The hello of a dialer of release "r1".
 pub fn hello(cluster: u64, sender: u64, receiver: u64, lane: u8) -> Vec<u8> {
     hello_with(cluster, (sender, receiver), lane, "")
 }
 
-/// The same of a sender that says where it listens.
+/// The hello of such a dialer with `addresses`.
 pub fn hello_with(
     cluster: u64,
     (sender, receiver): (u64, u64),
@@ -245,7 +245,7 @@ pub fn hello_with(
     bytes
 }
 
-/// A listener's welcome whose release is "r2".
+/// The welcome of a listener of release "r2".
 pub fn welcome(cluster: u64, member: u64) -> Vec<u8> {
     let mut bytes = hello(cluster, member, 0, 0);
     bytes.truncate(40);
@@ -267,22 +267,22 @@ pub fn frame(kind: u8, role: u8, payload: &[u8]) -> Vec<u8> {
     [&crc.to_le_bytes()[..], &bytes].concat()
 }
 
-/// The next `bytes` bytes.
+/// Reads `bytes` bytes.
 pub fn read(socket: &mut TcpStream, bytes: usize) -> Vec<u8> {
     let mut read = vec![0; bytes];
     socket.read_exact(&mut read).unwrap();
     read
 }
 
-/// Everything until the other side closes the connection.
+/// Reads until the other side closes the connection.
 pub fn read_all(socket: &mut TcpStream) -> Vec<u8> {
     let mut all = Vec::new();
-    // A reset ends it as well.
+    // A reset ends the connection as well.
     let _ = socket.read_to_end(&mut all);
     all
 }
 
-/// A connection to `address` on `lane`, let in.
+/// Connects to `address` on `lane` and reads the welcome, which must accept.
 pub fn enter(address: &str, sender: u64, receiver: u64, lane: u8) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
     socket
@@ -294,8 +294,8 @@ pub fn enter(address: &str, sender: u64, receiver: u64, lane: u8) -> TcpStream {
     socket
 }
 
-/// Takes the next connection that a member makes, and lets it in as `member`;
-/// its hello.
+/// Accepts the next connection of the `wanted` lane, or of any, and lets it in as `member`.
+/// Returns it with its hello.
 fn let_next_in(listener: &TcpListener, member: u64, wanted: Option<u8>) -> (TcpStream, Vec<u8>) {
     loop {
         let (mut socket, _) = listener.accept().unwrap();
@@ -310,7 +310,7 @@ fn let_next_in(listener: &TcpListener, member: u64, wanted: Option<u8>) -> (TcpS
     }
 }
 
-/// The same for `lane`; others are hung up on.
+/// Lets in the next connection of `lane`, and closes those of other lanes.
 pub fn let_in(listener: &TcpListener, member: u64, lane: u8) -> (TcpStream, Vec<u8>) {
     let_next_in(listener, member, Some(lane))
 }
