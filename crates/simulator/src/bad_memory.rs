@@ -4,27 +4,26 @@
 //!   message ──► encoded ──► one bit flips ──► sealed ──► another member: the checksum is right
 //! ```
 //!
-//! A bit that flips on the way is shown by the frame's checksum. One that flips in the sender's
-//! memory, before the frame is sealed, is not: what still decodes, and is in the sender's own
-//! name, reaches the replica, which has to drop what no honest member could say, and may stop
-//! the progress of that sender only.
+//! The frame's checksum detects a bit that flips on the way, but not one that flips in the
+//! sender's memory before the frame is sealed. A flipped message that still decodes and names
+//! the right sender reaches the replica. The replica must drop messages that no honest member
+//! could send; a message that it accepts may hinder the progress of its sender only.
 //!
-//! The member is a learner. Raft trusts its voters: a voter that confirms an entry which it does
-//! not have, votes twice in a term, or leads and alters an entry makes histories part, and no
-//! other member can tell that from the truth. A learner's word decides nothing: it is counted in
-//! no majority, and it never leads. No operator promotes this one: by a flipped index it may
-//! seem to have caught up. Clients do not ask it, since a flipped number of a question may bring
-//! it the answer to another one. And a message that becomes a command, or a word to a member
-//! that returns, is left out, as the hostile peer's are.
+//! The member is a learner. Raft trusts its voters: a voter that confirms an entry which it
+//! does not have, votes twice in a term, or leads and alters an entry makes histories diverge,
+//! and no other member can detect it. The messages of a learner decide nothing: it is counted
+//! in no majority, and it never leads. The operator does not promote this learner, because it
+//! may seem to have caught up by a flipped index. Clients send it no requests, because a
+//! flipped request number may bring it the answer to another request. Flipped messages that
+//! become a command, or an answer to a rejoining member, are dropped, like the hostile peer's.
 //!
-//! One more is left out: a term with a bit from the 2^23 on. Members believe a term that is less
-//! than 2^24 ahead of their own. A leap of that length that most of them have made, and an
-//! election after it, shut out a member that was away: no message of theirs is near enough
-//! to its term (decision 0017).
+//! Terms of 2^23 and more are dropped too. Members accept a term that is less than 2^24 ahead
+//! of their own. If most of them leaped that far and elected a leader, a member that was away
+//! would be shut out: no message of theirs would be near enough to its term (decision 0017).
 //!
-//! The judge holds all other members to what it holds them to without such a member, and this
-//! one to the common history, up to wherever it gets. It may fall behind, or end: it need not
-//! come to the same end as the others.
+//! The judge checks all other members as in runs without such a member. Of this one it checks
+//! that its history is a prefix of the common one. It may fall behind or fail, and need not
+//! agree with the others at the end.
 
 use bytes::Bytes;
 use cluster::PeerMessage;
@@ -32,23 +31,24 @@ use environment::randomness::Random;
 
 use crate::hostile::BELIEVED;
 
-/// Terms from here on are left out; half of what a member's term may leap.
+/// Messages with this term or a higher one are dropped; it is half of the greatest accepted
+/// leap of a term.
 const TERM_MAX: u64 = 1 << 23;
 
-/// Which member it is, and what has come of it.
+/// The member with bad memory, and counts of its messages.
 #[derive(Debug, Default)]
 pub(crate) struct BadMemory {
-    /// `None`: all members' memories are good.
+    /// Id of the member; `None` if there is none.
     pub member: Option<u64>,
     /// Messages in which a bit was flipped.
     pub flips: u64,
-    /// Of these, those that a replica was given.
+    /// Flipped messages that reached a replica.
     pub delivered: u64,
 }
 
 impl BadMemory {
-    /// Flips a bit of a message from one member to another, its kind included. `None`: the
-    /// receiver's connection drops what became of it.
+    /// Flips a random bit of a message, in its kind or its bytes. Returns `None` if the
+    /// receiver drops the result.
     pub fn flip(
         &mut self,
         (from, to): (u64, u64),

@@ -1,4 +1,5 @@
-//! Clients: each does one thing at a time and remembers when, and what came.
+//! Clients: each has at most one request under way, and reports its times and answer to the
+//! judge.
 
 use std::time::Duration;
 
@@ -14,16 +15,16 @@ use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
 use crate::judge::{Judge, Observed};
-use crate::leases::Told;
+use crate::leases::Report;
 use crate::member::Member;
 use crate::{Faults, Work};
 
-/// Few, so that clients meet.
+/// Number of keys, small so that clients compete for the same ones.
 const KEYS: u64 = 6;
-/// A client gives up after this.
+/// Time after which a client gives up its request.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Waits for an answer.
+/// A request under way.
 #[derive(Debug)]
 enum Waiting {
     Write {
@@ -33,7 +34,8 @@ enum Waiting {
     Read {
         key: String,
         member: u64,
-        /// Who dies in between shows nothing any more.
+        /// Incarnation of the member. The read does not count if the member restarts
+        /// before the answer is used.
         life: u64,
         answer: oneshot::Receiver<Result<(), cluster::Error>>,
     },
@@ -48,7 +50,7 @@ enum Waiting {
 pub(crate) struct Client {
     number: usize,
     done: u64,
-    /// The last one it asked for; 0: none yet.
+    /// Id of the last lease that the client requested; 0 before the first.
     lease: i64,
     waiting: Option<(Duration, Waiting)>,
 }
@@ -63,7 +65,7 @@ impl Client {
         }
     }
 
-    /// Asks something of a member, if it waits for nothing.
+    /// Sends a random request to a random member, unless one is under way.
     pub fn ask(
         &mut self,
         now: Duration,
@@ -84,8 +86,8 @@ impl Client {
             return self.ask_for_leases(now, member, random);
         }
         if random.chance(1, 3) {
-            let (asker, answer) = oneshot::channel();
-            if member.read(asker) {
+            let (sender, answer) = oneshot::channel();
+            if member.read(sender) {
                 let read = Waiting::Read {
                     key,
                     member: member.id,
@@ -109,20 +111,21 @@ impl Client {
         } else {
             self.command(key, revision, random)
         };
-        let (asker, answer) = oneshot::channel();
-        if member.ask(command.clone(), asker) {
+        let (sender, answer) = oneshot::channel();
+        if member.ask(command.clone(), sender) {
             self.waiting = Some((now, Waiting::Write { command, answer }));
         }
     }
 
-    /// A lease, and some renewals of it; then another one.
+    /// Sends a request of the work [`Work::Leases`]: renewals and queries of the client's
+    /// lease, and now and then a grant of another one.
     fn ask_for_leases(&mut self, now: Duration, member: &mut Member, random: &mut Random) {
         if self.lease != 0 && random.chance(2, 3) {
             return self.ask_lease(now, member, random);
         }
         let command = self.grant(random);
-        let (asker, answer) = oneshot::channel();
-        if member.ask(command.clone(), asker) {
+        let (sender, answer) = oneshot::channel();
+        if member.ask(command.clone(), sender) {
             self.waiting = Some((now, Waiting::Write { command, answer }));
         }
     }
@@ -134,13 +137,13 @@ impl Client {
         } else {
             LeaseQuestion::TimeToLive(LeaseTimeToLiveRequest { id, keys: true })
         };
-        let (asker, answer) = oneshot::channel();
-        if member.ask_lease(question, asker) {
+        let (sender, answer) = oneshot::channel();
+        if member.ask_lease(question, sender) {
             self.waiting = Some((now, Waiting::Lease { id, answer }));
         }
     }
 
-    /// A lease that nobody else asks for, and its owner once only.
+    /// A grant of a lease with an id that no other request uses.
     fn grant(&mut self, random: &mut Random) -> Command {
         self.lease = (self.number as i64 + 1) * 1_000_000 + self.done as i64;
         Command::LeaseGrant(LeaseGrantRequest {
@@ -150,7 +153,7 @@ impl Client {
     }
 
     fn command(&mut self, key: String, revision: i64, random: &mut Random) -> Command {
-        // Unlike any other value ever written.
+        // A value that no other write has.
         let value = format!("{}.{}", self.number, self.done);
         let padding = ".".repeat(random.below(400) as usize);
         let put = PutRequest {
@@ -174,12 +177,12 @@ impl Client {
         }
     }
 
-    /// Waits for nothing any more: what comes may have been lost since.
+    /// Drops the request under way: its write may have been lost.
     pub fn give_up(&mut self) {
         self.waiting = None;
     }
 
-    /// Looks whether the answer has come, and tells the judge.
+    /// Takes the answer if it has arrived, and reports it to the judge.
     pub fn look(&mut self, now: Duration, members: &[Member], judge: &mut Judge) {
         let Some((asked, waiting)) = &mut self.waiting else {
             return;
@@ -190,7 +193,7 @@ impl Client {
                 Ok(Ok(response)) => {
                     judge.observe(asked, now, Observed::write(command, &response));
                     if let Response::LeaseGrant(granted) = &response {
-                        judge.leases.told(Told::granted(asked, granted));
+                        judge.leases.report(Report::granted(asked, granted));
                     }
                     true
                 }
@@ -217,7 +220,7 @@ impl Client {
             },
             Waiting::Lease { id, answer } => match answer.try_recv() {
                 Ok(Ok(answer)) => {
-                    judge.leases.told(Told::answered(asked, *id, &answer));
+                    judge.leases.report(Report::answered(asked, *id, &answer));
                     true
                 }
                 Ok(Err(_)) | Err(TryRecvError::Closed) => true,
@@ -246,7 +249,7 @@ fn read(member: &Member, key: &str) -> Option<Observed> {
     })
 }
 
-/// Puts if the key is as old as it was thought to be.
+/// A transaction that puts if the key's mod revision is below a recent one.
 fn compare_and_swap(put: PutRequest, revision: i64, random: &mut Random) -> TxnRequest {
     let compare = Compare {
         result: CompareResult::Less.into(),

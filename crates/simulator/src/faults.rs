@@ -1,97 +1,95 @@
-//! What goes wrong in a run, and how often.
+//! Faults of a run, with their probabilities.
 
 use cluster::Mutant;
 
-/// What clients do.
+/// Kind of the clients' requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Some of everything.
+    /// Requests of all kinds.
     Everything,
-    /// They ask for leases and renew them.
+    /// Grants and renewals of leases.
     Leases,
-    /// Most of what they do changes nothing.
+    /// Mostly commands that change nothing.
     Nothing,
 }
 
-/// How members keep what they acknowledge.
+/// Place of the writes that members acknowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
-    /// It is on their devices.
+    /// Acknowledged writes are on the members' devices.
     Flushed,
-    /// It is in their page caches, and on their devices a little later. The power
-    /// fails for so few at a time that a majority has everything: where it would be
-    /// too many, one loses its process and not its page cache.
+    /// Acknowledged writes are in page caches, and on the devices a little later. A majority
+    /// always has everything: where a loss of power would leave too few, the member's process
+    /// is killed instead, which keeps its page cache.
     CachedByMost,
-    /// The same, and the power fails for as many as chance wants: what no voter's
-    /// device had, and no voter that still ran, may be lost.
+    /// The same, but any number of members may lose power. Writes that are on no voter's
+    /// device and at no running voter may be lost.
     CachedByAny,
 }
 
-/// Odds, in parts of a thousand.
+/// Faults of a run. Probabilities are in parts of a thousand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Faults {
     /// Messages that are lost.
     pub drop_permille: u64,
-    /// Messages that come twice.
+    /// Messages that arrive twice.
     pub double_permille: u64,
-    /// Messages that come late, and so out of order.
+    /// Messages that arrive late, and so out of order.
     pub late_permille: u64,
-    /// So late at most.
+    /// Greatest extra delay of a late message.
     pub late_milliseconds_max: u64,
-    /// Steps in which the network is cut somewhere, or mended.
+    /// Steps in which the network is cut at a random place, or healed.
     pub cut_permille: u64,
-    /// Steps in which a member loses power, between two I/Os or amid one.
+    /// Steps in which a member loses power, between two I/Os or during one.
     pub crash_permille: u64,
     /// Steps in which all members lose power at once, or most of them.
     pub blackout_permille: u64,
-    /// Steps in which a member's process is killed, and its page cache is not.
+    /// Steps in which a member's process is killed; its page cache survives.
     pub kill_permille: u64,
-    /// Steps in which a member stops for a while and then goes on.
+    /// Steps in which a member is paused for a while.
     pub pause_permille: u64,
     /// Steps in which a disk becomes slow for a while.
     pub slow_disk_permille: u64,
-    /// Steps in which a member is stopped as an operator does it: it hands over
-    /// and finishes, and comes back.
+    /// Steps in which a member is stopped in an orderly way: it hands over the lead and
+    /// finishes its commands, and starts again later.
     pub stop_permille: u64,
-    /// Steps in which a member is asked to hand the lead to another.
+    /// Steps in which the leader is asked to transfer the lead.
     pub transfer_permille: u64,
-    /// Steps in which the operator thinks of changing the membership: members
-    /// join as learners or voters, are promoted and removed.
+    /// Steps in which the operator may change the membership: members join as learners or
+    /// voters, are promoted and removed.
     pub membership_permille: u64,
-    /// Steps in which nobody hears whoever leads any more.
+    /// Steps in which the leader's messages no longer reach the others.
     pub isolate_permille: u64,
-    /// Steps in which a follower hears the leader no more; a little later, those
-    /// who hear it still lose power and the leader is alone.
+    /// Steps in which a follower is cut from the leader; a little later, the followers that
+    /// still hear the leader lose power, and the leader is alone.
     pub strand_permille: u64,
-    /// Steps in which a peer that is no honest member sends something to a member.
+    /// Steps in which the hostile peer sends a frame to a member.
     pub hostile_permille: u64,
-    /// Frames in which a bit is flipped on the way: their checksums show it.
+    /// Frames in which a bit is flipped on the way; their checksums detect it.
     pub flip_permille: u64,
-    /// Messages of the member with bad memory in which a bit is flipped before their
-    /// checksums are made. 0: there is no such member.
+    /// Messages of the member with bad memory in which a bit is flipped before the checksum
+    /// is computed. With 0 there is no such member.
     pub bad_memory_permille: u64,
-    /// That member is a voter rather than a learner: what Raft does not bear.
+    /// The member with bad memory is a voter rather than a learner, which Raft does not
+    /// tolerate.
     pub bad_memory_votes: bool,
-    /// Steps in which a member, or all of them, run out of room, of their quota or of
+    /// Steps in which a member, or all of them, run out of disk space, of their quota or of
     /// descriptors for a while.
     pub shortage_permille: u64,
-    /// After a loss of power, a member is back within this.
+    /// Greatest time between a loss of power and the restart of the member.
     pub restart_milliseconds_max: u64,
-    /// By how much a member's clock may run faster or slower than time, from the
-    /// beginning to the end.
+    /// Greatest constant deviation of the speed of a member's clock.
     pub drift_permille: u64,
     /// Leaders read under a lease.
     pub lease_reads: bool,
-    /// How members keep what they acknowledge.
     pub keeping: Keeping,
-    /// What clients do.
     pub work: Work,
-    /// A rule that all members break.
+    /// A rule that all members break, to prove that the judge detects it.
     pub mutant: Option<Mutant>,
 }
 
 impl Faults {
-    /// Nothing goes wrong but delays.
+    /// No faults; messages have small random delays.
     pub const NONE: Faults = Faults {
         drop_permille: 0,
         double_permille: 0,
@@ -121,7 +119,7 @@ impl Faults {
         mutant: None,
     };
 
-    /// A bad day.
+    /// Many faults of most kinds.
     pub const MANY: Faults = Faults {
         drop_permille: 30,
         double_permille: 20,

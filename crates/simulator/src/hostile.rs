@@ -1,13 +1,12 @@
-//! A peer that was let in and is no honest member.
+//! A hostile peer that the members have accepted.
 //!
-//! It sees what the members send to each other, and sends to all of them: random bytes,
-//! what others have sent as if it were its own, the same with a few bytes altered, messages
-//! in other members' names, and messages of its own with absurd numbers. It does not lie
-//! within the bounds of what an honest member could say: no member can tell that from the
-//! truth.
+//! It sees the messages of the members and sends to all of them: random bytes, messages of
+//! others as its own, the same with a few bytes altered, messages in the names of others, and
+//! messages of its own with absurd numbers. It does not send lies that an honest member could
+//! send as truth, because no member can detect those.
 //!
-//! Bits of honest members' frames are flipped on the way, too. One flipped bit never passes
-//! the frame's CRC-32C: the connection ends, and what was behind it on the way is lost with it.
+//! Bits of honest members' frames are flipped on the way, too. A single flipped bit never
+//! passes the frame's CRC-32C: the connection ends, and the messages under way on it are lost.
 //! Bits that flip before the checksum is made are the subject of `bad_memory.rs`.
 
 use std::collections::VecDeque;
@@ -18,26 +17,26 @@ use environment::randomness::Random;
 
 /// Its id; no member has it.
 const ID: u64 = 0xbad;
-/// Messages of others that it remembers.
+/// Most messages of others that it remembers.
 const SEEN_MAX: usize = 200;
-/// Kinds that an honest member of any id may send, and that are carried out: commands,
-/// and a leader's word to a member that returns.
+/// Kinds of messages that members execute from any honest member: commands, and a leader's
+/// answer to a member that rejoins.
 pub(crate) const BELIEVED: [u8; 2] = [4, 15];
 /// The kind of Raft's own messages.
 const RAFT: u8 = 1;
 
-/// What it knows, and how far it got.
+/// The hostile peer: its knowledge, and counts of its frames.
 #[derive(Debug, Default)]
 pub(crate) struct Hostile {
     seen: VecDeque<(u8, Bytes)>,
     /// Frames that it sent.
     pub sent: u64,
-    /// Of these, those that a replica was given.
+    /// Frames that reached a replica.
     pub delivered: u64,
 }
 
 impl Hostile {
-    /// A message of a member is on its way.
+    /// Records a message of a member.
     pub fn see(&mut self, kind: u8, bytes: &Bytes) {
         if !BELIEVED.contains(&kind) {
             self.seen.push_back((kind, bytes.clone()));
@@ -47,8 +46,8 @@ impl Hostile {
         }
     }
 
-    /// A frame for member `to`: the sender, and the message if there is any to be given to
-    /// the replica.
+    /// Sends a frame to member `to`. Returns sender and message if the frame reaches the
+    /// replica.
     pub fn send(&mut self, to: u64, random: &mut Random) -> Option<(u64, PeerMessage)> {
         self.sent += 1;
         let (kind, bytes) = self.frame(to, random);
@@ -100,9 +99,9 @@ fn altered(bytes: &Bytes, random: &mut Random) -> Bytes {
     bytes.into()
 }
 
-/// One of Raft's messages that no honest member sends.
+/// A Raft message that no honest member sends.
 fn absurd(to: u64, random: &mut Random) -> (u8, Bytes) {
-    // As cluster/src/raft/wire.rs lays them out.
+    // The layout is that of cluster/src/raft/wire.rs.
     const HEADER_BYTES: usize = 88;
     let from = if random.chance(1, 4) {
         1 + random.below(5)
@@ -111,7 +110,7 @@ fn absurd(to: u64, random: &mut Random) -> (u8, Bytes) {
     };
     let term = *random.pick(&[0, 1 << 45, 1 << 62, u64::MAX - 1, u64::MAX]);
     let mut any = || random.next_u64() >> random.below(64);
-    // Log term, index, commit index, its term, wish for a snapshot, hint.
+    // Log term, index, commit index, commit term, requested snapshot, hint.
     let rest = [(); 6].map(|()| any());
     let mut bytes = vec![0; HEADER_BYTES];
     bytes[0] = random.below(20) as u8;

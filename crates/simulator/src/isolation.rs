@@ -1,5 +1,5 @@
-//! Leaders that nobody hears any more, and that do not know it yet: where leases
-//! and everything else that is not asked for anew are put to the test.
+//! Isolated leaders, which other members no longer hear and which do not know it yet. They
+//! test leases and everything else that a leader answers without confirmation.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use cluster::Replica;
 use crate::World;
 use crate::member::Member;
 
-/// A follower that does not hear the leader, and what comes next.
+/// A follower that does not hear the leader, until the other followers restart.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stranded {
     leader: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Stranded {
 }
 
 impl World {
-    /// While a member may read under its lease, nobody leads in a later term.
+    /// Checks that no member leads in a later term while a member may read under its lease.
     pub(crate) fn check_read_leases(&self) {
         let replicas = || self.members.iter().filter_map(Member::replica);
         for reading in replicas().filter(|it| it.read_lease().holds()) {
@@ -47,7 +47,7 @@ impl World {
         }
     }
 
-    /// Whoever leads, as far as Raft goes, and the others.
+    /// The member that leads in terms of Raft, and the others.
     fn leader_and_others(&self) -> Option<(u64, Vec<u64>)> {
         let leads = |member: &&Member| member.replica().is_some_and(Replica::holds_the_lead);
         let leader = self.members.iter().find(leads)?.id;
@@ -55,7 +55,7 @@ impl World {
         Some((leader, others.filter(|&id| id != leader).collect()))
     }
 
-    /// Nobody hears whoever leads. One of the others it may hear still.
+    /// Cuts all roads from the leader, and those to it except, perhaps, one.
     fn isolate_leader(&mut self) {
         let Some((leader, mut others)) = self.leader_and_others() else {
             return;
@@ -69,7 +69,7 @@ impl World {
         self.network.cut(&others, &[leader], false);
     }
 
-    /// A follower hears the leader no more, and will soon want to lead.
+    /// Cuts the roads between the leader and one follower, which will soon stand for election.
     fn strand(&mut self) {
         let Some((leader, others)) = self.leader_and_others() else {
             return;
@@ -84,8 +84,8 @@ impl World {
         });
     }
 
-    /// Those who heard the leader lose power; when they come back, they can ask
-    /// the stranded one and not the leader.
+    /// Cuts the power of the followers that heard the leader. After their restart they reach
+    /// the stranded follower but not the leader.
     fn restart_others(&mut self, stranded: Stranded) {
         let Stranded {
             leader, follower, ..

@@ -1,19 +1,18 @@
-//! What must be true of every run.
+//! The judge: invariants of every run.
 //!
-//! Every write that changes something has a revision of its own, and every
-//! read says at which revision it looked. So the order in which everything
-//! happened is known, and it is enough to ask whether it agrees with real time:
+//! Every write that changes something has a revision of its own, and every read reports the
+//! revision that it saw. The order of all operations is therefore known, and the judge only
+//! checks that it agrees with real time and with the answers:
 //!
-//! - the histories of all members are beginnings of one history;
+//! - the histories of all members are prefixes of one history;
 //! - at most one member leads in a term;
-//! - a write that was acknowledged is in that history at its revision, as it was
-//!   asked for;
-//! - a read shows what the history says at its revision;
-//! - while a member reads under its lease, nobody leads in a later term;
-//! - what ended before something else began has a revision that is not greater,
-//!   and a smaller one than a write that began later;
-//! - what a member has applied never goes back while it runs, and a snapshot that
-//!   it has installed is what the history says at its revision.
+//! - an acknowledged write is in that history at its revision, with the requested value;
+//! - a read returns the history's value at its revision;
+//! - while a member reads under its lease, no member leads in a later term;
+//! - if an operation ended before another began, its revision is not greater, and smaller if
+//!   the later one is a write that changed something;
+//! - the applied index of a member never decreases while it runs, and a snapshot that it has
+//!   installed equals the history at its revision.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,18 +25,18 @@ use revisions::{Command, Reader, Response};
 
 use crate::leases::Leases;
 
-/// What a client has seen.
+/// An answered operation of a client.
 #[derive(Clone, Debug)]
 pub(crate) enum Observed {
-    /// A command was carried out; `value` is what it put, if it did.
+    /// A command was executed; `value` is the value that it put, if any.
     Write {
         key: Vec<u8>,
         revision: i64,
         value: Option<Vec<u8>>,
-        /// It took a revision.
+        /// The command changed something, and so took a revision.
         changed: bool,
     },
-    /// A key was looked at.
+    /// A key was read.
     Read {
         key: Vec<u8>,
         revision: i64,
@@ -46,7 +45,7 @@ pub(crate) enum Observed {
 }
 
 impl Observed {
-    /// From the answer to a command.
+    /// The observation of a command's answer.
     pub fn write(command: &Command, response: &Response) -> Observed {
         let mut response = response.clone();
         let revision = response.header_mut().revision;
@@ -88,63 +87,63 @@ impl Observed {
     }
 }
 
-/// How a run went, if it went well.
+/// Counts of a run that violated no invariant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Answers that clients got.
+    /// Answers that clients received.
     pub answers: u64,
-    /// Revisions in the end.
+    /// Last revision.
     pub revisions: i64,
     /// Terms that had a leader.
     pub terms: u64,
-    /// Losses of power, and of processes.
+    /// Losses of power, and killed processes.
     pub crashes: u64,
-    /// Times that so many lost power at once that something may have been lost.
+    /// Losses of power of too many members at once: acknowledged writes may be lost.
     pub blackouts: u64,
-    /// Shortages of room, of a quota or of descriptors.
+    /// Shortages of disk space, of a quota or of descriptors.
     pub shortages: u64,
-    /// Lives that began with less than was acknowledged, for all anyone knew.
+    /// Starts of members that may lack entries which they have acknowledged.
     pub returns: u64,
-    /// Stops as an operator does them.
+    /// Orderly stops, as by an operator.
     pub stops: u64,
-    /// Times that the lead was handed over.
+    /// Transfers of leadership.
     pub transfers: u64,
     /// Renewals of leases that succeeded.
     pub renewals: u64,
     /// Leases that have ended.
     pub leases_ended: u64,
-    /// Members that joined, and members that were removed.
+    /// Members that joined.
     pub joins: u64,
-    /// See `joins`.
+    /// Members that were removed.
     pub removals: u64,
     /// Snapshots that were installed.
     pub snapshots: u64,
-    /// Reads that nobody was asked for.
+    /// Reads under a lease, which need no confirmation by other members.
     pub lease_reads: u64,
-    /// Frames that a hostile peer sent.
+    /// Frames that the hostile peer sent.
     pub hostile_frames: u64,
-    /// Of these, those that were understood and given to a replica.
+    /// Frames of the hostile peer that decoded and reached a replica.
     pub hostile_messages: u64,
     /// Messages in which a member with bad memory flipped a bit.
     pub flipped_frames: u64,
-    /// Of these, those that were understood and given to a replica.
+    /// Flipped messages that decoded and reached a replica.
     pub flipped_messages: u64,
-    /// Everything that happened, in a number: equal runs have equal ones.
+    /// Hash of the whole run: equal runs have equal fingerprints.
     pub fingerprint: u64,
 }
 
-/// A change of a key: its bytes, `None` for a deletion.
+/// The changes of a revision: key, whether it was deleted, and the encoded `KeyValue`.
 type Changes = Vec<(Vec<u8>, bool, Bytes)>;
 
-/// Watches a run.
+/// Collects the observations of a run and checks them.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
-    /// By revision, from whoever had it first.
+    /// Changes by revision, as the first member that applied them had them.
     history: BTreeMap<i64, Changes>,
-    /// Up to where each member was compared.
+    /// Revision up to which each member was compared with the history.
     compared: BTreeMap<u64, i64>,
-    /// Index of what each member had applied, and of the snapshot that it had
-    /// installed last, at the last look.
+    /// Applied index of each member at the last look, and index of the snapshot that it had
+    /// installed last.
     applied: BTreeMap<u64, (u64, u64)>,
     pub snapshots: u64,
     leaders: BTreeMap<u64, u64>,
@@ -153,7 +152,8 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// Of members whose clocks run so much faster or slower than time, at most.
+    /// A judge of members with clocks that run faster or slower than time by at most
+    /// `drift_permille`.
     pub fn new(drift_permille: u64) -> Judge {
         Judge {
             leases: Leases::new(drift_permille),
@@ -165,30 +165,30 @@ impl Judge {
         self.observed.push((asked, answered, what));
     }
 
-    /// A member that leads in a term.
+    /// Records that a member leads in a term.
     pub fn leads(&mut self, term: u64, member: u64) {
         let known = *self.leaders.entry(term).or_insert(member);
         assert_eq!(known, member, "two members lead in term {term}");
     }
 
-    /// What was written after this revision may be lost: nobody is held to what they
-    /// were told of it.
-    pub fn let_go(&mut self, revision: i64, drift_permille: u64) {
+    /// Forgets all observations after this revision: a loss of power may have lost the writes
+    /// behind it.
+    pub fn forget_after(&mut self, revision: i64, drift_permille: u64) {
         drop(self.history.split_off(&(revision + 1)));
         self.observed
             .retain(|(.., what)| what.revision() <= revision);
         self.leases = Leases::new(drift_permille);
     }
 
-    /// A member begins a new life: what it has applied may be less.
+    /// Records that a member restarted: it may have applied less than before.
     pub fn restarted(&mut self, member: u64) {
         self.compared.remove(&member);
         self.applied.remove(&member);
         self.leases.restarted(member);
     }
 
-    /// What a member has applied never goes back; and if a snapshot was installed
-    /// since the last look, it is compared.
+    /// Checks that the applied index of a member does not decrease. If the member has
+    /// installed a snapshot since the last look, compares it with the history.
     pub fn look(&mut self, member: u64, replica: &Replica) {
         let reader = replica.reader();
         let applied = replica.applied_index();
@@ -212,7 +212,7 @@ impl Judge {
         }
     }
 
-    /// Every key that ever was is what it was at the revision.
+    /// Compares all keys of the history with the member's state at the snapshot's revision.
     fn compare_snapshot(&self, member: u64, revision: i64, reader: &Reader) {
         if revision < reader.compacted() {
             return;
@@ -234,10 +234,10 @@ impl Judge {
         }
     }
 
-    /// Compares what a member has applied since the last look.
+    /// Compares the revisions that a member has applied since the last look with the history.
     pub fn compare(&mut self, member: u64, reader: &Reader) {
         let compared = self.compared.entry(member).or_insert(1);
-        // What a compaction leaves of its own revision may be less.
+        // A compaction may have removed a part of its own revision.
         let from = (*compared + 1).max(reader.compacted() + 1);
         let newest = reader.revision();
         if newest <= *compared {
@@ -245,7 +245,7 @@ impl Judge {
         }
         let history = reader.engine().history(from).expect("it is not compacted");
         for changes in history {
-            let changes = changes.expect("what is applied can be read");
+            let changes = changes.expect("an applied revision can be read");
             let found: Changes = changes
                 .versions
                 .iter()
@@ -264,7 +264,8 @@ impl Judge {
         *compared = newest;
     }
 
-    /// The end: does everything that was observed agree?
+    /// Checks all observations at the end of a run. Returns the numbers of answers, revisions
+    /// and terms.
     pub fn conclude(&self) -> (u64, i64, u64) {
         self.check_contents();
         self.check_order();
@@ -283,7 +284,7 @@ impl Judge {
                 } => {
                     let changes = self.history.get(revision);
                     let changes = changes.unwrap_or_else(|| {
-                        panic!("acknowledged and lost: {what:?}, asked at {asked:?}")
+                        panic!("an acknowledged write is lost: {what:?}, asked at {asked:?}")
                     });
                     let same = changes.iter().any(|(known, tombstone, kv)| {
                         known == key && *tombstone == value.is_none() && holds(kv, value)
@@ -302,13 +303,16 @@ impl Judge {
                         (Some(kv), Some(_)) => holds(kv, value),
                         _ => false,
                     };
-                    assert!(same, "{what:?}, where the history has {found:?}");
+                    assert!(
+                        same,
+                        "a client observed {what:?}, but the history has {found:?}"
+                    );
                 }
             }
         }
     }
 
-    /// A key's bytes at a revision.
+    /// The encoded `KeyValue` of a key at a revision; `None` where it does not exist.
     fn at(&self, key: &[u8], revision: i64) -> Option<Bytes> {
         let before = self.history.range(..=revision).rev();
         let mut all = before.flat_map(|(_, changes)| changes.iter().rev());
@@ -339,7 +343,7 @@ impl Judge {
     }
 }
 
-/// Whether an encoded `KeyValue` has this value; a deletion has none.
+/// Whether an encoded `KeyValue` has this value; `None`, for a deletion, always matches.
 fn holds(kv: &Bytes, value: &Option<Vec<u8>>) -> bool {
     match value {
         None => true,

@@ -1,11 +1,10 @@
-//! What must be true of leases.
+//! Invariants of leases.
 //!
-//! - A lease that somebody was told has so many seconds, when they asked or later,
-//!   does not end before those have passed since they asked, by the fastest clock;
-//! - one that somebody was told is gone, is gone.
+//! - If an answer said that a lease has a remaining time, the lease does not end before this
+//!   time has passed since the request, by the fastest clock.
+//! - If an answer said that a lease does not exist, it does not exist at the end.
 //!
-//! Every lease has an id of its own, is granted once, and ends only because nobody
-//! renewed it.
+//! Every lease has an id of its own, is granted once, and ends only for lack of renewals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,20 +12,20 @@ use std::time::Duration;
 use etcd_api::etcdserverpb::LeaseGrantResponse;
 use revisions::{LeaseAnswer, Reader};
 
-/// What a client was told of a lease, and when it had asked.
+/// An answer about a lease, with the time of the request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told {
+pub(crate) struct Report {
     id: i64,
     asked: Duration,
-    /// `None`: there is no such lease. Negative: overdue.
+    /// Remaining time in seconds; negative if overdue, `None` if the lease does not exist.
     seconds: Option<i64>,
     is_renewal: bool,
     is_grant: bool,
 }
 
-impl Told {
-    pub fn granted(asked: Duration, response: &LeaseGrantResponse) -> Told {
-        Told {
+impl Report {
+    pub fn granted(asked: Duration, response: &LeaseGrantResponse) -> Report {
+        Report {
             id: response.id,
             asked,
             seconds: Some(response.ttl),
@@ -35,16 +34,16 @@ impl Told {
         }
     }
 
-    pub fn answered(asked: Duration, id: i64, answer: &LeaseAnswer) -> Told {
+    pub fn answered(asked: Duration, id: i64, answer: &LeaseAnswer) -> Report {
         let (of, seconds) = match answer {
             LeaseAnswer::KeepAlive(answer) => (answer.id, Some(answer.ttl).filter(|&it| it > 0)),
-            // An overdue lease has a granted time still, one that is gone has none.
+            // An overdue lease still has a granted time; a lease that does not exist has none.
             LeaseAnswer::TimeToLive(answer) => {
                 (answer.id, (answer.granted_ttl > 0).then_some(answer.ttl))
             }
         };
         assert_eq!(of, id, "an answer about another lease");
-        Told {
+        Report {
             id,
             asked,
             seconds,
@@ -54,15 +53,15 @@ impl Told {
     }
 }
 
-/// Watches the leases of a run.
+/// Collects the answers about leases of a run and checks them.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    /// What the fastest clock shows of a second, in milliseconds.
+    /// Milliseconds that the fastest clock advances in a second.
     fastest_permille: u32,
-    told: Vec<Told>,
-    /// By member: how far it had applied, and what was alive.
+    reports: Vec<Report>,
+    /// Applied index and existing leases of each member at the last look.
     seen: BTreeMap<u64, (u64, BTreeSet<i64>)>,
-    /// When the first member had applied the end.
+    /// Time at which the first member had applied the end of a lease.
     ended: BTreeMap<i64, Duration>,
 }
 
@@ -74,16 +73,16 @@ impl Leases {
         }
     }
 
-    pub fn told(&mut self, told: Told) {
-        self.told.push(told);
+    pub fn report(&mut self, report: Report) {
+        self.reports.push(report);
     }
 
-    /// A member begins a new life: it may have applied less.
+    /// Records that a member restarted: it may have applied less.
     pub fn restarted(&mut self, member: u64) {
         self.seen.remove(&member);
     }
 
-    /// Looks what has ended at a member.
+    /// Records the leases that have ended at a member since the last look.
     pub fn look(&mut self, now: Duration, member: u64, reader: &Reader) {
         let applied = reader.engine().applied_index();
         let known = self.seen.get(&member);
@@ -99,34 +98,35 @@ impl Leases {
         self.seen.insert(member, (applied, alive));
     }
 
-    /// The end: was everything true that clients were told? Returns how many
-    /// renewals succeeded, and how many leases have ended.
+    /// Checks all answers at the end of a run. Returns the numbers of successful renewals and
+    /// of ended leases.
     pub fn conclude(&self, reader: &Reader) -> (u64, u64) {
         let alive = alive(reader);
         let mut granted: BTreeSet<i64> = BTreeSet::new();
-        for told in &self.told {
-            let ended = self.ended.get(&told.id);
-            if told.is_grant {
-                granted.insert(told.id);
+        for report in &self.reports {
+            let ended = self.ended.get(&report.id);
+            if report.is_grant {
+                granted.insert(report.id);
             }
-            match told.seconds {
+            match report.seconds {
                 Some(seconds) => {
                     let granted = Duration::from_secs(seconds.max(0) as u64);
-                    let until = told.asked + granted * 1000 / self.fastest_permille;
+                    let until = report.asked + granted * 1000 / self.fastest_permille;
                     assert!(
                         ended.is_none_or(|&ended| ended >= until),
-                        "{told:?}, and the lease had ended at {ended:?}"
+                        "{report:?}, and the lease had ended at {ended:?}"
                     );
                 }
-                // Asked before it was granted, a lease may come later.
+                // A request before the grant may be answered "does not exist" although the
+                // lease exists later.
                 None => assert!(
-                    !(granted.contains(&told.id) && alive.contains(&told.id)),
-                    "{told:?}, and the lease is alive in the end"
+                    !(granted.contains(&report.id) && alive.contains(&report.id)),
+                    "{report:?}, and the lease is alive in the end"
                 ),
             }
         }
-        let renewed = |told: &&Told| told.is_renewal && told.seconds.is_some();
-        let renewals = self.told.iter().filter(renewed).count();
+        let renewed = |report: &&Report| report.is_renewal && report.seconds.is_some();
+        let renewals = self.reports.iter().filter(renewed).count();
         (renewals as u64, self.ended.len() as u64)
     }
 }

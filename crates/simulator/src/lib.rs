@@ -1,23 +1,23 @@
-//! A cluster in one thread, on simulated disks, network and clocks.
+//! Deterministic simulation of a cluster: one thread, with simulated disks, network and
+//! clocks.
 //!
 //! ```text
 //!            seed
-//!             │ decides everything: faults, delays, what clients do, what a
-//!             ▼ crash leaves on a disk
+//!             │ decides everything: faults, delays, operations of clients, and
+//!             ▼ the contents of a disk after a crash
 //!   clients ──► Member ─┐                 ┌─ Member    real Replica, state machine,
 //!               Member ─┼── Network ──────┤            engine and log
-//!               Member ─┘  lost, doubled, late
-//!                          and out of order
+//!               Member ─┘  loses, doubles, delays
+//!                          and reorders messages
 //!             │ after every step
 //!             ▼
-//!   Judge: one history, one leader in a term, nothing acknowledged is lost,
-//!          reads and writes in the order of real time, no lease ends early
+//!   Judge: one history, one leader in a term, no acknowledged write is lost,
+//!          reads and writes agree with real time, no lease ends early
 //! ```
 //!
-//! The members are the objects that run in production, but for their threads:
-//! the log is flushed when the simulation says so. A run is a pure function of
-//! its seed and its [`Faults`]; a failure is told with the seed that shows it
-//! again.
+//! The members are the objects that run in production, without their threads: the simulation
+//! decides when the log is flushed. A run is a pure function of its seed and its [`Faults`];
+//! a test that fails prints the seed that repeats the failure.
 
 mod bad_memory;
 mod clients;

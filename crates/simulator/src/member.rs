@@ -19,27 +19,28 @@ use tokio::sync::oneshot;
 use crate::{Faults, Keeping};
 
 pub(crate) const DIRECTORY: &str = "/member";
-/// Commands that wait for a leader at one member.
+/// Most commands that wait at one member until its replica accepts them.
 const BACKLOG_MAX: usize = 64;
-/// Steps that a snapshot's sender may do in one turn.
+/// Most steps of a snapshot's sender in one turn.
 const SENDER_STEPS_MAX: usize = 4;
-/// Of so many turns of the device, one flushes what is only in the page cache.
+/// One turn of the device in this many flushes the page cache.
 const FLUSHES_ONE_IN: u64 = 12;
-/// As in the node: for so long a member that stops waits for others.
+/// Greatest time that a stopping member waits for others, as in the node.
 const FAREWELL: Duration = Duration::from_millis(500);
 
 type AnswerSender = oneshot::Sender<Result<Response, cluster::Error>>;
-type Word = Arc<Mutex<Option<Result<Sequence, String>>>>;
+/// Newest notice of the flush thread: the last durable sequence, or an error.
+type DurableNotice = Arc<Mutex<Option<Result<Sequence, String>>>>;
 
-/// A running replica and what belongs to its life.
+/// A running replica, with the state that a restart loses.
 struct Life {
     replica: Replica,
-    /// The flush thread's last word.
-    word: Word,
+    /// Notice that the replica has not taken yet.
+    notice: DurableNotice,
     backlog: VecDeque<(Command, AnswerSender)>,
-    /// Snapshots on their way to others.
+    /// Senders of snapshots to other members.
     senders: Vec<Sender>,
-    /// It was told to stop, and takes no longer than until then.
+    /// Deadline of an orderly stop, if one has begun.
     stops_by: Option<Duration>,
 }
 
@@ -49,35 +50,35 @@ pub(crate) struct Member {
     all: Vec<revisions::Member>,
     disk: SimulatedDisk,
     clock: SimulatedClock,
-    /// What its clock shows of a second, in milliseconds.
+    /// Milliseconds that its clock advances in a second.
     rate_permille: u32,
     life: Option<Life>,
-    /// Until then it stands still.
+    /// The member does not run before this time.
     pub paused_until: Duration,
-    /// Until then nothing is flushed.
+    /// The disk flushes nothing before this time.
     pub slow_until: Duration,
-    /// Until then it has too little of something.
+    /// End of a shortage of space or descriptors, if there is one.
     pub short_until: Option<Duration>,
-    /// When it starts again after a loss of power.
+    /// Time of the next start, if the member is down.
     pub starts_at: Option<Duration>,
-    /// How often it has started.
+    /// Number of starts, and of the present incarnation.
     pub lives: u64,
-    /// It knows that it was removed from the cluster, and never starts again.
+    /// The member knows that it was removed from the cluster; it never starts again.
     pub has_gone: bool,
     faults: Faults,
-    /// Reads that nobody was asked for.
+    /// Reads under a lease.
     pub lease_reads: u64,
-    /// Starts of its kernel.
+    /// Starts of its machine.
     boots: u64,
-    /// Its power has failed, or is about to, and it has not started since.
+    /// The power has failed or is about to, and the member has not started since.
     pub power_fails: bool,
-    /// Its power has failed, and it has not come back whole since.
+    /// The power has failed since the member last had everything that it acknowledged.
     pub lacks: bool,
-    /// Up to here what it has applied is on its device, where that is not always so.
+    /// Revision up to which the device has everything, in runs with page caches.
     pub flushed_revision: i64,
-    /// Lives that began with less than was acknowledged, for all anyone knew.
+    /// Starts at which the member may have lacked entries that it had acknowledged.
     pub returns: u64,
-    /// Bits of what it says are flipped: clients do not ask it, and it may end.
+    /// Bits of its messages are flipped: clients send it no requests, and it may fail.
     pub has_bad_memory: bool,
 }
 
@@ -133,7 +134,7 @@ impl Member {
             heartbeat_interval: Duration::from_millis(20),
             election_timeout: Duration::from_millis(200),
             strict_reconfiguration: true,
-            // Few, so that snapshots are sent often.
+            // Small, so that snapshots are sent often.
             entries_kept_max: 20,
             bytes_kept_max: 8 << 10,
             snapshot_piece_bytes: 700,
@@ -149,7 +150,8 @@ impl Member {
         }
     }
 
-    /// Starts, unless the disk dies in the middle of that.
+    /// Starts the member. The start may fail if the disk crashes during it, if a shortage
+    /// prevents it, or if the member was removed; panics at any other error.
     pub fn start(&mut self) {
         self.lives += 1;
         self.starts_at = None;
@@ -182,13 +184,13 @@ impl Member {
         self.faults.keeping != Keeping::Flushed
     }
 
-    /// The power fails now.
+    /// Cuts the power at once.
     pub fn black_out(&mut self) {
         (self.power_fails, self.lacks) = (true, true);
         self.disk.crash();
     }
 
-    /// Whether it may lack what it has acknowledged.
+    /// Clears `lacks` once the member runs and has everything that it has acknowledged.
     pub fn look_for_lack(&mut self) {
         let whole = |replica: &Replica| !replica.is_returning();
         if !self.power_fails && self.replica().is_some_and(whole) {
@@ -196,13 +198,13 @@ impl Member {
         }
     }
 
-    /// The power fails: now, or at one of the next I/Os.
+    /// Cuts the power, at once or at one of the next I/Os.
     pub fn crash(&mut self, random: &mut Random) {
         (self.power_fails, self.lacks) = (true, true);
         self.end(random);
     }
 
-    /// The process is killed; the machine goes on.
+    /// Kills the process; the machine keeps running, with its page cache.
     pub fn kill(&mut self, random: &mut Random) {
         self.end(random);
     }
@@ -215,8 +217,8 @@ impl Member {
         }
     }
 
-    /// Whether the power has failed since; then everything but the disk is
-    /// gone, and of that whatever chance leaves.
+    /// Takes down a member with a crashed disk: its memory is lost, and chance decides which
+    /// unflushed writes the disk keeps. Returns whether that happened.
     pub fn bury(&mut self, now: Duration, random: &mut Random) -> bool {
         if !self.disk.has_crashed() || self.has_gone {
             return false;
@@ -240,14 +242,15 @@ impl Member {
         true
     }
 
-    /// Shall finish what is under way, and stop.
+    /// Begins an orderly stop, as an operator's.
     pub fn stop(&mut self, now: Duration) {
         if let Some(life) = &mut self.life {
             life.stops_by.get_or_insert(now + FAREWELL);
         }
     }
 
-    /// Whether it was told to stop, and has stopped.
+    /// Proceeds with an orderly stop: hands over the lead and finishes commands until the
+    /// deadline. Returns whether the member has stopped.
     pub fn has_left(&mut self, now: Duration, random: &mut Random) -> bool {
         let Some(life) = &mut self.life else {
             return false;
@@ -267,7 +270,7 @@ impl Member {
         replica.release_never_swept();
         replica.fail(cluster::Error::Stopped);
         hand_out(replica.take_output());
-        // What fails here has failed with the disk, which is looked at.
+        // An error means that the disk has crashed, which is checked next.
         let _ = replica.machine().close();
         if self.disk.has_crashed() {
             return false;
@@ -282,28 +285,28 @@ impl Member {
         self.life.is_some()
     }
 
-    /// Nobody has removed it, as far as it knows.
+    /// Whether the member does not know of a removal.
     pub fn is_present(&self) -> bool {
         !self.has_gone
     }
 
-    /// Belongs to the cluster, and comes to the same end as the others.
+    /// Whether the member is present and must agree with the others at the end of a run.
     pub fn is_sound(&self) -> bool {
         self.is_present() && !self.has_bad_memory
     }
 
-    /// Of a member that has power.
+    /// The reader; `None` while the member is down.
     pub fn reader(&self) -> Option<&Reader> {
         self.replica().map(Replica::reader)
     }
 
-    /// Of a member that has power.
+    /// The replica; `None` while the member is down.
     pub fn replica(&self) -> Option<&Replica> {
         let life = self.life.as_ref().filter(|_| !self.disk.has_crashed());
         life.map(|life| &life.replica)
     }
 
-    /// Time passes here.
+    /// Advances the member's clock, at its own rate.
     pub fn advance(&self, length: Duration) {
         self.clock.advance(length * self.rate_permille / 1000);
     }
@@ -314,14 +317,15 @@ impl Member {
         }
     }
 
-    /// Another member refuses this one, which was removed.
+    /// Informs the replica that another member refused its connection because this member was
+    /// removed.
     pub fn told_of_removal(&mut self) {
         if let Some(life) = &mut self.life {
             life.replica.told_of_removal();
         }
     }
 
-    /// A client asks; false when nobody is here.
+    /// Submits a client's command. Returns false if the member is down, stopping or full.
     pub fn ask(&mut self, command: Command, answer: AnswerSender) -> bool {
         match &mut self.life {
             Some(life) if life.backlog.len() < BACKLOG_MAX && life.stops_by.is_none() => {
@@ -332,8 +336,8 @@ impl Member {
         }
     }
 
-    /// A client wants to read, as at a node: under the lease it asks nobody, and
-    /// that even while the replica's thread stands still.
+    /// Confirms a client's read, as a node does. Under its lease the member confirms at once,
+    /// even while it is paused, as the node's readers do not need the replica's thread.
     pub fn read(&mut self, answer: oneshot::Sender<Result<(), cluster::Error>>) -> bool {
         match &mut self.life {
             Some(life) if life.replica.read_lease().holds() => {
@@ -348,7 +352,7 @@ impl Member {
         }
     }
 
-    /// A client asks about a lease.
+    /// Submits a client's question about a lease. Returns false if the member is down.
     pub fn ask_lease(
         &mut self,
         question: LeaseQuestion,
@@ -363,14 +367,15 @@ impl Member {
         }
     }
 
-    /// Is asked to hand the lead over, if it has it.
+    /// Asks the member to transfer the lead.
     pub fn move_lead(&mut self, to: u64, answer: oneshot::Sender<Result<(), cluster::Error>>) {
         if let Some(life) = &mut self.life {
             life.replica.move_lead(to, answer);
         }
     }
 
-    /// The device has its turn.
+    /// One turn of the device: the engine's background work, and now and then a flush of the
+    /// page cache.
     pub fn flush(&mut self, random: &mut Random) {
         let Some(life) = &self.life else {
             return;
@@ -386,18 +391,18 @@ impl Member {
         }
     }
 
-    /// The replica has its turn. Returns what it has to say to others.
+    /// One turn of the replica. Returns its messages to other members.
     pub fn step(&mut self) -> Vec<(u64, PeerMessage)> {
         let Some(life) = &mut self.life else {
             return Vec::new();
         };
-        let word = life
-            .word
+        let notice = life
+            .notice
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        if let Some(word) = word {
-            life.replica.persisted(word);
+        if let Some(notice) = notice {
+            life.replica.persisted(notice);
         }
         life.replica.tick();
         while let Some((command, _)) = life.backlog.front()
@@ -407,7 +412,7 @@ impl Member {
             life.replica.propose(&command, Asker::Local(answer));
         }
         life.replica.run();
-        // What fails here has failed with the disk, which is looked at.
+        // An error means that the disk has crashed, which is checked elsewhere.
         let _ = life.replica.upkeep();
         let mut output = life.replica.take_output();
         life.senders.append(&mut output.snapshots);
@@ -417,7 +422,8 @@ impl Member {
         messages
     }
 
-    /// A member fails because its disk does, or because it was removed, or stops.
+    /// Handles a failed replica. Panics unless the cause is a crashed disk, a removal, a stop
+    /// or bad memory.
     fn look_at_failure(&mut self) {
         let failure = self.life.as_ref().and_then(|life| life.replica.failure());
         match failure {
@@ -439,13 +445,13 @@ impl Member {
         &self.disk
     }
 
-    /// The story of the disk, for people.
+    /// Trace of the disk's I/Os, for messages of failed tests.
     pub fn story(&self) -> String {
         self.disk.trace().to_string()
     }
 }
 
-/// Gives the answers; what is left is for other members.
+/// Sends the answers to the clients; returns the messages to other members.
 fn hand_out(output: Output) -> Vec<(u64, PeerMessage)> {
     output.answers.into_iter().for_each(Answer::give);
     for (asker, outcome) in output.reads {
@@ -463,7 +469,7 @@ fn hand_out(output: Output) -> Vec<(u64, PeerMessage)> {
 }
 
 impl Life {
-    /// The senders have their turn.
+    /// One turn of the senders of snapshots.
     fn send_snapshots(&mut self, now: Instant, messages: &mut Vec<(u64, PeerMessage)>) {
         self.senders.retain_mut(|sender| {
             for _ in 0..SENDER_STEPS_MAX {
@@ -478,16 +484,16 @@ impl Life {
     }
 
     fn new(replica: Replica) -> Life {
-        let word = Word::default();
-        let told = Arc::clone(&word);
+        let notice = DurableNotice::default();
+        let newest = Arc::clone(&notice);
         let engine = replica.reader().engine();
         engine.on_durable(Box::new(move |outcome| {
             let outcome = outcome.map_err(|error| error.to_string());
-            *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+            *newest.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         }));
         Life {
             replica,
-            word,
+            notice,
             backlog: VecDeque::new(),
             senders: Vec::new(),
             stops_by: None,

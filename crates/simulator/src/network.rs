@@ -1,4 +1,4 @@
-//! Messages under way.
+//! The simulated network: messages under way between the members.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::Faults;
 use crate::bad_memory::BadMemory;
 use crate::hostile::Hostile;
 
-/// A message as it travels: encoded.
+/// An encoded message under way.
 #[derive(Clone, Debug)]
 struct Packet {
     from: u64,
@@ -20,22 +20,22 @@ struct Packet {
     bytes: Bytes,
 }
 
-/// Everything between the members.
+/// The network between the members.
 #[derive(Debug, Default)]
 pub(crate) struct Network {
-    /// By the moment of arrival, and a number that keeps moments apart.
+    /// Packets by time of arrival, and a number that makes keys unique.
     under_way: BTreeMap<(Duration, u64), Packet>,
     sent: u64,
-    /// Roads that carry nothing, from and to.
+    /// Cut roads, as sender and receiver.
     cut: BTreeSet<(u64, u64)>,
-    /// Sees everything, and sends what it likes.
+    /// The hostile peer, which sees all messages.
     pub hostile: Hostile,
-    /// Flips bits of what one member says.
+    /// The member with bad memory, which flips bits of its messages.
     pub bad_memory: BadMemory,
 }
 
 impl Network {
-    /// Roads that all carry; the memory of one member is bad, perhaps.
+    /// A network without cuts, and perhaps with a member that has bad memory.
     pub fn flipping(member: Option<u64>) -> Network {
         let bad_memory = BadMemory {
             member,
@@ -47,7 +47,7 @@ impl Network {
         }
     }
 
-    /// Sends a message; what becomes of it, chance decides.
+    /// Sends a message, which the faults may drop, double, delay or alter.
     pub fn send(
         &mut self,
         (from, to): (u64, u64),
@@ -77,7 +77,7 @@ impl Network {
             (packet.kind, packet.bytes) = flipped;
         }
         if faults.flip_permille > 0 && random.chance(faults.flip_permille, 1000) {
-            // The checksum shows it, and the connection ends with what is on it.
+            // The checksum detects it, so the connection ends and loses its messages.
             self.under_way
                 .retain(|_, packet| (packet.from, packet.to) != (from, to));
             return;
@@ -94,7 +94,7 @@ impl Network {
         }
     }
 
-    /// What has arrived by now: sender, receiver, message.
+    /// Takes the messages that have arrived by now: sender, receiver, message.
     pub fn arrived(&mut self, now: Duration) -> Vec<(u64, u64, PeerMessage)> {
         let later = self.under_way.split_off(&(now, u64::MAX));
         let due = std::mem::replace(&mut self.under_way, later);
@@ -102,14 +102,14 @@ impl Network {
             .filter(|packet| !self.cut.contains(&(packet.from, packet.to)))
             .map(|packet| {
                 let message = PeerMessage::decode(packet.kind, packet.bytes);
-                let message = message.expect("what does not decode was not sent");
+                let message = message.expect("every sent packet decodes");
                 (packet.from, packet.to, message)
             })
             .collect()
     }
 
-    /// Nobody takes what arrives for `to` before `until`: it waits, and comes a
-    /// little after that.
+    /// Delays all packets that arrive for `to` before `until`: they arrive a little after it,
+    /// because the member is paused.
     pub fn hold(&mut self, to: u64, until: Duration, random: &mut Random) {
         let later = self.under_way.split_off(&(until, 0));
         let (held, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -124,12 +124,12 @@ impl Network {
         }
     }
 
-    /// When the next message arrives.
+    /// Time at which the next message arrives.
     pub fn next_arrival(&self) -> Option<Duration> {
         self.under_way.keys().next().map(|&(at, _)| at)
     }
 
-    /// Whether the road is not cut.
+    /// Whether the road between two members is open in this direction.
     pub fn carries(&self, from: u64, to: u64) -> bool {
         !self.cut.contains(&(from, to))
     }
@@ -146,7 +146,7 @@ impl Network {
         }
     }
 
-    /// All roads carry again.
+    /// Opens all roads.
     pub fn heal(&mut self) {
         self.cut.clear();
     }

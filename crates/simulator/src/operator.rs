@@ -1,8 +1,8 @@
-//! Whoever decides who belongs to the cluster.
+//! The operator, which changes the membership of the cluster.
 //!
-//! It does one thing at a time, looks at whoever has applied most, and starts a
-//! member wherever the log has one that nobody runs: an answer that was lost
-//! changes nothing.
+//! It has one request under way at a time, and decides by the state of the member that has
+//! applied most. The simulation starts every member that is in the log and does not run, so a
+//! lost answer does no harm.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ use tokio::sync::oneshot;
 
 use crate::member::Member;
 
-/// Members, those that learn included.
+/// Most members, learners included.
 const MEMBERS_MAX: usize = 5;
-/// The operator gives up after this.
+/// Time after which the operator gives up a request.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 type Answer = oneshot::Receiver<Result<Response, cluster::Error>>;
 
 #[derive(Debug)]
 pub(crate) struct Operator {
-    /// Newcomers may begin as learners. Where too many voters lose power, what a
-    /// learner alone has left is lost: it does not vote.
+    /// New members may begin as learners. Not so where too many voters may lose power: entries
+    /// that only a learner has left are then lost, because it does not vote.
     adds_learners: bool,
     waiting: Option<(Duration, Answer)>,
-    /// Addresses that were given away.
+    /// Number of addresses used for new members.
     addresses: u64,
 }
 
@@ -39,7 +39,7 @@ impl Operator {
         }
     }
 
-    /// Changes something, perhaps, if it waits for nothing.
+    /// Requests a random change of the membership, unless a request is under way.
     pub fn act(&mut self, now: Duration, members: &mut [Member], random: &mut Random) {
         if let Some((asked, answer)) = &mut self.waiting {
             let is_open = matches!(answer.try_recv(), Err(oneshot::error::TryRecvError::Empty));
@@ -56,9 +56,9 @@ impl Operator {
         let Some(command) = self.decide(&known, leader, random) else {
             return;
         };
-        let (asker, answer) = oneshot::channel();
+        let (sender, answer) = oneshot::channel();
         let at = random.below(members.len() as u64) as usize;
-        if members[at].ask(command, asker) {
+        if members[at].ask(command, sender) {
             self.waiting = Some((now, answer));
         }
     }
@@ -79,7 +79,7 @@ impl Operator {
                 is_learner: random.chance(1, 2) && self.adds_learners,
             }));
         }
-        // With two left it takes both to go on, and one goes on alone.
+        // Two voters need both for progress, while one can proceed alone.
         let may_shrink = voters > 3 || (voters > 1 && random.chance(1, 4));
         if !may_shrink {
             return None;
@@ -94,8 +94,7 @@ impl Operator {
     }
 }
 
-/// Members that somebody has in the log, that are not removed, and that nobody
-/// runs.
+/// Ids of members that some log contains, that no log has removed, and that do not run.
 pub(crate) fn missing(members: &[Member]) -> Vec<u64> {
     let readers = || members.iter().filter_map(Member::reader);
     let mut missing: Vec<u64> = readers()

@@ -1,17 +1,18 @@
-//! Losses of power where what was acknowledged may be in page caches only.
+//! Losses of power where acknowledged writes may be in page caches only.
 //!
 //! ```text
-//!   few lose power     a majority of the voters still has what was acknowledged:
+//!   few lose power     a majority of the voters still has every acknowledged write:
 //!                      nothing is lost
-//!   too many           what no device had, and no member that still runs, may be lost:
-//!                      the judge lets go of what came after, and of nothing else
+//!   too many           writes that are on no device and at no running member may be lost:
+//!                      the judge forgets these, and no others
 //! ```
 
 use crate::member::Member;
 use crate::{Keeping, World};
 
 impl World {
-    /// The power of a member fails, now or soon, or so it was to be.
+    /// A crash of a member: a loss of power where the run's [`Keeping`] permits it, otherwise
+    /// a killed process or a blackout.
     pub(crate) fn crash(&mut self, at: usize) {
         match self.faults.keeping {
             Keeping::Flushed => self.members[at].crash(&mut self.random),
@@ -21,7 +22,7 @@ impl World {
         }
     }
 
-    /// What else goes wrong where page caches matter.
+    /// Injects killed processes and blackouts, which matter with page caches.
     pub(crate) fn strike_power(&mut self, at: usize) {
         let faults = self.faults;
         if self.random.chance(faults.kill_permille, 1000) && self.members[at].is_up() {
@@ -37,8 +38,8 @@ impl World {
         }
     }
 
-    /// With this one, those that may lack something are fewer than half of all who
-    /// vote.
+    /// Whether the members that may lack acknowledged entries, this one included, are fewer
+    /// than half of the voters.
     fn bears_another_lack(&self, at: usize) -> bool {
         let readers = self.members.iter().filter_map(Member::reader);
         let Some(newest) = readers.max_by_key(|reader| reader.engine().applied_index()) else {
@@ -50,7 +51,8 @@ impl World {
         2 * (lacking + 1) < voters
     }
 
-    /// These lose power at once, and with them all whose power is failing.
+    /// Cuts the power of these members and of all that are about to lose it. The judge
+    /// forgets the revisions that may be lost.
     fn black_out(&mut self, struck: &[usize]) {
         for (at, member) in self.members.iter_mut().enumerate() {
             let falls = struck.contains(&at) || member.power_fails;
@@ -63,7 +65,7 @@ impl World {
             None => member.flushed_revision,
         });
         let kept = kept.max().unwrap_or(0);
-        self.judge.let_go(kept, self.faults.drift_permille);
+        self.judge.forget_after(kept, self.faults.drift_permille);
         for client in &mut self.clients {
             client.give_up();
         }

@@ -1,7 +1,7 @@
-//! Members that run out of room, of their quota or of descriptors for a while.
+//! Shortages: members run out of disk space, of their quota or of descriptors for a while.
 //!
-//! None of it ends a member: one that fails meanwhile is caught by `look_at_failure`. One
-//! that finds too little to start with tries again when it has enough.
+//! A shortage must not make a member fail: `look_at_failure` panics if it does. A member that
+//! cannot start for lack of space or descriptors tries again at the end of the shortage.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::member::{DIRECTORY, Member};
 
 /// EMFILE, ENFILE and ENOMEM of Linux.
 const NUMBERS: [i32; 3] = [24, 23, 12];
-/// More than any member writes.
+/// Capacity without a shortage, more than any member writes.
 const ENOUGH_BYTES: u64 = 1 << 40;
-/// What another program may leave of the disk.
+/// Greatest free space during a shortage.
 const LEFT_BYTES_MAX: u64 = 256 << 10;
 const SHORTAGE_MILLISECONDS_MAX: u64 = 2_000;
 
 impl World {
-    /// A member, or all of them, run out of something.
+    /// Begins a shortage at a member, or at all of them.
     pub(crate) fn strike_shortage(&mut self, at: usize) {
         let permille = self.faults.shortage_permille;
-        // Drawn only where it may strike: else all other stories would change.
+        // Nothing is drawn in runs without shortages, so that their seeds keep their runs.
         if permille == 0 || !self.random.chance(permille, 1000) {
             return;
         }
@@ -39,7 +39,7 @@ impl World {
         self.shortages += 1;
     }
 
-    /// Those whose time has come have enough again.
+    /// Ends the shortages that are over.
     pub(crate) fn end_shortages(&mut self) {
         for member in &mut self.members {
             if member.short_until.is_some_and(|until| until <= self.now) {
@@ -66,13 +66,13 @@ impl Member {
         self.short_until = Some(until);
     }
 
-    /// What its files take; `None` before its first start.
+    /// Space that the member's files occupy; `None` before its first start.
     fn used_bytes(&self) -> Option<u64> {
         let space = self.disk().space(Path::new(DIRECTORY)).ok()?;
         Some(space.total_bytes - space.available_bytes)
     }
 
-    /// The shortage is over.
+    /// Ends the member's shortage.
     pub fn have_enough(&mut self) {
         self.short_until = None;
         self.disk().fail_opens(None);

@@ -1,4 +1,4 @@
-//! The loop: time, chance, and everybody's turn.
+//! The simulation loop: advances time, injects faults, and runs members and clients in turn.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::operator::{self, Operator};
 use crate::{Faults, Keeping, Verdict};
 
 const CLIENTS: usize = 5;
-/// After the last fault, members must agree within so much simulated time.
+/// Simulated time after the last fault within which members must agree.
 const CONVERGENCE: Duration = Duration::from_secs(60);
 
-/// A cluster and what surrounds it.
+/// A cluster with its network, clients, operator and judge.
 pub struct World {
     pub(crate) now: Duration,
     pub(crate) random: Random,
@@ -31,21 +31,21 @@ pub struct World {
     operator: Operator,
     joins: u64,
     pub(crate) judge: Judge,
-    /// At rest, all leases end before the run does.
+    /// The run ends only after all leases have ended.
     leases_end: bool,
     crashes: u64,
     pub(crate) blackouts: u64,
     pub(crate) shortages: u64,
     stops: u64,
-    /// Besides those of members that stop.
+    /// Transfers of leadership that succeeded, without those of members that stop.
     transfers: u64,
-    /// Waits for the outcome of the last hand-over.
+    /// Receives the outcome of the last transfer of leadership.
     transfer: Option<oneshot::Receiver<Result<(), cluster::Error>>>,
     fingerprint: u64,
 }
 
-/// Runs a cluster of `members` for `steps`, then lets it come to rest, and
-/// judges. Panics with what is wrong.
+/// Runs a cluster of `members` for `steps` with faults, then without until its members
+/// agree, and judges the run. Panics at a violation.
 pub fn run(seed: u64, members: u64, steps: u64, faults: Faults) -> Verdict {
     let mut world = World::new(seed, members, faults);
     for _ in 0..steps {
@@ -56,7 +56,7 @@ pub fn run(seed: u64, members: u64, steps: u64, faults: Faults) -> Verdict {
 }
 
 impl World {
-    /// Members that have never run.
+    /// A cluster with members that have never run.
     pub fn new(seed: u64, members: u64, faults: Faults) -> World {
         let mut random = Random::from_seed(seed);
         let bad_memory = (faults.bad_memory_permille > 0).then_some(members + 1);
@@ -95,7 +95,8 @@ impl World {
         }
     }
 
-    /// A moment passes.
+    /// One step: time passes, faults happen, messages arrive, members and clients run, and
+    /// the judge checks.
     pub fn step(&mut self) {
         self.pass_time();
         self.strike();
@@ -128,7 +129,7 @@ impl World {
             .for_each(|member| member.advance(length));
     }
 
-    /// What goes wrong now.
+    /// Injects the faults of this step.
     fn strike(&mut self) {
         let faults = self.faults;
         let at = self.random.below(self.members.len() as u64) as usize;
@@ -155,7 +156,7 @@ impl World {
         self.isolate_leaders();
     }
 
-    /// Whoever leads is asked to hand over to somebody.
+    /// Asks the leader to transfer the lead to a random member.
     fn move_lead(&mut self) {
         if let Some(answer) = &mut self.transfer
             && let Ok(outcome) = answer.try_recv()
@@ -188,7 +189,8 @@ impl World {
         }
     }
 
-    /// Whoever belongs to the cluster runs, sooner or later.
+    /// Creates the members that were added to the cluster and do not run yet; they start a
+    /// little later.
     fn begin_members(&mut self) {
         for id in operator::missing(&self.members) {
             let mut member = Member::new(id, &[], &mut self.random, self.faults);
@@ -237,7 +239,7 @@ impl World {
         self.dial();
     }
 
-    /// A peer that is no honest member sends something to a member that runs.
+    /// The hostile peer sends a frame to a random member that is not paused.
     fn be_hostile(&mut self) {
         let permille = self.faults.hostile_permille;
         if permille == 0 || !self.random.chance(permille, 1000) {
@@ -253,8 +255,8 @@ impl World {
         }
     }
 
-    /// Members keep connections to each other, or try: who was removed is told so
-    /// at the door.
+    /// A random member dials the others. If it was removed and a member that it reaches has
+    /// applied the removal, that member refuses the connection, and the dialer learns of it.
     fn dial(&mut self) {
         let dialer = self.random.pick(&self.members).id;
         let refuses = |member: &&Member| {
@@ -289,7 +291,7 @@ impl World {
         }
     }
 
-    /// After every step: is what must be true, true?
+    /// Checks the invariants after a step.
     fn watch(&mut self) {
         self.check_read_leases();
         self.members.iter_mut().for_each(Member::look_for_lack);
@@ -315,10 +317,11 @@ impl World {
         }
     }
 
-    /// Everything is mended, and everybody comes to the same end.
+    /// Ends all faults and runs until the members agree. Panics if they do not within
+    /// [`CONVERGENCE`].
     pub fn rest(&mut self) {
         self.faults = Faults::NONE;
-        // It takes a while.
+        // Only some runs wait for the ends of leases, because that takes long.
         self.leases_end = self.random.chance(1, 4);
         self.network.heal();
         for member in &mut self.members {
@@ -342,7 +345,7 @@ impl World {
     }
 
     fn agrees(&self) -> bool {
-        // Nobody renews them any more.
+        // Clients renew no leases during the rest, so all of them end.
         let leased = |member: &Member| {
             let reader = member.reader();
             member.is_sound()
@@ -351,7 +354,7 @@ impl World {
         if self.leases_end && self.members.iter().any(leased) {
             return false;
         }
-        // Whoever was removed knows it by then.
+        // A removed member must have learned of its removal.
         let present = self.members.iter().filter(|member| member.is_sound());
         let ends = present.map(|member| {
             let replica = member.replica()?;
@@ -386,21 +389,22 @@ impl World {
         members.collect::<Vec<_>>().join("; ")
     }
 
-    /// Of the last compacted revision members may know the hash from before, or the
-    /// one after it; whoever knows the same knows the same number.
+    /// Members may have compacted to different revisions. Those with the same compacted
+    /// revision must have the same hash.
     fn check_compacted_hashes(&self) {
         let mut known = BTreeMap::new();
         let sound = self.members.iter().filter(|member| member.is_sound());
         for reader in sound.filter_map(Member::reader) {
             let compacted = reader.engine().snapshot().compacted();
             let hash = reader.hash_kv(compacted.max(1));
-            let hash = hash.expect("what is compacted to can be hashed");
+            let hash = hash.expect("the compacted revision can be hashed");
             let first = known.entry(hash.compact_revision).or_insert(hash);
             assert_eq!(*first, hash, "members hash {compacted} differently");
         }
     }
 
-    /// The judge's last word: equal hashes everywhere, and every answer true.
+    /// Judges the whole run: members must have equal hashes, and all answers of clients must
+    /// agree with the history. Panics at a violation.
     pub fn verdict(&self) -> Verdict {
         let hashes: Vec<_> = self
             .members
@@ -409,7 +413,11 @@ impl World {
             .filter_map(|member| member.reader()?.hash_kv(0).ok())
             .collect();
         let present = self.members.iter().filter(|member| member.is_sound());
-        assert_eq!(hashes.len(), present.count(), "everybody answers");
+        assert_eq!(
+            hashes.len(),
+            present.count(),
+            "every sound member has a hash"
+        );
         assert!(
             hashes.windows(2).all(|pair| pair[0] == pair[1]),
             "members have different hashes: {hashes:?}"
@@ -417,7 +425,7 @@ impl World {
         self.check_compacted_hashes();
         let (answers, revisions, terms) = self.judge.conclude();
         let mut readers = self.members.iter().filter_map(Member::reader);
-        let reader = readers.next().expect("everybody has answered");
+        let reader = readers.next().expect("every sound member has a reader");
         let gone = self.members.iter().filter(|member| member.has_gone).count();
         let (renewals, leases_ended) = self.judge.leases.conclude(reader);
         Verdict {

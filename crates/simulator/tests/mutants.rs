@@ -1,25 +1,26 @@
-//! Members that break a rule are caught: else the simulation proves nothing.
+//! Tests that the judge detects members that break a rule, without which passing runs would
+//! prove nothing.
 
 use std::panic::catch_unwind;
 
 use cluster::Mutant;
 use simulator::{Faults, Work, run};
 
-/// Some seed of so many must show it.
+/// Number of seeds among which one must show the broken rule.
 const SEEDS: u64 = 2000;
-/// So many show that it was the broken rule, unless `INKSTONE_SIMULATION_SEEDS` asks
-/// for more.
+/// Number of seeds that must pass with honest members, unless `INKSTONE_SIMULATION_SEEDS`
+/// sets another.
 const SEEDS_KEPT: u64 = 100;
 
-/// Leaders that nobody hears are what most of them need.
+/// Frequent cuts of the network: most broken rules show with isolated leaders.
 const CUTS: Faults = Faults {
     cut_permille: 12,
-    // The members stay the same: so there is more of everything else.
+    // The membership is fixed, so that the other faults happen more often.
     membership_permille: 0,
     ..Faults::MANY
 };
 
-/// Leaders that are cut off read under leases, by clocks that differ.
+/// Isolated leaders read under leases, with clocks of different speeds.
 const LEASES: Faults = Faults {
     membership_permille: 0,
     isolate_permille: 4,
@@ -80,47 +81,47 @@ fn is_caught_in(mutant: Mutant, scene: Faults) {
         ..scene
     };
     let caught = (0..SEEDS).find(|&seed| catch_unwind(|| run(seed, 3, 4000, faults)).is_err());
-    let seed = caught.unwrap_or_else(|| panic!("nobody notices {mutant:?} in {SEEDS} runs"));
-    eprintln!("{mutant:?} is noticed with seed {seed}");
+    let seed = caught.unwrap_or_else(|| panic!("no check detects {mutant:?} in {SEEDS} runs"));
+    eprintln!("{mutant:?} is detected with seed {seed}");
 }
 
 #[test]
-fn who_accepts_a_torn_tail_is_caught() {
+fn judge_detects_an_accepted_torn_tail() {
     is_caught(Mutant::AcceptsATornTail);
 }
 
 #[test]
-fn who_acknowledges_before_the_flush_is_caught() {
+fn judge_detects_an_acknowledgement_before_the_flush() {
     is_caught(Mutant::AcknowledgesBeforeTheFlush);
 }
 
 #[test]
-fn who_forgets_its_vote_is_caught() {
+fn judge_detects_a_forgotten_vote() {
     is_caught(Mutant::ForgetsItsVote);
 }
 
 #[test]
-fn who_reads_without_confirmation_is_caught() {
+fn judge_detects_a_read_without_confirmation() {
     is_caught(Mutant::ReadsWithoutConfirmation);
 }
 
 #[test]
-fn who_renews_without_confirmation_is_caught() {
+fn judge_detects_a_lease_renewal_without_confirmation() {
     is_caught_in(Mutant::RenewsWithoutConfirmation, RENEWALS);
 }
 
 #[test]
-fn who_leads_before_its_first_entry_is_caught() {
+fn judge_detects_a_leader_that_serves_before_its_first_entry() {
     is_caught(Mutant::LeadsBeforeItsFirstEntry);
 }
 
 #[test]
-fn who_answers_without_an_entry_is_caught() {
+fn judge_detects_an_answer_without_an_entry() {
     is_caught_in(Mutant::AnswersWithoutAnEntry, NOTHING);
 }
 
 #[test]
-fn who_installs_over_newer_entries_is_caught() {
+fn judge_detects_a_snapshot_installed_over_newer_entries() {
     let scene = Faults {
         membership_permille: Faults::MANY.membership_permille,
         ..CUTS
@@ -129,51 +130,51 @@ fn who_installs_over_newer_entries_is_caught() {
 }
 
 #[test]
-fn who_skips_an_entry_is_caught() {
+fn judge_detects_a_skipped_entry() {
     is_caught(Mutant::SkipsAnEntry);
 }
 
 #[test]
-fn who_takes_an_earlier_life_s_answers_is_caught() {
+fn judge_detects_answers_of_an_earlier_incarnation() {
     is_caught(Mutant::NumbersFromOneInEachLife);
 }
 
 #[test]
-fn who_votes_at_once_after_a_restart_is_caught() {
+fn judge_detects_a_vote_too_early_after_a_restart() {
     is_caught_in(Mutant::VotesAtOnceAfterARestart, LEASES_AND_CRASHES);
 }
 
 #[test]
-fn who_counts_a_lease_from_the_answer_is_caught() {
+fn judge_detects_a_lease_counted_from_the_answer() {
     is_caught_in(Mutant::LeaseFromTheReceiveTime, LEASES_AND_DELAYS);
 }
 
 #[test]
-fn who_reads_on_when_the_lead_is_handed_over_is_caught() {
+fn judge_detects_lease_reads_during_a_transfer_of_the_lead() {
     is_caught_in(Mutant::KeepsItsLeaseInATransfer, LEASES_AND_TRANSFERS);
 }
 
 #[test]
-fn who_shows_less_than_a_follower_has_shown_is_caught() {
+fn judge_detects_a_lease_read_behind_a_follower() {
     is_caught_in(Mutant::LeaseBehindFollowers, LEASES_AND_SLOW_DISKS);
 }
 
-/// Raft trusts its voters: what a learner says wrongly without harm parts histories when a
-/// voter says it.
+/// Raft trusts its voters: a wrong message that is harmless from a learner makes histories
+/// diverge when it comes from a voter.
 #[test]
-fn a_voter_with_bad_memory_is_caught() {
+fn judge_detects_a_voter_with_bad_memory() {
     let faults = Faults {
         bad_memory_permille: 100,
         bad_memory_votes: true,
         ..CUTS
     };
     let caught = (0..SEEDS).find(|&seed| catch_unwind(|| run(seed, 2, 4000, faults)).is_err());
-    let seed = caught.unwrap_or_else(|| panic!("the judge notices nothing in {SEEDS} runs"));
-    eprintln!("a voter with bad memory is noticed with seed {seed}");
+    let seed = caught.unwrap_or_else(|| panic!("no check fails in {SEEDS} runs"));
+    eprintln!("a voter with bad memory is detected with seed {seed}");
 }
 
 #[test]
-fn members_that_keep_the_rules_pass_in_the_same_scenes() {
+fn honest_members_pass_in_the_same_scenes() {
     let scenes = [
         CUTS,
         LEASES,

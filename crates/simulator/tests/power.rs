@@ -1,14 +1,14 @@
-//! Members that acknowledge what is in their page caches, and lose power.
+//! Losses of power of members that acknowledge writes in their page caches.
 
 use std::panic::catch_unwind;
 
 use cluster::Mutant;
 use simulator::{Faults, Keeping, Verdict, run};
 
-/// Some seed of so many must show a broken rule.
+/// Number of seeds among which one must show a broken rule.
 const SEEDS: u64 = 2000;
 
-/// A minority at most lacks something at any time.
+/// At most a minority lacks acknowledged entries at any time.
 const FEW: Faults = Faults {
     crash_permille: 3,
     kill_permille: 2,
@@ -16,14 +16,14 @@ const FEW: Faults = Faults {
     ..Faults::MANY
 };
 
-/// Any number loses power, all at once too.
+/// Any number of members loses power, also all at once.
 const ANY: Faults = Faults {
     blackout_permille: 1,
     keeping: Keeping::CachedByAny,
     ..FEW
 };
 
-/// Leaders survive the loss, and are lost a moment later.
+/// Leaders survive a loss of power of others, and crash a little later.
 const LEADERS: Faults = Faults {
     crash_permille: 5,
     kill_permille: 3,
@@ -75,13 +75,13 @@ fn run_all(scene: &str, faults: Faults) -> Verdict {
 }
 
 #[test]
-fn nothing_is_lost_while_few_lack_something() {
+fn no_write_is_lost_while_a_minority_lacks_entries() {
     assert_eq!(run_all("few", FEW).blackouts, 0);
     assert_eq!(run_all("leaders", LEADERS).blackouts, 0);
 }
 
 #[test]
-fn what_some_device_had_survives_everything() {
+fn writes_that_were_on_a_device_survive_any_loss_of_power() {
     run_all("any", ANY);
 }
 
@@ -93,16 +93,16 @@ fn is_caught(mutant: Mutant, scene: Faults) {
     let members = |seed| if seed % 2 == 1 { 5 } else { 3 };
     let caught =
         (0..SEEDS).find(|&seed| catch_unwind(|| run(seed, members(seed), 4000, faults)).is_err());
-    let seed = caught.unwrap_or_else(|| panic!("nobody notices {mutant:?} in {SEEDS} runs"));
-    eprintln!("{mutant:?} is noticed with seed {seed}");
+    let seed = caught.unwrap_or_else(|| panic!("no check detects {mutant:?} in {SEEDS} runs"));
+    eprintln!("{mutant:?} is detected with seed {seed}");
 }
 
 #[test]
-fn who_votes_while_returning_is_caught() {
+fn judge_detects_a_vote_while_entries_may_be_missing() {
     is_caught(Mutant::VotesWhileReturning, LEADERS);
 }
 
 #[test]
-fn who_keeps_believing_a_former_life_is_caught() {
+fn judge_detects_a_match_index_kept_from_an_earlier_incarnation() {
     is_caught(Mutant::KeepsItsMatch, LEADERS);
 }

@@ -1,10 +1,10 @@
-//! Many bad days.
+//! Runs of many seeds with many faults.
 
 use simulator::{Faults, Verdict, run};
 
-/// So many show everything.
+/// With at least this many seeds, every kind of event must occur.
 const ENOUGH_SEEDS: u64 = 100;
-/// Clocks of which one runs 9.4 % faster than the other: a lease bears a tenth.
+/// The fastest clock runs 9.4 % faster than the slowest; a lease tolerates 10 %.
 const DRIFT_PERMILLE: u64 = 45;
 
 fn number(name: &str, default: u64) -> u64 {
@@ -16,21 +16,21 @@ fn number(name: &str, default: u64) -> u64 {
     }
 }
 
-/// How many seeds, and from which on.
+/// The seeds to run: `default` seeds from 0 on, unless the environment sets others.
 fn seeds(default: u64) -> std::ops::Range<u64> {
     let first = number("INKSTONE_SIMULATION_SEED", 0);
     first..first + number("INKSTONE_SIMULATION_SEEDS", default)
 }
 
 #[test]
-fn a_quiet_day_ends_well() {
+fn a_run_without_faults_keeps_its_first_leader() {
     let verdict = run(1, 3, 3000, Faults::NONE);
     assert!(verdict.answers > 200, "{verdict:?}");
     assert_eq!((verdict.crashes, verdict.terms), (0, 1));
 }
 
 #[test]
-fn a_seed_tells_the_same_story_twice() {
+fn equal_seeds_give_equal_runs() {
     for seed in 100..105 {
         let once = run(seed, 3, 1500, Faults::MANY);
         assert_eq!(once, run(seed, 3, 1500, Faults::MANY), "seed {seed}");
@@ -38,12 +38,12 @@ fn a_seed_tells_the_same_story_twice() {
 }
 
 #[test]
-fn a_learner_with_bad_memory_stops_no_progress_but_its_own() {
+fn a_learner_with_bad_memory_delays_only_itself() {
     let mut sum = Verdict::default();
     for seed in seeds(60) {
         let faults = Faults {
             bad_memory_permille: 100,
-            // It would be promoted.
+            // The operator would promote the learner.
             membership_permille: 0,
             ..Faults::MANY
         };
@@ -59,7 +59,7 @@ fn a_learner_with_bad_memory_stops_no_progress_but_its_own() {
 }
 
 #[test]
-fn a_hostile_peer_and_flipped_bits_change_nothing() {
+fn a_hostile_peer_and_flipped_bits_do_no_harm() {
     let mut sum = Verdict::default();
     for seed in seeds(60) {
         let faults = Faults {
@@ -79,7 +79,7 @@ fn a_hostile_peer_and_flipped_bits_change_nothing() {
 }
 
 #[test]
-fn nothing_is_lost_and_everybody_agrees_on_many_bad_days() {
+fn no_write_is_lost_and_all_members_agree_with_many_faults() {
     let mut sum = Verdict::default();
     let steps = number("INKSTONE_SIMULATION_STEPS", 3000);
     let seeds = seeds(1000);

@@ -1,8 +1,8 @@
-//! Members that run out of room and of descriptors, beside everything else.
+//! Runs with shortages of disk space, quota and descriptors, alone and with other faults.
 
 use simulator::{Faults, Verdict, run};
 
-/// Shortages alone: whatever ends a member is one of them.
+/// Shortages alone, so that a member that fails does so because of one.
 const SHORTAGES: Faults = Faults {
     shortage_permille: 6,
     ..Faults::NONE
@@ -38,12 +38,12 @@ fn many(seeds: u64, faults: Faults) -> Verdict {
 }
 
 #[test]
-fn shortages_end_no_member_and_the_cluster_serves_again() {
+fn shortages_end_no_member_and_the_cluster_recovers() {
     let sum = many(200, SHORTAGES);
     assert_eq!(sum.crashes, 0, "{sum:?}");
 }
 
 #[test]
-fn nothing_is_lost_where_members_run_short_on_bad_days() {
+fn no_write_is_lost_with_shortages_and_many_faults() {
     many(300, SHORTAGES_ON_BAD_DAYS);
 }
