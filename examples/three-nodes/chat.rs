@@ -1,5 +1,5 @@
-//! One of three processes: what is typed here is written, what the cluster has
-//! is shown.
+//! One of three processes: writes the typed lines to the store, and shows those of all
+//! members.
 
 use std::io::BufRead;
 
@@ -9,20 +9,20 @@ use crate::name_of;
 
 const HELP: &str = "\
   any other line   is written, and shown by all members
-  /read            the newest line of each member, linearizable
-  /local           the same as this member has it, asking nobody
-  /who             who belongs to the cluster and who leads
-  /lead a|b|c      hands the lead over, where this member has it
-  /quit            stops this member; a leader hands the lead over first";
+  /read            shows the newest line of each member, linearizable
+  /local           shows the same from this member's data, without confirmation
+  /members         lists the members and marks the leader
+  /lead a|b|c      transfers the lead, if this member leads
+  /quit            stops this member; a leader transfers the lead first";
 
-/// Until `/quit` or the end of the input.
+/// Runs the chat until `/quit` or the end of the input.
 pub fn run(options: NodeOptions) -> Result<(), Error> {
     let node = options.start()?;
     println!(
-        "member {} is up; waiting for most of the three",
+        "member {} is up; waiting for a majority of the three",
         node.name()
     );
-    // Each ends with the node.
+    // Both cursors end when the node stops.
     let (changes, watch) = (node.leadership_changes(), node.watch_prefix("chat/", 1));
     std::thread::scope(|scope| {
         let shown = &node;
@@ -32,7 +32,7 @@ pub fn run(options: NodeOptions) -> Result<(), Error> {
             if line.trim() == "/quit" {
                 break;
             }
-            // What one line could not do may work for the next.
+            // After a failed line, the next one may succeed.
             if let Err(error) = obey(&node, line.trim()) {
                 println!("! {error} ({:?})", error.remedy());
             }
@@ -45,7 +45,7 @@ pub fn run(options: NodeOptions) -> Result<(), Error> {
 fn show_leaders(node: &Node, mut changes: LeadershipChanges) {
     let mut shown = None;
     while let Ok(now) = changes.next() {
-        // A new term without a leader yet is no news.
+        // A new term without a leader is not shown.
         if shown == Some(now.leader) {
             continue;
         }
@@ -54,7 +54,7 @@ fn show_leaders(node: &Node, mut changes: LeadershipChanges) {
         match now.leader {
             Some(leader) if leader == node.id() => println!("* this member leads (term {term})"),
             Some(leader) => println!("* {} leads (term {term})", name_of(node, leader)),
-            None => println!("* nobody leads"),
+            None => println!("* no member leads"),
         }
     }
 }
@@ -72,7 +72,7 @@ fn obey(node: &Node, line: &str) -> Result<(), Error> {
         ("", _) => {}
         ("/read", _) => show(&node.linearizable().wait()?)?,
         ("/local", _) => show(&node.serializable())?,
-        ("/who", _) => show_members(node),
+        ("/members", _) => show_members(node),
         ("/lead", to) => hand_over(node, to.trim())?,
         (word, _) if word.starts_with('/') => println!("{HELP}"),
         _ => {

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use inkstone::{Node, NodeOptions};
 
-/// Who belongs to the cluster. All three must be told the same.
+/// Names of the members. All three processes need the same list.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 const USAGE: &str = "\
@@ -25,7 +25,7 @@ three-nodes --member a|b|c        one of three processes that chat
   --base-port PORT   members meet at this port and the two above it [7400]";
 
 struct Arguments {
-    /// Without it all three run here.
+    /// Name of the member to run; without it all three run in this process.
     member: Option<String>,
     data: PathBuf,
     base_port: u16,
@@ -45,17 +45,17 @@ impl Arguments {
                 "--data" => arguments.data = value()?.into(),
                 "--base-port" => arguments.base_port = port(&value()?)?,
                 "--help" | "-h" => return Err(String::new()),
-                _ => return Err(format!("{word:?} is nothing this program knows")),
+                _ => return Err(format!("there is no option {word:?}")),
             }
         }
         Ok(arguments)
     }
 
-    /// A member that meets the other two on this machine.
+    /// Options of a member, with all three members on this machine.
     fn options(&self, name: &str) -> NodeOptions {
         let options = NodeOptions::new(name, self.data.join(name))
             .cluster_token("three-nodes")
-            // Little is written, and all three keep it on one disk.
+            // Small segments suffice for the little data, and all three share one disk.
             .segment_bytes(1 << 20);
         NAMES
             .iter()
@@ -100,7 +100,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What people call a member.
+/// The name of a member, or its id until the name is known.
 fn name_of(node: &Node, id: u64) -> String {
     let members = node.members();
     let found = members.into_iter().find(|member| member.id == id);
@@ -119,21 +119,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_out_of_range_is_named() {
-        for (words, told) in [
+    fn invalid_arguments_are_named() {
+        for (words, named) in [
             (&["--member", "d"][..], "--member d"),
             (&["--member"], "--member needs a value"),
             (&["--base-port", "80"], "--base-port 80"),
             (&["--members", "3"], "--members"),
         ] {
             let error = parsed(words).map(drop).unwrap_err();
-            assert!(error.contains(told), "{error}");
+            assert!(error.contains(named), "{error}");
         }
     }
 
     #[test]
     #[expect(clippy::disallowed_methods, reason = "members get free ports")]
-    fn the_story_comes_to_its_end() {
+    fn the_story_runs_to_its_end() {
         let place = tempfile::tempdir().unwrap();
         let listeners = NAMES.map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
         let addresses = listeners

@@ -1,44 +1,44 @@
-//! Three members in one process: written through any, read everywhere, and on
-//! without the one that led.
+//! A demonstration with three members in one process: writes through every member, reads at
+//! every member, and a stop of the leader.
 
 use inkstone::{Condition, Error, Node, NodeOptions, Remedy};
 
 use crate::{NAMES, name_of};
 
-/// Increments that each member makes of one counter.
+/// Number of increments of one counter through each member.
 const INCREMENTS: usize = 20;
 
-/// Tells it. `options` describe a member by its name.
+/// Runs the demonstration. `options` returns the options of a member by its name.
 pub fn run(options: impl Fn(&str) -> NodeOptions) -> Result<(), Error> {
     let start = |name: &&str| options(name).start();
     let mut nodes: Vec<Node> = NAMES.iter().map(start).collect::<Result<_, _>>()?;
 
     let led = nodes[0].wait_for_leader().wait()?;
-    let leader = led.leader.expect("that is what was waited for");
+    let leader = led.leader.expect("the answer arrives when a member leads");
     println!(
         "three members are up, and {} leads (term {})",
         name_of(&nodes[0], leader),
         led.term
     );
 
-    let first = any_member_takes_writes(&nodes)?;
-    everybody_counts(&nodes)?;
-    a_watch_tells_everything(&nodes[2], first)?;
+    let first = write_through_each(&nodes)?;
+    count_concurrently(&nodes)?;
+    show_watch(&nodes[2], first)?;
 
     let place = nodes.iter().position(|node| node.id() == leader);
     let stopped = nodes.remove(place.expect("the leader is one of them"));
     let name = stopped.name().to_owned();
-    without_its_leader(&stopped, &nodes)?;
+    stop_leader(&stopped, &nodes)?;
     drop(stopped);
-    nodes.push(back_again(options(&name), &nodes)?);
+    nodes.push(restart(options(&name), &nodes)?);
     for node in nodes {
         node.stop();
     }
     Ok(())
 }
 
-/// Returns the first revision that it wrote.
-fn any_member_takes_writes(nodes: &[Node]) -> Result<i64, Error> {
+/// Writes through each member and reads at the next. Returns the first written revision.
+fn write_through_each(nodes: &[Node]) -> Result<i64, Error> {
     println!("\nwritten through each member, read at once through the next one");
     let mut first = None;
     for (writer, reader) in nodes.iter().zip(nodes.iter().cycle().skip(1)) {
@@ -57,7 +57,7 @@ fn any_member_takes_writes(nodes: &[Node]) -> Result<i64, Error> {
     Ok(first.expect("there are members"))
 }
 
-fn everybody_counts(nodes: &[Node]) -> Result<(), Error> {
+fn count_concurrently(nodes: &[Node]) -> Result<(), Error> {
     println!("\none counter, {INCREMENTS} increments through each member at the same time");
     let lost: Result<usize, Error> = std::thread::scope(|scope| {
         let increments = |node| (0..INCREMENTS).map(|_| increment(node)).sum();
@@ -79,9 +79,9 @@ fn everybody_counts(nodes: &[Node]) -> Result<(), Error> {
     Ok(())
 }
 
-/// One more, if nobody has written it since it was read; otherwise again.
-/// Returns how many answers were lost: the lead changed meanwhile, and whether it
-/// was done is not known. Doing it again could count it twice.
+/// Increments the counter: reads it, writes it if it is unchanged, and otherwise tries again.
+/// Returns the number of lost answers, 0 or 1. After a lost answer (the leader has changed)
+/// the outcome is unknown, and trying again could count twice.
 fn increment(node: &Node) -> Result<usize, Error> {
     loop {
         let found = patiently(|| node.get("counter").wait())?;
@@ -102,10 +102,10 @@ fn increment(node: &Node) -> Result<usize, Error> {
     }
 }
 
-fn a_watch_tells_everything(node: &Node, first: i64) -> Result<(), Error> {
+fn show_watch(node: &Node, first: i64) -> Result<(), Error> {
     let view = patiently(|| node.linearizable().wait())?;
     println!(
-        "\na watch at {} tells what happened since revision {first}",
+        "\na watch at {} shows the changes since revision {first}",
         node.name()
     );
     let mut watch = node.watch_prefix("", first);
@@ -126,7 +126,7 @@ fn a_watch_tells_everything(node: &Node, first: i64) -> Result<(), Error> {
     Ok(())
 }
 
-fn without_its_leader(stopped: &Node, others: &[Node]) -> Result<(), Error> {
+fn stop_leader(stopped: &Node, others: &[Node]) -> Result<(), Error> {
     println!("\n{}, which leads, is stopped", stopped.name());
     let mut changes = others[0].leadership_changes();
     let mut watch = others[1].watch("after".."after0", 0);
@@ -138,7 +138,7 @@ fn without_its_leader(stopped: &Node, others: &[Node]) -> Result<(), Error> {
         }
     };
     println!(
-        "  {} was told that {} leads now",
+        "  {} was notified that {} leads now",
         others[0].name(),
         name_of(&others[0], next)
     );
@@ -149,16 +149,16 @@ fn without_its_leader(stopped: &Node, others: &[Node]) -> Result<(), Error> {
     );
     let event = watch.next()?;
     println!(
-        "  the watch at {} tells: {}",
+        "  the watch at {} shows: {}",
         others[1].name(),
         String::from_utf8_lossy(event.value())
     );
     Ok(())
 }
 
-/// Its directory knows who it is; what happened meanwhile it hears from the
-/// others.
-fn back_again(options: NodeOptions, others: &[Node]) -> Result<Node, Error> {
+/// Starts a member again. Its identity is in its directory; it receives the missed writes from
+/// the others.
+fn restart(options: NodeOptions, others: &[Node]) -> Result<Node, Error> {
     let node = options.start()?;
     println!("\n{} starts again from its directory", node.name());
     let found = patiently(|| node.get("after").wait())?;
@@ -177,7 +177,7 @@ fn back_again(options: NodeOptions, others: &[Node]) -> Result<Node, Error> {
     Ok(node)
 }
 
-/// Calls again what may be done twice, while the lead changes hands.
+/// Repeats a call that may be done twice while the leader changes.
 fn patiently<T>(call: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
     let mut outcome = call();
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! An address book that remembers: every part of the embedded API once.
+//! An address book with history, which uses every part of the embedded API once.
 //!
 //! `cargo run --release -p inkstone --example embedded`
 //! (an argument names the directory; default: a new one under the system's

@@ -1,13 +1,13 @@
-//! What a put of one thread takes.
+//! Measures the time of a put by one thread.
 //!
 //! ```text
 //! cargo run --release -p inkstone --example one_put -- KEYS BEFORE PUTS PASSES
 //! cargo run --release -p inkstone --example one_put -- 300000 300000 50000 6
 //! ```
 //!
-//! Nanoseconds of a put, pass by pass, after BEFORE puts of keys drawn from KEYS. Instructions:
-//! run it under `valgrind --tool=callgrind` with one pass of 1,000 and of 21,000 puts, and take the
-//! 20,000th part of the difference.
+//! Prints nanoseconds for each put in each pass, after BEFORE puts of keys drawn from KEYS. To
+//! count instructions, run it under `valgrind --tool=callgrind` with one pass of 1,000 and one
+//! of 21,000 puts, and divide the difference by 20,000.
 
 #![expect(clippy::disallowed_methods, reason = "it measures real time")]
 

@@ -1,10 +1,10 @@
-//! How many puts some threads do in a second, and how they share them.
+//! Measures the puts of several threads in a second, in total and by thread.
 //!
 //! ```text
 //! cargo run --release -p inkstone --example writers -- 64 os
 //! ```
 //!
-//! The laboratory (docs/use/lab.md) measures with more care; this is to try things on.
+//! For quick experiments only: the laboratory (docs/use/lab.md) measures with more care.
 
 #![expect(clippy::disallowed_methods, reason = "it measures real time")]
 
@@ -16,7 +16,7 @@ use environment::randomness::Random;
 use inkstone::{Durability, Options, Store};
 
 const LENGTH: Duration = Duration::from_secs(1);
-/// Different keys.
+/// Number of different keys.
 const KEYS: u64 = 1_000_000;
 const VALUE: &[u8] = &[7; 100];
 
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Until the time is over: how many.
+/// Puts until `ends`; returns the number of puts.
 fn write(store: &Store, number: u64, ends: Instant) -> Result<u64, inkstone::Error> {
     let mut puts = 0;
     let mut random = Random::from_seed(number);

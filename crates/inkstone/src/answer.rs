@@ -1,4 +1,4 @@
-//! What a [`Node`](crate::Node) answers, for threads and for tasks.
+//! Answers of a [`Node`](crate::Node), for threads and for tasks.
 
 use std::fmt::{self, Debug, Formatter};
 use std::pin::Pin;
@@ -11,12 +11,11 @@ use environment::real::RealClock;
 use crate::Error;
 use crate::waiting::{block_on, block_on_until};
 
-/// The outcome of a call, some time from now.
+/// The outcome of a call, which may arrive later.
 ///
-/// In a task it is a future, whatever the runtime; a thread calls
-/// [`Answer::wait`]. A write is under way as soon as the call has returned:
-/// dropping its answer does not take it back. A read begins when it is first
-/// waited for.
+/// It is a future for tasks of any runtime; a thread calls [`Answer::wait`]. A write is under
+/// way as soon as the call has returned: dropping its answer does not cancel it. A read
+/// begins when its answer is first polled or waited for.
 ///
 /// ```
 /// # fn main() -> Result<(), inkstone::Error> {
@@ -25,7 +24,7 @@ use crate::waiting::{block_on, block_on_until};
 /// # let node = inkstone::NodeOptions::new("a", directory.path().join("a"))
 /// #     .founder("a", "127.0.0.1:7400").listener(listener).segment_bytes(1 << 20).start()?;
 /// # node.wait_for_leader().wait()?;
-/// // Ten writes on their way at once share a flush; then each answer.
+/// // Ten concurrent writes share a flush; then the thread waits for each answer.
 /// let answers: Vec<_> = (0..10).map(|n| node.put(format!("k{n}"), "v")).collect();
 /// for answer in answers {
 ///     answer.wait()?;
@@ -35,7 +34,7 @@ use crate::waiting::{block_on, block_on_until};
 /// ```
 #[must_use = "a write may still fail, and a read begins when it is waited for"]
 pub struct Answer<'a, T> {
-    /// `None` once it has given its outcome.
+    /// `None` once the outcome was returned.
     outcome: Option<Outcome<'a, T>>,
 }
 
@@ -50,14 +49,15 @@ impl<'a, T> Answer<'a, T> {
         }
     }
 
-    /// Waits on this thread. In a task await it instead: this would keep the
-    /// other tasks of the thread waiting, too.
+    /// Blocks the calling thread until the outcome arrives. In a task, await the answer
+    /// instead: blocking would also stop the other tasks of the thread.
     pub fn wait(self) -> Result<T, Error> {
         block_on(self)
     }
 
-    /// Waits on this thread for so long at most. `None`: it has no outcome yet,
-    /// and may be waited for again; or it has given it before.
+    /// Blocks the calling thread until the outcome arrives, at most for `patience`. Returns
+    /// `None` if it has not arrived yet (the caller may wait again), or if an earlier call
+    /// returned it.
     pub fn wait_at_most(&mut self, patience: Duration) -> Option<Result<T, Error>> {
         let deadline = RealClock.now() + patience;
         let outcome = block_on_until(self.outcome.as_mut()?, deadline);

@@ -1,4 +1,4 @@
-//! Several changes that happen together.
+//! Batches: several changes that are applied atomically.
 
 use bytes::Bytes;
 use etcd_api::etcdserverpb::{
@@ -6,7 +6,7 @@ use etcd_api::etcdserverpb::{
 };
 use revisions::Command;
 
-/// Puts and deletes that become one revision, whole or not at all.
+/// Puts and deletes that are applied atomically, as one revision.
 ///
 /// A key may be written once in a batch, as in an etcd transaction.
 ///
@@ -20,7 +20,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Nothing yet.
+    /// An empty batch.
     pub fn new() -> Batch {
         Batch::default()
     }
@@ -36,7 +36,7 @@ impl Batch {
         self.with(Request::RequestPut(put))
     }
 
-    /// Adds the deletion of one key; fine when it does not exist.
+    /// Adds the deletion of one key. It has no effect if the key does not exist.
     #[must_use]
     pub fn delete(self, key: impl Into<Bytes>) -> Batch {
         let delete = DeleteRangeRequest {
@@ -51,7 +51,7 @@ impl Batch {
         self.operations.len()
     }
 
-    /// No operation was added.
+    /// Whether the batch has no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }

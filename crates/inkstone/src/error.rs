@@ -1,30 +1,29 @@
-//! Errors, by what the caller should do about them.
+//! Errors, classified by their remedy.
 
 use thiserror::Error;
 
-/// What helps.
+/// What the caller should do about an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// The call is wrong: another key, revision or size.
+    /// The call is invalid: change its key, revision, size or option.
     CorrectTheCall,
-    /// Make room (compact, delete, a larger limit), call
+    /// Make room (compact, delete, or raise a limit), call
     /// [`Store::disarm`](crate::Store::disarm), then call again.
     MakeRoom,
     /// Wait a moment, then call again.
     Retry,
-    /// Whether the write happened is not known, and it may still happen: the
-    /// lead changed, or no majority answered in time. Call again if doing it
-    /// twice does no harm; otherwise read linearizably, or let a
-    /// [`Condition`](crate::Condition) decide.
+    /// It is unknown whether the write was applied, and it may still be: the leader changed,
+    /// or no majority answered in time. Call again if applying the write twice does no harm;
+    /// otherwise read linearizably first, or use a [`Condition`](crate::Condition).
     LookFirst,
-    /// Open the store again; what was acknowledged is there, what was under way
-    /// may be.
+    /// Open the store again. Acknowledged writes are there; writes that were under way may
+    /// be.
     Reopen,
-    /// The files or the machine need a person; the message says which.
+    /// The files or the machine need repair by an operator; the message says which.
     Repair,
 }
 
-/// Why a call did not do what it was asked.
+/// The error of a call: a message, and its [`Remedy`].
 #[derive(Clone, Debug, Error)]
 #[error("{message}")]
 pub struct Error {
@@ -47,7 +46,7 @@ impl Error {
 }
 
 impl Error {
-    /// A read that failed has changed nothing: it may be repeated.
+    /// The error of a read. A failed read has changed nothing, so it may be repeated.
     pub(crate) fn of_read(error: cluster::Error) -> Error {
         let mut error = Error::from(error);
         if error.remedy == Remedy::LookFirst {
@@ -56,7 +55,7 @@ impl Error {
         error
     }
 
-    /// What the state machine said no to, by its rules.
+    /// The error of a command that the state machine refused by its rules.
     pub(crate) fn refused(error: etcd_api::Error) -> Error {
         use etcd_api::Error as Etcd;
         let remedy = match error {

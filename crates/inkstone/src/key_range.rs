@@ -1,9 +1,8 @@
-//! Rust's ranges as etcd's `key` and `range_end`.
+//! Conversion of Rust's ranges to etcd's `key` and `range_end`.
 
 use std::ops::{Bound, RangeBounds};
 
-/// First key and end of a range, in etcd's convention: an end of one zero
-/// byte means "no end".
+/// First key and end of a range, as in etcd: an end of one zero byte means "no end".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyRange {
     pub key: Vec<u8>,
@@ -11,7 +10,7 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
-    /// Everything `bounds` contains.
+    /// The range of all keys that `bounds` contains.
     pub fn new<K: AsRef<[u8]>>(bounds: impl RangeBounds<K>) -> KeyRange {
         let key = match bounds.start_bound() {
             Bound::Included(start) => start.as_ref().to_vec(),
@@ -28,7 +27,7 @@ impl KeyRange {
         KeyRange { key, range_end }
     }
 
-    /// Every key that begins with `prefix`.
+    /// The range of all keys that begin with `prefix`.
     pub fn prefix(prefix: &[u8]) -> KeyRange {
         let mut range_end = prefix.to_vec();
         while range_end.last() == Some(&u8::MAX) {
@@ -46,7 +45,7 @@ impl KeyRange {
         KeyRange { key, range_end }
     }
 
-    /// No key can be in it: `b..a`, or an end before every key.
+    /// Whether the range can contain no key, such as `b..a`.
     pub fn is_empty(&self) -> bool {
         self.range_end != [0] && self.key >= self.range_end
     }

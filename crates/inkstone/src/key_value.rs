@@ -1,4 +1,4 @@
-//! A key's value with its four numbers.
+//! A version of a key: its value and metadata.
 
 use bytes::Bytes;
 use etcd_api::EncodedKeyValue;
@@ -8,17 +8,17 @@ use etcd_api::EncodedKeyValue;
 pub struct KeyValue {
     /// The key.
     pub key: Bytes,
-    /// The value, a slice of the bytes that were read from the log: for a range
-    /// up to 64 KiB, which stay in memory as long as one value of them. Copy the
-    /// few that are kept for long.
+    /// The value. It is a slice of a buffer that was read from the log, of up to 64 KiB for a
+    /// range, which stays in memory as long as any slice of it. Copy values that are kept for
+    /// long.
     pub value: Bytes,
-    /// Revision at which the key came to be (again, after a deletion).
+    /// Revision that created the key, or created it again after a deletion.
     pub create_revision: i64,
     /// Revision that wrote this version.
     pub mod_revision: i64,
-    /// 1 for the first version since creation, 2 for the next, ...
+    /// Number of this version since the creation of the key, from 1.
     pub version: i64,
-    /// The lease that will delete the key; 0 for none.
+    /// Id of the lease that deletes the key when it ends; 0 for none.
     pub lease: i64,
 }
 

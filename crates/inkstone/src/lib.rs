@@ -1,5 +1,5 @@
-//! Inkstone inside your program: an ordered key-value store that keeps its
-//! history, survives crashes and writes every value once.
+//! An embedded, ordered key-value store that keeps its history, survives crashes and writes
+//! every value once.
 //!
 //! ```
 //! # fn main() -> Result<(), inkstone::Error> {
@@ -12,11 +12,11 @@
 //! store.put("fruit/apple", "red")?;
 //! store.put("fruit/pear", "yellow")?;
 //!
-//! // Now, and as it was.
+//! // The newest version, and an older one.
 //! assert_eq!(store.get("fruit/apple")?.unwrap().value, "red");
 //! assert_eq!(store.at(first).get("fruit/apple")?.unwrap().value, "green");
 //!
-//! // Both directions, counted without walking.
+//! // Ranges in both directions, and a count without a scan.
 //! let names = |entries: Vec<inkstone::KeyValue>| -> Vec<_> {
 //!     entries.into_iter().map(|entry| entry.key).collect()
 //! };
@@ -24,7 +24,7 @@
 //! assert_eq!(names(store.prefix("fruit/").reverse().limit(1).collect()?), ["fruit/pear"]);
 //! assert_eq!(store.prefix("fruit/").count()?, 2);
 //!
-//! // Everything since a revision, then what comes.
+//! // All changes since a revision, then new ones.
 //! let mut watch = store.watch_prefix("fruit/", first + 1)?;
 //! assert_eq!(watch.next()?.value(), b"red");
 //! # Ok(())
@@ -33,25 +33,24 @@
 //!
 //! # Alone or replicated
 //!
-//! A [`Store`] is one directory of one process. A [`Node`] is a member of a
-//! cluster of such processes: the same queries, batches and watches, written to
-//! a majority of the members before it is acknowledged, and there as long as a
-//! majority is. Its calls return an [`Answer`], which a thread waits for and a
-//! task awaits; a store's return when they are done.
+//! A [`Store`] is one directory of one process. A [`Node`] is a member of a cluster of such
+//! processes and has the same queries, batches and watches. It acknowledges a write when a
+//! majority of the members has it, and works as long as a majority runs. Its calls return an
+//! [`Answer`], which a thread waits for and a task awaits; the calls of a store return when
+//! they are done.
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! A call that writes returns when its effect is on stable storage (in the
-//! default mode) and visible to every later read. A batch happens whole or
-//! not at all, and is one revision. Reads take no lock that a writer holds
-//! while it waits. After a failed write or flush of the log every later write
-//! is refused until the store is opened again.
+//! A call that writes returns when its effect is on stable storage (in the default mode) and
+//! visible to every later read. A batch is atomic and has one revision. Reads take no lock
+//! that a writer holds while it waits. After a failed write or flush of the log, every later
+//! write is refused until the store is opened again.
 //!
 //! # Trade-offs
 //!
-//! Every key lives in memory (about 32 bytes beside the key itself), values
-//! on the disk. Old revisions stay readable until [`Store::compact`] says
-//! otherwise; without it the disk fills.
+//! Every key is in memory (with about 32 bytes besides the key itself), values are on disk.
+//! Old revisions stay readable until [`Store::compact`] removes them; without compactions the
+//! disk fills up.
 
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! Options of a store.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,24 +7,26 @@ use cluster::{Node, NodeOptions};
 
 use crate::{Error, Remedy, Store};
 
-/// When a write is acknowledged.
+/// The point at which a write is acknowledged, and so the failures that it survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// When it is on stable storage.
+    /// A write is acknowledged when it is on stable storage. It survives a loss of power.
     #[default]
     Durable,
-    /// When the operating system has it, and a little later it is on stable storage:
-    /// survives this process, also by kill -9; a power loss takes what was
-    /// acknowledged within the window. In a cluster only where a majority loses
-    /// power at once.
+    /// A write is acknowledged when the operating system has it, and is flushed to stable
+    /// storage a little later. It survives the end of this process, also by kill -9. A loss
+    /// of power loses the writes that are not flushed yet; in a cluster only if a majority
+    /// loses power at once.
     MajorityMemory {
-        /// Flushed after so many entries, at least 1; 1024 is a good measure.
+        /// Number of unflushed entries at which the log is flushed, at least 1; 1024 is a
+        /// good value.
         entries_max: u64,
-        /// Flushed after so long, whichever comes first; 100 ms is a good measure.
+        /// Time after which the log is flushed, if `entries_max` is not reached earlier;
+        /// 100 ms is a good value.
         interval: Duration,
     },
-    /// When the operating system has it: survives this process, also by
-    /// kill -9, but not a power loss, which takes up to the last half minute.
+    /// A write is acknowledged when the operating system has it. It survives the end of this
+    /// process, also by kill -9, but a loss of power loses up to the last half minute.
     Os,
 }
 
@@ -60,38 +62,38 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults, for this directory: durable, 64 MiB segments, no quota.
+    /// Default options for this directory: durable, segments of 64 MiB, no quota.
     pub fn new(directory: impl Into<PathBuf>) -> Options {
         let mut node = NodeOptions::new(directory);
         node.machine.quota_bytes = None;
         Options { node }
     }
 
-    /// When a write is acknowledged.
+    /// Sets the point at which a write is acknowledged.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Options {
         durability.apply_to(&mut self.node);
         self
     }
 
-    /// Size of a log segment: a power of two from 64 KiB to 128 MiB. The
-    /// largest batch must fit into one. Counts for new directories only.
+    /// Sets the size of a log segment: a power of two from 64 KiB to 128 MiB. The largest
+    /// batch must fit into one segment. The option applies to new directories only.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> Options {
         self.node.machine.engine.segment_bytes = bytes;
         self
     }
 
-    /// Memory that keys may use; beyond it writes are refused, reads and
-    /// deletions go on.
+    /// Sets the memory that keys may use. Beyond it writes are refused; reads and deletions
+    /// still work.
     #[must_use]
     pub fn memory_bytes_max(mut self, bytes: u64) -> Options {
         self.node.machine.engine.memory_bytes_max = bytes;
         self
     }
 
-    /// Opens the store. The directory of a member of a cluster is refused:
-    /// nothing could be written there alone.
+    /// Opens the store. Fails for the directory of a member of a cluster, because a single
+    /// member cannot commit writes.
     pub fn open(self) -> Result<Store, Error> {
         let directory = self.node.directory.clone();
         let node = Node::start(self.node)?;

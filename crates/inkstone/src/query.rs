@@ -1,4 +1,4 @@
-//! Reads: a view fixes the revision, a query the range.
+//! Reads: a view determines the revision, a query the range.
 
 use std::ops::RangeBounds;
 
@@ -12,20 +12,19 @@ use revisions::Reader;
 use crate::key_range::KeyRange;
 use crate::{Error, KeyValue};
 
-/// Entries that the first step of [`Entries`] reads, when nothing is known of
-/// their size.
+/// Number of entries of the first page of [`Entries`], before their size is known.
 const FIRST_PAGE_ENTRIES: usize = 32;
-/// Entries that a step reads at most.
+/// Greatest number of entries of a page.
 const PAGE_ENTRIES_MAX: usize = 512;
-/// About what a step reads: what is freed with a page is taken again for the
-/// next; much more would go back to the system and come as page faults.
+/// Approximate size of a page. The allocator reuses the memory of a page of this size for
+/// the next one; larger ones would be returned to the system and cause page faults.
 const PAGE_BYTES: usize = 128 << 10;
 
-/// The store at one revision.
+/// The state of the store at one revision.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     reader: &'a Reader,
-    /// 0 for "now, at each call".
+    /// The revision; 0 means the newest one at each call.
     revision: i64,
 }
 
@@ -34,7 +33,8 @@ impl<'a> View<'a> {
         View { reader, revision }
     }
 
-    /// Which revision that is: to watch from the next one on what was read here.
+    /// The revision of the view. A watch from the next revision on continues where a read of
+    /// this view ends.
     pub fn revision(&self) -> i64 {
         match self.revision {
             0 => self.reader.revision(),
@@ -42,18 +42,18 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The version of a key that was newest at this revision.
+    /// The newest version of a key at this revision; `None` where it does not exist.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<KeyValue>, Error> {
         let found = self.reader.get(key.as_ref(), self.revision)?;
         Ok(found.as_ref().map(KeyValue::from))
     }
 
-    /// Keys in a range at this revision.
+    /// A query of the keys in a range at this revision.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Query<'a> {
         Query::new(self.reader, KeyRange::new(range), self.revision)
     }
 
-    /// Keys that begin with `prefix` at this revision.
+    /// A query of the keys that begin with `prefix` at this revision.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Query<'a> {
         Query::new(
             self.reader,
@@ -63,7 +63,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// A range to be read, in either direction.
+/// A read of a range, in either direction.
 #[derive(Clone, Debug)]
 #[must_use = "a query reads nothing until it is collected, counted or iterated"]
 pub struct Query<'a> {
@@ -71,7 +71,7 @@ pub struct Query<'a> {
     range: KeyRange,
     revision: i64,
     reverse: bool,
-    /// `None` for all.
+    /// Greatest number of entries; `None` for no limit.
     limit: Option<usize>,
 }
 
@@ -86,19 +86,19 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// From the last key to the first.
+    /// Returns entries from the last key to the first.
     pub fn reverse(mut self) -> Query<'a> {
         self.reverse = true;
         self
     }
 
-    /// At most this many entries.
+    /// Returns at most this many entries.
     pub fn limit(mut self, entries_max: usize) -> Query<'a> {
         self.limit = Some(entries_max);
         self
     }
 
-    /// How many keys there are, whatever the limit. Costs O(log n).
+    /// The number of keys in the range, independent of the limit, in O(log n).
     pub fn count(&self) -> Result<u64, Error> {
         if self.range.is_empty() {
             return Ok(0);
@@ -111,13 +111,13 @@ impl<'a> Query<'a> {
         Ok(u64::try_from(count).expect("a count is never negative"))
     }
 
-    /// All entries at once.
+    /// Reads all entries into a vector.
     pub fn collect(&self) -> Result<Vec<KeyValue>, Error> {
         self.iter().collect()
     }
 
-    /// The entries, read in pages. All pages are of the revision that was
-    /// current when the first was read.
+    /// An iterator over the entries, which reads them in pages. A query without a fixed
+    /// revision reads all pages at the revision of the first.
     pub fn iter(&self) -> Entries<'a> {
         let rest = (!self.range.is_empty()).then(|| self.range.clone());
         Entries {
@@ -151,11 +151,11 @@ impl<'a> Query<'a> {
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     query: Query<'a>,
-    /// What no page has covered yet; `None` when that is nothing.
+    /// Part of the range behind the current page; `None` when there is none.
     rest: Option<KeyRange>,
-    /// Entries still to give; `None` for all.
+    /// Number of entries until the limit; `None` for no limit.
     left: Option<usize>,
-    /// What the next page should hold.
+    /// Number of entries of the next page.
     page_entries: usize,
     page: std::vec::IntoIter<KeyValue>,
 }
@@ -182,7 +182,7 @@ impl Entries<'_> {
         Ok(())
     }
 
-    /// The part of `range` beyond `last`, in this query's direction.
+    /// The part of `range` behind `last` in this query's direction.
     fn after(&self, range: KeyRange, last: &[u8]) -> KeyRange {
         if self.query.reverse {
             return KeyRange {
@@ -219,7 +219,7 @@ impl Iterator for Entries<'_> {
     }
 }
 
-/// How many entries like these make a page.
+/// The number of entries of the same size that make a page.
 fn entries_in_page(page: &[KeyValue]) -> usize {
     let bytes = |entry: &KeyValue| entry.key.len() + entry.value.len();
     let bytes: usize = page.iter().map(bytes).sum();

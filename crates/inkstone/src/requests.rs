@@ -1,4 +1,4 @@
-//! What a store and a node ask in the same words.
+//! Commands that a store and a node have in common.
 
 use bytes::Bytes;
 use cluster::{Node, Pending};
@@ -9,7 +9,7 @@ use revisions::{Command, Reader, Response};
 use crate::key_range::KeyRange;
 use crate::{Error, Remedy};
 
-/// Writes one key.
+/// A command that writes one key.
 pub(crate) fn put(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Command {
     Command::Put(PutRequest {
         key: key.into(),
@@ -18,7 +18,7 @@ pub(crate) fn put(key: impl Into<Bytes>, value: impl Into<Bytes>) -> Command {
     })
 }
 
-/// Deletes one key.
+/// A command that deletes one key.
 pub(crate) fn delete(key: impl Into<Bytes>) -> Command {
     Command::DeleteRange(DeleteRangeRequest {
         key: key.into(),
@@ -26,7 +26,7 @@ pub(crate) fn delete(key: impl Into<Bytes>) -> Command {
     })
 }
 
-/// Deletes what is in the range, which is not empty.
+/// A command that deletes all keys in a range, which must not be empty.
 pub(crate) fn delete_range(range: KeyRange) -> Command {
     Command::DeleteRange(DeleteRangeRequest {
         key: range.key.into(),
@@ -35,7 +35,8 @@ pub(crate) fn delete_range(range: KeyRange) -> Command {
     })
 }
 
-/// Forgets history, and answers when its memory is free.
+/// A command that removes the history before a revision; it is answered when the memory is
+/// free.
 pub(crate) fn compact(revision: i64) -> Command {
     Command::Compact(CompactionRequest {
         revision,
@@ -43,7 +44,7 @@ pub(crate) fn compact(revision: i64) -> Command {
     })
 }
 
-/// Clears each alarm that is raised.
+/// Commands that clear all raised alarms.
 pub(crate) fn disarm(reader: &Reader) -> Vec<Command> {
     let clear = |member: etcd_api::etcdserverpb::AlarmMember| {
         Command::Alarm(AlarmRequest {
@@ -55,23 +56,23 @@ pub(crate) fn disarm(reader: &Reader) -> Vec<Command> {
     reader.alarms().into_iter().map(clear).collect()
 }
 
-/// Has a command carried out by this thread or another, unless it is wrong in itself.
+/// Executes a command and waits for the response. Fails at once if the command is invalid.
 pub(crate) fn carry_out(node: &Node, command: Command) -> Result<Response, Error> {
     revisions::validate::command(&command, usize::MAX).map_err(Error::refused)?;
     Ok(node.carry_out(command)?)
 }
 
-/// Puts a command on its way, unless it is wrong in itself.
+/// Proposes a command without waiting. Fails at once if the command is invalid.
 pub(crate) fn propose(node: &Node, command: Command) -> Result<Pending, Error> {
     revisions::validate::command(&command, usize::MAX).map_err(Error::refused)?;
     Ok(node.propose(command)?)
 }
 
-/// What a write did.
+/// The effect of a write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     pub revision: i64,
-    /// Keys that it deleted.
+    /// Number of deleted keys.
     pub deleted: u64,
 }
 
@@ -91,7 +92,7 @@ impl Written {
     }
 }
 
-/// An answer of another kind than the question.
+/// The error for a response of the wrong kind.
 pub(crate) fn unexpected(response: &Response) -> Error {
     let message = format!("this command was answered with {response:?}; please report it");
     Error::new(Remedy::Repair, message)

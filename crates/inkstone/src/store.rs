@@ -1,4 +1,4 @@
-//! The store: one directory, one process, any number of threads.
+//! The store: one directory of one process, for any number of threads.
 
 use std::ops::RangeBounds;
 use std::path::Path;
@@ -12,18 +12,18 @@ use crate::query::{Query, View};
 use crate::requests::{self, Written};
 use crate::{Batch, Error, KeyValue, Options, Transacted, Transaction, Watch};
 
-/// An open store. Clones share it; the last one closes it.
+/// An open store. Clones share it; dropping the last one closes it.
 #[derive(Clone, Debug)]
 pub struct Store {
     node: Node,
 }
 
 impl Store {
-    /// Opens the store in `directory`, making it when missing, with the
-    /// default [`Options`].
+    /// Opens the store in `directory` with the default [`Options`], and creates it where it
+    /// is missing.
     ///
-    /// Errors name the file and the remedy: another process has the
-    /// directory, the files are damaged or not Inkstone's, the disk is full.
+    /// Fails if another process has the directory open, if files are damaged or not
+    /// Inkstone's, or if the disk is full. The error names the file and the remedy.
     pub fn open(directory: impl AsRef<Path>) -> Result<Store, Error> {
         Options::new(directory.as_ref()).open()
     }
@@ -32,17 +32,17 @@ impl Store {
         Store { node }
     }
 
-    /// Writes one key and returns the revision that did.
+    /// Writes one key and returns the revision of the write.
     pub fn put(&self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Result<i64, Error> {
         Ok(self.write(requests::put(key, value))?.revision)
     }
 
-    /// Deletes one key and says whether it existed.
+    /// Deletes one key and returns whether it existed.
     pub fn delete(&self, key: impl Into<Bytes>) -> Result<bool, Error> {
         Ok(self.write(requests::delete(key))?.deleted > 0)
     }
 
-    /// Deletes every key in `range` as one revision; returns how many.
+    /// Deletes all keys in `range` as one revision and returns their number.
     pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64, Error> {
         let range = KeyRange::new(range);
         if range.is_empty() {
@@ -51,27 +51,27 @@ impl Store {
         Ok(self.write(requests::delete_range(range))?.deleted)
     }
 
-    /// Makes all of a batch's changes one revision, and returns it. An empty
-    /// batch, or one that only deletes what does not exist, changes nothing
-    /// and returns the current revision.
+    /// Applies a batch as one revision and returns it. An empty batch, or one that only
+    /// deletes keys that do not exist, changes nothing and returns the current revision.
     pub fn write_batch(&self, batch: Batch) -> Result<i64, Error> {
         Ok(self.write(batch.into_command())?.revision)
     }
 
-    /// Decides and does a transaction.
+    /// Evaluates the conditions of a transaction and applies one of its batches.
     pub fn transact(&self, transaction: Transaction) -> Result<Transacted, Error> {
         Transacted::of(self.execute(transaction.into_command())?)
     }
 
-    /// Forgets what happened before `revision`, except each key's newest
-    /// version at it. Reads and watches below it fail from now on; what was
-    /// forgotten takes no memory any more.
+    /// Removes the history before `revision`; each key keeps its newest version at that
+    /// revision. Reads and watches below `revision` fail from now on. Returns when the memory
+    /// of the removed versions is free.
     pub fn compact(&self, revision: i64) -> Result<(), Error> {
         self.write(requests::compact(revision)).map(drop)
     }
 
-    /// Lets writes go on after one was refused with [`Remedy::MakeRoom`](crate::Remedy::MakeRoom) and
-    /// room has been made. Until then only deletions and compactions pass.
+    /// Permits writes again after one was refused with
+    /// [`Remedy::MakeRoom`](crate::Remedy::MakeRoom) and the caller has made room. Until then
+    /// only deletions and compactions are accepted.
     pub fn disarm(&self) -> Result<(), Error> {
         for command in requests::disarm(self.node.reader()) {
             self.execute(command)?;
@@ -84,22 +84,23 @@ impl Store {
         self.now().get(key)
     }
 
-    /// Keys in a range, now: `store.range("a".."b")`, `store.range::<&str>(..)`.
+    /// A query of the keys in a range at the current revision: `store.range("a".."b")`,
+    /// `store.range::<&str>(..)`.
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Query<'_> {
         Query::new(self.node.reader(), KeyRange::new(range), 0)
     }
 
-    /// Keys that begin with `prefix`, now.
+    /// A query of the keys that begin with `prefix` at the current revision.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Query<'_> {
         Query::new(self.node.reader(), KeyRange::prefix(prefix.as_ref()), 0)
     }
 
-    /// The store as it was at `revision`, until that is compacted.
+    /// The state of the store at `revision`; readable until that is compacted.
     pub fn at(&self, revision: i64) -> View<'_> {
         View::new(self.node.reader(), revision)
     }
 
-    /// The store as it is at this moment; later writes do not show.
+    /// The state of the store at the current revision; later writes do not show in it.
     pub fn snapshot(&self) -> View<'_> {
         self.at(self.revision())
     }
@@ -108,12 +109,13 @@ impl Store {
         View::new(self.node.reader(), 0)
     }
 
-    /// The newest revision: 1 when nothing was ever written.
+    /// The newest revision; 1 in a store that was never written.
     pub fn revision(&self) -> i64 {
         self.node.reader().revision()
     }
 
-    /// Every change in `range` from `revision` on, in order, then what comes.
+    /// A cursor over all changes in `range` from `revision` on, in order, including future
+    /// ones.
     pub fn watch<K: AsRef<[u8]>>(
         &self,
         range: impl RangeBounds<K>,
@@ -126,14 +128,13 @@ impl Store {
         ))
     }
 
-    /// Every change to keys that begin with `prefix` from `revision` on.
+    /// A cursor over all changes to keys that begin with `prefix`, from `revision` on.
     pub fn watch_prefix(&self, prefix: impl AsRef<[u8]>, revision: i64) -> Result<Watch, Error> {
         let range = KeyRange::prefix(prefix.as_ref());
         Ok(Watch::open(self.node.reader(), range, revision))
     }
 
-    /// The node underneath, for leases and everything else that
-    /// etcd's messages express.
+    /// The underlying node, for leases and everything else that etcd's messages express.
     pub fn node(&self) -> &Node {
         &self.node
     }

@@ -1,4 +1,4 @@
-//! Changes that depend on what is there.
+//! Transactions: changes that depend on conditions.
 
 use bytes::Bytes;
 use etcd_api::etcdserverpb::compare::{CompareResult, CompareTarget, TargetUnion};
@@ -10,8 +10,7 @@ use revisions::{Command, Response};
 use crate::requests::unexpected;
 use crate::{Batch, Error, KeyValue};
 
-/// What must be true of a key for a [`Transaction`] to go one way and not the
-/// other.
+/// A condition on a key, on which a [`Transaction`] depends.
 #[derive(Clone, Debug)]
 pub struct Condition {
     compare: Compare,
@@ -36,9 +35,9 @@ impl Condition {
         Condition::new(key, CompareTarget::Value, CompareResult::Equal, value)
     }
 
-    /// The key was last written by this revision ([`KeyValue::mod_revision`]):
-    /// nobody has touched it since it was read. Unlike a comparison of values,
-    /// it also sees a value that went away and came back.
+    /// The key was last written by this revision ([`KeyValue::mod_revision`]), so no write
+    /// has changed it since it was read. Unlike a comparison of values, the condition also
+    /// fails if the value was changed and changed back.
     pub fn written_by(key: impl Into<Bytes>, revision: i64) -> Condition {
         let revision = TargetUnion::ModRevision(revision);
         Condition::new(key, CompareTarget::Mod, CompareResult::Equal, revision)
@@ -62,8 +61,8 @@ impl Condition {
     }
 }
 
-/// If all conditions hold, one batch; otherwise another. Decided and done at
-/// one moment, as one revision.
+/// Applies one batch if all conditions hold, and otherwise another. The conditions are
+/// evaluated and the batch is applied atomically, as one revision.
 ///
 /// ```
 /// # fn main() -> Result<(), inkstone::Error> {
@@ -72,11 +71,11 @@ impl Condition {
 /// #     .segment_bytes(1 << 20).open()?;
 /// use inkstone::{Batch, Condition, Transaction};
 ///
-/// // Whoever comes first has the job; the others learn who that is.
-/// let take = |who: &'static str| {
+/// // The first worker gets the job; the others learn which worker has it.
+/// let take = |worker: &'static str| {
 ///     Transaction::new()
 ///         .when(Condition::missing("job"))
-///         .then(Batch::new().put("job", who))
+///         .then(Batch::new().put("job", worker))
 ///         .read("job")
 /// };
 /// assert!(store.transact(take("ada"))?.succeeded);
@@ -95,7 +94,7 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    /// Without conditions, which hold, and without changes.
+    /// A transaction without conditions, so that they hold, and without changes.
     pub fn new() -> Transaction {
         Transaction::default()
     }
@@ -107,21 +106,21 @@ impl Transaction {
         self
     }
 
-    /// What is done when all conditions hold.
+    /// Sets the batch that is applied when all conditions hold.
     #[must_use]
     pub fn then(mut self, batch: Batch) -> Transaction {
         self.then = batch;
         self
     }
 
-    /// What is done when one does not hold.
+    /// Sets the batch that is applied when a condition does not hold.
     #[must_use]
     pub fn otherwise(mut self, batch: Batch) -> Transaction {
         self.otherwise = batch;
         self
     }
 
-    /// Brings back a key as it is after the changes, whichever way it goes.
+    /// Adds a read of a key after the changes, with either batch.
     #[must_use]
     pub fn read(mut self, key: impl Into<Bytes>) -> Transaction {
         let range = RangeRequest {
@@ -148,14 +147,14 @@ impl Transaction {
     }
 }
 
-/// What became of a [`Transaction`].
+/// The outcome of a [`Transaction`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transacted {
-    /// All conditions held.
+    /// Whether all conditions held.
     pub succeeded: bool,
-    /// The store's revision after it.
+    /// The store's revision after the transaction.
     pub revision: i64,
-    /// The keys asked for with [`Transaction::read`] that exist, in that order.
+    /// The existing keys among those of [`Transaction::read`], in the order of these calls.
     pub entries: Vec<KeyValue>,
 }
 

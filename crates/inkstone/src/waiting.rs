@@ -1,7 +1,7 @@
 //! Waiting for a future on a thread that has no runtime.
 //!
-//! What is waited for here is brought about by other threads (replica, network),
-//! so the waiting thread only sleeps until it is woken.
+//! Other threads (replica, network) complete these futures, so the waiting thread only sleeps
+//! until it is woken.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits as long as it takes.
+/// Waits for the future without a time limit.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     wait(future, None).expect("without a deadline there is an outcome")
 }
 
-/// Waits until `deadline`; `None`: it has passed.
+/// Waits for the future until `deadline`; returns `None` once it has passed.
 pub(crate) fn block_on_until<F: Future>(future: F, deadline: Instant) -> Option<F::Output> {
     wait(future, Some(deadline))
 }
@@ -37,7 +37,7 @@ fn wait<F: Future>(future: F, deadline: Option<Instant>) -> Option<F::Output> {
         if let Poll::Ready(outcome) = future.as_mut().poll(&mut context) {
             return Some(outcome);
         }
-        // A wake-up between the poll and here is not lost: it makes this return.
+        // A wake-up between the poll and here is not lost: `park` then returns at once.
         match deadline {
             None => std::thread::park(),
             Some(deadline) => {
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_thread_brings_about_is_waited_for() {
+    fn block_on_returns_an_outcome_of_another_thread() {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let other = environment::threads::spawn("other", move || sender.send(7)).unwrap();
         assert_eq!(block_on(receiver), Ok(7));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_ends_the_wait_and_not_what_is_waited_for() {
+    fn a_deadline_ends_the_wait_but_not_the_future() {
         let (sender, mut receiver) = tokio::sync::oneshot::channel();
         let soon = RealClock.now() + Duration::from_millis(1);
         assert_eq!(block_on_until(&mut receiver, soon), None);

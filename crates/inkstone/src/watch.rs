@@ -1,4 +1,4 @@
-//! Changes, in order, as they become durable.
+//! Watches: changes in order, delivered as they become durable.
 
 use std::collections::VecDeque;
 
@@ -23,28 +23,28 @@ impl Event {
         self.encoded.key()
     }
 
-    /// Its new value; empty for a deletion.
+    /// The new value; empty for a deletion.
     pub fn value(&self) -> &[u8] {
         self.encoded.value()
     }
 
-    /// The revision that changed it.
+    /// The revision of the change.
     pub fn revision(&self) -> i64 {
         self.encoded.mod_revision()
     }
 
-    /// The key was deleted.
+    /// Whether the key was deleted.
     pub fn is_deletion(&self) -> bool {
         self.deleted
     }
 }
 
-/// A cursor over the changes of a range. It holds no queue worth speaking of:
-/// a reader that falls behind reads from the log.
+/// A cursor over the changes of a range. Its queue is bounded: a cursor that falls behind
+/// reads from the log.
 #[derive(Debug)]
 pub struct Watch {
     stream: WatchStream,
-    /// Received, not given yet.
+    /// Events that were received and not returned yet.
     events: VecDeque<Event>,
 }
 
@@ -63,8 +63,8 @@ impl Watch {
         }
     }
 
-    /// Waits on this thread for the next change. An error ends the watch: the
-    /// revision it needs is compacted, or the store has closed.
+    /// Blocks the calling thread until the next change and returns it. An error ends the
+    /// watch: the required revision is compacted, or the store has closed.
     #[expect(
         clippy::should_implement_trait,
         reason = "a watch has no end, only errors"
@@ -73,7 +73,7 @@ impl Watch {
         block_on(self.receive())
     }
 
-    /// [`Watch::next`] for tasks. Dropping the future loses nothing.
+    /// [`Watch::next`] for tasks. Dropping the future loses no event.
     pub async fn receive(&mut self) -> Result<Event, Error> {
         loop {
             if let Some(event) = self.events.pop_front() {

@@ -1,4 +1,4 @@
-//! The embedded API from the outside.
+//! The embedded API.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ fn open(directory: &tempfile::TempDir) -> Store {
 }
 
 #[test]
-fn what_was_written_is_there_after_reopening() {
+fn writes_are_there_after_reopening() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     for number in 0..300 {
@@ -39,7 +39,7 @@ fn what_was_written_is_there_after_reopening() {
 }
 
 #[test]
-fn ranges_go_both_ways_over_many_pages_at_one_revision() {
+fn ranges_in_both_directions_read_all_pages_at_one_revision() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let mut model = BTreeMap::new();
@@ -84,12 +84,12 @@ fn ranges_go_both_ways_over_many_pages_at_one_revision() {
 }
 
 #[test]
-fn ranges_of_large_and_small_values_give_what_single_reads_give() {
+fn ranges_of_large_and_small_values_equal_single_reads() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let value = |number: usize| vec![number as u8; [10, 70_000, 4096, 0][number % 4]];
     for number in 0..200 {
-        // Neither in the order of the keys nor against it.
+        // Neither in ascending nor in descending order of the keys.
         let number = number * 73 % 200;
         store.put(format!("{number:03}"), value(number)).unwrap();
     }
@@ -114,7 +114,7 @@ fn ranges_of_large_and_small_values_give_what_single_reads_give() {
 }
 
 #[test]
-fn one_key_is_read_at_any_revision_that_is_kept() {
+fn a_key_can_be_read_at_any_revision_that_is_not_compacted() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let first = store.put("k", "1").unwrap();
@@ -142,7 +142,7 @@ fn one_key_is_read_at_any_revision_that_is_kept() {
 }
 
 #[test]
-fn a_batch_is_one_revision_and_a_key_twice_in_it_is_refused_whole() {
+fn a_batch_is_one_revision_and_is_refused_if_it_has_a_key_twice() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     store.put("a", "1").unwrap();
@@ -160,7 +160,7 @@ fn a_batch_is_one_revision_and_a_key_twice_in_it_is_refused_whole() {
 }
 
 #[test]
-fn a_watch_gives_the_past_and_then_the_present_in_order() {
+fn a_watch_returns_past_and_then_new_events_in_order() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let first = store.put("w/a", "1").unwrap();
@@ -181,7 +181,7 @@ fn a_watch_gives_the_past_and_then_the_present_in_order() {
 }
 
 #[test]
-fn a_watch_that_waits_is_told_when_its_store_closes() {
+fn a_waiting_watch_fails_when_its_store_closes() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let mut watch = store.watch_prefix("w/", 0).unwrap();
@@ -207,7 +207,7 @@ fn a_compacted_revision_is_refused_for_reads_and_watches() {
 }
 
 #[test]
-fn a_second_store_on_the_directory_is_refused_with_the_holder() {
+fn a_second_store_on_a_directory_is_refused_and_the_error_names_the_holder() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let error = Store::open(directory.path().join("data")).unwrap_err();
@@ -220,7 +220,7 @@ fn a_second_store_on_the_directory_is_refused_with_the_holder() {
 }
 
 #[test]
-fn writers_on_many_threads_lose_nothing_and_share_flushes() {
+fn writers_on_many_threads_lose_no_put_and_share_flushes() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let threads: Vec<_> = (0..16)
@@ -249,7 +249,7 @@ fn writers_on_many_threads_lose_nothing_and_share_flushes() {
 }
 
 #[test]
-fn at_the_memory_limit_deletions_make_room_and_disarming_lets_writes_go_on() {
+fn at_the_memory_limit_deletions_and_disarm_permit_writes_again() {
     let directory = tempfile::tempdir().unwrap();
     let options = Options::new(directory.path().join("data")).segment_bytes(1 << 20);
     let store = options.memory_bytes_max(256 << 10).open().unwrap();
@@ -272,7 +272,7 @@ fn at_the_memory_limit_deletions_make_room_and_disarming_lets_writes_go_on() {
 }
 
 #[test]
-fn a_store_and_a_map_leave_each_others_directories_as_they_are() {
+fn a_store_and_a_map_refuse_each_others_directories() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("map");
     let map = ordered_map::Map::open(&path).unwrap();

@@ -1,9 +1,10 @@
-//! From options to a running member of the right name.
+//! Start of a member: determines its identity from the options or the directory, and starts
+//! the node.
 //!
 //! ```text
-//!   first start:  founders, token ──► ids ──► file MEMBER in the directory
-//!                 those who are asked to join ──► ids ──► file MEMBER
-//!   later starts:                     file MEMBER ──► ids
+//!   first start:  founders, token ────────────► ids ──► file MEMBER in the directory
+//!                 rosters of running members ──► ids ──► file MEMBER
+//!   later starts:                        file MEMBER ──► ids
 //! ```
 
 use std::net::TcpListener;
@@ -17,13 +18,13 @@ use super::introduction::{self, Beginning};
 use super::{NodeOptions, founding};
 use crate::{Error, Remedy};
 
-/// A member that runs under its directory's names.
+/// A started member, with the id of its directory.
 pub(super) struct Begun {
     pub node: cluster::Node,
     pub member: u64,
 }
 
-/// Starts it; returns when what the directory holds is recovered.
+/// Starts the member; returns when the data of the directory are recovered.
 pub(super) fn begin(options: &NodeOptions) -> Result<Begun, Error> {
     check(options)?;
     let (disk, directory) = (&*options.node.disk, &options.node.directory);
@@ -40,8 +41,8 @@ pub(super) fn begin(options: &NodeOptions) -> Result<Begun, Error> {
             None => door.insert(bind(options, &member)?),
         };
         let node = start_or_go_on(options, beginning, door)?;
-        // Before the node had the directory's lock, another may have had it,
-        // begun the directory, and gone.
+        // Another process may have held the directory's lock in between, initialized the
+        // directory, and stopped: then begin again.
         if MemberFile::find(disk, directory)? != found {
             node.stop();
             continue;
@@ -81,12 +82,13 @@ fn check(options: &NodeOptions) -> Result<(), Error> {
     Err(Error::new(Remedy::CorrectTheCall, what))
 }
 
-/// As etcd writes it, so that the ids are those of a server with this address.
+/// The peer URL of an address, in etcd's form, so that the ids equal those of a server with
+/// this address.
 pub(super) fn url(address: &str) -> String {
     format!("http://{address}")
 }
 
-/// Where the other members come in.
+/// Binds the socket for the other members.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one socket of an embedded member"
@@ -105,14 +107,14 @@ fn bind(options: &NodeOptions, member: &MemberFile) -> Result<TcpListener, Error
     };
     TcpListener::bind(address).map_err(|error| {
         let what = format!(
-            "cannot listen for other members at {address}: {error}; end who listens there, or \
-             set `listen` to another address"
+            "cannot listen for other members at {address}: {error}; end the process that listens \
+             there, or set `listen` to another address"
         );
         Error::new(Remedy::CorrectTheCall, what)
     })
 }
 
-/// Where the options say that other members reach this one.
+/// The address at which other members reach this one, according to the options.
 fn own_address(options: &NodeOptions) -> Option<&str> {
     let own = options.founders.iter().find(|it| it.name == options.name);
     let joining = options.joining.as_ref();
@@ -128,7 +130,7 @@ fn listed_others(options: &NodeOptions) -> Vec<String> {
     others.map(|address| url(address)).collect()
 }
 
-/// A member that has its data, or whom to have them from.
+/// Starts a node that has its data, or knows the members from which it receives them.
 fn start_or_go_on(
     options: &NodeOptions,
     mut beginning: Beginning,
@@ -138,8 +140,8 @@ fn start_or_go_on(
     if !beginning.contacts.is_empty() || !node.reader().members().is_empty() {
         return Ok(node);
     }
-    // It has begun to join and was stopped before it had anything. It would hear
-    // the others and could not answer: it has to know them from the start.
+    // The member began to join and was stopped before it received any data. It could not
+    // answer the others without knowing their addresses, so it asks for them first.
     node.stop();
     beginning.contacts = introduction::contacts(options, &beginning.member)?;
     start(options, &beginning, door)
@@ -175,7 +177,8 @@ fn start(
     })
 }
 
-/// A lease shorter than one and a half elections could not be renewed in time.
+/// The minimum TTL of a lease: one and a half election timeouts, since a shorter lease could
+/// not be renewed in time after a change of leader.
 fn lease_ttl_min_seconds(election_timeout: Duration) -> i64 {
     let milliseconds = u64::try_from(election_timeout.as_millis()).unwrap_or(u64::MAX / 3);
     i64::try_from((3 * milliseconds).div_ceil(2 * 1000)).unwrap_or(i64::MAX)
@@ -185,21 +188,21 @@ fn foreign(directory: &Path, member: u64) -> Error {
     let what = format!(
         "the log in {} does not know the member {member:x}: it is that of a store, or of \
          another cluster; choose another directory. A member that has lost its data cannot \
-         come back under its old name: remove it, add it anew and let it `join`",
+         come back under its old name: remove it, add it again and let it `join`",
         directory.display()
     );
     Error::new(Remedy::Repair, what)
 }
 
-/// Whoever has changed founders or token since is told that this changes
-/// nothing.
+/// Warns if the options have other founders or another token than the directory's first
+/// start, because they are ignored.
 fn tell_ignored(options: &NodeOptions, kept: &MemberFile) {
     if !options.founders.is_empty() && founding::member(options).ok().as_ref() != Some(kept) {
         warn!(
             member = format!("{:x}", kept.member),
             cluster = format!("{:x}", kept.cluster),
-            "founders and token are not looked at: the data directory has had its member and \
-             cluster since its first start"
+            "founders and token are ignored: the data directory has its member and cluster \
+             since its first start"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The names that founders and token give a member.
+//! Identity of a founding member, computed from the founders and the token.
 
 use cluster::MemberFile;
 use revisions::{Member, identity, validate};
@@ -8,13 +8,14 @@ use super::begin::url;
 use super::options::Founder;
 use crate::{Error, Remedy};
 
-/// Who this member is, if the founders make a cluster and it is one of them.
+/// The identity of this member. Fails if the founders do not form a valid cluster, or this
+/// member is not among them.
 pub(super) fn member(options: &NodeOptions) -> Result<MemberFile, Error> {
     let wrong = |what: String| Err(Error::new(Remedy::CorrectTheCall, what));
     let name = &options.name;
     if options.founders.is_empty() {
         return wrong(format!(
-            "{} is new and nobody founds its cluster: name all founders, this member ({name}) \
+            "{} is new and its cluster has no founders: name all founders, this member ({name}) \
              included, or let it `join` a cluster that exists",
             options.node.directory.display()
         ));
@@ -49,7 +50,7 @@ pub(super) fn member(options: &NodeOptions) -> Result<MemberFile, Error> {
     })
 }
 
-/// The members that the cluster starts with.
+/// The founding members of the cluster.
 pub(super) fn founders(options: &NodeOptions) -> Vec<Member> {
     let member = |founder: &Founder| {
         let url = url(&founder.address);

@@ -1,14 +1,14 @@
-//! What a member asks the others while its directory is empty.
+//! Questions of a member with an empty directory to the other members.
 //!
 //! ```text
-//!   founder(..)  does anyone know me as one that was up?   then refuse, else found with the rest
-//!   join(..)     who are you all, and which of you am I?   then wait for the data
+//!   founder(..)  has this member run before?    if so refuse, else found the cluster
+//!   join(..)     members, and this one's id?    then wait for the data
 //! ```
 //!
-//! A member that has lost its directory must not begin anew under its old name:
-//! it would vote again where it has voted, and forget what it has acknowledged.
-//! Only the others can tell. A member tells its name when it has its data, so
-//! whoever is known by name and holds nothing has lost them.
+//! A member that has lost its directory must not start again under its old name: it could
+//! vote twice in a term, and would lack entries that it has acknowledged. Only the other
+//! members can detect this. A member publishes its name when it has its data, so a member
+//! that is known by name and has no data has lost them.
 
 use std::time::Duration;
 
@@ -20,22 +20,23 @@ use super::options::Joining;
 use super::{NodeOptions, founding};
 use crate::{Error, Remedy};
 
-/// As long as etcd waits for word of itself.
+/// Time limit of a founder's question, as in etcd.
 const FOUNDING_PATIENCE: Duration = Duration::from_secs(1);
-/// Who joins needs an answer, and waits longer for it.
+/// Time limit of a joining member's question. It is longer, because the member needs an
+/// answer.
 const JOINING_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A member, and what its directory begins with.
+/// A member's identity, and the members with which its directory begins.
 pub(super) struct Beginning {
     pub member: MemberFile,
-    /// Who founds the cluster; nobody when it exists.
+    /// Founders of the cluster; empty if it exists already.
     pub founders: Vec<Member>,
-    /// Whom a member talks to that waits for its data.
+    /// Members that a member without data talks to until it has them.
     pub contacts: Vec<Member>,
 }
 
 impl Beginning {
-    /// Of a directory that knows its member: its log knows the others.
+    /// The beginning of a directory that has a file `MEMBER`; its log has the other members.
     pub fn kept(member: MemberFile) -> Beginning {
         Beginning {
             member,
@@ -45,8 +46,8 @@ impl Beginning {
     }
 }
 
-/// Who this member is, of a directory without its file `MEMBER`: one that is
-/// empty, or in which a crash came between the first data and the file.
+/// Determines the identity of a member without a file `MEMBER`: the directory is empty, or a
+/// crash happened between the first data and the file.
 pub(super) fn introduce(options: &NodeOptions) -> Result<Beginning, Error> {
     match &options.joining {
         Some(joining) => join(options, joining),
@@ -89,8 +90,8 @@ fn join(options: &NodeOptions, joining: &Joining) -> Result<Beginning, Error> {
     })
 }
 
-/// Whom a member talks to that has begun to join in an earlier life, and has no
-/// data yet.
+/// The members that a member talks to if it began to join in an earlier start and has no data
+/// yet.
 pub(super) fn contacts(options: &NodeOptions, kept: &MemberFile) -> Result<Vec<Member>, Error> {
     let directory = options.node.directory.display();
     let MemberFile {
@@ -98,9 +99,9 @@ pub(super) fn contacts(options: &NodeOptions, kept: &MemberFile) -> Result<Vec<M
     } = kept;
     let Some(joining) = &options.joining else {
         let what = format!(
-            "{directory} is that of member {member:x} and holds no data: while they have not come \
-             yet, say `join` at each start; where they are lost, remove the member, add it anew, \
-             and let it join with an empty directory"
+            "{directory} belongs to member {member:x} and holds no data: if the member has not \
+             received its data yet, set `join` at each start; if the data are lost, remove the \
+             member, add it again, and let it join with an empty directory"
         );
         return Err(Error::new(Remedy::CorrectTheCall, what));
     };
@@ -108,8 +109,8 @@ pub(super) fn contacts(options: &NodeOptions, kept: &MemberFile) -> Result<Vec<M
     let newest = &rosters[0];
     if newest.cluster_id != *cluster {
         let what = format!(
-            "{directory} has begun to join the cluster {cluster:x}, and those who were asked are \
-             of the cluster {:x}: ask members of the first, or choose another directory",
+            "{directory} has begun to join the cluster {cluster:x}, but the named members belong \
+             to the cluster {:x}: name members of the first, or choose another directory",
             newest.cluster_id
         );
         return Err(Error::new(Remedy::CorrectTheCall, what));
@@ -123,16 +124,16 @@ pub(super) fn contacts(options: &NodeOptions, kept: &MemberFile) -> Result<Vec<M
     Ok(roster.members.clone())
 }
 
-/// What members say at the addresses that they were named with: one at least,
-/// the newest first.
+/// The rosters of the named members, the newest first. Fails if no member answers, or if they
+/// belong to different clusters.
 fn ask_to_join(options: &NodeOptions, joining: &Joining) -> Result<Vec<Roster>, Error> {
     let (rosters, reasons) = ask(options, joining.others(), JOINING_PATIENCE)?;
     let Some(newest) = rosters.first() else {
         let what = format!(
-            "nobody tells who the members are ({}): have one of them up, or name other addresses \
-             of members; who waits for data itself cannot tell",
+            "no member answers with a list of the members ({}): start one of them, or name other \
+             addresses of members; a member that waits for its own data cannot answer",
             match reasons.is_empty() {
-                true => "no data there yet".to_owned(),
+                true => "the named members have no data yet".to_owned(),
                 false => reasons.join("; "),
             }
         );
@@ -141,7 +142,7 @@ fn ask_to_join(options: &NodeOptions, joining: &Joining) -> Result<Vec<Roster>, 
     let stranger = rosters.iter().find(|it| it.cluster_id != newest.cluster_id);
     if let Some(stranger) = stranger {
         let what = format!(
-            "those who were asked are of two clusters, {:x} and {:x}: name members of one",
+            "the named members belong to two clusters, {:x} and {:x}: name members of one",
             newest.cluster_id, stranger.cluster_id
         );
         return Err(Error::new(Remedy::CorrectTheCall, what));
@@ -160,8 +161,8 @@ fn ask(
     })
 }
 
-/// The others must not know this member as one that has gone, nor, if it holds
-/// nothing, as one that was up.
+/// Fails if the others know this member as a removed one, or, if it has no data, as one that
+/// has run before.
 fn refuse_if_known(options: &NodeOptions, member: u64, rosters: &[Roster]) -> Result<(), Error> {
     refuse_if_removed(member, rosters)?;
     let (disk, directory) = (&*options.node.disk, &options.node.directory);
@@ -177,8 +178,8 @@ fn refuse_if_removed(member: u64, rosters: &[Roster]) -> Result<(), Error> {
         return Ok(());
     }
     let what = format!(
-        "member {member:x} was removed from its cluster and cannot come back: have a member add \
-         it anew (`add_learner`), then let it `join` with an empty directory"
+        "member {member:x} was removed from its cluster and cannot come back: add it again at a \
+         member (`add_learner`), then let it `join` with an empty directory"
     );
     Err(Error::new(Remedy::Repair, what))
 }
@@ -190,15 +191,16 @@ fn known_by_name(member: u64, rosters: &[Roster]) -> bool {
 
 fn lost(options: &NodeOptions, member: u64) -> Error {
     let what = format!(
-        "the others know this member, {member:x}, as one that was up, and {} holds nothing of \
-         it: put the directory back; where it is lost, have a member remove this one \
-         (`remove_member`) and add it anew (`add_learner`), then let it `join`",
+        "the other members know that this member, {member:x}, was up before, and {} holds nothing \
+         of it: put the directory back; if it is lost, remove this member (`remove_member`) and \
+         add it again (`add_learner`) at another one, then let it `join`",
         options.node.directory.display()
     );
     Error::new(Remedy::Repair, what)
 }
 
-/// Nobody has this address: not added yet, or added with another one.
+/// The error for an address that no member has: this one was not added yet, or with another
+/// address.
 fn no_member(address: &str, roster: &Roster) -> Error {
     let listed = |members: &mut dyn Iterator<Item = &Member>| {
         let one = |member: &Member| {
@@ -209,21 +211,22 @@ fn no_member(address: &str, roster: &Roster) -> Error {
     };
     let mut new = roster.members.iter().filter(|member| !member.is_started());
     let mut what = format!(
-        "the cluster {:x} has no member at {address} (its members: {}): ask a member to add {address} \
-         first (`add_learner`, `add_member`)",
+        "the cluster {:x} has no member at {address} (its members: {}): add {address} first, at \
+         any member (`add_learner`, `add_member`)",
         roster.cluster_id,
         listed(&mut roster.members.iter())
     );
     let new = listed(&mut new);
     if !new.is_empty() {
-        what +=
-            &format!("; if this is one that was added and never up ({new}), join with its address");
+        what += &format!(
+            "; if this is a member that was added and never up ({new}), join with its address"
+        );
     }
     Error::new(Remedy::CorrectTheCall, what)
 }
 
 impl Joining {
-    /// Why nobody can be asked, if so.
+    /// Checks that the addresses are valid and name another member.
     pub fn check(&self) -> Result<(), Error> {
         let wrong = |what: String| Err(Error::new(Remedy::CorrectTheCall, what));
         for address in [&self.address].into_iter().chain(&self.members) {
@@ -233,14 +236,14 @@ impl Joining {
         }
         match self.others().is_empty() {
             true => wrong(format!(
-                "join: nobody is named whom {} could ask: name some of the members",
+                "join: the list names no other member that {} could ask: name some of the members",
                 self.address
             )),
             false => Ok(()),
         }
     }
 
-    /// Peer URLs of those who are asked; nobody answers at this member's own.
+    /// Peer URLs of the named members without this one's own address.
     fn others(&self) -> Vec<String> {
         let others = self.members.iter().filter(|it| **it != self.address);
         others.map(|address| url(address)).collect()

@@ -1,35 +1,35 @@
-//! Who leads, and word of each change of it.
+//! The leader of the cluster, and notices of its changes.
 
 use tokio::sync::watch;
 
 use crate::waiting::block_on;
 use crate::{Error, Remedy};
 
-/// Who leads, as far as one member knows.
+/// Term and leader, as far as one member knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Leadership {
-    /// Number of the election; it never falls, and has one leader at most.
+    /// The term, which never decreases. A term has at most one leader.
     pub term: u64,
-    /// The leader's id; `None` while there is none, or none is known.
+    /// Id of the leader; `None` while this member knows of none.
     pub leader: Option<u64>,
 }
 
 impl From<cluster::Leadership> for Leadership {
-    fn from(told: cluster::Leadership) -> Leadership {
+    fn from(known: cluster::Leadership) -> Leadership {
         Leadership {
-            term: told.term,
-            leader: Some(told.leader).filter(|&leader| leader != 0),
+            term: known.term,
+            leader: Some(known.leader).filter(|&leader| leader != 0),
         }
     }
 }
 
-/// Word of each change of who leads, from
-/// [`Node::leadership_changes`](crate::Node::leadership_changes). First it tells
-/// how things stand; changes that follow each other faster than they are taken
-/// are told as one, the newest.
+/// A cursor over the changes of leadership, from
+/// [`Node::leadership_changes`](crate::Node::leadership_changes). It begins with the present
+/// leadership. Of changes that happen faster than the caller takes them, it returns the
+/// newest only.
 ///
-/// It tells what this member has heard. Do not take it for a lock: another may
-/// lead already. What must be done by one alone is guarded by a
+/// The changes are those that this member knows of, so another member may lead already: do
+/// not use leadership as a lock. Guard work that only one member may do by a
 /// [`Transaction`](crate::Transaction).
 #[derive(Clone, Debug)]
 pub struct LeadershipChanges {
@@ -42,7 +42,8 @@ impl LeadershipChanges {
         LeadershipChanges { notices }
     }
 
-    /// Waits on this thread for the next change. An error: the node has stopped.
+    /// Blocks the calling thread until the next change and returns it. Fails when the node has
+    /// stopped.
     #[expect(
         clippy::should_implement_trait,
         reason = "changes have no end, only errors"
@@ -51,16 +52,16 @@ impl LeadershipChanges {
         block_on(self.receive())
     }
 
-    /// [`LeadershipChanges::next`] for tasks. Dropping the future loses nothing.
+    /// [`LeadershipChanges::next`] for tasks. Dropping the future loses no change.
     pub async fn receive(&mut self) -> Result<Leadership, Error> {
         self.notices.changed().await.map_err(|_| stopped())?;
         Ok((*self.notices.borrow_and_update()).into())
     }
 
-    /// Waits until somebody leads.
+    /// Waits until a member leads.
     pub(super) async fn led(mut self) -> Result<Leadership, Error> {
-        let led = self.notices.wait_for(|told| told.leader != 0).await;
-        led.map(|told| (*told).into()).map_err(|_| stopped())
+        let led = self.notices.wait_for(|known| known.leader != 0).await;
+        led.map(|known| (*known).into()).map_err(|_| stopped())
     }
 }
 

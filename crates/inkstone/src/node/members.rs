@@ -1,4 +1,4 @@
-//! Who belongs to the cluster.
+//! Membership of the cluster.
 
 use std::time::Duration;
 
@@ -14,58 +14,56 @@ use tracing::{info, warn};
 use super::{Node, begin};
 use crate::{Answer, Error, Remedy, requests};
 
-/// Pause between looks for the data, and after an attempt to tell the name that
-/// failed at once.
+/// Pause between checks for the data, and after a failed attempt to publish the name.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Node {
-    /// Who belongs to the cluster, ascending by id, as far as this member has
-    /// heard: nobody while this one waits for its data. A member's name is empty
-    /// until it has started once and has its data.
+    /// The members of the cluster, ascending by id, as far as this member has applied the log:
+    /// the list is empty while it waits for its data. The name of a member is empty until it
+    /// has started once and has its data.
     pub fn members(&self) -> Vec<Member> {
         let members = self.cluster_node().reader().members();
         members.iter().cloned().collect()
     }
 
-    /// Takes a new member in, which votes from now on, and answers with its id.
-    /// The others reach it at these addresses (`host:port`); it is then started
-    /// with [`NodeOptions::join`](crate::NodeOptions::join) and an empty directory.
+    /// Adds a voting member; the answer is its id. The others reach it at these addresses
+    /// (`host:port`). Start it afterwards with
+    /// [`NodeOptions::join`](crate::NodeOptions::join) and an empty directory.
     ///
-    /// It counts at once among those of whom a majority has to be up, and helps
-    /// nobody before it has its data: [`Node::add_learner`] is the careful way.
-    /// [`Remedy::Retry`](crate::Remedy::Retry): too few members are up to bear it.
-    /// After [`Remedy::LookFirst`](crate::Remedy::LookFirst), [`Node::members`]
-    /// shows whether it was added.
+    /// The new member counts for the majority at once, although it cannot help to form one
+    /// before it has its data; [`Node::add_learner`] avoids this. The call fails with
+    /// [`Remedy::Retry`](crate::Remedy::Retry) if too few members run to permit the addition.
+    /// After [`Remedy::LookFirst`](crate::Remedy::LookFirst), [`Node::members`] shows whether
+    /// the member was added.
     ///
-    /// It may be asked of any member.
+    /// Every member accepts the call.
     pub fn add_member<A: AsRef<str>>(&self, addresses: &[A]) -> Answer<'_, u64> {
         self.add(addresses, false)
     }
 
-    /// As [`Node::add_member`], of one that receives everything and votes on
-    /// nothing until it is promoted, so that nothing depends on a member that is
-    /// still being filled. There is one learner at a time.
+    /// Adds a member as a learner: it receives all data but does not vote until it is promoted,
+    /// so no majority depends on a member without its data. See [`Node::add_member`]. A
+    /// cluster has at most one learner at a time.
     pub fn add_learner<A: AsRef<str>>(&self, addresses: &[A]) -> Answer<'_, u64> {
         self.add(addresses, true)
     }
 
-    /// Gives a learner a vote. [`Remedy::Retry`](crate::Remedy::Retry): it has not
-    /// nearly all the leader has yet.
+    /// Promotes a learner to a voting member. Fails with
+    /// [`Remedy::Retry`](crate::Remedy::Retry) while the learner is too far behind the leader.
     pub fn promote_member(&self, id: u64) -> Answer<'_, ()> {
         self.change(Command::MemberPromote(MemberPromoteRequest { id }))
     }
 
-    /// Lets a member go, forever: its id and its directory are of no use any
-    /// more. The cluster must be able to bear it: most of those that stay have
-    /// to be up.
+    /// Removes a member for ever: its id and its directory cannot be used again. The call fails
+    /// unless a majority of the remaining members runs.
     ///
-    /// It may be asked of any member, by any member.
+    /// Every member accepts the call, also the one to be removed.
     pub fn remove_member(&self, id: u64) -> Answer<'_, ()> {
         self.change(Command::MemberRemove(MemberRemoveRequest { id }))
     }
 
-    /// From now on the others reach a member at these addresses (`host:port`).
-    /// It must be told at its next start, too: with
+    /// Changes the addresses (`host:port`) at which the others reach a member. At its next
+    /// start the member itself needs the new address in
     /// [`NodeOptions::listen`](crate::NodeOptions::listen).
     pub fn update_member<A: AsRef<str>>(&self, id: u64, addresses: &[A]) -> Answer<'_, ()> {
         self.change(Command::MemberUpdate(MemberUpdateRequest {
@@ -97,12 +95,12 @@ fn urls<A: AsRef<str>>(addresses: &[A]) -> Vec<String> {
     urls.collect()
 }
 
-/// Tells the others this member's name, as soon as it has its data and there is a
-/// leader to take it. The thread ends with that, or with the node.
+/// Starts a thread that publishes this member's name as soon as the member has its data and
+/// a leader accepts the command. The thread ends then, or when the node stops.
 pub(super) fn publish(node: &cluster::Node, id: u64, name: &str) -> Result<(), Error> {
     let known = node.reader().members();
-    let told = |known: &Member| known.name == name && known.client_urls.is_empty();
-    if known.get(id).is_some_and(told) {
+    let is_published = |known: &Member| known.name == name && known.client_urls.is_empty();
+    if known.get(id).is_some_and(is_published) {
         return Ok(());
     }
     let request = MemberPublishRequest {
@@ -111,31 +109,32 @@ pub(super) fn publish(node: &cluster::Node, id: u64, name: &str) -> Result<(), E
         client_urls: Vec::new(),
     };
     let node = node.clone();
-    let told = threads::spawn("publish-name", move || tell(&node, &request));
-    told.map(drop)
+    let thread = threads::spawn("publish-name", move || publish_when_ready(&node, &request));
+    thread
+        .map(drop)
         .map_err(|error| Error::new(Remedy::Retry, error.to_string()))
 }
 
-fn tell(node: &cluster::Node, request: &MemberPublishRequest) {
-    // Whose name the others know must never be without data again: whoever has
-    // none counts as one that has lost them.
+fn publish_when_ready(node: &cluster::Node, request: &MemberPublishRequest) {
+    // The name must not be published before the data are there: a member that the others know
+    // by name and that has no data counts as one that has lost them.
     while node.reader().members().get(request.id).is_none() {
         if let Some(error) = node.refuses_writes() {
-            return warn!(%error, name = request.name, "the data have not come");
+            return warn!(%error, name = request.name, "this member has not received its data");
         }
         RealClock.sleep(PAUSE);
     }
     loop {
         let command = Command::MemberPublish(request.clone());
         let Err(error) = node.propose(command).and_then(Pending::wait) else {
-            return info!(name = request.name, "the members know this one's name");
+            return info!(name = request.name, "this member's name is published");
         };
         let lasting = matches!(
             &error,
             cluster::Error::Refused(revisions::Error::Etcd(etcd_api::Error::MemberNotFound))
         );
         if node.refuses_writes().is_some() || lasting {
-            return warn!(%error, name = request.name, "the members do not know this one's name");
+            return warn!(%error, name = request.name, "this member's name cannot be published");
         }
         RealClock.sleep(PAUSE);
     }

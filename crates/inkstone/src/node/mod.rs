@@ -6,7 +6,7 @@
 //!   │ Node "a"  │◄──────►│ Node "b"  │◄──────►│ Node "c"  │
 //!   │ directory │        │ directory │        │ directory │
 //!   └───────────┘        └───────────┘        └───────────┘
-//!     any of them takes writes and linearizable reads; one leads
+//!     every member accepts writes and linearizable reads; one member leads
 //! ```
 
 mod begin;
@@ -30,11 +30,11 @@ use crate::{Answer, Batch, Condition, Error, KeyValue, Transacted, Transaction, 
 pub use leadership::{Leadership, LeadershipChanges};
 pub use options::NodeOptions;
 
-/// A running member of a cluster. Clones share it; the last one stops it.
+/// A running member of a cluster. Clones share it; dropping the last one stops it.
 ///
-/// A write is acknowledged when a majority of the members has it on stable
-/// storage and this one has applied it. Any member takes writes and
-/// linearizable reads: it asks the leader.
+/// A write is acknowledged when a majority of the members has it on stable storage and this
+/// member has applied it. Every member accepts writes and linearizable reads, and forwards
+/// them to the leader.
 ///
 /// ```
 /// # fn main() -> Result<(), inkstone::Error> {
@@ -42,7 +42,7 @@ pub use options::NodeOptions;
 /// # let directory = directory.path().join("a");
 /// use inkstone::{Condition, NodeOptions};
 ///
-/// // A cluster of one; with more founders each of them starts its own.
+/// // A cluster of one; with more founders, each program starts its own member.
 /// let node = NodeOptions::new("a", &directory)
 ///     .founder("a", "127.0.0.1:7400")
 /// #     .listener(std::net::TcpListener::bind("127.0.0.1:0").unwrap())
@@ -52,15 +52,15 @@ pub use options::NodeOptions;
 /// let first = node.put("fruit/apple", "green").wait()?;
 /// node.put("fruit/pear", "yellow").wait()?;
 ///
-/// // Sees every write that was acknowledged before, wherever it was written.
+/// // Includes every write that any member acknowledged before.
 /// let view = node.linearizable().wait()?;
 /// assert_eq!(view.prefix("fruit/").count()?, 2);
 ///
-/// // Asks nobody: what this member has, perhaps not the newest.
+/// // The state of this member without confirmation, which may lack the newest writes.
 /// let local = node.serializable();
 /// assert_eq!(local.get("fruit/apple")?.unwrap().value, "green");
 ///
-/// // Only if nobody has written it since.
+/// // Writes only if no other write has changed the key.
 /// let unchanged = Condition::written_by("fruit/apple", first);
 /// assert!(node.put_if(unchanged, "fruit/apple", "red").wait()?.succeeded);
 ///
@@ -84,19 +84,19 @@ struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The thread that tells the name may hold a handle, too.
+        // The thread that publishes the name may hold a handle, too.
         self.node.stop();
     }
 }
 
-/// Beginning and end.
+/// Start and stop.
 impl Node {
-    /// Recovers what the directory holds, listens for the other members and
-    /// starts the threads. A leader is found after this returns, when most of
-    /// the members are there: writes and reads wait for it, some seconds.
+    /// Recovers the data of the directory, listens for the other members and starts the
+    /// threads. The members elect a leader after this call has returned, once a majority
+    /// runs; writes and reads wait for it for some seconds.
     ///
-    /// While the directory is empty the other members are asked first, for a
-    /// second when this one founds the cluster, for five when it joins one.
+    /// If the directory is empty, this call first asks the other members about this one: for
+    /// up to a second if it founds the cluster, for up to five if it joins one.
     ///
     /// Errors name the file or the address, and the remedy.
     pub fn start(options: NodeOptions) -> Result<Node, Error> {
@@ -112,10 +112,11 @@ impl Node {
         })
     }
 
-    /// Finishes what is under way, hands the lead to another member if this one
-    /// has it, and closes the directory; half a second at most. The others go
-    /// on without an election. Clones answer with [`Remedy::Reopen`](crate::Remedy::Reopen) from then
-    /// on. Blocks the thread: in a task, leave it to one that may.
+    /// Finishes requests under way, transfers the lead to another member if this one leads,
+    /// and closes the directory; takes at most half a second. The other members continue
+    /// without an election. From then on, calls of clones fail with
+    /// [`Remedy::Reopen`](crate::Remedy::Reopen). The call blocks the thread: from a task, run
+    /// it on a thread that may block.
     pub fn stop(&self) {
         self.shared.node.stop();
     }
@@ -130,22 +131,21 @@ impl Node {
         &self.shared.name
     }
 
-    /// The node underneath, for leases and everything else that etcd's messages
-    /// express.
+    /// The underlying node, for leases and everything else that etcd's messages express.
     pub fn cluster_node(&self) -> &cluster::Node {
         &self.shared.node
     }
 }
 
-/// Writes. Each may be asked of any member.
+/// Writes. Every member accepts them.
 impl Node {
-    /// Writes one key and answers with the revision that did.
+    /// Writes one key. The answer is the revision of the write.
     pub fn put(&self, key: impl Into<Bytes>, value: impl Into<Bytes>) -> Answer<'_, i64> {
         let revision = |response| Ok(Written::of(response)?.revision);
         self.answer(requests::put(key, value), revision)
     }
 
-    /// Writes one key if the condition holds at that moment: compare and swap.
+    /// Writes one key if the condition holds, atomically: compare and swap.
     ///
     /// ```
     /// # fn main() -> Result<(), inkstone::Error> {
@@ -172,13 +172,13 @@ impl Node {
         self.transact(Transaction::new().when(condition).then(put))
     }
 
-    /// Deletes one key and says whether it existed.
+    /// Deletes one key. The answer is whether it existed.
     pub fn delete(&self, key: impl Into<Bytes>) -> Answer<'_, bool> {
         let existed = |response| Ok(Written::of(response)?.deleted > 0);
         self.answer(requests::delete(key), existed)
     }
 
-    /// Deletes every key in `range` as one revision, and says how many.
+    /// Deletes all keys in `range` as one revision. The answer is their number.
     pub fn delete_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Answer<'_, u64> {
         let range = KeyRange::new(range);
         if range.is_empty() {
@@ -188,25 +188,26 @@ impl Node {
         self.answer(requests::delete_range(range), deleted)
     }
 
-    /// Makes all of a batch's changes one revision, and answers with it.
+    /// Applies a batch as one revision. The answer is this revision.
     pub fn write_batch(&self, batch: Batch) -> Answer<'_, i64> {
         let revision = |response| Ok(Written::of(response)?.revision);
         self.answer(batch.into_command(), revision)
     }
 
-    /// Decides and does a transaction.
+    /// Evaluates the conditions of a transaction and applies one of its batches.
     pub fn transact(&self, transaction: Transaction) -> Answer<'_, Transacted> {
         self.answer(transaction.into_command(), Transacted::of)
     }
 
-    /// Forgets, on all members, what happened before `revision`, except each
-    /// key's newest version at it. Reads and watches below it fail from now on.
+    /// Removes the history before `revision` on all members; each key keeps its newest version
+    /// at that revision. Reads and watches below `revision` fail from then on.
     pub fn compact(&self, revision: i64) -> Answer<'_, ()> {
         self.answer(requests::compact(revision), |_| Ok(()))
     }
 
-    /// Lets writes go on after one was refused with [`Remedy::MakeRoom`](crate::Remedy::MakeRoom) and
-    /// room has been made. Until then only deletions and compactions pass.
+    /// Permits writes again after one was refused with
+    /// [`Remedy::MakeRoom`](crate::Remedy::MakeRoom) and the caller has made room. Until then
+    /// only deletions and compactions are accepted.
     pub fn disarm(&self) -> Answer<'_, ()> {
         Answer::new(async {
             self.linearizable().await?;
@@ -217,7 +218,7 @@ impl Node {
         })
     }
 
-    /// Puts a command on its way at once; its answer is made of the response.
+    /// Proposes a command at once; `of` converts the response into the answer.
     fn answer<T: Send + 'static>(
         &self,
         command: Command,
@@ -228,10 +229,10 @@ impl Node {
     }
 }
 
-/// Reads: of what the cluster has, or of what this member has.
+/// Reads: linearizable ones of the cluster, and local ones of this member.
 impl Node {
-    /// The newest version of a key, linearizable: no older than any write that
-    /// was acknowledged before the call, by whichever member.
+    /// The newest version of a key. The read is linearizable: it includes every write that any
+    /// member acknowledged before the call.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Answer<'_, Option<KeyValue>> {
         let key = key.as_ref().to_vec();
         Answer::new(async move {
@@ -240,10 +241,9 @@ impl Node {
         })
     }
 
-    /// The store as it is after every write that was acknowledged before the
-    /// call, by whichever member; at one revision, whatever is written
-    /// afterwards. The members confirm to each other who leads, once for all
-    /// reads that wait; the reads themselves happen here.
+    /// The state of the store at one revision that includes every write that any member
+    /// acknowledged before the call. The leader confirms with a majority that it still leads,
+    /// once for all waiting reads; the view itself reads this member's data.
     pub fn linearizable(&self) -> Answer<'_, View<'_>> {
         Answer::new(async {
             self.confirm().await?;
@@ -251,35 +251,32 @@ impl Node {
         })
     }
 
-    /// The store as this member has it at this moment, at one revision. Asks
-    /// nobody and never waits, also when most of the members are gone; others
-    /// may have acknowledged writes that are not here yet.
+    /// The state of this member at its newest revision. The call needs no other member and
+    /// never waits, even without a majority. Other members may have acknowledged writes that
+    /// this one does not have yet.
     pub fn serializable(&self) -> View<'_> {
         self.at(self.revision())
     }
 
-    /// The store as it was at `revision`, until that is compacted. A revision
-    /// that this member has not reached is refused: wait for
-    /// [`Node::linearizable`] first.
+    /// The state of the store at `revision`; readable until that is compacted. Reads fail for
+    /// a revision that this member has not reached: wait for [`Node::linearizable`] first.
     pub fn at(&self, revision: i64) -> View<'_> {
         View::new(self.shared.node.reader(), revision)
     }
 
-    /// The newest revision that this member has: 1 when nothing was ever
-    /// written.
+    /// The newest revision of this member; 1 in a cluster that was never written.
     pub fn revision(&self) -> i64 {
         self.shared.node.reader().revision()
     }
 
-    /// Every change in `range` from `revision` on, in order, then what comes. It
-    /// is fed by this member, so it goes on when another one stops, and ends
-    /// with this one; a later one, here or at another member, goes on at the
-    /// revision after the last it told.
+    /// A cursor over all changes in `range` from `revision` on, in order, including future
+    /// ones. It reads from this member, so it works when others stop, and ends with this one.
+    /// To resume, open a watch at any member at the revision after the last event.
     pub fn watch<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>, revision: i64) -> Watch {
         Watch::open(self.shared.node.reader(), KeyRange::new(range), revision)
     }
 
-    /// Every change to keys that begin with `prefix` from `revision` on.
+    /// A cursor over all changes to keys that begin with `prefix`, from `revision` on.
     pub fn watch_prefix(&self, prefix: impl AsRef<[u8]>, revision: i64) -> Watch {
         let range = KeyRange::prefix(prefix.as_ref());
         Watch::open(self.shared.node.reader(), range, revision)
@@ -291,9 +288,9 @@ impl Node {
     }
 }
 
-/// Who leads.
+/// Leadership.
 impl Node {
-    /// Who leads, as far as this member knows now.
+    /// Term and leader, as far as this member knows now.
     pub fn leadership(&self) -> Leadership {
         let node = &self.shared.node;
         let mut now = Leadership::from(*node.leadership().borrow());
@@ -303,18 +300,17 @@ impl Node {
         now
     }
 
-    /// This member leads, as far as it knows.
+    /// Whether this member leads, as far as it knows.
     pub fn is_leader(&self) -> bool {
         self.leadership().leader == Some(self.id())
     }
 
-    /// Waits until somebody leads; without end while most of the members are
-    /// missing.
+    /// Waits until a member leads. Without a majority the answer never arrives.
     pub fn wait_for_leader(&self) -> Answer<'_, Leadership> {
         Answer::new(self.leadership_changes().led())
     }
 
-    /// Word of each change of who leads.
+    /// A cursor over the changes of leadership.
     ///
     /// ```
     /// # fn main() -> Result<(), inkstone::Error> {
@@ -327,7 +323,7 @@ impl Node {
     /// while now.leader != Some(node.id()) {
     ///     now = changes.next()?;
     /// }
-    /// // This member leads: what the program does at one place only, begins.
+    /// // This member leads: begin work that only one member should do.
     /// # Ok(())
     /// # }
     /// ```
@@ -335,9 +331,9 @@ impl Node {
         LeadershipChanges::new(self.shared.node.leadership())
     }
 
-    /// Hands the lead from this member, which has it, to another, and answers
-    /// when that leads. [`Remedy::Retry`](crate::Remedy::Retry): that one has not
-    /// taken it.
+    /// Transfers the lead from this member to another. Must be called at the leader. The
+    /// answer arrives when the other member leads; it is an error with
+    /// [`Remedy::Retry`](crate::Remedy::Retry) if that member has not taken the lead.
     pub fn move_leader(&self, to: u64) -> Answer<'_, ()> {
         Answer::new(async move {
             let moved = self.shared.node.move_leader(to).await;

@@ -1,4 +1,4 @@
-//! How a member of a cluster is started.
+//! Options of a member of a cluster.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::{Durability, Error, Node};
 ///
 /// ```no_run
 /// # fn main() -> Result<(), inkstone::Error> {
-/// // The same on the other two machines, with their own name.
+/// // The same on the other two machines, with their own names.
 /// let node = inkstone::NodeOptions::new("a", "data")
 ///     .cluster_token("orders")
 ///     .founder("a", "10.0.0.1:7400")
@@ -36,25 +36,25 @@ pub struct NodeOptions {
     pub(super) node: cluster::NodeOptions,
 }
 
-/// A member that the cluster starts with.
+/// A founding member of the cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Founder {
     pub name: String,
     pub address: String,
 }
 
-/// How a member comes to a cluster that exists.
+/// Addresses for joining an existing cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Joining {
-    /// Its own, as it was added with.
+    /// The member's own address, with which it was added.
     pub address: String,
-    /// Of some members.
+    /// Addresses of some members.
     pub members: Vec<String>,
 }
 
 impl NodeOptions {
-    /// A member of this name, which keeps everything in this directory; it is
-    /// made when missing. Nobody founds the cluster yet.
+    /// Options of a member with this name and data directory, which is created where it is
+    /// missing. They have no founders yet.
     pub fn new(name: impl Into<String>, directory: impl Into<PathBuf>) -> NodeOptions {
         let mut node = cluster::NodeOptions::new(directory);
         node.machine.quota_bytes = None;
@@ -70,31 +70,30 @@ impl NodeOptions {
         }
     }
 
-    /// Sets clusters apart whose members could take each other for their own:
-    /// members of another token are refused. The same for all founders.
+    /// Sets the token of the cluster, which must be the same for all founders. Members refuse
+    /// members with another token, so clusters with equal addresses do not mix.
     #[must_use]
     pub fn cluster_token(mut self, token: impl Into<String>) -> NodeOptions {
         self.token = token.into();
         self
     }
 
-    /// What all members know and no stranger does: members prove to each other that they
-    /// have it, and let nothing else in. The same for all members; a member without it
-    /// and one with it refuse each other.
+    /// Sets the secret with which members authenticate each other. It must be the same for all
+    /// members; a member with a secret and one without refuse each other.
     #[must_use]
     pub fn peer_secret(mut self, secret: PeerSecret) -> NodeOptions {
         self.peer_secret = Some(secret);
         self
     }
 
-    /// A member that the cluster starts with, and the `host:port` where the
-    /// others reach it. All founders, this member included, are told the same
-    /// list: ids are computed from it. What a directory began with stands; at
-    /// later starts the list may be left out, and is not looked at.
+    /// Adds a founding member of the cluster and the `host:port` where the others reach it. All
+    /// founders need the same list, which includes this member: ids are computed from it. The
+    /// first start stores the ids in the directory; later starts ignore the list, and may leave
+    /// it out.
     ///
-    /// While its directory is empty a founder asks the others for a second whether
-    /// they know it. One that was up before has lost its directory, and is
-    /// refused: it would forget what it has promised.
+    /// If its directory is empty, a founder first asks the others, for up to a second, whether
+    /// they know it. A member that ran before has lost its directory, and its start fails:
+    /// without its log it could vote twice or lose acknowledged writes.
     #[must_use]
     pub fn founder(mut self, name: impl Into<String>, address: impl Into<String>) -> NodeOptions {
         self.founders.push(Founder {
@@ -104,19 +103,19 @@ impl NodeOptions {
         self
     }
 
-    /// Instead of founders: joins a cluster that exists. A member is asked first
-    /// to add this one ([`Node::add_learner`], [`Node::add_member`]). `address` is
-    /// the `host:port` that it was added with, where the others reach it;
-    /// `members` are the addresses of some that are up: they are asked who belongs
-    /// to the cluster and who this one is.
+    /// Joins an existing cluster instead of founding one. The member must have been added to
+    /// the cluster before ([`Node::add_learner`], [`Node::add_member`]). `address` is the
+    /// `host:port` with which it was added and where the others reach it. `members` are the
+    /// addresses of some running members, from which this one learns the members of the cluster
+    /// and its own id.
     ///
-    /// The data come after the start. Until they are there, serializable reads see
-    /// an empty store, everything else waits for them for some seconds, and the
-    /// option has to be said at each start; afterwards it may be left out, and is not looked at.
+    /// The member receives its data after the start. Until it has them, serializable reads see
+    /// an empty store, other calls wait for some seconds, and each start needs this option.
+    /// Afterwards starts ignore it, and may leave it out.
     ///
     /// ```no_run
     /// # fn example(running: inkstone::Node) -> Result<(), inkstone::Error> {
-    /// // At a member that runs:
+    /// // At a running member:
     /// let id = running.add_learner(&["10.0.0.4:7400"]).wait()?;
     ///
     /// // On the new machine:
@@ -124,7 +123,7 @@ impl NodeOptions {
     ///     .join("10.0.0.4:7400", ["10.0.0.1:7400", "10.0.0.2:7400"])
     ///     .start()?;
     ///
-    /// // At any member, when it has nearly everything:
+    /// // At any member, when the new one has nearly all data:
     /// node.promote_member(id).wait()?;
     /// # Ok(())
     /// # }
@@ -142,75 +141,74 @@ impl NodeOptions {
         self
     }
 
-    /// Where to listen for the other members, as `host:port`. Without it: where
-    /// they expect this one, as the founders or [`NodeOptions::join`] say, or as
-    /// they said when the directory began.
+    /// Sets the `host:port` on which to listen for the other members. By default it is this
+    /// member's address among the founders or in [`NodeOptions::join`], or the one of the
+    /// directory's first start.
     #[must_use]
     pub fn listen(mut self, address: impl Into<String>) -> NodeOptions {
         self.listen = Some(address.into());
         self
     }
 
-    /// A socket that listens already, instead of [`NodeOptions::listen`]: one
-    /// that a supervisor hands over, or one that was bound to learn its port.
+    /// Sets a listening socket, instead of [`NodeOptions::listen`]: for example one from a
+    /// supervisor, or one that was bound to port 0.
     #[must_use]
     pub fn listener(mut self, listener: TcpListener) -> NodeOptions {
         self.listener = Some(Arc::new(listener));
         self
     }
 
-    /// When a member counts itself among those that have a write. With
-    /// [`Durability::MajorityMemory`] or [`Durability::Os`] on all members a write
-    /// survives the loss of any minority of machines, but not of the power of all.
+    /// Sets the point at which this member acknowledges a write towards the majority. With
+    /// [`Durability::MajorityMemory`] or [`Durability::Os`] on all members, a write survives
+    /// the loss of any minority of machines, but not a loss of power of all.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> NodeOptions {
         durability.apply_to(&mut self.node);
         self
     }
 
-    /// For one start, where this member has lost power and waits for another that never
-    /// comes back: what it has left is taken for all there is. What others have
-    /// acknowledged may be lost.
+    /// Accepts a lost tail of the log, for one start. Use it where this member has lost power
+    /// and waits for a member that never comes back: it then takes its remaining log for
+    /// complete, and writes that others have acknowledged may be lost.
     #[must_use]
     pub fn accept_lost_tail(mut self) -> NodeOptions {
         self.node.accept_lost_tail = true;
         self
     }
 
-    /// As [`Options::segment_bytes`](crate::Options::segment_bytes); the same
-    /// on all members, because a batch that one has room for must fit into the
-    /// others' segments.
+    /// Sets [`Options::segment_bytes`](crate::Options::segment_bytes). It must be the same on
+    /// all members, because a batch must fit into the segments of each.
     #[must_use]
     pub fn segment_bytes(mut self, bytes: u64) -> NodeOptions {
         self.node.machine.engine.segment_bytes = bytes;
         self
     }
 
-    /// As [`Options::memory_bytes_max`](crate::Options::memory_bytes_max).
+    /// Sets [`Options::memory_bytes_max`](crate::Options::memory_bytes_max).
     #[must_use]
     pub fn memory_bytes_max(mut self, bytes: u64) -> NodeOptions {
         self.node.machine.engine.memory_bytes_max = bytes;
         self
     }
 
-    /// How often a leader lets the others hear of it: 100 ms unless told
-    /// otherwise. About the time of a round trip.
+    /// Sets the interval of a leader's heartbeats: 100 ms by default. About the time of a round
+    /// trip is a good value.
     #[must_use]
     pub fn heartbeat_interval(mut self, interval: Duration) -> NodeOptions {
         self.node.heartbeat_interval = interval;
         self
     }
 
-    /// After so long without a leader members stand for election: 1 s unless
-    /// told otherwise. Ten heartbeats are a good measure, two the least. Writes
-    /// and reads that find no leader are given up after 5 s and twice this.
+    /// Sets the time without a leader after which members stand for election: 1 s by default.
+    /// Ten heartbeat intervals are a good value, two the minimum. Writes and reads that find no
+    /// leader fail after 5 s plus twice this time.
     #[must_use]
     pub fn election_timeout(mut self, timeout: Duration) -> NodeOptions {
         self.node.election_timeout = timeout;
         self
     }
 
-    /// Starts the member, see [`Node::start`].
+    /// Starts the member: see [`Node::start`].
     pub fn start(self) -> Result<Node, Error> {
         Node::start(self)
     }

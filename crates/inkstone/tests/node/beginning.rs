@@ -5,7 +5,7 @@ use inkstone::{Error, NodeOptions, Options, Remedy, Store};
 use crate::three::{Three, free_address, get, listener, put};
 
 #[test]
-fn a_member_that_starts_again_needs_no_founders_and_catches_up() {
+fn a_restarted_member_needs_no_founders_and_catches_up() {
     let mut three = Three::start();
     put(three.node(0), "k", "before");
     for lost in 0..3 {
@@ -25,7 +25,7 @@ fn a_member_that_starts_again_needs_no_founders_and_catches_up() {
 }
 
 #[test]
-fn all_members_stop_and_start_and_nothing_is_lost() {
+fn no_write_is_lost_when_all_members_stop_and_start() {
     let mut three = Three::start();
     let revision = put(three.node(0), "k", "kept");
     for number in 0..3 {
@@ -45,33 +45,33 @@ fn refused(options: NodeOptions) -> Error {
 }
 
 #[test]
-fn founders_that_make_no_cluster_are_refused_by_name() {
+fn invalid_founders_are_refused_by_name() {
     let place = tempfile::tempdir().unwrap();
     let new = |name: &str| NodeOptions::new(name, place.path().join("data"));
-    let told = |options: NodeOptions, words: &[&str]| {
+    let assert_refused = |options: NodeOptions, words: &[&str]| {
         let text = refused(options).to_string();
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
     };
-    told(new("a"), &["founder", "a", "data"]);
-    told(new("a").founder("b", "127.0.0.1:1"), &["lack", "a"]);
-    told(new("").founder("", "127.0.0.1:1"), &["name"]);
+    assert_refused(new("a"), &["founder", "a", "data"]);
+    assert_refused(new("a").founder("b", "127.0.0.1:1"), &["lack", "a"]);
+    assert_refused(new("").founder("", "127.0.0.1:1"), &["name"]);
     for address in ["127.0.0.1", "http://127.0.0.1:1", "127.0.0.1:1/x", ":x", ""] {
-        told(new("a").founder("a", address), &["founder a", "host:port"]);
+        assert_refused(new("a").founder("a", address), &["founder a", "host:port"]);
     }
     let same_name = new("a").founder("a", "h:1").founder("a", "h:2");
-    told(same_name, &["shares", "a"]);
+    assert_refused(same_name, &["shares", "a"]);
     let same_place = new("a").founder("a", "h:1").founder("b", "h:1");
-    told(same_place, &["shares", "h:1"]);
+    assert_refused(same_place, &["shares", "h:1"]);
     let hasty = new("a").election_timeout(std::time::Duration::from_millis(150));
-    told(hasty.founder("a", "127.0.0.1:1"), &["150ms", "100ms"]);
+    assert_refused(hasty.founder("a", "127.0.0.1:1"), &["150ms", "100ms"]);
     assert!(!place.path().join("data").exists(), "nothing was begun");
     let taken = listener();
     let address = taken.local_addr().unwrap().to_string();
-    told(new("a").founder("a", &address), &["listen", &address]);
+    assert_refused(new("a").founder("a", &address), &["listen", &address]);
 }
 
 #[test]
-fn the_directory_of_another_kind_or_member_is_refused_and_unharmed() {
+fn the_directory_of_a_store_or_another_member_is_refused_and_unharmed() {
     let mut three = Three::start();
     put(three.node(0), "k", "v");
     let directory = three.directory(2);

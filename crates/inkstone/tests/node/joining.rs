@@ -1,4 +1,4 @@
-//! Members that come to a cluster that runs, and those that are kept out.
+//! Members that join a running cluster, and starts that are refused.
 
 #![expect(clippy::disallowed_methods, reason = "a directory is lost")]
 
@@ -8,8 +8,8 @@ use inkstone::{Error, Member, Node, NodeOptions, Remedy};
 
 use crate::three::{Three, door, free_address, get, in_time, put, until};
 
-/// What may be done again: the lead is changing, or too few members are up.
-fn passing(error: &Error) -> bool {
+/// Whether the call may be repeated: the leader changes, or too few members are up.
+fn is_temporary(error: &Error) -> bool {
     eprintln!("again: {error}");
     matches!(error.remedy(), Remedy::Retry | Remedy::LookFirst)
 }
@@ -18,7 +18,7 @@ fn member(node: &Node, is_meant: impl Fn(&Member) -> bool) -> Option<Member> {
     node.members().into_iter().find(is_meant)
 }
 
-/// The id of the new member, also where the answer to its addition was lost.
+/// Adds a member and returns its id, also where the answer to the addition was lost.
 fn add(node: &Node, address: &str, is_learner: bool) -> u64 {
     let url = format!("http://{address}");
     until("the addition", || {
@@ -32,7 +32,7 @@ fn add(node: &Node, address: &str, is_learner: bool) -> u64 {
         match added {
             Ok(id) => Some(id),
             Err(error) => {
-                assert!(passing(&error), "{error}");
+                assert!(is_temporary(&error), "{error}");
                 None
             }
         }
@@ -48,7 +48,7 @@ fn promote(node: &Node, id: u64) {
         match in_time(node.promote_member(id)) {
             Ok(()) => Some(()),
             Err(error) => {
-                assert!(passing(&error), "{error}");
+                assert!(is_temporary(&error), "{error}");
                 None
             }
         }
@@ -61,13 +61,13 @@ fn remove(node: &Node, id: u64) {
             return Some(());
         }
         if let Err(error) = in_time(node.remove_member(id)) {
-            assert!(passing(&error), "{error}");
+            assert!(is_temporary(&error), "{error}");
         }
         None
     });
 }
 
-/// All members know by name who has this id.
+/// Waits until all members know the name of the member with this id.
 fn until_named(three: &Three, at: &[usize], id: u64) {
     for &number in at {
         let named = |it: &Member| it.id == id && it.is_started();
@@ -83,16 +83,16 @@ fn refused(options: NodeOptions, remedy: Remedy, words: &[&str]) {
 }
 
 #[test]
-fn a_learner_is_filled_and_promoted_and_reads_and_writes_as_the_others_do() {
+fn a_learner_receives_data_is_promoted_and_serves_reads_and_writes() {
     let mut three = Three::start();
     for number in 0..200 {
         put(three.node(number % 3), &format!("k{number}"), "v");
     }
     let (listener, address) = door();
     let id = add(three.node(1), &address, true);
-    // It asks a member that may not have heard of it yet.
+    // The member that it asks may not have applied the addition yet.
     let joining = || three.named("d").join(&address, [three.address(0)]);
-    until("word of the newcomer", || {
+    until("the addition at the asked member", || {
         member(three.node(0), |it| it.id == id)
     });
     let fourth = joining().listener(listener).start().unwrap();
@@ -104,12 +104,12 @@ fn a_learner_is_filled_and_promoted_and_reads_and_writes_as_the_others_do() {
     promote(three.node(2), id);
     put(&fourth, "own", "v");
     assert_eq!(get(three.node(0), "own").as_deref(), Some("v"));
-    // It votes: without it two of four would be left.
+    // It votes: without its vote, only two of four would be left.
     until_named(&three, &[0, 1, 2], id);
     three.stop(2);
     put(&fourth, "own", "w");
     fourth.stop();
-    // Its directory knows everything.
+    // The directory has all that the start needs.
     let fourth = three.named("d").start().unwrap();
     assert_eq!(fourth.id(), id);
     put(three.node(0), "k0", "after");
@@ -117,7 +117,7 @@ fn a_learner_is_filled_and_promoted_and_reads_and_writes_as_the_others_do() {
 }
 
 #[test]
-fn a_cluster_of_one_takes_a_voter_in() {
+fn a_voter_can_join_a_cluster_of_one() {
     let place = tempfile::tempdir().unwrap();
     let options = |name: &str| {
         NodeOptions::new(name, place.path().join(name))
@@ -139,12 +139,12 @@ fn a_cluster_of_one_takes_a_voter_in() {
 }
 
 #[test]
-fn a_member_that_is_dropped_before_it_has_its_data_goes_on() {
+fn a_member_that_stops_before_it_has_its_data_receives_them_after_a_restart() {
     let mut three = Three::start();
     put(three.node(0), "k", "v");
     let (first_door, address) = door();
     let id = add(three.node(0), &address, true);
-    // Nobody leads, so nobody sends it anything.
+    // Without a leader, no member sends it anything.
     three.stop(1);
     three.stop(2);
     let leads = |node: &Node| node.leadership().leader;
@@ -159,7 +159,7 @@ fn a_member_that_is_dropped_before_it_has_its_data_goes_on() {
     refused(
         three.named("d"),
         Remedy::CorrectTheCall,
-        &["say `join`", "no data"],
+        &["set `join`", "no data"],
     );
     let fourth = joining().start().unwrap();
     assert_eq!((fourth.id(), fourth.members()), (id, vec![]));
@@ -171,7 +171,7 @@ fn a_member_that_is_dropped_before_it_has_its_data_goes_on() {
     assert_eq!(get(&fourth, "k").as_deref(), Some("w"));
     until_named(&three, &[0, 1, 2], id);
     drop(fourth);
-    // Now it has them, and asks nobody.
+    // It has its data now, and asks no other member.
     let fourth = three.named("d").start().unwrap();
     assert_eq!(fourth.serializable().get("k").unwrap().unwrap().value, "w");
 }
@@ -183,7 +183,7 @@ fn a_member_that_lost_its_directory_is_refused() {
     let (founder, (door, address)) = (three.node(2).id(), door());
     until_named(&three, &[0, 1], founder);
     let id = add(three.node(0), &address, true);
-    until("word of the newcomer", || {
+    until("the addition at the asked member", || {
         member(three.node(0), |it| it.id == id)
     });
     let joining = three.named("d").join(&address, [three.address(0)]);
@@ -201,7 +201,7 @@ fn a_member_that_lost_its_directory_is_refused() {
     refused(three.founding(2), Remedy::Repair, &words);
     refused(joining.clone(), Remedy::Repair, &words);
     assert!(!three.directory(2).exists(), "nothing was begun");
-    // Nor does the file MEMBER make one of it.
+    // The file MEMBER alone does not help.
     let only_member = |name: &str| {
         let directory = three.directory(0).with_file_name(name);
         let lost = directory.with_extension("lost").join("MEMBER");
@@ -230,7 +230,7 @@ fn a_member_that_lost_its_directory_is_refused() {
         &["no member at", "add_learner"],
     );
 
-    // At the old address, as somebody new.
+    // A new member at the old address.
     let place = three.address(2).to_owned();
     let again = add(three.node(1), &place, true);
     assert_ne!(again, founder);
@@ -242,7 +242,7 @@ fn a_member_that_lost_its_directory_is_refused() {
 }
 
 #[test]
-fn who_cannot_join_is_told_why() {
+fn an_impossible_join_is_refused_with_the_reason() {
     let three = Three::start();
     put(three.node(0), "k", "v");
     let own = "127.0.0.1:1";
@@ -256,12 +256,12 @@ fn who_cannot_join_is_told_why() {
     );
     refused(new().join("own", members), wrong, &["\"own\"", "host:port"]);
     refused(new().join(own, ["x"]), wrong, &["\"x\"", "host:port"]);
-    refused(new().join(own, [own]), wrong, &["nobody is named"]);
+    refused(new().join(own, [own]), wrong, &["names no other member"]);
     let both = new().founder("d", own).join(own, members);
     refused(both, wrong, &["founders", "`join`"]);
     let silent = free_address();
-    let nobody = new().join(own, [&silent]);
-    refused(nobody, Remedy::Retry, &["nobody tells", &silent]);
+    let unanswered = new().join(own, [&silent]);
+    refused(unanswered, Remedy::Retry, &["no member answers", &silent]);
 
     let added = "127.0.0.1:2";
     let id = add(three.node(0), added, true);
@@ -281,7 +281,7 @@ fn who_cannot_join_is_told_why() {
 }
 
 #[test]
-fn changes_that_make_no_sense_are_refused() {
+fn invalid_membership_changes_are_refused() {
     let three = Three::start();
     put(three.node(0), "k", "v");
     let node = three.node(0);

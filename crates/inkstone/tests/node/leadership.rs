@@ -1,10 +1,10 @@
-//! Who leads, who is told of it, and who belongs to the cluster.
+//! Leadership, notices of its changes, and membership.
 
 use inkstone::{LeadershipChanges, Remedy};
 
 use crate::three::{NAMES, Three, get, in_time, put};
 
-/// Waits for word that this one leads.
+/// Waits for the notice that member `id` leads.
 fn until_led_by(changes: &mut LeadershipChanges, id: u64) -> u64 {
     loop {
         let now = changes.next().unwrap();
@@ -15,7 +15,7 @@ fn until_led_by(changes: &mut LeadershipChanges, id: u64) -> u64 {
 }
 
 #[test]
-fn all_members_are_told_who_leads_next() {
+fn all_members_are_notified_of_the_next_leader() {
     let three = Three::start_with_patience();
     let ids = [0, 1, 2].map(|number| three.node(number).id());
     let mut changes = [0, 1, 2].map(|number| three.node(number).leadership_changes());
@@ -39,7 +39,7 @@ fn all_members_are_told_who_leads_next() {
 }
 
 #[test]
-fn a_leader_that_stops_hands_the_lead_over_and_its_own_notices_end() {
+fn a_stopping_leader_transfers_the_lead_and_its_notices_end() {
     let mut three = Three::start_with_patience();
     put(three.node(0), "k", "before");
     let (mut own, mut others) = (
@@ -66,7 +66,7 @@ fn a_leader_that_stops_hands_the_lead_over_and_its_own_notices_end() {
 }
 
 #[test]
-fn members_know_each_other_by_name_and_one_that_is_removed_is_gone() {
+fn members_know_each_others_names_and_a_removed_one_is_not_listed() {
     let mut three = Three::start();
     put(three.node(0), "k", "v");
     let named = |number: usize| {

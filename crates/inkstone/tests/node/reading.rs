@@ -1,10 +1,10 @@
-//! Reads and watches while members come and go.
+//! Reads and watches while members start and stop.
 
 use inkstone::{Remedy, Watch};
 
 use crate::three::{Three, get, put};
 
-/// The next changes' revisions.
+/// Revisions of the next `count` events.
 fn revisions(watch: &mut Watch, count: usize) -> Vec<i64> {
     (0..count)
         .map(|_| watch.next().unwrap().revision())
@@ -12,7 +12,7 @@ fn revisions(watch: &mut Watch, count: usize) -> Vec<i64> {
 }
 
 #[test]
-fn a_watch_goes_on_when_the_leader_stops_and_elsewhere_when_its_member_does() {
+fn a_watch_survives_a_stop_of_the_leader_and_resumes_at_another_member() {
     let mut three = Three::start();
     let first = put(three.node(0), "w/first", "1");
     let leader = three.leader(0);
@@ -23,7 +23,7 @@ fn a_watch_goes_on_when_the_leader_stops_and_elsewhere_when_its_member_does() {
     for number in 0..10 {
         written.push(put(three.node(number % 3), "w/k", &number.to_string()));
     }
-    // What was written twice after an answer was lost is told twice.
+    // A put that was repeated after a lost answer has two events.
     let seen = revisions(&mut at_leader, written.len());
     assert_eq!(seen[0], first);
     three.stop(leader);
@@ -45,14 +45,14 @@ fn a_watch_goes_on_when_the_leader_stops_and_elsewhere_when_its_member_does() {
     }
     assert!(told.is_sorted_by(|one, next| one + 1 == *next), "{told:?}");
     assert!(written.iter().all(|revision| told.contains(revision)));
-    // Where the stopped one's watch had come to, another goes on.
+    // Another watch resumes behind the last event of the stopped member's.
     let resumed = *seen.last().unwrap() + 1;
     let mut elsewhere = three.node(other).watch_prefix("w/", resumed);
     assert_eq!(elsewhere.next().unwrap().revision(), resumed);
 }
 
 #[test]
-fn without_a_majority_reads_of_this_member_go_on_and_others_say_what_helps() {
+fn without_a_majority_serializable_reads_work_and_other_calls_name_a_remedy() {
     let mut three = Three::start();
     put(three.node(0), "k", "kept");
     assert_eq!(get(three.node(2), "k").as_deref(), Some("kept"));
@@ -72,7 +72,7 @@ fn without_a_majority_reads_of_this_member_go_on_and_others_say_what_helps() {
 }
 
 #[test]
-fn a_view_stays_at_its_revision_and_says_which_that_is() {
+fn a_view_stays_at_its_revision_and_reports_it() {
     let three = Three::start();
     put(three.node(0), "v/a", "1");
     let node = three.node(1);
@@ -81,7 +81,7 @@ fn a_view_stays_at_its_revision_and_says_which_that_is() {
     let next = put(node, "v/b", "2");
     assert_eq!(view.prefix("v/").count().unwrap(), before);
     assert_eq!(view.revision(), revision);
-    // List, then watch from there on: nothing is missed, nothing told twice.
+    // List, then watch from the next revision on: no event is missed or repeated.
     let mut watch = node.watch_prefix("v/", revision + 1);
     assert!(watch.next().unwrap().revision() <= next);
     let error = node.at(next + 1000).get("v/a").unwrap_err();

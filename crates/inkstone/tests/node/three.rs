@@ -1,4 +1,4 @@
-//! What the tests share: three members, each with a directory of its own.
+//! Three members, each with a directory of its own, for the tests.
 
 #![expect(clippy::disallowed_methods, reason = "a member is given bound sockets")]
 
@@ -19,12 +19,13 @@ pub struct Three {
 }
 
 impl Three {
-    /// Three members that elect whom they like.
+    /// Three members, each of which may become the leader.
     pub fn start() -> Three {
         Three::start_with(|options, _| options)
     }
 
-    /// Nobody but the first stands for election within an hour, unless asked to.
+    /// Three members of which only the first stands for election within an hour, unless the
+    /// lead is transferred.
     pub fn start_with_patience() -> Three {
         Three::start_with(|options, number| match number {
             0 => options,
@@ -45,7 +46,7 @@ impl Three {
             .enumerate()
             .map(|(number, listener)| change(three.founding(number).listener(listener), number));
         let options: Vec<NodeOptions> = options.collect();
-        // At the same time: each asks the others, who do not answer yet.
+        // All start at the same time, because each asks the others first.
         three.nodes = std::thread::scope(|scope| {
             let start = |options: NodeOptions| scope.spawn(|| options.start().unwrap());
             let starting: Vec<_> = options.into_iter().map(start).collect();
@@ -55,12 +56,12 @@ impl Three {
         three
     }
 
-    /// Options that name nobody but the member itself.
+    /// Options with the name of the member only, without founders.
     pub fn options(&self, number: usize) -> NodeOptions {
         self.named(NAMES[number])
     }
 
-    /// Options of a member of this name, one of the three or another.
+    /// Options of a member with this name, one of the three or another.
     pub fn named(&self, name: &str) -> NodeOptions {
         NodeOptions::new(name, self.place.path().join(name))
             .segment_bytes(1 << 20)
@@ -68,7 +69,7 @@ impl Three {
             .election_timeout(Duration::from_millis(200))
     }
 
-    /// As at its first start.
+    /// Options of the first start, with all founders.
     pub fn founding(&self, number: usize) -> NodeOptions {
         let members = NAMES.iter().zip(&self.addresses);
         members.fold(self.options(number), |options, (name, address)| {
@@ -92,18 +93,18 @@ impl Three {
         self.nodes[number].take().unwrap().stop();
     }
 
-    /// From its directory: what the founders said is kept there.
+    /// Starts a member again without founders, from its directory.
     pub fn restart(&mut self, number: usize) {
         self.nodes[number] = Some(self.options(number).start().unwrap());
     }
 
-    /// Who leads, by its place among the three.
+    /// Index of the leader among the three, as member `asked` knows it.
     pub fn leader(&self, asked: usize) -> usize {
         let led = self.node(asked).wait_for_leader().wait().unwrap();
         let running = |number: &usize| self.nodes[*number].is_some();
         let mut numbers = (0..3).filter(running);
         let found = numbers.find(|&number| Some(self.node(number).id()) == led.leader);
-        found.expect("the leader is one of those that run")
+        found.expect("the leader is one of the running members")
     }
 }
 
@@ -116,14 +117,14 @@ pub fn free_address() -> String {
     format!("127.0.0.1:{}", free_ports::reserve_one().unwrap())
 }
 
-/// A socket, and where it is.
+/// A listening socket and its address.
 pub fn door() -> (TcpListener, String) {
     let listener = listener();
     let address = listener.local_addr().unwrap().to_string();
     (listener, address)
 }
 
-/// Looks again and again.
+/// Repeats `look` until it returns a value; panics after a time limit.
 pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     for _ in 0..6000 {
         if let Some(found) = look() {
@@ -131,10 +132,10 @@ pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         }
         RealClock.sleep(Duration::from_millis(10));
     }
-    panic!("{what}: waited for in vain");
+    panic!("{what}: not in time");
 }
 
-/// Asks again where the lead has just changed.
+/// Repeats a call while the leader changes.
 pub fn surely<T>(call: impl Fn() -> Result<T, Error>) -> T {
     for _ in 0..100 {
         match call() {
@@ -152,14 +153,14 @@ pub fn put(node: &Node, key: &str, value: &str) -> i64 {
     surely(|| node.put(key.to_owned(), value.to_owned()).wait())
 }
 
-/// Linearizable.
+/// Reads a key linearizably.
 pub fn get(node: &Node, key: &str) -> Option<String> {
     let found = surely(|| node.get(key).wait());
     found.map(|entry| String::from_utf8(entry.value.to_vec()).unwrap())
 }
 
-/// What must happen, and happens soon.
+/// The outcome of an answer that must arrive within a time limit.
 pub fn in_time<T>(mut answer: Answer<'_, T>) -> Result<T, Error> {
     let outcome = answer.wait_at_most(Duration::from_secs(60));
-    outcome.expect("this was waited for in vain")
+    outcome.expect("the answer did not arrive in time")
 }

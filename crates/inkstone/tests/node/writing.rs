@@ -1,4 +1,4 @@
-//! Writes, through whichever member.
+//! Writes at any member.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use inkstone::{Batch, Condition, KeyValue, Node, Remedy, Transaction};
 use crate::three::{Three, get, put, surely};
 
 #[test]
-fn every_member_takes_writes_and_all_read_them_at_once() {
+fn every_member_accepts_writes_and_all_members_read_them_at_once() {
     let three = Three::start();
     for round in 0..30 {
         put(three.node(round % 3), "k", &round.to_string());
@@ -19,7 +19,7 @@ fn every_member_takes_writes_and_all_read_them_at_once() {
 }
 
 #[test]
-fn each_kind_of_write_does_at_a_follower_what_it_does_at_the_leader() {
+fn each_kind_of_write_has_the_same_effect_at_a_follower_as_at_the_leader() {
     let three = Three::start();
     put(three.node(0), "job", "none");
     for number in 0..3 {
@@ -61,7 +61,7 @@ fn each_kind_of_write_does_at_a_follower_what_it_does_at_the_leader() {
     assert_eq!(error.remedy(), Remedy::CorrectTheCall, "{error}");
 }
 
-/// What one thread wrote: the values it knows of, and those it cannot.
+/// Values that one thread wrote, and those with an unknown outcome.
 #[derive(Default)]
 struct Counted {
     known: Vec<u64>,
@@ -92,7 +92,7 @@ fn count(node: &Node, times: usize) -> Counted {
 }
 
 #[test]
-fn of_all_who_swap_at_once_each_value_has_one_writer() {
+fn concurrent_compare_and_swaps_give_each_value_one_writer() {
     let three = Three::start();
     put(three.node(0), "counter", "0");
     let threads: Vec<_> = (0..6)
@@ -112,7 +112,7 @@ fn of_all_who_swap_at_once_each_value_has_one_writer() {
     let unknown: Vec<u64> = counted.into_iter().flat_map(|it| it.unknown).collect();
     for value in 1..=last {
         let has_writer = writers.contains_key(&value) || unknown.contains(&value);
-        assert!(has_writer, "nobody wrote {value}");
+        assert!(has_writer, "no thread wrote {value}");
     }
 }
 
