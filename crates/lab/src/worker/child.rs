@@ -156,7 +156,7 @@ fn listen(mut worker: Worker, watcher: &mut dyn Watcher) -> Ended {
             let errors = if last.is_empty() { "nothing" } else { &last };
             format!(
                 "the worker ended with {status} before it began, and wrote to standard error: \
-            {errors}; is it an inkstone-lab?"
+                 {errors}; is it an inkstone-lab?"
             )
         }
         Err(error) => format!("the worker is gone: {error}: {last}"),

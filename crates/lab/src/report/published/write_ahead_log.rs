@@ -81,7 +81,7 @@ pub fn beside(record: &Record) -> Beside {
     Beside {
         tables: vec![times(record)],
         note: "log writes each new segment with zeros before it uses it: where no segment is \
-        deleted, they are up to half of its bytes on the device",
+               deleted, they are up to half of its bytes on the device",
     }
 }
 
