@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// What the caller should do about an [`Error`].
+/// The action that helps after an [`struct@Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// The call is invalid: change its key, revision, size or option.
@@ -39,7 +39,7 @@ impl Error {
         }
     }
 
-    /// What the caller should do.
+    /// The action that helps.
     pub fn remedy(&self) -> Remedy {
         self.remedy
     }

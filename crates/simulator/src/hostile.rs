@@ -15,7 +15,7 @@ use bytes::Bytes;
 use cluster::PeerMessage;
 use environment::randomness::Random;
 
-/// Its id; no member has it.
+/// Id of the hostile peer; no member has it.
 const ID: u64 = 0xbad;
 /// Most messages of others that it remembers.
 const SEEN_MAX: usize = 200;

@@ -318,7 +318,7 @@ impl World {
     }
 
     /// Ends all faults and runs until the members agree. Panics if they do not within
-    /// [`CONVERGENCE`].
+    /// `CONVERGENCE`.
     pub fn rest(&mut self) {
         self.faults = Faults::NONE;
         // Only some runs wait for the ends of leases, because that takes long.

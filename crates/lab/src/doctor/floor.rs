@@ -69,7 +69,7 @@ impl Way {
 }
 
 /// Measures durable writes in a new file of `directory` for `longest`, or until
-/// [`WRITES_MAX`] writes.
+/// `WRITES_MAX` writes.
 pub fn measure_floor(
     way: Way,
     directory: &Path,

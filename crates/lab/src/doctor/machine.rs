@@ -15,7 +15,7 @@ const DIRTY_BYTES_MAX: u64 = 64 << 20;
 const LOOK: std::time::Duration = std::time::Duration::from_millis(500);
 const FEW_CORES: u32 = 4;
 
-/// Describes this machine and the device of `directory`. Takes [`LOOK`] to measure the load.
+/// Describes this machine and the device of `directory`. Takes `LOOK` to measure the load.
 pub fn environment(directory: &Path) -> Environment {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let git = ["describe", "--always", "--dirty", "--abbrev=12"];

@@ -19,7 +19,7 @@ pub enum Arrivals {
 
 impl Arrivals {
     /// Arrivals at `rate` per second for `seconds`. Fails where a Poisson process would need
-    /// more than [`POISSON_ARRIVALS_MAX`] times.
+    /// more than `POISSON_ARRIVALS_MAX` times.
     pub fn new(process: Process, rate: f64, seconds: f64, seed: u64) -> Result<Arrivals, String> {
         let period_ns = 1e9 / rate;
         match process {

@@ -69,7 +69,7 @@ struct IntervalCounts {
     times: Coarse,
 }
 
-/// What one thread recorded, ready to be merged.
+/// Recorded data of one thread, ready to be merged.
 #[derive(Debug)]
 pub struct Recorded {
     kinds: [Option<Box<Part>>; 3],

@@ -66,8 +66,7 @@ pub enum TaintKind {
 pub struct Verification {
     /// The reason why nothing was verified, for reports; `None` where data was verified.
     pub skipped_because: Option<String>,
-    /// What the lab did to the target before reading: `closed and opened`, `killed and
-    /// restarted`.
+    /// Action on the target before reading: `closed and opened`, `killed and restarted`.
     pub after: String,
     /// Keys that were looked up.
     pub keys_checked: u64,

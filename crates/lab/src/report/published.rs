@@ -25,7 +25,7 @@ pub struct Table {
 /// The tables of a record, and a note on them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Beside {
-    /// In the order of the predecessor's page.
+    /// Tables in the order of the predecessor's page.
     pub tables: Vec<Table>,
     pub note: &'static str,
 }

@@ -54,7 +54,7 @@ pub struct Line {
     pub band: String,
     /// Medians of A and B.
     pub medians: [String; 2],
-    /// What to do next, or why there is no verdict; may be empty.
+    /// The next step, or the reason for a refusal; may be empty.
     pub remark: String,
     /// The exit code depends on this metric.
     pub decides: bool,

@@ -21,7 +21,6 @@ pub enum Directory {
 /// A simulated experiment with known true effects.
 #[derive(Clone, Copy, Debug)]
 pub struct World {
-    /// How the machine changes.
     pub drift: Drift,
     /// Standard deviation of a single run, as a logarithm.
     pub noise: f64,

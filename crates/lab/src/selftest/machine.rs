@@ -2,14 +2,14 @@
 
 use environment::randomness::Random;
 
-/// How a machine changes during an experiment.
+/// Change of a machine's speed during an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drift {
     /// Not at all.
     None,
     /// It slows down evenly, by 10 % from the first run to the last.
     Linear,
-    /// At one moment it loses 15 %: a neighbour moved in.
+    /// It loses 15 % at one moment, as when a busy neighbour starts.
     Step,
     /// A burst of credits runs out: 30 % at first, halved every fifth of the way.
     Decay,

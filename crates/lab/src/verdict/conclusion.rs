@@ -63,7 +63,7 @@ impl Conclusion {
         }
     }
 
-    /// What to do next, or why there is no verdict; `None` where the conclusion is clear.
+    /// The next step, or the reason for a refusal; `None` where the conclusion is clear.
     pub fn remark(&self) -> Option<String> {
         match self {
             Conclusion::Inconclusive { further: Some(1) } => {
