@@ -2,9 +2,9 @@
 //! the node.
 //!
 //! ```text
-//!   first start:  founders, token ────────────► ids ──► file MEMBER in the directory
+//!   first start:  founders, token ─────────────► ids ──► file MEMBER in the directory
 //!                 rosters of running members ──► ids ──► file MEMBER
-//!   later starts:                        file MEMBER ──► ids
+//!   later starts:                file MEMBER ──► ids
 //! ```
 
 use std::net::TcpListener;
