@@ -1,4 +1,4 @@
-//! The checks that run on each change, and the verb that mends what they find.
+//! The checks that run on each change, and the verb that fixes what it can.
 
 use crate::{
     layers,
@@ -37,12 +37,12 @@ pub fn fix() -> Outcome {
     formats()
 }
 
-/// Notes which layouts and pages agree now.
+/// Records the layouts and pages that changed together.
 pub fn formats() -> Outcome {
     report("formats", &tidy::formats::record(&root())?)
 }
 
-/// The test command of the README.
+/// Runs the test command of the README.
 pub fn test() -> Outcome {
     run(&mut cargo(&["test", "--workspace"]))
 }

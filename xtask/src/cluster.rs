@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Data, logs and the choice of ports stay below one directory, so that the next
-//! call goes on with the same cluster.
+//! call continues with the same cluster.
 
 mod layout;
 mod member;
@@ -25,25 +25,25 @@ use crate::process::{Outcome, inkstone_binary, root};
 use layout::Layout;
 use member::Member;
 
-/// How long a member may take to find a leader, or to stop, in seconds.
+/// Time limit for a member to find a leader, or to stop, in seconds.
 const PATIENCE_SECONDS: u64 = 60;
-/// Between two looks at who has ended.
+/// Pause between two checks for processes that have ended.
 const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// How many members: 1, 3 or 5 [default: 3, or as the data began]
+    /// Number of members: 1, 3 or 5 [default: 3, or that of the existing data]
     #[arg(long, value_parser = odd)]
     members: Option<usize>,
-    /// Clients of the first member come to this port, other members to the next
-    /// one; the two after that are the second member's, and so on [default: the
-    /// first of 2379, 12379, 22379, ... with room, or as the data began]
+    /// Client port of the first member; the next one is its peer port, the two after that
+    /// belong to the second member, and so on [default: the first of 2379, 12379,
+    /// 22379, ... with enough free ports, or that of the existing data]
     #[arg(long, value_name = "PORT")]
     base_port: Option<u16>,
-    /// Where data and logs are [default: target/cluster]
+    /// Directory for data and logs [default: target/cluster]
     #[arg(long, value_name = "DIRECTORY")]
     data_dir: Option<PathBuf>,
-    /// Remove what an earlier cluster left there
+    /// Remove an earlier cluster there
     #[arg(long)]
     fresh: bool,
     /// The server to run [default: ours, built now]
@@ -99,7 +99,8 @@ async fn serve(members: &mut [Member], layout: &Layout) -> Outcome {
     ended
 }
 
-/// Until the typist says `quit`; anything else ends by being interrupted.
+/// Handles typed lines and members that end, until the user types `quit`. The caller
+/// cancels it on an interruption.
 async fn attend(members: &mut [Member], layout: &Layout) -> Outcome {
     wait_until_ready(members).await?;
     println!("{}", page::page(members, layout).await);
@@ -111,7 +112,7 @@ async fn attend(members: &mut [Member], layout: &Layout) -> Outcome {
             line = lines.recv(), if reads => match line.as_deref().map(str::trim) {
                 Some("quit") => return Ok(()),
                 Some(line) => obey(members, line).await?,
-                // Nobody types: the standard input is closed.
+                // The standard input is closed.
                 None => reads = false,
             },
             _ = looks.tick() => {
@@ -131,7 +132,7 @@ fn looks() -> Interval {
     looks
 }
 
-/// What can be typed while the cluster runs.
+/// Executes a typed line.
 async fn obey(members: &mut [Member], line: &str) -> Outcome {
     let (verb, name) = line.split_once(' ').unwrap_or((line, ""));
     if line == "who" {
@@ -194,7 +195,7 @@ async fn wait_until_ready(members: &mut [Member]) -> Outcome {
     }
 }
 
-/// Asks all of them, waits, and kills who stays.
+/// Asks all members to stop, waits, and kills those that do not.
 async fn stop_all(members: &mut [Member]) -> Outcome {
     for member in members.iter_mut().filter(|it| it.is_running()) {
         member.ask_to_stop()?;

@@ -1,4 +1,4 @@
-//! kill -9, again and again, and nothing acknowledged may be missing.
+//! Kills the server with -9 again and again, and checks that no acknowledged write is lost.
 //!
 //! ```text
 //!   start ─► verify what the last cycle left ─► load ─► kill -9 ─┐
@@ -6,9 +6,9 @@
 //!     └──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Each client owns its keys and has one operation under way. After a restart
-//! its keys must show exactly what was acknowledged, or that plus the whole of
-//! the operation that was under way: never half a transaction, never an older
+//! Each client owns its keys and has one operation in progress. After a restart
+//! its keys must show exactly the acknowledged operations, or these and the whole of
+//! the operation that was in progress: never half a transaction, never an older
 //! value. Every operation takes one revision, so the store's revision is known
 //! too, and a watch from the last verified revision must show each one.
 
@@ -33,7 +33,7 @@ use crate::{
 };
 use model::Model;
 
-/// How often the history is compacted up to now, in cycles.
+/// Cycles between two compactions of the history.
 const COMPACTION_CYCLES: u32 = 10;
 
 #[derive(clap::Args)]
@@ -55,7 +55,7 @@ pub struct Options {
     directory: Option<PathBuf>,
 }
 
-/// What all cycles together did.
+/// Totals of all cycles.
 #[derive(Default)]
 struct Totals {
     acknowledged: u64,
@@ -118,7 +118,7 @@ async fn cycles(options: &Options, binary: &Path, data: &Path) -> Outcome {
     Ok(())
 }
 
-/// Start, verify, load, kill; gives back the verified revision.
+/// Starts, verifies, loads and kills the server. Returns the verified revision.
 async fn one_cycle(
     program: &Program,
     random: &mut Random,

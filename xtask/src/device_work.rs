@@ -1,14 +1,14 @@
-//! What one durable put costs the device, in flushes and bytes.
+//! Flushes and bytes that one durable put costs the device.
 //!
 //! ```text
 //!   image file ─► loop device ─► ext4 with a journal ─► server ◄─ clients
 //!                     └── /sys/block/loopN/stat before and after
 //! ```
 //!
-//! A device of our own, so that nothing else counts. One client must cost one
+//! The measurement has its own device, so that no other program counts. One client must cost one
 //! flush for each put and no more bytes than its group frame, rounded up to
-//! blocks; many clients share flushes. The file system's own periodic commit
-//! comes on top: few, and within the tolerance over enough puts.
+//! blocks; many clients share flushes. The file system's periodic commits
+//! are counted too: they are few, and within the tolerance over enough puts.
 
 mod device;
 
@@ -22,7 +22,7 @@ use crate::{
 };
 use device::{Counters, LoopDevice};
 
-/// More flushes than puts, and the measurement fails.
+/// Share of additional flushes above which the measurement fails.
 const FLUSHES_TOLERANCE: f64 = 0.02;
 const BLOCK_BYTES: u64 = 4096;
 
@@ -34,7 +34,7 @@ pub struct Options {
     /// Clients of the second measurement
     #[arg(long, default_value_t = 32)]
     clients: u64,
-    /// Members, each on a device of its own
+    /// Members, each on its own device
     #[arg(long, default_value_t = 1)]
     members: usize,
     /// Bytes of each value
@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// Prints and gives back what `clients` cost each device together.
+/// Prints and returns the work of each device for `clients` clients together.
 fn measure(
     runtime: &tokio::runtime::Runtime,
     devices: &[LoopDevice],
@@ -97,7 +97,7 @@ fn measure(
     let before = counters()?;
     let url = group.leader().url();
     runtime.block_on(puts::puts(&url, clients, options.puts, options.value_bytes))?;
-    // An idle moment: what the file system owes for the puts is counted too.
+    // The pause lets the file system write what it still has to write for the puts.
     std::thread::sleep(Duration::from_millis(200));
     let spent = counters()?.into_iter().zip(before);
     let spent = spent.map(|(after, before)| after.since(before));

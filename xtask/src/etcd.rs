@@ -1,8 +1,8 @@
-//! Real etcd, built from its Go modules by name, to compare ourselves with.
+//! Builds etcd from its Go modules, for comparisons.
 //!
-//! `go install` refuses etcd's modules because of their replace directives; a
-//! module of two lines that requires them does not, so that is what we write.
-//! Everything lands in `target/etcd/` and is built once.
+//! `go install` refuses etcd's modules because of their replace directives. It accepts a
+//! module of two lines that requires them, so this file writes one.
+//! Everything is built once, in `target/etcd/`.
 
 use std::{
     fs,
@@ -27,12 +27,12 @@ pub fn binary(name: &str) -> Outcome<PathBuf> {
     existing(directory().join("bin").join(name))
 }
 
-/// etcd's tests/common, compiled for clusters of one size. TLS is not there yet,
-/// so what etcd runs with it on three nodes runs without.
+/// etcd's tests/common, compiled for clusters of one size. There is no TLS yet,
+/// so tests that etcd runs with TLS on three nodes run without it.
 pub struct Variant {
     /// The program.
     name: &'static str,
-    /// What is replaced in which file; each stands there once.
+    /// File, text and its replacement; each text occurs once in its file.
     edits: &'static [(&'static str, &'static str, &'static str)],
 }
 
@@ -46,8 +46,8 @@ pub const ONE_NODE: Variant = Variant {
     )],
 };
 
-/// Rows without TLS start three nodes, and so does the test whose rows differ in
-/// their TLS only.
+/// Test rows without TLS start three nodes, and so does the test with rows that differ only in
+/// TLS.
 pub const THREE_NODES: Variant = Variant {
     name: "common-three-nodes.test",
     edits: &[
@@ -78,7 +78,7 @@ fn existing(path: PathBuf) -> Outcome<PathBuf> {
     }
 }
 
-/// Builds what is missing.
+/// Builds the missing programs.
 pub fn build() -> Outcome {
     if Command::new("go").arg("version").output().is_err() {
         return Err(

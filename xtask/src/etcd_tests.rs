@@ -1,11 +1,10 @@
-//! etcd's own tests/common against our server.
+//! Runs etcd's own tests/common against this server.
 //!
 //! The tests start `etcd` from a folder of binaries and talk to it through the
-//! real etcdctl. The folder that we give them holds etcd's tools and, under the
-//! name `etcd`, our binary, which serves when it is called so. What must pass
-//! stands in `etcd_tests.txt`, and for three nodes in
-//! `etcd_tests_three_nodes.txt`; everything else is printed and left to a later
-//! issue.
+//! real etcdctl. This verb gives them a folder with etcd's tools and, under the
+//! name `etcd`, this server's binary, which serves under that name. The tests that must pass
+//! are listed in `etcd_tests.txt`, and for three nodes in
+//! `etcd_tests_three_nodes.txt`; other failures are only printed.
 
 use std::{
     collections::BTreeMap,

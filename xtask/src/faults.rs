@@ -1,5 +1,5 @@
-//! Linearizability under faults: three real members, concurrent clients, and
-//! everything that goes wrong in machine rooms; members come and go meanwhile.
+//! Linearizability under faults: three real members, concurrent clients, and the faults
+//! of machine rooms, while members are added and removed.
 //!
 //! ```text
 //!   clients, leases, watchers ──gRPC, no retries──► a   b   c   (d)   own clock, own disk
@@ -8,12 +8,12 @@
 //!   history ─► checker, porcupine        rounds: 1 to 3 faults ─► healed ─► all agree
 //! ```
 //!
-//! A seed decides the operations and the faults; the machine decides how they
-//! meet, so a seed repeats the mixture and not the run. What the run was is in
-//! the history, which is kept.
+//! A seed decides the operations and the faults. The machine decides how they
+//! interleave, so a seed repeats the mixture but not the run. The history of the run
+//! is kept.
 //!
-//! The trial has a trial of its own: `--broken` builds members that serve reads
-//! without asking whether they still lead, and succeeds when both judges say so.
+//! `--broken` tests the trial itself: it builds members that serve reads without
+//! confirming their lead, and succeeds if both judges find stale reads.
 
 mod broken;
 mod call;
@@ -62,12 +62,12 @@ use trial::{Ground, Trial};
 const FOLLOWERS: u32 = 2;
 const GLANCERS: u32 = 3;
 const HOLDERS: u32 = 3;
-/// Of each rule's violations so many are printed.
+/// Most violations of one rule that are printed.
 const SHOWN_MAX: usize = 5;
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// How long things go wrong
+    /// How long faults are injected
     #[arg(long, default_value_t = 5)]
     minutes: u64,
     /// Decides the operations and the faults
@@ -76,17 +76,17 @@ pub struct Options {
     /// Clients that read and write
     #[arg(long, default_value_t = 12)]
     clients: u32,
-    /// Operations per second of all of them together, while nothing is wrong
+    /// Operations per second of all clients together, while there is no fault
     #[arg(long, default_value_t = 500)]
     rate: u32,
     /// The server to test; etcd's own binary works too [default: ours, built now]
     #[arg(long, value_name = "BINARY")]
     server: Option<PathBuf>,
-    /// Members serve reads without confirmation and must be caught; builds them, or
+    /// Members serve reads without confirmation, which must be detected; builds them, or
     /// takes those of `--server`
     #[arg(long)]
     broken: bool,
-    /// Only these faults, comma-separated; to find out which one it was
+    /// Only these faults, comma-separated, to find the one that matters
     #[arg(long, value_name = "FAULT", value_delimiter = ',')]
     only: Vec<Kind>,
     /// Where the history goes [default: target/faults/history-SEED.jsonl]
@@ -97,10 +97,10 @@ pub struct Options {
     judge: Option<PathBuf>,
 }
 
-/// What both judges say.
+/// Results of both judges.
 struct Judgement {
     violations: Vec<Violation>,
-    /// `None`: nobody could be asked.
+    /// Porcupine's verdict; `None` if there is no Go on this machine.
     other: Option<Verdict>,
 }
 
@@ -157,7 +157,7 @@ fn command(options: &Options) -> String {
     command
 }
 
-/// The run, its record, and the judges.
+/// Runs the trial, writes its history, and asks both judges.
 fn rehearse(options: &Options, binary: &Path, ground: &Ground, other: Option<&Path>) -> Outcome {
     let recorder = Arc::new(Recorder::new());
     let runtime = tokio::runtime::Runtime::new()?;
@@ -206,20 +206,20 @@ async fn perform(
     recorder: &Arc<Recorder>,
 ) -> Outcome<ending::Ending> {
     recovery::Probe::new(1_000, trial, recorder)
-        .everybody(trial)
+        .all_members(trial)
         .await?;
     let mut random = Random::from_seed(options.seed);
     let (last, follow) = tokio::sync::watch::channel(None);
     let (mut clients, mut watchers) = (JoinSet::new(), JoinSet::new());
-    let everybody = || (trial.members.clone(), Arc::clone(recorder));
+    let shared = || (trial.members.clone(), Arc::clone(recorder));
     let pause = Duration::from_secs(1) * options.clients.max(1) / options.rate.max(1);
     for number in 0..options.clients {
-        let (members, recorder) = everybody();
+        let (members, recorder) = shared();
         let seed = random.next_u64();
         clients.spawn(clients::work(number, members, recorder, seed, pause));
     }
     for number in 0..HOLDERS {
-        let (members, recorder) = everybody();
+        let (members, recorder) = shared();
         clients.spawn(leases::work(
             100 + number,
             members,
@@ -228,7 +228,7 @@ async fn perform(
         ));
     }
     for number in 0..GLANCERS {
-        let (members, recorder) = everybody();
+        let (members, recorder) = shared();
         let seed = random.next_u64();
         clients.spawn(watchers::glance(
             200 + number,
@@ -239,7 +239,7 @@ async fn perform(
         ));
     }
     for number in 0..FOLLOWERS {
-        let (members, recorder) = everybody();
+        let (members, recorder) = shared();
         let seed = random.next_u64();
         watchers.spawn(watchers::follow(
             300 + number,

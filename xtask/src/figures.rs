@@ -1,14 +1,14 @@
-//! Our server and etcd on the same machine, measured by etcd's own benchmark.
+//! Measures this server and etcd on the same machine with etcd's own benchmark.
 //!
 //! ```text
 //!   scene 1   round 1: ours etcd   round 2: etcd ours   round 3: ours etcd ...
 //!   scene 2   ...
 //! ```
 //!
-//! Each run gets a fresh process and a fresh directory, and the order turns
-//! round with every round, so that neither side always finds the device as the
-//! other left it. A record gives the median, the whole spread and the ratio; a
-//! ratio whose spreads overlap is marked, since it shows nothing.
+//! Each run gets a fresh process and a fresh directory, and the order changes
+//! with every round, so that neither side always runs after the
+//! other. A record gives the median, the whole spread and the ratio. A
+//! ratio is marked if the spreads overlap, because then it shows nothing.
 //!
 //! The benchmark is a closed loop on the same machine: its own processor time
 //! is part of what is measured, and equal for both sides.
@@ -37,7 +37,7 @@ pub struct Options {
     /// Divides the work of each step; for trying things out
     #[arg(long, default_value_t = 1)]
     divide: u64,
-    /// Only the scenes whose name contains this
+    /// Only the scenes with this text in their name
     #[arg(long, default_value = "")]
     only: String,
     /// The server to measure [default: ours, built now]
@@ -108,7 +108,7 @@ fn play(
     let directories: Vec<PathBuf> = (0..scene.members)
         .map(|number| folder.path().join(format!("data{number}")))
         .collect();
-    // What the last run left to write would be paid by this one.
+    // Otherwise this run would pay for writes that the last one left.
     rustix::fs::sync();
     let group = Group::start(binary, &directories, &flags)?;
     // The key that point reads ask for.

@@ -1,8 +1,8 @@
 //! Random operations beside etcd, and clients that damage, flood or never read.
 //!
-//! What is done and compared is the crate `trials`; the tests of `cli` run each
-//! of its trials for seconds. Here they run for as long as one likes, against
-//! the optimised server, and end in a table.
+//! The trials are in the crate `trials`, and the tests of `cli` run each
+//! of them for seconds. Here they run for any time, against
+//! the optimised server, and end with a table.
 
 mod decoders;
 
@@ -51,7 +51,7 @@ enum Trial {
 struct KvOptions {
     #[command(flatten)]
     shared: SharedOptions,
-    /// One round of so many operations, instead of a time
+    /// One round with this number of operations, instead of a time
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     operations: Option<u64>,
 }
@@ -82,7 +82,7 @@ struct SharedOptions {
     /// How long to go on
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// What the randomness begins with; round n takes seed + n
+    /// Seed of the first round; round n takes seed + n
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// The server to try [default: ours, built now]
@@ -148,13 +148,13 @@ impl Kind {
         }
     }
 
-    /// What it is called on the command line.
+    /// Name on the command line.
     fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 }
 
-/// Runs each, whatever becomes of those before it, and ends with what each saw.
+/// Runs each trial, even after a failed one, and prints a table of their results.
 fn play(options: &SharedOptions, kinds: &[Kind], length: Length, crowd: Crowd) -> Outcome {
     let subject = options.subject()?;
     let runtime = tokio::runtime::Runtime::new()?;

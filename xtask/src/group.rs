@@ -19,7 +19,7 @@ const SETTLE_SECONDS_MAX: u32 = 60;
 /// Stopped together; killed when dropped.
 pub struct Group {
     servers: Vec<Server>,
-    /// Which of them leads; for one, itself.
+    /// Index of the leader.
     leader: usize,
 }
 
@@ -90,9 +90,8 @@ impl Group {
         })
     }
 
-    /// Waits until the members have prepared themselves: what they do once in
-    /// their lives (segments made ahead, for one) is no part of what an
-    /// operation costs.
+    /// Waits until the members are idle, because work after a start (such as making segments
+    /// ahead) is no part of the cost of an operation.
     pub fn settle(&self) -> Outcome {
         let mut before = self.processor_seconds()?;
         // Timers and heartbeats cost idle members a little.
@@ -127,7 +126,7 @@ async fn find_leader(servers: &[Server]) -> Outcome<usize> {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    Err(format!("nobody leads after {ELECTION_SECONDS_MAX} s").into())
+    Err(format!("the cluster has no leader after {ELECTION_SECONDS_MAX} s").into())
 }
 
 async fn leads(server: &Server) -> Outcome<bool> {

@@ -1,19 +1,19 @@
-//! Three members under load, and at their peer ports something that means harm.
+//! Three members under load, with attackers at their peer ports.
 //!
 //! ```text
 //!   load ──► a ◄─► b ◄─► c        puts, each counted once it is answered
 //!            ▲     ▲     ▲
 //!            └─────┴─────┴── attackers: bytes, halves of frames, frames drawn at random,
 //!                            altered, replayed, in other members' names
-//!            a ──► stub           a learner that is none: the frames that members send to
-//!                                 it are the capture that is replayed
+//!            a ──► stub           poses as a learner: the frames that members send to
+//!                                 it are replayed
 //! ```
 //!
-//! Three scenes: a stranger; a process with a member's id of its own (the learner's), which
-//! says nothing that an honest member could say; and both of them, with all members' ids,
-//! against members that share a secret. At the end every member must run, each answered
-//! put must be there, no key that nothing asked for, no member may have taken more than
-//! 256 MiB above what it had idle, and no term may have changed.
+//! There are three scenes: attackers without a member's id; attackers with the id of the
+//! learner, which send only messages that no honest member sends; and attackers of both kinds
+//! with all members' ids, against members that share a secret. At the end every member must run,
+//! each answered put must be present and no other key, no member may have taken more than
+//! 256 MiB above its idle memory, and no term may have changed.
 
 mod attack;
 mod load;
@@ -36,7 +36,7 @@ use crate::process::{Outcome, inkstone_binary};
 use attack::{Attacker, Target};
 use stub::Stub;
 
-/// What a member may take above what it had idle.
+/// Memory that a member may take above its idle memory.
 const GROWTH_MIB_MAX: f64 = 256.0;
 const ATTACKERS: u64 = 4;
 
@@ -48,7 +48,7 @@ pub struct Options {
     /// Decides what is sent
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Only the scenes whose name contains this
+    /// Only the scenes with this text in their name
     #[arg(long, default_value = "")]
     only: String,
     /// The server to attack [default: ours, built now]
@@ -57,12 +57,12 @@ pub struct Options {
     /// Where the servers keep their data [default: a temporary folder]
     #[arg(long)]
     directory: Option<PathBuf>,
-    /// Where the record goes; nowhere without it
+    /// Directory for the record; without it none is written
     #[arg(long)]
     records: Option<PathBuf>,
 }
 
-/// Which ids an attacker says, and whether the members share a secret.
+/// The ids that attackers use, and whether the members share a secret.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
     name: &'static str,
@@ -72,11 +72,11 @@ pub struct Scene {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ids {
-    /// No member's.
+    /// No id of a member.
     Strangers,
-    /// Its own, and no member's.
+    /// The id of the learner, and no other member's.
     OwnMembers,
-    /// All of them.
+    /// The ids of all members.
     All,
 }
 
@@ -98,7 +98,7 @@ const SCENES: [Scene; 3] = [
     },
 ];
 
-/// What came of a scene.
+/// Result of a scene.
 #[derive(Debug)]
 pub struct Row {
     scene: &'static str,
@@ -112,7 +112,7 @@ pub struct Row {
     wrong: Vec<String>,
 }
 
-/// What the attackers have done so far.
+/// Counts of the attackers so far.
 #[derive(Debug, Default)]
 pub struct Counts {
     connections: AtomicU64,
@@ -133,7 +133,7 @@ pub fn run(options: &Options) -> Outcome {
     record::write(&Machine::here()?, options, &rows)?;
     match rows.iter().all(|row| row.wrong.is_empty()) {
         true => Ok(()),
-        false => Err("what must not be was seen, see above".into()),
+        false => Err("a scene broke a rule, see above".into()),
     }
 }
 
@@ -224,7 +224,7 @@ fn write_secret(path: &std::path::Path) -> Outcome {
     Ok(())
 }
 
-/// Adds the stub as a learner, and learns where and who everything is.
+/// Adds the stub as a learner, and returns the peer ports and ids of the members.
 async fn meet(group: &Group, stub: &Stub) -> Outcome<Vec<Target>> {
     let mut cluster = ClusterClient::connect(group.leader().url()).await?;
     let request = MemberAddRequest {
@@ -275,7 +275,7 @@ fn resident_most(group: &Group) -> Outcome<f64> {
     })
 }
 
-/// Looks at the members each second: the most that any had in memory. Fails when one has
+/// Reads the members' memory each second and returns the largest value. Fails if a member has
 /// ended.
 fn watch(scene: Scene, group: &Group, counts: &Counts, seconds: u64) -> Outcome<f64> {
     let began = Instant::now();

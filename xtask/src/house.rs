@@ -11,7 +11,7 @@ use crate::{
     tidy::{Source, read},
 };
 
-/// What one crate's code without its tests measures.
+/// Measures of one crate's code without its tests.
 #[derive(Default)]
 struct Measures {
     file_lines: Vec<usize>,

@@ -1,4 +1,4 @@
-//! No storey looks up: cargo's own metadata against the table in `layers.txt`.
+//! A crate uses only lower storeys: compares cargo's metadata with the table in `layers.txt`.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn no_crate_of_the_workspace_looks_up() {
+    fn every_crate_of_the_workspace_uses_only_lower_storeys() {
         let faults = faults(&crate::process::root()).unwrap();
         assert!(faults.is_empty(), "{faults:#?}");
     }

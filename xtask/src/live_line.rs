@@ -1,14 +1,14 @@
-//! The state of a long chore: one line that rewrites itself on a terminal, and
-//! lines now and then where nobody watches.
+//! Progress of a long verb: one line that is rewritten on a terminal, or a line from time to
+//! time in a log.
 
 use std::io::{IsTerminal, Write};
 
-/// Shows `line`; in a log only when it `matters`.
+/// Shows `line`; if the output is not a terminal, only if it `matters`.
 pub fn show(line: &str, matters: bool) {
     let mut out = std::io::stdout();
     if out.is_terminal() {
         print!("\r\x1b[K{line}");
-        // A terminal that is gone is no reason to end the chore.
+        // A closed terminal does not end the verb.
         drop(out.flush());
     } else if matters {
         println!("{line}");

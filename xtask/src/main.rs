@@ -77,7 +77,7 @@ enum Verb {
     Cluster(cluster::Options),
     /// Kill the real server with -9 under load, again and again
     Crash(crash::Options),
-    /// Three members under faults, and whether what clients saw can be true
+    /// Three members under faults, and a check of the answers that clients got
     Faults(faults::Options),
     /// Members killed, moved, added, promoted and removed at random, beside etcd (needs Go)
     Walks(walks::Options),
@@ -89,7 +89,7 @@ enum Verb {
     Soak(soak::Options),
     /// Three members under load, and hostile frames at their peer ports
     Hostile(hostile::Options),
-    /// A Go client that asks for very much at once, on our server and etcd (needs Go)
+    /// One Go client with very large and very many requests, on our server and etcd (needs Go)
     Strain(strain::Options),
     /// Random operations beside etcd, and damaged, slow and hostile clients
     Fuzz(fuzz::Options),

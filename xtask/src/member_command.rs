@@ -1,4 +1,4 @@
-//! How a member of any cluster here is started: ours or etcd, told the same flags.
+//! Command line of a member, Inkstone or etcd, with the same flags.
 
 use std::{
     fs::File,
@@ -8,29 +8,30 @@ use std::{
 
 use crate::process::Outcome;
 
-/// Who a member is, where it listens, and with whom it begins.
+/// Name, addresses and initial cluster of a member.
 pub struct MemberCommand<'a> {
     pub binary: &'a Path,
     pub name: &'a str,
     pub data: &'a Path,
-    /// Where its own words go, behind those of earlier processes.
+    /// Log file, to which the process appends.
     pub log: &'a Path,
-    /// `host:port`, as the others.
+    /// Client address as `host:port`, like the other addresses.
     pub client: &'a str,
-    /// Where it listens for other members.
+    /// Address where it listens for other members.
     pub peer: &'a str,
-    /// Where they connect, which a proxy may be.
+    /// Address to which they connect, which may be a proxy.
     pub advertised_peer: &'a str,
     pub initial_cluster: &'a str,
 }
 
 impl MemberCommand<'_> {
-    /// Ours takes a verb before the flags; etcd, told by its file's name, takes none.
+    /// Whether the binary is etcd, by its file name. Inkstone takes a verb before the flags, etcd
+    /// does not.
     pub fn is_etcd(&self) -> bool {
         self.binary.file_stem().is_some_and(|stem| stem == "etcd")
     }
 
-    /// More flags may follow.
+    /// The command, to which the caller may add flags.
     pub fn command(&self) -> Outcome<Command> {
         let log = File::options().create(true).append(true).open(self.log)?;
         let MemberCommand { client, peer, .. } = self;

@@ -1,8 +1,8 @@
-//! A neighbour that takes ports and gives them back, while a command runs.
+//! Takes and releases ports while a command runs, as other programs of a busy machine do.
 //!
-//! On a busy machine other programs get ports that the kernel hands out: one that a test has
-//! looked up and not bound yet, for example. Two threads hold some hundred such ports at a
-//! time, each for moments, and the command is repeated until the time is over or it fails.
+//! On a busy machine other programs get ports from the kernel, perhaps one that a test has
+//! looked up and not bound yet. Two threads hold some hundred such ports at a
+//! time, each for milliseconds, and the command is repeated until the time is over or it fails.
 
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
@@ -15,12 +15,12 @@ use crate::process::{Outcome, run as run_command};
 
 const THREADS: usize = 2;
 const PAUSE: Duration = Duration::from_millis(1);
-/// What the kernel hands out unless it is told otherwise.
+/// The kernel's default range of ephemeral ports.
 const HANDED_OUT: (u64, u64) = (32_768, 60_999);
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// The command is repeated for so long; it runs once at least
+    /// Seconds for which the command is repeated; it runs once at least
     #[arg(long, default_value_t = 0)]
     seconds: u64,
     /// Ports that are held at a time
@@ -49,11 +49,11 @@ pub fn run(options: &Options) -> Outcome {
         outcome
     });
     let taken = neighbour.taken.load(Ordering::Relaxed);
-    println!("{taken} times a port was taken and given back meanwhile");
+    println!("{taken} times a port was taken and released during the command");
     outcome
 }
 
-/// Runs the command again and again; ends with its first failure.
+/// Repeats the command until its first failure.
 fn repeat(options: &Options) -> Outcome {
     let began = Instant::now();
     let mut runs = 0;
@@ -69,7 +69,7 @@ fn repeat(options: &Options) -> Outcome {
     }
 }
 
-/// The ports that the kernel hands out, the last one included.
+/// The kernel's range of ephemeral ports, including the last one.
 fn handed_out(range: &str) -> (u64, u64) {
     let mut words = range.split_whitespace().map(str::parse);
     match (words.next(), words.next()) {
@@ -81,17 +81,17 @@ fn handed_out(range: &str) -> (u64, u64) {
 #[derive(Default)]
 struct Neighbour {
     range: (u64, u64),
-    /// By each thread.
+    /// Most ports that a thread holds.
     held_max: usize,
     taken: AtomicU64,
     ended: AtomicBool,
 }
 
-/// A port that is held; given back when this is dropped.
+/// A held port; dropping it releases the port.
 enum Held {
-    /// It listens, and accepts nothing.
+    /// A listener that accepts no connection.
     Listens { _listener: TcpListener },
-    /// The near end of a connection whose far end is closed.
+    /// The near end of a connection; the far end is closed.
     Connected { _stream: TcpStream },
 }
 
@@ -110,7 +110,7 @@ impl Neighbour {
         }
     }
 
-    /// One of the three ways in which other programs come by a port; `None`: it was taken.
+    /// Takes a port in one of the three ways of other programs; `None` if it was in use.
     fn take(&self, random: &mut Random) -> Option<Held> {
         let (first, last) = self.range;
         let any = (first + random.below(last - first + 1)) as u16;

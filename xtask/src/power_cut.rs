@@ -1,4 +1,4 @@
-//! Power cuts below the real server, and nothing acknowledged may be missing.
+//! Cuts the power below the real server, and checks that no acknowledged write is lost.
 //!
 //! ```text
 //!   load ─► freeze ─► ext4 loses its power ─► kill -9 ─► mount ─► start ─► verify ─► start ─┐
@@ -6,13 +6,12 @@
 //!    └──────────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! What `crash` cannot see: after a kill the page cache lives on, so a server
-//! that forgets to sync passes. Here the file system itself goes, with all that
-//! was not made durable, while clients write, delete, commit transactions and
-//! compact. In some cycles the server runs on for a moment, as one does whose disk
-//! is gone: it may not acknowledge anything that it was sent then.
+//! `crash` cannot detect a missing sync, because the page cache survives a kill. Here the
+//! file system loses everything that was not made durable, while clients write, delete, commit
+//! transactions and compact. In some cycles the server continues to run for a moment without its
+//! disk: it must not acknowledge a write that was sent after the cut.
 //!
-//! Each cut also takes a file that nobody synced; a run in which no cut did
+//! Each cut should also lose a file that was not synced; a run in which no cut did
 //! has proved nothing and fails.
 
 mod freeze;
@@ -43,13 +42,13 @@ use store::Sum;
 use totals::Totals;
 use volume::Volume;
 
-/// Anything that the server should answer at once.
+/// Time limit for calls that the server should answer at once.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often a line is printed when nobody watches a terminal, in cycles.
+/// Cycles between two lines if the output is not a terminal.
 const LINE_CYCLES: u32 = 10;
 const LOAD_MILLISECONDS_MAX: u64 = 500;
 const DRAINING: Duration = Duration::from_millis(20);
-/// How long the server runs on without its disk.
+/// Longest time for which the server continues to run without its disk.
 const AFTERMATH_MILLISECONDS_MAX: u64 = 40;
 
 #[derive(clap::Args)]
@@ -66,13 +65,13 @@ pub struct Options {
     /// The server to test; etcd's own binary works too [default: ours, built now]
     #[arg(long, value_name = "BINARY")]
     server: Option<PathBuf>,
-    /// One more flag for the server. The trial's own trial is etcd with
+    /// One more flag for the server. To test the trial itself, run etcd with
     /// `--server-flag=--unsafe-no-fsync`, which must fail
     #[arg(long, value_name = "FLAG", allow_hyphen_values = true)]
     server_flag: Vec<String>,
 }
 
-/// Everything that lasts longer than one cycle.
+/// State that lasts longer than one cycle.
 struct Trial {
     program: Program,
     random: Random,
@@ -81,7 +80,7 @@ struct Trial {
     /// Numbers the writes of all clients and cycles.
     counter: Arc<AtomicU64>,
     clients: u32,
-    /// A compaction that the server agreed to.
+    /// The last acknowledged compaction.
     compacted: Option<i64>,
 }
 
@@ -133,7 +132,7 @@ pub fn run(options: &Options) -> Outcome {
     }
 }
 
-/// Ctrl-C, or the polite kill.
+/// Waits for Ctrl-C or SIGTERM.
 async fn interruption() {
     let mut terminate = signal(SignalKind::terminate()).expect("SIGTERM can be caught");
     tokio::select! {
@@ -185,7 +184,8 @@ impl Trial {
         Ok(seen)
     }
 
-    /// Freeze, cut, sometimes let the server see what became of its disk, kill.
+    /// Freezes the server, cuts the power, sometimes lets the server run without its disk, and
+    /// kills it.
     async fn cut(&mut self, server: &mut Server, volume: &Volume, scene: &Scene) -> Outcome {
         volume.write_unsynced()?;
         scene.enter(Phase::Freezing);
@@ -193,7 +193,7 @@ impl Trial {
         volume.cut()?;
         scene.enter(Phase::Cut);
         if self.random.chance(1, 4) {
-            // What was answered before the freeze arrives meanwhile.
+            // In this time, answers from before the freeze arrive.
             tokio::time::sleep(DRAINING).await;
             scene.enter(Phase::RunningOn);
             freeze::thaw(server.pid())?;
@@ -204,7 +204,7 @@ impl Trial {
         server.kill()
     }
 
-    /// In one of three cycles, gives up the history so far at some moment.
+    /// In one of three cycles, compacts the history so far at a random moment.
     fn compact_now_and_then(
         &mut self,
         scene: &Arc<Scene>,

@@ -1,4 +1,4 @@
-//! Clients that put, each waiting for its answer before the next.
+//! Clients that put; each waits for an answer before its next put.
 
 use bytes::Bytes;
 use etcd_api::etcdserverpb::{PutRequest, kv_client::KvClient};

@@ -1,4 +1,4 @@
-//! A server as a child process: ours or etcd, told the same flags.
+//! A server as a child process, Inkstone or etcd, with the same flags.
 
 use std::{
     net::TcpStream,
@@ -12,9 +12,9 @@ use crate::{
     process::Outcome,
 };
 
-/// Recovery of a large log may take a while; nothing else may.
+/// Time limit for a start; the recovery of a large log takes long.
 const READY_SECONDS: u64 = 60;
-/// Of a log, where a server does not start.
+/// Lines of the log that are shown if a server does not start.
 const LOG_LINES: usize = 20;
 
 /// Which program, and where it keeps its data.
@@ -22,12 +22,12 @@ const LOG_LINES: usize = 20;
 pub struct Program {
     pub binary: PathBuf,
     pub data: PathBuf,
-    /// Where the server's own words go.
+    /// Log file of the server.
     pub log: PathBuf,
     pub flags: Vec<String>,
 }
 
-/// Where a member listens, and with whom it began.
+/// Name and ports of a member, and its initial cluster.
 #[derive(Clone, Debug)]
 pub struct Seat {
     name: String,
@@ -64,7 +64,7 @@ pub struct Server {
 }
 
 impl Program {
-    /// A server of ours, or etcd when the file is called so.
+    /// An Inkstone server, or etcd if the file has that name.
     pub fn new(binary: &Path, data: &Path) -> Program {
         Program {
             binary: binary.to_owned(),

@@ -1,4 +1,4 @@
-//! A server under a mixed load for a long time must not grow.
+//! Checks that a server under a long mixed load does not grow.
 //!
 //! ```text
 //!   start ─► base ─► load: writers, visitors, watchers, leases, compaction ─► end ─► rest
@@ -6,9 +6,9 @@
 //!            files                                                                   files
 //! ```
 //!
-//! Flat means: the straight line through the resident memory of the last half
-//! rises by less than a stated slope; threads and files are back at the base
-//! once the load is gone; no lease and no key of a lease is left; no call was
+//! The test passes if the straight line through the resident memory of the last half
+//! rises by less than a given slope, threads and files are back at the base
+//! after the load, no lease and no key of a lease is left, and no call was
 //! refused that a healthy server answers. The load is paced, because a leak
 //! shows in calls, not in calls per second.
 
@@ -40,9 +40,9 @@ use sample::{Sample, Subject};
 use scene::Scene;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Idle threads and connections may take so long to go.
+/// Time limit for idle threads and connections to end.
 const REST_SECONDS: u32 = 60;
-/// How often a line is printed when nobody watches a terminal, in seconds.
+/// Seconds between two lines if the output is not a terminal.
 const LINE_SECONDS: u64 = 30;
 const WATCHERS: u32 = 8;
 const SULKERS: u32 = 3;
@@ -73,7 +73,7 @@ pub struct Options {
     server: Option<PathBuf>,
 }
 
-/// The looks at the server before and after the load.
+/// Samples of the server before and after the load.
 struct Frame {
     base: Sample,
     rest: Sample,
@@ -155,7 +155,7 @@ fn start_load(options: &Options, scene: &Arc<Scene>) -> JoinSet<Outcome> {
     tasks
 }
 
-/// Looks at the server each second until the time is over.
+/// Samples the server each second until the time is over.
 async fn watch_over(
     options: &Options,
     subject: &Subject,
@@ -182,7 +182,7 @@ async fn watch_over(
     Ok(())
 }
 
-/// A call that is never answered is a fault, not a reason to wait for ever.
+/// Waits for the calls of the load; a call without an answer within the time limit is a fault.
 async fn end_load(mut tasks: JoinSet<Outcome>) -> Outcome {
     let ends = async {
         while let Some(task) = tasks.join_next().await {
@@ -196,7 +196,7 @@ async fn end_load(mut tasks: JoinSet<Outcome>) -> Outcome {
     }
 }
 
-/// Waits until the server is as it was before, or the patience is over.
+/// Waits until the server has its base values again, or the time limit is over.
 async fn rest(scene: &Scene, subject: &Subject, base: &Sample) -> Outcome<(Sample, (usize, i64))> {
     let mut second = 0;
     loop {
@@ -216,7 +216,7 @@ async fn rest(scene: &Scene, subject: &Subject, base: &Sample) -> Outcome<(Sampl
     }
 }
 
-/// What is wrong; empty is flat.
+/// Errors; empty if the server did not grow.
 fn judge(options: &Options, scene: &Scene, diary: &Diary, frame: &Frame) -> Vec<String> {
     let (base, rest) = (&frame.base, &frame.rest);
     let slope = diary.memory_slope_kib();

@@ -1,10 +1,10 @@
-//! A client of etcd's Go library that asks for very much at once, on our server and on
-//! etcd: thousands of leases, watches without end, the largest requests that are allowed.
+//! One client of etcd's Go library with very large and very many requests, on this server and on
+//! etcd: thousands of leases, very many watches, the largest allowed requests.
 //!
-//! Each scene runs on fresh servers, ours and etcd's in turn, while busy threads of
-//! this process take their share of the cores. What is counted: leases that were lost,
-//! connections that were cut, how long other clients waited, whether the leader kept its
-//! lead, and the most memory that any member needed.
+//! Each scene runs on fresh servers, this one and etcd in turn, while busy threads of
+//! this process take their share of the cores. The results are lost leases, closed
+//! connections, the waiting time of other clients, whether the leader kept its
+//! lead, and the peak memory of a member.
 
 mod program;
 mod record;
@@ -30,10 +30,10 @@ pub struct Options {
     /// Runs of each side in each scene
     #[arg(long, default_value_t = 1)]
     rounds: usize,
-    /// Threads that keep the cores busy meanwhile
+    /// Threads that keep the cores busy during the scenes
     #[arg(long, default_value_t = 2)]
     busy: usize,
-    /// Only the scenes whose name contains this
+    /// Only the scenes with this text in their name
     #[arg(long, default_value = "")]
     only: String,
     /// Our server alone, where etcd is not wanted
@@ -123,7 +123,7 @@ fn play(
     Ok(findings)
 }
 
-/// Does something while so many threads compute without a pause.
+/// Runs `something` while `threads` threads compute without a pause.
 fn while_busy<T>(threads: usize, something: impl FnOnce() -> T) -> T {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! House rules that no compiler knows.
+//! House rules that the compiler does not check.
 //!
 //! Each rule is a function from the sources to a list of faults; a fault says
 //! where, what and what to do. They run as a test and in `cargo xtask check`.

@@ -1,5 +1,5 @@
-//! Where the members are, kept with their data: a member's data knows the peer
-//! ports of all, so later starts use the same.
+//! Ports and directories of the members, stored with their data: a member's data contains the
+//! peer ports of all members, so later starts must use the same.
 
 use std::{
     fs, io,
@@ -22,7 +22,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// As the directory says, or as the caller wishes a new one.
+    /// The layout in the directory, or a new one with the caller's options.
     pub fn choose(
         directory: &Path,
         members: Option<usize>,
@@ -33,7 +33,7 @@ impl Layout {
             if other_members || base_port.is_some_and(|it| it != kept.base_port) {
                 return Err(format!(
                     "the cluster in {} has {} members from port {} on: call without --members \
-                     and --base-port to go on with it, or with --fresh to begin anew",
+                     and --base-port to continue it, or with --fresh to create a new one",
                     directory.display(),
                     kept.members,
                     kept.base_port
@@ -84,7 +84,7 @@ impl Layout {
         format!("members {}\nbase-port {}\n", self.members, self.base_port)
     }
 
-    /// All ports from `base` on, if there are so many.
+    /// All ports from `base` on, if they do not exceed the greatest port.
     fn ports(&self, base: u16) -> Option<std::ops::Range<u16>> {
         let end = base.checked_add(2 * self.members as u16)?;
         (base > 0).then_some(base..end)
@@ -94,12 +94,12 @@ impl Layout {
         NAMES[number]
     }
 
-    /// Where clients come to a member, as `host:port`.
+    /// Client address of a member, as `host:port`.
     pub fn client(&self, number: usize) -> String {
         format!("127.0.0.1:{}", usize::from(self.base_port) + 2 * number)
     }
 
-    /// Where the other members come to it.
+    /// Peer address of a member.
     pub fn peer(&self, number: usize) -> String {
         format!("127.0.0.1:{}", usize::from(self.base_port) + 2 * number + 1)
     }
@@ -116,8 +116,7 @@ fn all_free(mut ports: std::ops::Range<u16>) -> bool {
     ports.all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok())
 }
 
-/// Removes a cluster's directory; one that is in use, or holds anything else, is
-/// left alone.
+/// Removes a cluster's directory. Refuses one that is in use or has other files.
 pub fn remove(directory: &Path) -> Outcome {
     let kept = Layout::read(directory).ok().flatten();
     if kept.is_some_and(|kept| !kept.ports(kept.base_port).is_some_and(all_free)) {
@@ -147,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_that_began_stays_as_it_is_until_it_is_removed() {
+    fn an_existing_layout_is_kept_until_it_is_removed() {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("cluster");
         // It needs the port behind as well, which another program may have.

@@ -17,14 +17,14 @@ use crate::{
 
 use super::layout::Layout;
 
-/// A ready server answers sooner.
+/// Time limit for an answer of a ready server.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(2);
-/// Of a log, when its member has ended.
+/// Lines of a log that are shown after its member has ended.
 const LOG_LINES: usize = 8;
 
 pub struct Member {
     pub name: &'static str,
-    /// Where clients come, as `host:port`.
+    /// Client address, as `host:port`.
     pub client: String,
     peer: String,
     data: PathBuf,
@@ -33,7 +33,7 @@ pub struct Member {
     pub binary: PathBuf,
     flags: Vec<String>,
     child: Option<Child>,
-    /// Its end was asked for.
+    /// The process was asked to end.
     stopping: bool,
 }
 
@@ -56,8 +56,8 @@ impl Member {
         }
     }
 
-    /// In a process group of its own: Ctrl-C is for the caller, who stops the
-    /// members in his way.
+    /// Starts the process in its own process group, so that Ctrl-C reaches only the caller, which
+    /// then stops the members.
     pub fn start(&mut self) -> Outcome {
         let member = MemberCommand {
             binary: &self.binary,
@@ -88,13 +88,13 @@ impl Member {
         self.child.as_ref().map(Child::id)
     }
 
-    /// SIGTERM: a leader hands the lead over.
+    /// Sends SIGTERM; a leader then hands the lead over.
     pub fn ask_to_stop(&mut self) -> Outcome {
         self.stopping = true;
         self.signal(Signal::TERM)
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) -> Outcome {
         self.signal(Signal::KILL)
     }
@@ -106,7 +106,7 @@ impl Member {
         Ok(())
     }
 
-    /// What to say of a member that has ended since the last look.
+    /// A message for a member that has ended since the last call.
     pub fn has_ended(&mut self) -> Outcome<Option<String>> {
         let Some(child) = &mut self.child else {
             return Ok(None);
@@ -127,7 +127,7 @@ impl Member {
         )))
     }
 
-    /// It has a leader, and serves.
+    /// Whether the member has a leader and serves.
     pub async fn is_ready(&self) -> bool {
         let page = timeout(ANSWER_PATIENCE, page(&self.client, "/readyz")).await;
         matches!(page, Ok(Ok(text)) if text.starts_with("HTTP/1.1 200"))

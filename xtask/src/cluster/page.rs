@@ -1,4 +1,4 @@
-//! What a person needs to know of a cluster that runs.
+//! Help page for a running cluster: addresses and commands.
 
 use std::{path::Path, time::Duration};
 
@@ -44,7 +44,7 @@ Lose a member and have it back
   type here: start {name}
 
 Data and logs are in {directory}; the next call goes on with them, --fresh
-begins anew. Ctrl-C stops all members.
+creates a new cluster. Ctrl-C stops all members.
 {WORDS}",
         table = table(members).await,
         endpoints = endpoints.join(","),

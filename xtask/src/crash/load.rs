@@ -1,4 +1,4 @@
-//! One client: writes without a pause until the server is gone.
+//! One client, which writes without a pause until the server is killed.
 
 use std::sync::{
     Arc,
@@ -16,7 +16,7 @@ use tonic::{Status, transport::Channel};
 use super::model::{self, Model, Operation};
 use crate::process::Outcome;
 
-/// Works until `killed`; a refusal before that is a failure of the server.
+/// Writes until `killed`; a refused write before that fails the test.
 pub async fn run(
     url: String,
     mut model: Model,
@@ -39,7 +39,7 @@ pub async fn run(
     }
 }
 
-/// One operation as the request that does it: put, delete or transaction.
+/// Sends the request for one operation: put, delete or transaction.
 pub async fn send(
     client: &mut KvClient<Channel>,
     operation: Operation,

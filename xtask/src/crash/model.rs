@@ -1,4 +1,4 @@
-//! What one client knows about its keys, and what it may find after a crash.
+//! Model of one client's keys, and the states that it may find after a crash.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +10,30 @@ use etcd_api::EncodedKeyValue;
 const KEYS: u64 = 40;
 const VALUE_BYTES_MAX: u64 = 3000;
 
-/// One write of a client: all of it happens at one revision, or none.
+/// One write of a client, which happens as a whole at one revision or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// New counter of each key; None deletes it.
     pub effects: BTreeMap<Bytes, Option<u64>>,
 }
 
-/// A living key: which write it shows, and the revision that was acknowledged.
+/// A present key: the counter of its write, and the acknowledged revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     counter: u64,
     revision: i64,
 }
 
-/// The knowledge of one client.
+/// The model of one client.
 #[derive(Clone, Debug)]
 pub struct Model {
     client: u32,
     keys: BTreeMap<Bytes, Seen>,
-    /// Sent, and not answered before the kill.
+    /// The operation that was sent and not answered.
     under_way: Option<Operation>,
     /// Counter of the next write; never used twice.
     counter: u64,
-    /// Acknowledged since the last verification.
+    /// Number of writes acknowledged since the last verification.
     pub acknowledged: u64,
 }
 
@@ -48,12 +48,12 @@ impl Model {
         }
     }
 
-    /// What all keys of this client begin with.
+    /// Prefix of all keys of this client.
     pub fn prefix(&self) -> String {
         format!("crash/{:03}/", self.client)
     }
 
-    /// Chooses the next write and notes that it is under way.
+    /// Chooses the next write and records it as in progress.
     pub fn begin(&mut self, random: &mut Random) -> Operation {
         assert!(self.under_way.is_none(), "one operation at a time");
         self.counter += 1;
@@ -76,7 +76,7 @@ impl Model {
         operation
     }
 
-    /// The server said that the write under way happened at `revision`.
+    /// Records the server's answer that the write in progress happened at `revision`.
     pub fn acknowledge(&mut self, revision: i64) {
         let operation = self.under_way.take().expect("an answer has a request");
         self.acknowledged += 1;
@@ -96,8 +96,8 @@ impl Model {
         }
     }
 
-    /// Holds the keys found after a restart against what may be there.
-    /// Says whether the write under way survived.
+    /// Compares the keys found after a restart with the allowed states.
+    /// Returns whether the write in progress survived.
     pub fn verify(&mut self, found: &[EncodedKeyValue], newest: i64) -> Result<bool, String> {
         let acknowledged = self.fault(found);
         let Some(operation) = self.under_way.take() else {
@@ -112,14 +112,15 @@ impl Model {
         match self.fault(found) {
             None => Ok(true),
             Some(fault) => Err(format!(
-                "client {}: neither without the write under way ({}) nor with it ({fault}): {operation:?}",
+                "client {}: neither without the write in progress ({}) nor with it ({fault}): \
+                 {operation:?}",
                 self.client,
                 acknowledged.unwrap_or_default(),
             )),
         }
     }
 
-    /// The first difference between our keys and those found.
+    /// The first difference between the model's keys and those found.
     fn fault(&self, found: &[EncodedKeyValue]) -> Option<String> {
         let mut missing = self.keys.clone();
         for kv in found {
@@ -186,7 +187,7 @@ mod tests {
         })
     }
 
-    /// A client with one acknowledged put and, if asked, one pair under way.
+    /// A client with one acknowledged put and, if `pair_under_way`, a pair in progress.
     fn client(pair_under_way: bool) -> (Model, Bytes, Bytes) {
         let mut model = Model::new(1);
         let (one, two) = (model.key(1), model.key(2));
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_must_be_there() {
+    fn a_missing_acknowledged_write_is_found() {
         let (mut model, one, _) = client(false);
         assert_eq!(model.verify(&[stored(&one, 1, 2)], 2), Ok(false));
         assert!(model.verify(&[], 2).unwrap_err().contains("is lost"));
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_may_be_there_whole_or_not_at_all() {
+    fn a_write_in_progress_may_be_present_as_a_whole_or_absent() {
         let (mut model, one, _) = client(true);
         assert_eq!(model.verify(&[stored(&one, 1, 2)], 2), Ok(false));
         let (mut model, one, two) = client(true);

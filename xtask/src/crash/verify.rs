@@ -1,4 +1,4 @@
-//! After a restart: keys, revision and history against the models.
+//! Compares keys, revision and history with the models after a restart.
 
 use bytes::Bytes;
 use etcd_api::{
@@ -14,11 +14,11 @@ use tonic::transport::Channel;
 use super::{Totals, model::Model};
 use crate::process::Outcome;
 
-/// gRPC refuses larger answers unless told otherwise.
+/// Limit for answers; gRPC's default is smaller.
 pub const ANSWER_BYTES_MAX: usize = 256 << 20;
 const HISTORY_SECONDS: u64 = 60;
 
-/// Verifies the store against all models; gives back its revision.
+/// Verifies the store against all models and returns its revision.
 /// `before` is the revision that was verified last.
 pub(super) async fn everything(
     url: &str,
@@ -52,7 +52,7 @@ pub(super) async fn everything(
     Ok(newest)
 }
 
-/// Gives up history, so that reclaim has something to do.
+/// Compacts, so that reclaim has garbage to release.
 pub async fn compact(url: &str, revision: i64) -> Outcome {
     let mut kv = KvClient::connect(url.to_owned()).await?;
     let request = CompactionRequest {

@@ -10,7 +10,7 @@ use std::{
 use crate::process::{Outcome, capture};
 
 const IMAGE_BYTES: u64 = 2 << 30;
-/// The device counts sectors of this size, whatever its own are.
+/// Unit of the device's counters, independent of its own sector size.
 const SECTOR_BYTES: u64 = 512;
 const QUIET_SECONDS: u64 = 60;
 
@@ -21,7 +21,7 @@ pub struct LoopDevice {
     device: String,
 }
 
-/// What the device was asked to do since it exists.
+/// Requests to the device since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub writes: u64,
@@ -30,7 +30,7 @@ pub struct Counters {
 }
 
 impl LoopDevice {
-    /// Image, loop device, file system, mount.
+    /// Creates the image, the loop device and the file system, and mounts it.
     pub fn create() -> Outcome<LoopDevice> {
         let folder = tempfile::tempdir()?;
         let image = folder.path().join("image");
@@ -61,7 +61,7 @@ impl LoopDevice {
         self.folder.path().join("mounted")
     }
 
-    /// The device's own account.
+    /// Reads the device's counters.
     pub fn counters(&self) -> Outcome<Counters> {
         let name = Path::new(&self.device).file_name().ok_or("no device")?;
         let path = Path::new("/sys/block").join(name).join("stat");
@@ -96,7 +96,7 @@ impl Drop for LoopDevice {
 }
 
 impl Counters {
-    /// What happened between `earlier` and now.
+    /// Difference between `earlier` and these counters.
     pub fn since(self, earlier: Counters) -> Counters {
         Counters {
             writes: self.writes - earlier.writes,
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_account_is_read() {
+    fn the_kernels_counters_are_read() {
         let stat = " 1 2 3 4 50 6 70 8 9 10 11 12 13 14 15 160 17\n";
         let expected = Counters {
             writes: 50,

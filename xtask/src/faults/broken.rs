@@ -1,10 +1,10 @@
-//! The trial's own trial: members that serve reads without asking whether they
+//! Test of the trial itself: members that serve reads without confirming that they
 //! still lead.
 //!
 //! ```text
-//!   leader   slow clock ── cut off ────── still leads, by its own clock ──► mended
+//!   leader   slow clock ── cut off ────── still leads, by its own clock ──► healed
 //!   others                     elect another, acknowledge writes
-//!   clients  read at the old leader: what it shows is over
+//!   clients  read at the old leader: its data are stale
 //! ```
 //!
 //! With confirmation, clocks do not matter: the cut-off leader answers no read.
@@ -20,8 +20,8 @@ use crate::process::{Outcome, cargo, root, run};
 const SLOWER: i64 = -800_000;
 const CUT_OFF: Duration = Duration::from_secs(5);
 
-/// The broken program, in a folder of its own: it never lies where a good one is
-/// looked for.
+/// Builds the broken program in a separate folder, so that no other verb uses it by
+/// mistake.
 pub fn build() -> Outcome<PathBuf> {
     let folder = root().join("target/broken-reads");
     let mut build = cargo(&["build", "--release", "--bin", "inkstone", "--target-dir"]);
@@ -50,7 +50,7 @@ pub async fn slow_leader_cut_off(trial: &Arc<Trial>) -> Outcome {
     Ok(())
 }
 
-/// Both judges must have found stale reads.
+/// Succeeds if both judges have found stale reads.
 pub fn verdict(violations: &[Violation], other: Option<Verdict>) -> Outcome {
     let stale = violations
         .iter()

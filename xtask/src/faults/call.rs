@@ -1,4 +1,4 @@
-//! One request to one member, as the history sees it.
+//! One request to one member, recorded in the history.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,17 +18,17 @@ use super::{
     values,
 };
 
-/// Connecting takes no longer, or is not done.
+/// Time limit for connecting.
 const CONNECT_TIME: Duration = Duration::from_secs(1);
 
-/// A client's way to one member at a time.
+/// A client, which is connected to one member at a time.
 pub struct Caller {
     client: u32,
     members: Vec<Arc<Member>>,
     recorder: Arc<Recorder>,
-    /// Which of `members`, and the way there.
+    /// Index into `members`, and the connection to it.
     connection: Option<(usize, Channel)>,
-    /// What the history calls the only member.
+    /// Number of the only member in the history, for a client that stays with one.
     only: Option<usize>,
 }
 
@@ -56,15 +56,15 @@ impl Caller {
         }
     }
 
-    /// Sends once, waits no longer than `patience`, and records what came of
-    /// it. `None`: there was no connection, so nothing was sent.
+    /// Sends a request once, waits no longer than `patience`, and records the outcome.
+    /// Returns `None` if there was no connection, so that nothing was sent.
     pub async fn call(
         &mut self,
         request: Request,
         patience: Duration,
         random: &mut Random,
     ) -> Option<Operation> {
-        // Now and then clients move.
+        // Clients sometimes change to another member.
         if random.chance(1, 50) {
             self.connection = None;
         }
@@ -79,7 +79,7 @@ impl Caller {
             Ok(Err(status)) => judge(&status),
             Err(_) => Known::Unknown(format!("no answer in {} ms", patience.as_millis())),
         };
-        // Elsewhere it may go better; or not, which is worth seeing too.
+        // Half of the failed calls make the client change to another member.
         if !matches!(outcome, Known::Done(_)) && random.chance(1, 2) {
             self.connection = None;
         }
@@ -106,7 +106,7 @@ impl Caller {
     }
 }
 
-/// A connection of its own; `None`: the member takes none.
+/// Opens a new connection; `None` if the member does not accept one.
 pub async fn dial(member: &Member) -> Option<Channel> {
     let endpoint = Channel::from_shared(member.url()).ok()?;
     let endpoint = endpoint.connect_timeout(CONNECT_TIME).tcp_nodelay(true);
@@ -114,8 +114,8 @@ pub async fn dial(member: &Member) -> Option<Channel> {
     connect.await.ok()?.ok()
 }
 
-/// What a failure says. These codes promise that nothing was done; the others
-/// leave it open.
+/// Outcome of a failed call. These codes promise that nothing was done; after others
+/// the outcome is unknown.
 fn judge(status: &Status) -> Known {
     let text = format!("{:?}: {}", status.code(), status.message());
     match status.code() {
@@ -249,7 +249,7 @@ async fn swap(channel: Channel, request: &Request) -> Result<Answer, Status> {
     })
 }
 
-/// What the transaction's reads found.
+/// The versions that the transaction's reads found.
 fn seen(answer: &TxnResponse) -> Vec<history::Version> {
     let mut versions = Vec::new();
     for response in &answer.responses {

@@ -1,15 +1,15 @@
-//! Members that come and go.
+//! Members that are added and removed.
 //!
 //! ```text
-//!   add a learner ──► its process finds its place, and is filled ──► promote
+//!   add a learner ──► its process joins, and gets the data ──► promote
 //!                                                                       │
 //!   directory removed ◄── its process ends by itself ◄── remove any voter
 //! ```
 //!
-//! Any answer may be lost, so each step looks at the member list first and does
-//! what is missing. What the server refuses is asked again: it may be right, while
-//! something else is wrong. What is unfinished when the fault's time is over,
-//! `settle` finishes once everything else is healed.
+//! Any answer may be lost, so each step reads the member list first and makes the
+//! missing change. A refused change is repeated, because the server may be right to refuse it
+//! during another fault. If a change is unfinished when the fault's time is over,
+//! `settle` finishes it once all other faults are healed.
 
 use std::time::Duration;
 
@@ -28,24 +28,24 @@ use super::{
 };
 use crate::process::Outcome;
 
-/// While other things go wrong, no longer than this.
+/// Time limit of a change during other faults.
 const FAULT_TIME: Duration = Duration::from_secs(30);
-/// In a healed cluster; longer is a fault of the server.
+/// Time limit in a healed cluster; a longer time is a fault of the server.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A learner that may not vote by then is removed again.
+/// A learner that is not promoted by then is removed again.
 const LEARNER_TIME: Duration = Duration::from_secs(20);
 const CALL_TIME: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(200);
 
-/// Who is to go.
+/// The member that is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaver {
-    /// The newcomer among them.
+    /// Any voter, including the new one.
     Any,
     Leader,
 }
 
-/// What is asked of the cluster.
+/// A request for a change of the members.
 #[derive(Clone, Debug)]
 enum Change {
     Add(String),
@@ -84,8 +84,8 @@ impl Change {
     }
 }
 
-/// A member more, and then one less; now and then the other way round. False:
-/// somebody does so already, or other faults are in its way.
+/// Adds a member and then removes one, sometimes in the other order. Returns false if
+/// another task changes the members already, or other faults prevent it.
 pub async fn replace(trial: &Trial, leaver: Leaver, random: &mut Random) -> Outcome<bool> {
     let Ok(_turn) = trial.changing.try_lock() else {
         return Ok(false);
@@ -105,7 +105,8 @@ pub async fn replace(trial: &Trial, leaver: Leaver, random: &mut Random) -> Outc
     Ok(true)
 }
 
-/// Three voters and nobody else. To be called when everything is healed.
+/// Brings the cluster to three voters and no learner. Must be called when all faults are
+/// healed.
 pub async fn settle(trial: &Trial, random: &mut Random) -> Outcome {
     let _turn = trial.changing.lock().await;
     let mut way = Way::new(trial, MEMBERS, Leaver::Any, random.split());
@@ -120,13 +121,13 @@ pub async fn settle(trial: &Trial, random: &mut Random) -> Outcome {
     }
 }
 
-/// The way to so many voters.
+/// The steps to a number of voters.
 struct Way<'a> {
     trial: &'a Trial,
     voters: usize,
     leaver: Leaver,
     random: Random,
-    /// When a learner was first to be promoted.
+    /// When the promotion of the learner was first requested.
     promoting: Option<Instant>,
 }
 
@@ -141,7 +142,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// False: not there in time.
+    /// Makes steps until done; false if `until` comes first.
     async fn go(&mut self, until: Instant) -> Outcome<bool> {
         while Instant::now() < until {
             if self.step().await? {
@@ -152,7 +153,7 @@ impl<'a> Way<'a> {
         Ok(false)
     }
 
-    /// Whether nothing is left to be done.
+    /// Makes the next step. Returns true if nothing is left to do.
     async fn step(&mut self) -> Outcome<bool> {
         let Some(listed) = self.list().await else {
             return Ok(false);
@@ -197,11 +198,11 @@ impl<'a> Way<'a> {
         listed.iter().find(|it| it.peer_ur_ls.contains(&peer_url))
     }
 
-    /// Brings what the trial believes in line with what the cluster says.
+    /// Updates the trial's view of the members from the cluster's member list.
     fn compare(&self, listed: &[Listed]) -> Outcome {
         for (place, member) in self.trial.members.iter().enumerate() {
             match (member.standing(), self.find(listed, place)) {
-                // Added after all, by a question that had no answer.
+                // A request without an answer has added the member after all.
                 (Standing::Absent, Some(_)) => member.set_standing(Standing::Learner),
                 (Standing::Learner, Some(it)) if !it.is_learner => {
                     member.set_standing(Standing::Voter);
@@ -211,7 +212,8 @@ impl<'a> Way<'a> {
                 }
                 (Standing::Voter | Standing::Learner, None) => {
                     let name = member.name;
-                    return Err(format!("nobody removed member {name}: {listed:?}").into());
+                    let text = "is not in the list, and the trial has not removed it";
+                    return Err(format!("member {name} {text}: {listed:?}").into());
                 }
                 _ => {}
             }
@@ -219,10 +221,10 @@ impl<'a> Way<'a> {
         Ok(())
     }
 
-    /// Starts a newcomer's process; again, where it has found nobody to ask.
+    /// Starts the process of a new member, and again if it has found no member that answers.
     fn receive(&self, place: usize, listed: &[Listed]) -> Outcome {
         let (trial, member) = (self.trial, &self.trial.members[place]);
-        // Whoever holds it starts the process, too.
+        // The task that holds it starts the process, too.
         let Ok(_hand) = trial.hands[place].try_lock() else {
             return Ok(());
         };
@@ -252,7 +254,7 @@ impl<'a> Way<'a> {
         trial.start(place)
     }
 
-    /// One that does not come to be promoted is let go.
+    /// Requests the promotion of a learner, and its removal if that takes too long.
     async fn promote(&mut self, place: usize, id: Option<u64>) {
         let since = *self.promoting.get_or_insert_with(Instant::now);
         if since.elapsed() > LEARNER_TIME {
@@ -264,7 +266,7 @@ impl<'a> Way<'a> {
         }
     }
 
-    /// Clears up behind a member that was removed, once it has ended by itself.
+    /// Removes the directory of a removed member once its process has ended by itself.
     fn see_off(&self, place: usize) -> Outcome {
         let (trial, member) = (self.trial, &self.trial.members[place]);
         let Ok(_hand) = trial.hands[place].try_lock() else {
@@ -274,15 +276,15 @@ impl<'a> Way<'a> {
         let is_excused = trial.is_excused(place);
         if let Some(how) = how {
             let words = member.last_words();
-            let is_told = words.contains("permanently removed from the cluster");
-            let expected = is_told || why_not_begun(&how, &words).is_some();
+            let knows_removal = words.contains("permanently removed from the cluster");
+            let expected = knows_removal || why_not_begun(&how, &words).is_some();
             if !expected && !is_excused {
                 let name = member.name;
                 return Err(format!("removed member {name} ended: {how}\n{words}").into());
             }
             self.tell(format!("removed member ended: {how}"));
         } else if !is_gone && is_excused {
-            // It may be unable to write down that it was removed.
+            // It may be unable to record its removal.
             member.kill()?;
         } else if !is_gone {
             return Ok(());
@@ -293,7 +295,7 @@ impl<'a> Way<'a> {
         Ok(())
     }
 
-    /// The members as the cluster knows them now.
+    /// The cluster's member list.
     async fn list(&mut self) -> Option<Vec<Listed>> {
         let channel = self.channel().await?;
         let request = MemberListRequest { linearizable: true };
@@ -302,7 +304,7 @@ impl<'a> Way<'a> {
         Some(answer.ok()?.ok()?.into_inner().members)
     }
 
-    /// Asks once, any member, and notes what came of it.
+    /// Sends the request once, to any member, and counts the answer.
     async fn ask(&mut self, change: Change) {
         let Some(channel) = self.channel().await else {
             return;
@@ -316,7 +318,7 @@ impl<'a> Way<'a> {
         self.tell(format!("{name}: {words}"));
     }
 
-    /// To any voter, and perhaps to one that is to leave.
+    /// A connection to any voter, including one that is being removed.
     async fn channel(&mut self) -> Option<Channel> {
         let may = |it| it == Standing::Voter || it == Standing::Leaving;
         let place = *self.random.pick(&self.trial.standing(may));
@@ -328,7 +330,8 @@ impl<'a> Way<'a> {
         *changes.entry(words).or_default() += 1;
     }
 
-    /// Where everybody stands, and the last words of those who are on their way.
+    /// The standing of each member, and the last log lines of those that are being added or
+    /// removed.
     fn words(&self) -> String {
         let members = self.trial.members.iter().map(|member| {
             let (name, standing) = (member.name, member.standing());
@@ -343,8 +346,8 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Why a newcomer's process did not begin, if others were to blame: it has asked,
-/// and nobody answered, or not from the present.
+/// Why the process of a new member ended at its start, if other faults caused it: no member
+/// answered, or one answered with an old member list.
 fn why_not_begun(how: &str, words: &str) -> Option<&'static str> {
     let reasons = [
         "could not retrieve cluster information",

@@ -1,8 +1,8 @@
 //! Clients that read and write a few keys.
 //!
-//! Every ten seconds there are new keys: a key's whole life stays small enough
-//! for a checker that tries orders, and what is still under way for the old keys
-//! is one more thing that may go wrong.
+//! Every ten seconds the clients use new keys. So the history of a key stays small enough
+//! for a checker that tries orders, and requests for the old keys that are still in progress
+//! are tested too.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -15,12 +15,12 @@ use crate::process::Outcome;
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const AGE_SECONDS: u64 = 10;
 
-/// What all keys of the present age begin with.
+/// Prefix of the keys of the present ten seconds.
 pub fn prefix(recorder: &Recorder) -> String {
     format!("k{:05}/", recorder.elapsed().as_secs() / AGE_SECONDS)
 }
 
-/// The end of the range of all keys of an age.
+/// End of the range of keys with this prefix.
 pub fn end_of(prefix: &str) -> String {
     prefix.replace('/', "0")
 }
@@ -38,7 +38,7 @@ struct Client {
     prefix: String,
 }
 
-/// Works until the end; `pause` is the mean time between two operations.
+/// Sends operations until the end; `pause` is the mean time between two operations.
 pub async fn work(
     number: u32,
     members: Vec<Arc<Member>>,
@@ -117,8 +117,8 @@ impl Client {
         }
     }
 
-    /// Mostly with what was last seen, sometimes as if the key were not there;
-    /// sometimes it writes a second key, too.
+    /// A compare-and-swap, mostly with the revision that was last seen, sometimes as if the key did
+    /// not exist. Sometimes it writes a second key, too.
     fn swap(&mut self, key: String) -> Request {
         let known = self.modified.get(&key).copied().unwrap_or(0);
         let expected = if self.random.chance(1, 10) { 0 } else { known };
@@ -139,7 +139,7 @@ impl Client {
         values::name(self.number, self.counter, &mut self.random)
     }
 
-    /// Notes when keys were modified; whether there was an answer.
+    /// Records the revisions of keys. Returns whether there was an answer.
     fn learn(&mut self, operation: &Operation) -> bool {
         let Some(answer) = operation.answer() else {
             return false;

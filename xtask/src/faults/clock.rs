@@ -1,4 +1,4 @@
-//! A clock of its own for each member: faster, slower, or wrong about the day.
+//! Clocks of single members: faster, slower, or with another time of day.
 //!
 //! ```text
 //!   page (a file, mapped by the member)
@@ -8,9 +8,9 @@
 //!                      millionths
 //! ```
 //!
-//! The monotonic clock stays without a jump: each stretch begins where the one
-//! before it has come to. It begins a moment after it was written, so that no
-//! thread of the member has read past its beginning.
+//! The monotonic clock never jumps: each stretch begins at the value at which the previous
+//! one ends. It begins a moment after it was written, so that no
+//! thread of the member has read a time after its beginning.
 
 use std::{
     fs::File,
@@ -35,7 +35,7 @@ const NOTICE_NANOSECONDS: i64 = 20_000_000;
 /// The most that a member's clock runs faster, in percent.
 pub const FASTER_PERCENT_MAX: u64 = 25;
 
-/// The library that is loaded into members.
+/// The library that replaces the clock calls of a member.
 #[derive(Clone, Debug)]
 pub struct Shim {
     pub library: PathBuf,
@@ -58,7 +58,7 @@ struct Stretch {
 }
 
 impl Shim {
-    /// Compiles it.
+    /// Compiles the library.
     pub fn build(folder: &Path) -> Outcome<Shim> {
         let (source, library) = (folder.join("clock_shim.c"), folder.join("clock_shim.so"));
         std::fs::write(&source, SOURCE)?;
@@ -73,7 +73,7 @@ impl Shim {
 }
 
 impl SkewedClock {
-    /// A clock that goes as the machine's.
+    /// A clock that runs like that of the machine.
     pub fn new(path: PathBuf) -> Outcome<SkewedClock> {
         let page = File::options()
             .read(true)
@@ -88,8 +88,8 @@ impl SkewedClock {
         })
     }
 
-    /// From now on the clock gains `rate` millionths, and the wall clock is
-    /// `wall` nanoseconds ahead besides.
+    /// Makes the clock run faster by `rate` millionths from now on, with the wall clock
+    /// `wall` nanoseconds ahead in addition.
     pub fn set(&self, rate: i64, wall: i64) -> Outcome {
         let mut stretches = self.stretches.lock().expect("no holder panics");
         let now = clock_gettime(ClockId::Monotonic);
@@ -113,7 +113,7 @@ impl SkewedClock {
         Ok(())
     }
 
-    /// How often the member has read it, in all its lives.
+    /// Number of readings by all processes of the member.
     pub fn readings(&self) -> Outcome<u64> {
         let mut bytes = [0; 8];
         self.page.read_exact_at(&mut bytes, 0)?;
@@ -137,9 +137,9 @@ impl Stretch {
 mod tests {
     use super::*;
 
-    /// What `date` and a condition variable believe under the shim.
+    /// Times that `date` and a condition variable see under the library.
     #[test]
-    fn a_process_with_the_shim_lives_by_the_false_clock() {
+    fn a_process_with_the_library_sees_the_skewed_clock() {
         let folder = tempfile::tempdir().unwrap();
         let Ok(shim) = Shim::build(folder.path()) else {
             eprintln!("SKIPPED: no C compiler");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_stretch_begins_where_the_last_has_come_to() {
+    fn a_new_stretch_begins_at_the_end_of_the_last_one() {
         let first = Stretch {
             from: 1_000_000,
             ahead: 5,

@@ -1,4 +1,4 @@
-//! The same history before another judge: porcupine, in Go, which tries orders.
+//! Check of the same history by porcupine, a checker in Go that tries orders.
 
 use std::{
     path::Path,
@@ -7,18 +7,18 @@ use std::{
 
 use crate::process::{Outcome, root, run};
 
-/// What porcupine says.
+/// Porcupine's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Every key's history can be true.
+    /// The history of every key is linearizable.
     Possible,
-    /// At least one cannot.
+    /// The history of at least one key is not linearizable.
     Impossible,
-    /// At least one took too long to say, and none is impossible.
+    /// The check of at least one key took too long, and none is impossible.
     Unknown,
 }
 
-/// Builds the judge; `None`, loudly: there is no Go.
+/// Builds porcupine. Returns `None`, with a message, if there is no Go.
 pub fn prepare() -> Outcome<Option<std::path::PathBuf>> {
     if Command::new("go").arg("version").output().is_err() {
         eprintln!(
@@ -38,7 +38,7 @@ pub fn prepare() -> Outcome<Option<std::path::PathBuf>> {
     Ok(Some(program))
 }
 
-/// Asks it about a recorded history; what it prints goes where ours goes.
+/// Checks a recorded history; porcupine's output goes to the same terminal.
 pub fn judge(program: &Path, history: &Path) -> Outcome<Verdict> {
     let mut command = Command::new(program);
     command.arg(history).stdin(Stdio::null());

@@ -1,4 +1,4 @@
-//! The end of a trial: everything healed, quiet, and compared.
+//! The end of a trial: all faults are healed, all clients have ended, and the members are compared.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,23 +18,23 @@ use super::{
 };
 use crate::process::Outcome;
 
-/// Every call of a client has ended by then.
+/// Time limit for the last calls of clients.
 const CALLS_END: Duration = Duration::from_secs(30);
-/// Commands that are still under way somewhere are given up by then.
+/// Time after which no command can be in progress at any member.
 const QUIET: Duration = Duration::from_secs(8);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Revisions at which the members' hashes are compared.
 const COMPARED: i64 = 6;
 
-/// What the end has shown.
+/// State that all members agree on at the end.
 pub struct Ending {
     pub ledger: Vec<Entry>,
     /// Revision and the hash that all members have there.
     pub hashes: Vec<(i64, u32)>,
 }
 
-/// Waits for the clients, for leases and for what is under way; then all members
-/// must tell the same story.
+/// Waits for the clients, for leases and for commands in progress. Then all members
+/// must have the same history.
 pub async fn end(
     trial: &Trial,
     recorder: &Arc<Recorder>,
@@ -46,7 +46,7 @@ pub async fn end(
     join(clients, CALLS_END, "a client's call").await?;
     no_lease_is_left(trial).await?;
     let mut probe = Probe::new(2_000, trial, recorder);
-    probe.everybody(trial).await?;
+    probe.all_members(trial).await?;
     let newest = quiet(trial, recorder).await?;
     last.send_replace(Some(newest));
     join(watchers, PATIENCE, "a watch").await?;
@@ -55,7 +55,7 @@ pub async fn end(
     for &member in &voters[1..] {
         if self::ledger(trial, member, newest).await? != ledger {
             let names = [voters[0], member].map(|it| trial.members[it].name);
-            return Err(format!("members {} tell different stories", names.join(" and ")).into());
+            return Err(format!("members {} have different histories", names.join(" and ")).into());
         }
     }
     let mut hashes = Vec::new();
@@ -79,7 +79,7 @@ async fn join(mut tasks: JoinSet<Outcome>, patience: Duration, what: &str) -> Ou
     }
 }
 
-/// Nobody renews any more: all leases end.
+/// Checks that all leases end, now that no client renews them.
 async fn no_lease_is_left(trial: &Trial) -> Outcome {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -98,7 +98,7 @@ async fn no_lease_is_left(trial: &Trial) -> Outcome {
     }
 }
 
-/// Waits until nothing happens any more; the last revision.
+/// Waits until the revision does not change any more, and returns it.
 async fn quiet(trial: &Trial, recorder: &Arc<Recorder>) -> Outcome<i64> {
     let member = trial.voters()[0];
     let mut caller = Caller::to_one(3_000, member, &trial.members[member], recorder);
@@ -126,7 +126,7 @@ async fn quiet(trial: &Trial, recorder: &Arc<Recorder>) -> Outcome<i64> {
     Err("something goes on writing after all clients have ended".into())
 }
 
-/// Every revision, as a member tells it.
+/// The history of a member: every revision with its changes.
 async fn ledger(trial: &Trial, member: usize, newest: i64) -> Outcome<Vec<Entry>> {
     let name = trial.members[member].name;
     let channel = dial(&trial.members[member])
@@ -135,18 +135,19 @@ async fn ledger(trial: &Trial, member: usize, newest: i64) -> Outcome<Vec<Entry>
     let opened = watchers::start(channel, FIRST_KEY, END_KEY, 2).await;
     let (mut stream, _) = opened.ok_or_else(|| format!("no watch at member {name}"))?;
     let mut ledger: Vec<Entry> = Vec::new();
-    let mut told = 1;
-    while told < newest {
+    let mut seen = 1;
+    while seen < newest {
         let answer = tokio::time::timeout(PATIENCE, stream.next()).await;
         let answer = answer.ok().flatten();
-        let answer = answer.ok_or_else(|| format!("member {name} tells no more after {told}"))?;
+        let answer =
+            answer.ok_or_else(|| format!("member {name} sends no event after revision {seen}"))?;
         for event in &answer.events {
             let change = watchers::change(event);
-            told = change.modified();
+            seen = change.modified();
             match ledger.last_mut() {
-                Some(entry) if entry.revision == told => entry.changes.push(change),
+                Some(entry) if entry.revision == seen => entry.changes.push(change),
                 _ => ledger.push(Entry {
-                    revision: told,
+                    revision: seen,
                     changes: vec![change],
                 }),
             }

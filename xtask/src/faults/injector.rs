@@ -1,4 +1,4 @@
-//! Faults, done and healed.
+//! Injects faults and heals them.
 
 use std::{
     fs::File,
@@ -27,7 +27,7 @@ use crate::process::Outcome;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Does one fault and heals it. False: another fault is in its way.
+/// Injects one fault and heals it. Returns false if another fault prevents it.
 pub async fn inject(trial: Arc<Trial>, kind: Kind, mut random: Random) -> Outcome<bool> {
     let leads = matches!(
         kind,
@@ -69,7 +69,8 @@ async fn some_time(random: &mut Random, least: u64, more: u64) {
     tokio::time::sleep(MILLISECOND * (least + random.below(more)) as u32).await;
 }
 
-/// Who stops and starts these members, alone; nothing if somebody does already.
+/// Locks these members for stopping and starting. Returns `None` if another task has locked
+/// one of them.
 fn take(trial: &Trial, members: &[usize]) -> Option<Vec<OwnedMutexGuard<()>>> {
     let guards = members
         .iter()
@@ -96,7 +97,7 @@ async fn kill(trial: &Trial, members: &[usize], random: &mut Random) -> Outcome<
 }
 
 async fn stop(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
-    /// A member that takes longer to stop is killed, as an operator would.
+    /// A member that takes longer to stop is killed, as an operator would do.
     const PATIENCE: u32 = 200;
     let Some(_hands) = take(trial, &[member]) else {
         return Ok(false);
@@ -161,7 +162,7 @@ async fn delay(trial: &Trial, random: &mut Random) -> Outcome<bool> {
     Ok(true)
 }
 
-/// strace holds each durable write back.
+/// Delays each durable write with strace.
 async fn slow_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
     let Some(process) = trial.members[member].process() else {
         return Ok(false);
@@ -180,15 +181,15 @@ async fn slow_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome
         .spawn()
         .map_err(|error| format!("cannot start strace: {error}"))?;
     some_time(random, 500, 6_000).await;
-    // It lets go of the member, which runs on, or has ended with it.
+    // strace detaches from the member, which continues to run or has ended.
     let pid = rustix::process::Pid::from_child(&tracer);
     let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
     tokio::task::spawn_blocking(move || tracer.wait()).await??;
     Ok(true)
 }
 
-/// A file takes all the room that is left, and large values ask for more: a log
-/// has some segments in store.
+/// Fills the disk with a file and then puts large values, because the log has some
+/// segments in reserve.
 async fn full_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
     let ballast = trial.members[member].root.join("ballast");
     if ballast.exists() {
@@ -202,7 +203,8 @@ async fn full_disk(trial: &Trial, member: usize, random: &mut Random) -> Outcome
     Ok(true)
 }
 
-/// Nothing new is opened by the process, and its member must not end of that.
+/// Lowers the descriptor limit so that the process can open no file; the member must survive
+/// that.
 async fn no_descriptor(trial: &Trial, member: usize, random: &mut Random) -> Outcome<bool> {
     let process = trial.members[member].process();
     let process = process.and_then(|it| Pid::from_raw(it.cast_signed()));
@@ -214,7 +216,7 @@ async fn no_descriptor(trial: &Trial, member: usize, random: &mut Random) -> Out
         current: Some(0),
         maximum: getrlimit(Resource::Nofile).maximum,
     };
-    // It may have ended meanwhile, and its successor has its own limit.
+    // The process may have ended by now, and its successor has its own limit.
     let Ok(before) = limit(least) else {
         return Ok(false);
     };
@@ -224,14 +226,14 @@ async fn no_descriptor(trial: &Trial, member: usize, random: &mut Random) -> Out
     Ok(true)
 }
 
-/// Puts large values to one key, through any member, for so long.
+/// Puts large values to one key, through any member, for `length`.
 async fn write_much(trial: &Trial, member: usize, length: Duration, random: &mut Random) {
     const CLIENT: u32 = 400;
     let client = CLIENT + member as u32;
     let mut caller = Caller::new(client, &trial.members, &trial.recorder);
     let end = Instant::now() + length;
     while Instant::now() < end {
-        // Never the same twice, whichever fault this is.
+        // The moment makes each value different, whichever fault this is.
         let moment = trial.recorder.moment();
         let bytes = 64 << 10 | random.below(256 << 10);
         let put = Request::Put {

@@ -1,35 +1,35 @@
-//! What may go wrong, and what is drawn.
+//! Kinds of faults, and the random choice of them.
 
 use environment::randomness::Random;
 
-/// One way for things to go wrong; it heals by itself.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Kind {
     /// kill -9 of any member, and a start some time later.
     Kill,
-    /// The same of the member that leads.
+    /// kill -9 of the leader, and a start some time later.
     KillLeader,
-    /// The same of all at once.
+    /// kill -9 of all members at once, and a start some time later.
     KillAll,
     /// SIGTERM of any member, and a start once it has ended.
     Stop,
     /// SIGSTOP for less than an election timeout.
     PauseShortly,
-    /// SIGSTOP for longer than others wait.
+    /// SIGSTOP for longer than the election timeout.
     PauseLong,
-    /// SIGSTOP of the leader, for longer than others wait.
+    /// SIGSTOP of the leader, for longer than the election timeout.
     PauseLeader,
-    /// Nothing to and nothing from a member.
+    /// No bytes to and from a member.
     CutOff,
-    /// The same of the leader.
+    /// No bytes to and from the leader.
     CutOffLeader,
-    /// A member sends, and hears nothing.
+    /// A member sends, and receives nothing.
     Deafen,
-    /// A member hears, and sends nothing.
+    /// A member receives, and sends nothing.
     Silence,
-    /// Nothing goes from one member to one other.
+    /// No bytes from one member to one other.
     CutOneWay,
-    /// Everything between members comes late.
+    /// All bytes between members are delayed.
     Delay,
     /// A member's writes take long.
     SlowDisk,
@@ -74,7 +74,7 @@ impl Kind {
         Kind::ReplaceLeader,
     ];
 
-    /// For people.
+    /// Name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Kill => "kill -9, one member",
@@ -102,18 +102,18 @@ impl Kind {
     }
 }
 
-/// What a machine without root or tools cannot do.
+/// Faults that cannot be injected on this machine, with the reason.
 #[derive(Clone, Debug, Default)]
 pub struct Missing(pub Vec<(Kind, &'static str)>);
 
 impl Missing {
-    /// Leaves a kind out, and says so.
+    /// Excludes a kind for the reason `why`.
     pub fn leave_out(&mut self, kind: Kind, why: &'static str) {
         eprintln!("NOT TRIED: {}: {why}", kind.name());
         self.0.push((kind, why));
     }
 
-    /// Leaves out what was not asked for; nothing asked for is everything.
+    /// Excludes all kinds that are not in `only`, unless `only` is empty.
     pub fn keep_only(&mut self, only: &[Kind]) {
         let unwanted = |kind: &Kind| !only.is_empty() && !only.contains(kind);
         let unwanted = Kind::ALL.into_iter().filter(unwanted);
@@ -121,7 +121,7 @@ impl Missing {
             .extend(unwanted.map(|kind| (kind, "not among --only")));
     }
 
-    /// One to three kinds that go wrong at about the same time.
+    /// Draws one to three kinds, to be injected at about the same time.
     pub fn draw(&self, random: &mut Random) -> Vec<Kind> {
         let possible: Vec<Kind> = Kind::ALL
             .into_iter()
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_asked_for_is_drawn() {
+    fn only_requested_kinds_are_drawn() {
         let mut missing = Missing::default();
         missing.keep_only(&[Kind::Kill]);
         let mut random = Random::from_seed(7);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_draws_the_same_faults_and_never_a_missing_one() {
+    fn a_seed_draws_the_same_faults_and_no_excluded_one() {
         let missing = Missing(vec![(Kind::FullDisk, "no root")]);
         let draw = || {
             let mut random = Random::from_seed(7);

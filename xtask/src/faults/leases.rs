@@ -1,5 +1,5 @@
-//! Clients with leases: granted, attached to, renewed through any member,
-//! revoked or left to end.
+//! Clients with leases: granted, with keys, renewed through any member,
+//! revoked or left to expire.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ struct Holder {
     counter: u64,
 }
 
-/// One lease after the other, until the end.
+/// Uses one lease after the other, until the end.
 pub async fn work(
     number: u32,
     members: Vec<Arc<Member>>,
@@ -75,7 +75,7 @@ impl Holder {
         .await;
     }
 
-    /// For a while in time, then perhaps too late.
+    /// Renews the lease in time for a while, then perhaps too late.
     async fn renew(&mut self, lease: i64, seconds: u64) {
         for _ in 0..1 + self.random.below(8) {
             self.rest(seconds * 500).await;
@@ -90,7 +90,7 @@ impl Holder {
         self.caller.call(request, patience, &mut self.random).await;
     }
 
-    /// Up to so many milliseconds, but not long past the end.
+    /// Sleeps for up to `milliseconds`, but not long past the end.
     async fn rest(&mut self, milliseconds: u64) {
         let mut left = self.random.below(milliseconds.max(1));
         while left > 0 && !self.recorder.has_ended() {

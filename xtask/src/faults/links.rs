@@ -1,14 +1,14 @@
 //! The network between members: a proxy in front of each, which can hold, delay
-//! and break what goes through.
+//! and break connections.
 //!
 //! ```text
 //!   member a ──dials what b advertises──► proxy of b ──► where b listens
 //!                      a → b  ◄── the flow that decides ──►  b → a
 //! ```
 //!
-//! Members know each other by what they advertise, so a connection has to be
-//! told by its other end: the kernel says which process holds that socket. A cut
-//! flow keeps its bytes, as TCP would, and delivers them once it is mended,
+//! Members dial the advertised addresses, which are those of the proxies. So a proxy finds the
+//! dialer by the other end of the connection: the kernel says which process holds that socket.
+//! A cut flow keeps its bytes, as TCP would, and delivers them once it is healed,
 //! however old they are then; or the connections are reset.
 
 use std::{
@@ -32,9 +32,9 @@ use tokio::{
 use super::owner;
 use crate::process::Outcome;
 
-/// Places for members: one more than there are members, for a newcomer.
+/// Places for members: one more than there are members, for a new one.
 pub const PLACES: usize = 4;
-/// Parts of a connection's bytes that may be on their way.
+/// Chunks of a connection's bytes that the proxy may hold.
 const PARTS_MAX: usize = 64;
 const PART_BYTES: usize = 16 << 10;
 
@@ -43,7 +43,7 @@ const PART_BYTES: usize = 16 << 10;
 struct Flow {
     /// How many faults cut it.
     cuts: u32,
-    /// How late everything is.
+    /// Delay of all bytes.
     delay: Duration,
     /// Connections older than this are to be reset.
     resets: u64,
@@ -53,9 +53,9 @@ struct Flow {
 #[derive(Debug)]
 pub struct Links {
     flows: [[watch::Sender<Flow>; PLACES]; PLACES],
-    /// Each member's process; 0: none.
+    /// Process id of each member; 0 if none runs.
     processes: [AtomicU32; PLACES],
-    /// Bytes that went through.
+    /// Bytes that were forwarded.
     pub carried_bytes: AtomicU64,
 }
 
@@ -74,7 +74,7 @@ impl Links {
         self.processes[member].store(process, Ordering::SeqCst);
     }
 
-    /// Holds what goes from one member to another; with `reset`, connections
+    /// Holds the bytes from one member to another; with `reset`, connections
     /// between them break as well.
     pub fn cut(&self, from: usize, to: usize, reset: bool) {
         self.flows[from][to].send_modify(|flow| {
@@ -85,7 +85,7 @@ impl Links {
 
     pub fn mend(&self, from: usize, to: usize) {
         self.flows[from][to].send_modify(|flow| {
-            assert!(flow.cuts > 0, "only what was cut is mended");
+            assert!(flow.cuts > 0, "only a cut flow is healed");
             flow.cuts -= 1;
         });
     }
@@ -94,12 +94,12 @@ impl Links {
         self.flows[from][to].send_modify(|flow| flow.delay = delay);
     }
 
-    /// Carries what arrives for a member to where it listens.
+    /// Forwards the connections to a member to the address where it listens.
     pub async fn serve(self: Arc<Self>, member: usize, door: TcpListener, behind: u16) {
         loop {
             if let Ok((stream, _)) = door.accept().await {
                 let links = Arc::clone(&self);
-                // A connection that fails is an everyday thing here.
+                // Connections fail often here.
                 tokio::spawn(async move { links.carry(member, stream, behind).await.ok() });
             }
         }
@@ -117,7 +117,7 @@ impl Links {
         let mut there = self.flows[from][to].subscribe();
         let back = self.flows[to][from].subscribe();
         let resets = (there.borrow().resets, back.borrow().resets);
-        // Who cannot send cannot connect.
+        // A member that cannot send cannot connect.
         there.wait_for(|flow| flow.cuts == 0).await?;
         let far = TcpStream::connect(("127.0.0.1", behind)).await?;
         near.set_nodelay(true)?;
@@ -136,7 +136,7 @@ impl Links {
         }
     }
 
-    /// One direction, until who sends has ended it and all of it has arrived.
+    /// Forwards one direction until the sender has closed it and all bytes have arrived.
     async fn pump(
         &self,
         mut from: OwnedReadHalf,
@@ -177,7 +177,7 @@ async fn deliver(
     Ok(to.shutdown().await?)
 }
 
-/// Ends when connections of this age are reset.
+/// Waits until connections of this age are reset.
 async fn reset(mut flow: watch::Receiver<Flow>, known: u64) {
     if flow.wait_for(|flow| flow.resets > known).await.is_err() {
         std::future::pending().await

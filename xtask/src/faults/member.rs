@@ -1,4 +1,4 @@
-//! One member: its process, its disk and its clock, and what is done to them.
+//! One member: its process, its disk and its clock.
 
 use std::{
     path::PathBuf,
@@ -18,34 +18,34 @@ use crate::{
     process::Outcome,
 };
 
-/// Of a log, where its member has ended.
+/// Lines of a log that are shown after its member has ended.
 const LOG_LINES: usize = 12;
 
-/// How each member is started.
+/// Settings for the start of every member.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub binary: PathBuf,
     pub shim: Option<Shim>,
 }
 
-/// With whom a member begins.
+/// The initial cluster of a member.
 #[derive(Clone, Debug)]
 pub struct Company {
     /// All members and their peer URLs, as etcd's flag wants them.
     pub initial_cluster: String,
-    /// The cluster is there already.
+    /// The cluster exists already.
     pub exists: bool,
 }
 
-/// What a member is to its cluster, as far as the trial knows.
+/// Standing of a member in its cluster, as far as the trial knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// No member: no process, no data.
+    /// Not a member: no process, no data.
     Absent,
     /// Added, and not promoted yet.
     Learner,
     Voter,
-    /// To be removed, or removed: it ends by itself.
+    /// Being removed, or removed: its process ends by itself.
     Leaving,
 }
 
@@ -54,25 +54,25 @@ pub enum Standing {
 pub struct Member {
     pub name: &'static str,
     plan: Plan,
-    /// Its data and nothing else; a file system of its own if we are root.
+    /// Directory of its data; a separate file system if the trial runs as root.
     pub root: PathBuf,
     log: PathBuf,
     pub clock: SkewedClock,
     pub client_port: u16,
-    /// Where others reach it, and where it listens: a proxy is between.
+    /// The port of its proxy, and the port where it listens.
     peer_ports: (u16, u16),
     company: Mutex<Company>,
     standing: Mutex<Standing>,
     child: Mutex<Option<Child>>,
-    /// Changes whenever a process begins or ends.
+    /// Changes whenever a process starts or ends.
     life: AtomicU32,
 }
 
-/// Where a member lives.
+/// Directories of a member.
 pub struct Home {
     pub name: &'static str,
     pub root: PathBuf,
-    /// Outside its disk.
+    /// A directory outside its disk, for its log and clock.
     pub beside: PathBuf,
     pub client_port: u16,
     pub door_port: u16,
@@ -80,7 +80,7 @@ pub struct Home {
 }
 
 impl Member {
-    /// A member that is not there yet.
+    /// A member that is not started yet.
     pub fn new(plan: &Plan, home: Home, company: Company) -> Outcome<Member> {
         Ok(Member {
             name: home.name,
@@ -115,12 +115,12 @@ impl Member {
         *self.standing.lock().expect("no holder panics") = standing;
     }
 
-    /// With whom the next process begins, if it has no data.
+    /// Sets the initial cluster of the next process, for a start without data.
     pub fn meet(&self, company: Company) {
         *self.company.lock().expect("no holder panics") = company;
     }
 
-    /// Forgets everything; no process may run.
+    /// Removes all data; no process may run.
     pub fn wipe(&self) -> Outcome {
         assert!(self.process().is_none(), "{} runs", self.name);
         match std::fs::remove_dir_all(self.data()) {
@@ -129,12 +129,12 @@ impl Member {
         }
     }
 
-    /// Equal before and after an answer: the same process gave it.
+    /// A number that is equal before and after an answer if the same process gave it.
     pub fn life(&self) -> u32 {
         self.life.load(Ordering::SeqCst)
     }
 
-    /// Starts the process; gives back its id.
+    /// Starts the process and returns its id.
     pub fn start(&self) -> Outcome<u32> {
         let mut child = self.child.lock().expect("no holder panics");
         assert!(child.is_none(), "{} runs already", self.name);
@@ -180,13 +180,13 @@ impl Member {
         self.root.join("data")
     }
 
-    /// Of the process, if one runs.
+    /// Id of the process, if one runs.
     pub fn process(&self) -> Option<u32> {
         let child = self.child.lock().expect("no holder panics");
         child.as_ref().map(Child::id)
     }
 
-    /// kill -9, and waits for the end; nothing if none runs.
+    /// Kills the process with -9 and waits for its end. Does nothing if none runs.
     pub fn kill(&self) -> Outcome {
         self.life.fetch_add(1, Ordering::SeqCst);
         if let Some(mut child) = self.child.lock().expect("no holder panics").take() {
@@ -196,17 +196,17 @@ impl Member {
         Ok(())
     }
 
-    /// SIGTERM; `reap` says when it has ended.
+    /// Sends SIGTERM; `reap` says when the process has ended.
     pub fn ask_to_stop(&self) -> Outcome {
         self.signal(Signal::TERM)
     }
 
-    /// SIGSTOP: the process stands still, its connections stay.
+    /// Sends SIGSTOP: the process stops, its connections stay.
     pub fn freeze(&self) -> Outcome {
         self.signal(Signal::STOP)
     }
 
-    /// SIGCONT.
+    /// Sends SIGCONT.
     pub fn thaw(&self) -> Outcome {
         self.signal(Signal::CONT)
     }
@@ -218,7 +218,7 @@ impl Member {
         Ok(())
     }
 
-    /// Whether no process runs any more; how it ended, if it did just now.
+    /// Returns whether no process runs, and how it ended if it has ended since the last call.
     pub fn reap(&self) -> Outcome<(bool, Option<String>)> {
         let mut child = self.child.lock().expect("no holder panics");
         let Some(running) = child.as_mut() else {
@@ -238,7 +238,7 @@ impl Member {
     }
 }
 
-/// The place of one that is a member now, as a client finds it in the member list.
+/// A random place with a present member, as a client finds it in the member list.
 pub fn any_present(members: &[Arc<Member>], random: &mut Random) -> Option<usize> {
     let is_present = |place: &usize| members[*place].standing() != Standing::Absent;
     let present: Vec<usize> = (0..members.len()).filter(is_present).collect();

@@ -1,12 +1,11 @@
-//! Which process holds the other end of a local connection, by the kernel's
-//! account in `/proc`.
+//! Finds the process that holds the other end of a local connection, from `/proc`.
 
 use std::{fs, path::Path};
 
 use crate::process::Outcome;
 
-/// The index of the process that dialed `door` from port `client`; `None`: it
-/// is none of these, or gone.
+/// Index of the process that dialled port `door` from port `client`; `None` if it
+/// is none of `processes`, or has ended.
 pub fn of_socket(client: u16, door: u16, processes: &[u32]) -> Outcome<Option<usize>> {
     let table = fs::read_to_string("/proc/net/tcp")?;
     let Some(inode) = inode(&table, client, door) else {
@@ -18,7 +17,7 @@ pub fn of_socket(client: u16, door: u16, processes: &[u32]) -> Outcome<Option<us
     Ok(owner.map(|(index, _)| index))
 }
 
-/// From the row of the socket whose own port and whose peer's port these are.
+/// Inode from the row of the socket with this own port and peer port.
 fn inode(table: &str, own: u16, peer: u16) -> Option<&str> {
     let (own, peer) = (format!(":{own:04X}"), format!(":{peer:04X}"));
     let mut rows = table.lines().map(|row| row.split_whitespace());
@@ -29,7 +28,7 @@ fn inode(table: &str, own: u16, peer: u16) -> Option<&str> {
 }
 
 fn has_open(process: u32, name: &str) -> bool {
-    // A process that has just ended holds nothing.
+    // A process that has just ended holds no sockets.
     let Ok(files) = fs::read_dir(format!("/proc/{process}/fd")) else {
         return false;
     };

@@ -1,4 +1,4 @@
-//! What clients and watchers saw, gathered from all tasks.
+//! Collects the operations and watches of all clients.
 
 use std::{
     collections::BTreeMap,
@@ -11,7 +11,7 @@ use std::{
 
 use history::{Moment, Operation, Outcome as Known, Request, Watch};
 
-/// How often something was done, and what came of it.
+/// Counts of one kind of operation, by outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub done: u64,
@@ -19,7 +19,7 @@ pub struct Tally {
     pub refused: u64,
 }
 
-/// Shared by everybody who sees something.
+/// Shared by all tasks of clients and watchers.
 #[derive(Debug)]
 pub struct Recorder {
     began: Instant,
@@ -49,12 +49,12 @@ impl Recorder {
         }
     }
 
-    /// Since the beginning.
+    /// Time since the beginning.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// Now.
+    /// The present moment.
     pub fn moment(&self) -> Moment {
         self.elapsed().as_nanos() as Moment
     }
@@ -94,12 +94,12 @@ impl Recorder {
         self.watches.lock().expect("no holder panics").push(watch);
     }
 
-    /// How often each kind of operation was done.
+    /// Counts of each kind of operation.
     pub fn tallies(&self) -> BTreeMap<&'static str, Tally> {
         self.tallies.lock().expect("no holder panics").clone()
     }
 
-    /// Everything, leaving nothing.
+    /// Takes all records.
     pub fn take(&self) -> (Vec<Operation>, Vec<Watch>) {
         let operations = std::mem::take(&mut *self.operations.lock().expect("no holder panics"));
         let watches = std::mem::take(&mut *self.watches.lock().expect("no holder panics"));

@@ -1,4 +1,4 @@
-//! After the healing: everybody is there again, agrees, and goes on.
+//! Checks after the healing: all members are up, agree, and take writes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{call::Caller, recorder::Recorder, trial::Trial};
 use crate::process::Outcome;
 
-/// A healed cluster that takes longer is at fault.
+/// A healed cluster that needs longer fails the trial.
 const PATIENCE: Duration = Duration::from_secs(60);
 const CALL_TIME: Duration = Duration::from_secs(3);
 const STEP: Duration = Duration::from_millis(50);
@@ -22,7 +22,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// A client of its own for each member, numbered from `client`.
+    /// Makes one client for each member, numbered from `client`.
     pub fn new(client: u32, trial: &Trial, recorder: &Arc<Recorder>) -> Probe {
         let caller = |(index, member): (usize, &Arc<_>)| {
             Caller::to_one(client + index as u32, index, member, recorder)
@@ -34,8 +34,9 @@ impl Probe {
         }
     }
 
-    /// Each member takes a write, and shows all of them; the last revision.
-    pub async fn everybody(&mut self, trial: &Trial) -> Outcome<i64> {
+    /// Checks that each member takes a write and shows the writes of all. Returns the last
+    /// revision.
+    pub async fn all_members(&mut self, trial: &Trial) -> Outcome<i64> {
         let deadline = Instant::now() + PATIENCE;
         let mut newest = 0;
         let mut waiting = trial.voters();
@@ -58,7 +59,7 @@ impl Probe {
         Ok(newest)
     }
 
-    /// One try; the revision that the write got.
+    /// Tries one write; returns its revision if it succeeded.
     async fn write(&mut self, trial: &Trial, member: usize) -> Outcome<Option<i64>> {
         self.number += 1;
         let put = Request::Put {

@@ -1,4 +1,4 @@
-//! What was done and what came of it, as tables in Markdown.
+//! Operations, faults and their outcomes as tables in Markdown.
 
 use std::{collections::BTreeMap, fmt::Write, sync::atomic::Ordering};
 
@@ -53,7 +53,7 @@ pub fn tables(trial: &Trial, recorder: &Recorder) -> String {
     text
 }
 
-/// What the cluster said to changes of its members, if there were any.
+/// The cluster's answers to changes of its members, if there were any.
 fn changes(trial: &Trial, text: &mut String) {
     let changes = trial.changes.lock().expect("no holder panics");
     if !changes.is_empty() {
@@ -74,7 +74,7 @@ pub fn hashes(hashes: &[(i64, u32)]) -> String {
     format!("HashKV is the same at all members: {}", all.join(", "))
 }
 
-/// How many of each rule, and the first of them.
+/// Prints the number of violations of each rule, and the first ones.
 pub fn violations(violations: &[Violation], shown_max: usize) {
     let mut by_rule: BTreeMap<Rule, Vec<&Violation>> = BTreeMap::new();
     for violation in violations {

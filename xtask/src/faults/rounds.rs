@@ -1,4 +1,4 @@
-//! Rounds: something goes wrong, is healed, and everybody agrees again.
+//! Rounds: faults are injected and healed, and then all members must agree.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -18,18 +18,18 @@ use super::{
 };
 use crate::{live_line, process::Outcome};
 
-/// Between two lines where nobody watches a terminal.
+/// Seconds between two lines if the output is not a terminal.
 const LINE_SECONDS: u64 = 30;
 
-/// What goes wrong.
+/// Faults of a trial.
 pub enum Scene {
-    /// Everything that this machine can do.
+    /// All faults that this machine can inject.
     Everything(Missing),
-    /// What members that read without confirmation cannot bear.
+    /// The fault that members without confirmation of reads do not survive.
     SlowLeaderCutOff,
 }
 
-/// Until the time is over; the cluster is healed then.
+/// Runs rounds until the time is over; the cluster is healed then.
 pub async fn run(
     trial: &Arc<Trial>,
     recorder: &Arc<Recorder>,
@@ -72,7 +72,7 @@ async fn one(trial: &Arc<Trial>, probe: &mut Probe, scene: &Scene, random: &mut 
     while let Some(done) = faults.join_next().await {
         done??;
     }
-    let healed = probe.everybody(trial).await;
+    let healed = probe.all_members(trial).await;
     let settled = match healed {
         Ok(_) => settle(trial, probe, random).await,
         Err(error) => Err(error),
@@ -84,12 +84,12 @@ async fn one(trial: &Arc<Trial>, probe: &mut Probe, scene: &Scene, random: &mut 
     trial.look_after_members()
 }
 
-/// Changes of the members that were begun come to their end.
+/// Finishes the changes of the members that have begun.
 async fn settle(trial: &Trial, probe: &mut Probe, random: &mut Random) -> Outcome {
     let before = trial.voters();
     changes::settle(trial, random).await?;
     if trial.voters() != before {
-        probe.everybody(trial).await?;
+        probe.all_members(trial).await?;
     }
     Ok(())
 }
@@ -103,7 +103,7 @@ fn note(trial: &Trial, kind: Kind, done: bool) {
     *all.entry(kind).or_default() += u64::from(done);
 }
 
-/// The state of things, each second.
+/// Shows the state of the trial each second.
 async fn show(trial: Arc<Trial>, recorder: Arc<Recorder>) {
     let mut before = 0;
     for second in 1.. {

@@ -1,5 +1,5 @@
 //! The cluster of a trial: three members and a place for a fourth, each behind a
-//! proxy, on a disk and with a clock of its own.
+//! proxy, with its own disk and clock.
 
 use std::{
     collections::BTreeMap,
@@ -30,15 +30,15 @@ use crate::{
     process::{Outcome, is_root},
 };
 
-/// Of the cluster, whenever nothing is wrong.
+/// Number of members while there is no fault.
 pub const MEMBERS: usize = 3;
 const NAMES: [&str; PLACES] = ["a", "b", "c", "d"];
-/// Sparse; a trial writes some hundred MiB.
+/// Size of a disk. The image is sparse; a trial writes some hundred MiB.
 const DISK_BYTES: u64 = 4 << 30;
-/// A member that says nothing for so long says nothing.
+/// Time limit for the status of a member.
 const STATUS_TIME: Duration = Duration::from_millis(700);
 
-/// Where everything of a trial is.
+/// Directories and tools of a trial.
 pub struct Ground {
     folder: tempfile::TempDir,
     disks: Vec<Volume>,
@@ -48,31 +48,31 @@ pub struct Ground {
 
 /// A cluster under test.
 pub struct Trial {
-    /// One for each place; not all are members now.
+    /// One for each place; not all of them are members at present.
     pub members: Vec<Arc<Member>>,
     pub links: Arc<Links>,
     pub recorder: Arc<Recorder>,
-    /// Held by whoever stops and starts a member.
+    /// Lock for stopping and starting a member.
     pub hands: [Arc<tokio::sync::Mutex<()>>; PLACES],
-    /// Members whose disk was full since they were started.
+    /// Members with a full disk at some time since their start.
     excused: [AtomicBool; PLACES],
-    /// What is not tried here.
+    /// Faults that cannot be injected on this machine.
     pub missing: Mutex<Missing>,
-    /// How often each kind was done.
+    /// Number of injected faults of each kind.
     pub done: Mutex<BTreeMap<Kind, u64>>,
-    /// What goes wrong now.
+    /// Present faults.
     pub now: Mutex<Vec<Kind>>,
-    /// Held by whoever changes who is a member.
+    /// Lock for changes of the member list.
     pub changing: tokio::sync::Mutex<()>,
-    /// What such changes were answered with, and how often.
+    /// Answers to such changes, with their counts.
     pub changes: Mutex<BTreeMap<String, u64>>,
     /// Members that ended, or had to be restarted, because their disk was full.
     pub ended_for_want_of_room: Mutex<u64>,
 }
 
 impl Ground {
-    /// Disks, if we may mount, and the library for the clocks. To be called
-    /// before any other thread starts.
+    /// Prepares the disks, if this process may mount, and the library for the clocks. Must be
+    /// called before any other thread starts.
     pub fn prepare() -> Outcome<Ground> {
         let mut missing = Missing::default();
         let mut disks = Vec::new();
@@ -116,7 +116,7 @@ impl Ground {
         }
     }
 
-    /// Leaves everything for people to look at.
+    /// Keeps all files for inspection, and returns their paths.
     pub fn keep(mut self) -> Vec<PathBuf> {
         let disks = self.disks.iter_mut().map(Volume::keep);
         let mut kept: Vec<PathBuf> = disks.collect();
@@ -126,7 +126,7 @@ impl Ground {
 }
 
 impl Trial {
-    /// A new cluster, started.
+    /// Creates and starts a cluster.
     pub async fn begin(
         binary: &Path,
         ground: &Ground,
@@ -183,24 +183,24 @@ impl Trial {
         Ok(trial)
     }
 
-    /// Whoever is a member, voting or not.
+    /// Places of all present members, voters and learners.
     pub fn present(&self) -> Vec<usize> {
         self.standing(|standing| standing != Standing::Absent)
     }
 
-    /// Whoever votes and is to stay.
+    /// Places of the voters that are not being removed.
     pub fn voters(&self) -> Vec<usize> {
         self.standing(|standing| standing == Standing::Voter)
     }
 
-    /// Members, but for this one.
+    /// Places of the members without this one.
     pub fn others(&self, member: usize) -> Vec<usize> {
         let mut others = self.present();
         others.retain(|it| *it != member);
         others
     }
 
-    /// The places of those who stand so.
+    /// Places of the members with a fitting standing.
     pub fn standing(&self, fits: impl Fn(Standing) -> bool) -> Vec<usize> {
         let fits = |place: &usize| fits(self.members[*place].standing());
         (0..PLACES).filter(fits).collect()
@@ -214,19 +214,19 @@ impl Trial {
         Ok(())
     }
 
-    /// Its disk was full in this process's life.
+    /// Whether its disk was full at some time since its process started.
     pub fn is_excused(&self, member: usize) -> bool {
         self.excused[member].load(Ordering::SeqCst)
     }
 
-    /// A member whose disk was full may end or fail for as long as this process
-    /// lives: it may find out late that it has no room.
+    /// Allows the member's process to end or fail because of a full disk, until its next start:
+    /// it may detect late that it has no room.
     pub fn excuse(&self, member: usize) {
         self.excused[member].store(true, Ordering::SeqCst);
     }
 
-    /// Nobody may have ended but by our hand; who had no room is started again.
-    /// Newcomers and leavers are looked after by whoever changes the members.
+    /// Fails if a member has ended by itself; one with a full disk is started again.
+    /// Learners and members that are being removed belong to the task that changes the members.
     pub fn look_after_members(&self) -> Outcome {
         for index in self.voters() {
             let member = &self.members[index];
@@ -251,8 +251,8 @@ impl Trial {
         Ok(())
     }
 
-    /// Whether every member lives by the clock that we gave it; a program that
-    /// asks the kernel by itself does not, and its clocks are left alone.
+    /// Whether every member uses the clock of the trial. A program that
+    /// asks the kernel directly does not, and then clock faults are excluded.
     pub fn look_at_clocks(&self) -> bool {
         let voters = self.voters().into_iter();
         let mut readings = voters.map(|it| self.members[it].clock.readings());
@@ -266,13 +266,13 @@ impl Trial {
         ours
     }
 
-    /// What an operator does about a member's words: one whose log has failed is
-    /// restarted, and an alarm is taken back once there is room. Only a member
-    /// whose disk was full may say so.
+    /// Does what an operator would do after an error of a member: restarts it if its log has
+    /// failed, and clears an alarm once there is room. Only a member that had a full disk may
+    /// report such an error.
     pub async fn mend(&self, member: usize, words: &str) -> Outcome {
         if words.contains("database space exceeded") {
             let asked = disarm(&self.members[member]);
-            // Others may have to be mended first.
+            // Other members may have to be repaired first.
             drop(timeout(STATUS_TIME, asked).await);
         }
         if !words.contains("restart the node") {
@@ -291,7 +291,7 @@ impl Trial {
         Ok(())
     }
 
-    /// What a member says of itself.
+    /// The status of a member.
     pub async fn status(&self, member: usize) -> Option<StatusResponse> {
         let ask = async {
             let channel = dial(&self.members[member]).await?;
@@ -302,7 +302,7 @@ impl Trial {
         timeout(STATUS_TIME, ask).await.ok()?
     }
 
-    /// The member that leads, as far as the newest term knows.
+    /// The leader of the newest term that a member reports.
     pub async fn leader(&self) -> Option<usize> {
         let mut statuses = Vec::new();
         for member in self.present() {
@@ -317,7 +317,7 @@ impl Trial {
         leads.next().map(|it| it.0)
     }
 
-    /// Asks the leader to hand over; false: it could not.
+    /// Asks the leader to hand its lead over; returns false if it could not.
     pub async fn move_leader(&self, from: usize, to: usize) -> Outcome<bool> {
         let Some(target) = self.status(to).await.and_then(|it| id(&it)) else {
             return Ok(false);
@@ -331,7 +331,7 @@ impl Trial {
     }
 }
 
-/// Takes back all alarms; `None`: it did not come to that.
+/// Clears all alarms; `None` if the member could not be asked.
 async fn disarm(member: &Member) -> Option<()> {
     let mut client = MaintenanceClient::new(dial(member).await?);
     let list = AlarmRequest {

@@ -1,11 +1,11 @@
-//! Values that are written once and say what they must look like.
+//! Values that are written once and contain their own expected contents.
 
 use bytes::Bytes;
 use environment::randomness::Random;
 use etcd_api::EncodedKeyValue;
 use history::Version;
 
-/// A value's name is what the history keeps; the name says how many bytes
+/// Name of a new value. The history has the name; the name includes the number of bytes that
 /// follow it in the store.
 pub fn name(client: u32, counter: u64, random: &mut Random) -> String {
     let bytes = match random.below(50) {
@@ -29,8 +29,8 @@ pub fn whole(name: &str) -> Bytes {
     value.into()
 }
 
-/// A stored version as the history keeps it; a damaged value is its own name,
-/// which nobody has written.
+/// A stored version for the history. A damaged value becomes a name that no client
+/// has written.
 pub fn version(kv: &EncodedKeyValue) -> Version {
     let fields = kv.fields();
     Version {
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_known_by_its_name_and_a_damaged_one_is_not() {
+    fn a_whole_value_has_its_name_and_a_damaged_one_has_not() {
         let value = whole("3.17.5");
         assert_eq!(value, "3.17.5:3.17.");
         assert_eq!(name_of(&value), "3.17.5");

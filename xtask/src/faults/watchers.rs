@@ -1,5 +1,5 @@
-//! Watches: two on everything, which go on where they were cut off, and some on
-//! the keys of the day, which begin anywhere.
+//! Watches: two on all keys, which continue where they broke, and some on
+//! the present keys, which begin at any revision.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -30,22 +30,22 @@ use super::{
 };
 use crate::process::Outcome;
 
-/// Every key of the trial lies between.
+/// First key of the range of all keys of the trial.
 pub const FIRST_KEY: &str = "a";
 pub const END_KEY: &str = "z";
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Without a word for so long a watcher asks elsewhere.
+/// A watcher without a message for this long changes to another member.
 const SILENCE: Duration = Duration::from_secs(6);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A watch that is open.
+/// An open watch.
 pub struct Stream {
     requests: mpsc::Sender<WatchRequest>,
     answers: Streaming<WatchResponse>,
 }
 
-/// Watches everything from the first revision on, wherever it can, until it has
-/// seen the revision that `last` names in the end.
+/// Watches all keys from the first revision on, at any member, until it has
+/// seen the revision that `last` gets at the end.
 pub async fn follow(
     client: u32,
     members: Vec<Arc<Member>>,
@@ -76,7 +76,7 @@ pub async fn follow(
     Ok(())
 }
 
-/// Watches the keys of the day, from now or from a moment ago, for some seconds;
+/// Watches the present keys, from now or from a moment ago, for some seconds;
 /// again and again until the end.
 pub async fn glance(
     client: u32,
@@ -113,8 +113,8 @@ pub async fn glance(
     Ok(())
 }
 
-/// One stream, until it breaks or its time is over, and records it. What comes
-/// next is in `watch.first` then.
+/// Watches on one stream until it breaks or its time is over, and records it. Afterwards
+/// `watch.first` has the next revision.
 async fn observe(
     watch: &mut Watch,
     member: &Member,
@@ -158,7 +158,7 @@ async fn observe(
     watch.first = next;
 }
 
-/// What comes after the last change that was delivered.
+/// The revision after the last change that was delivered.
 fn next_of(watch: &Watch) -> Option<i64> {
     let mut changes = watch
         .deliveries
@@ -168,7 +168,7 @@ fn next_of(watch: &Watch) -> Option<i64> {
     changes.next().map(|change| change.modified() + 1)
 }
 
-/// Notes an answer; whether the watch goes on.
+/// Records an answer. Returns whether the watch continues.
 fn take(watch: &mut Watch, recorder: &Recorder, answer: WatchResponse) -> bool {
     let at = recorder.moment();
     if answer.canceled {
@@ -189,7 +189,7 @@ fn take(watch: &mut Watch, recorder: &Recorder, answer: WatchResponse) -> bool {
     true
 }
 
-/// An event as the history keeps it.
+/// An event for the history.
 pub fn change(event: &Event) -> Change {
     let nothing = EncodedKeyValue::default();
     let version = values::version(event.kv.as_ref().unwrap_or(&nothing));
@@ -207,7 +207,7 @@ async fn open(member: &Member, watch: &Watch) -> Option<(Stream, i64)> {
     start(channel, &watch.key, &watch.end, watch.first).await
 }
 
-/// Opens a watch; the revision at which it was made comes with it.
+/// Opens a watch. Returns it with the revision at which it was created.
 pub async fn start(channel: Channel, key: &str, end: &str, first: i64) -> Option<(Stream, i64)> {
     let create = WatchCreateRequest {
         key: Bytes::copy_from_slice(key.as_bytes()),
@@ -241,7 +241,7 @@ impl Stream {
         let ask = WatchRequest {
             request_union: Some(RequestUnion::ProgressRequest(WatchProgressRequest {})),
         };
-        // A stream that does not listen ends by itself.
+        // A stream that does not read requests ends by itself.
         drop(self.requests.try_send(ask));
     }
 }

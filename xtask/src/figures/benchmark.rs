@@ -1,4 +1,4 @@
-//! etcd's benchmark tool: called, and its summary read.
+//! Runs etcd's benchmark tool and reads its summary.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use crate::{
     process::{Outcome, capture},
 };
 
-/// What the tool says about one call.
+/// The tool's summary of one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     pub requests_per_second: f64,

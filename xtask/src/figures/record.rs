@@ -38,7 +38,7 @@ const COLUMNS: [Column; 4] = [
     },
 ];
 
-/// One row for the eye.
+/// One row for the terminal.
 pub fn line(row: &Row) -> String {
     format!(
         "{:40} {:10.0} req/s  {:7.2} ms avg  {:7.2} ms p99  {:7.1} us CPU/op  {:7.1} MiB",
@@ -101,7 +101,7 @@ fn page(machine: &Machine, rows: &[Row]) -> String {
          directories. Written by `cargo xtask figures`; every \
          run is in the table beside this page.\n\n\
          Median (least to most). A ratio above 1 means that Inkstone is better; `~` \
-         marks one whose spreads overlap: it shows nothing.\n",
+         marks one with overlapping spreads, which shows nothing.\n",
         machine.date,
         machine.processor,
         machine.cores,

@@ -9,7 +9,7 @@ pub struct Scene {
     pub steps: Vec<Step>,
 }
 
-/// Whom the benchmark's clients talk to.
+/// The member that the benchmark's clients connect to.
 #[derive(Clone, Copy)]
 pub enum Target {
     Leader,
@@ -22,13 +22,13 @@ pub struct Step {
     pub target: Target,
     /// Requests that it makes.
     pub operations: u64,
-    /// After the flags that every call gets.
+    /// Arguments after the flags of every call.
     pub arguments: Vec<String>,
-    /// False for preparations.
+    /// False for preparing steps.
     pub is_measured: bool,
 }
 
-/// Of every value that is put.
+/// Bytes of every value that is put.
 pub const VALUE_BYTES: usize = 256;
 /// What a Kubernetes page asks of a range of this many keys.
 const RANGE_KEYS: u64 = 65_536;

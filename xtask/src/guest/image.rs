@@ -14,7 +14,7 @@ const PROGRAM: u32 = 0o100_755;
 /// The name that ends an archive.
 const END: &str = "TRAILER!!!";
 
-/// Files that are put together.
+/// An archive that is being built.
 #[derive(Default)]
 pub struct Image {
     archive: Vec<u8>,
@@ -63,7 +63,7 @@ impl Image {
         let number = self.names.len();
         let (length, name_length) = (bytes.len(), name.len() + 1);
         // Number, mode, owner, group, links, time, length, four numbers of devices, length
-        // of the name, and a sum that nobody checks.
+        // of the name, and a sum that the kernel does not check.
         let head = format!(
             "070701{number:08x}{mode:08x}{:08x}{:08x}{:08x}{:08x}{length:08x}\
              {:08x}{:08x}{:08x}{:08x}{name_length:08x}{:08x}",

@@ -14,8 +14,8 @@ use crate::{packages, process::Outcome};
 
 const PROGRAM: &str = "qemu-system-x86_64";
 const MEMORY_MB: u32 = 2048;
-/// The guest's clock counts instructions, so that what this machine does meanwhile does
-/// not change what the guest measures.
+/// The guest's clock counts instructions, so that other work of this machine does
+/// not change the guest's measurements.
 const CLOCK: [&str; 6] = [
     "-accel",
     "tcg,thread=single",
@@ -70,7 +70,7 @@ impl Machine {
         let out = child.stdout.take().expect("it was asked for");
         let (sender, lines) = channel();
         thread::spawn(move || {
-            // A console prints bytes of its own; whoever has stopped listening has enough.
+            // The console may print bytes that are not UTF-8. The reader may have stopped.
             for line in BufReader::new(out).split(b'\n').map_while(Result::ok) {
                 let line = String::from_utf8_lossy(&line);
                 if sender.send(line.trim_end().to_owned()).is_err() {
@@ -98,8 +98,8 @@ impl Machine {
     }
 }
 
-/// A guest would go on for an hour after whoever has booted it was told to end: the
-/// kernel ends it with the thread that has started it, which waits for its end.
+/// Lets the kernel kill the guest when the thread that started it ends. Otherwise it would run
+/// on after this process was stopped.
 fn dies_with_us(command: &mut Command) {
     let set = || {
         let signal = rustix::process::Signal::KILL;
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_ends_with_whoever_has_started_it() {
+    fn a_guest_ends_with_the_thread_that_started_it() {
         let starter = thread::spawn(|| {
             let mut command = Command::new("sleep");
             dies_with_us(command.arg("1000"));

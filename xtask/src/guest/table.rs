@@ -1,4 +1,4 @@
-//! What the runs measured, as one table.
+//! The results of the runs as one table.
 
 use std::{collections::BTreeMap, fmt::Write};
 

@@ -1,4 +1,4 @@
-//! What is sent to the peer ports.
+//! Attackers: the bytes that they send to the peer ports.
 
 use std::io::{self, Write};
 use std::net::TcpStream;
@@ -11,15 +11,15 @@ use super::stub::Stub;
 use super::wire::{self, COMMAND, RAFT, WELCOME};
 use super::{Counts, Ids};
 
-/// Frames of one connection.
+/// Most frames of one connection.
 const FRAMES_MAX: u64 = 200;
-/// Pause between two connections: the load shall have a part of the processor.
+/// Pause between two connections, which leaves a part of the processor to the load.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Halves of frames that are held at the same time.
+/// Most half-sent frames at the same time.
 const HALVES_MAX: usize = 20;
 /// A frame of the largest size that is received.
 const LARGE_BYTES: u32 = 65 << 20;
-/// How much of one is sent.
+/// Bytes of a large frame that are sent.
 const HALF_BYTES: usize = 32 << 20;
 
 /// A member's peer port.
@@ -30,7 +30,7 @@ pub struct Target {
     pub member: u64,
 }
 
-/// One thread's worth of them.
+/// The attacker of one thread.
 pub struct Attacker {
     random: Random,
     ids: Ids,
@@ -50,12 +50,12 @@ impl Attacker {
         }
     }
 
-    /// Until it is over.
+    /// Attacks until the end of the scene.
     pub fn attack(mut self, counts: &Counts) {
         while !counts.over.load(Ordering::Relaxed) {
             counts.connections.fetch_add(1, Ordering::Relaxed);
             let target = self.random.pick(&self.targets).clone();
-            // A member hangs up when it likes: that is an answer, too.
+            // A member may close the connection at any time.
             drop(self.visit(&target, counts));
             std::thread::sleep(PAUSE);
         }
@@ -89,7 +89,7 @@ impl Attacker {
         Ok(())
     }
 
-    /// The id that it says.
+    /// The sender id for a hello.
     fn sender(&mut self, target: &Target) -> u64 {
         let own = self.stub.member();
         match (self.ids, self.random.below(3)) {
@@ -103,8 +103,7 @@ impl Attacker {
         }
     }
 
-    /// Where it says that it listens: nowhere, at a member's port, at many places, or at
-    /// something that is no address.
+    /// Addresses for a hello: none, a member's port, many, or an invalid one.
     fn addresses(&mut self, target: &Target) -> String {
         match self.random.below(5) {
             0 => "127.0.0.1:1".to_owned(),
@@ -115,7 +114,7 @@ impl Attacker {
         }
     }
 
-    /// Bytes that are no greeting, or half of one, or a proof of nothing.
+    /// Sends bytes that are not a greeting, half a greeting, or an invalid proof.
     fn babble(&mut self, socket: &mut TcpStream) -> io::Result<()> {
         let mut bytes = vec![0; self.random.below(300) as usize];
         self.random.fill(&mut bytes);
@@ -130,7 +129,7 @@ impl Attacker {
         socket.write_all(&[beginning, &bytes].concat())
     }
 
-    /// Half of a large frame, whose connection stays.
+    /// Sends half of a large frame and keeps the connection open.
     fn begin_frame(&mut self, mut socket: TcpStream) -> io::Result<()> {
         if self.halves.len() >= HALVES_MAX {
             self.halves.remove(0);

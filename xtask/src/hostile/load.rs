@@ -1,4 +1,4 @@
-//! Puts that are counted once they are answered, and found again at the end.
+//! Puts that are counted when they are answered, and checked at the end.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::Counts;
 use crate::group::Group;
 use crate::process::Outcome;
 
-/// Puts of one value after the other, so that the last ones are known.
+/// Number of keys, which are put in turn, so that the last value of each is known.
 const KEYS: u64 = 1000;
 const PREFIX: &str = "asked/";
 
@@ -18,7 +18,7 @@ fn key(number: u64) -> String {
     format!("{PREFIX}{:04}", number % KEYS)
 }
 
-/// Puts until it is over; one that fails is tried again for a while.
+/// Puts until the end of the scene; a failed put is repeated for a while.
 pub fn put_until_over(url: &str, counts: &Counts) -> Result<(), String> {
     let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
     runtime
@@ -51,7 +51,7 @@ async fn put_all(url: &str, counts: &Counts) -> Outcome {
     Ok(())
 }
 
-/// Every answered put is at every member, and no key that nothing asked for.
+/// Checks that every answered put is at every member, and that there is no other key.
 pub async fn check(group: &Group, puts: u64) -> Outcome {
     for server in group.servers() {
         let mut kv = KvClient::connect(server.url()).await?;
@@ -62,7 +62,7 @@ pub async fn check(group: &Group, puts: u64) -> Outcome {
         };
         let found = kv.range(everything).await?.into_inner().kvs;
         let expected = puts.min(KEYS);
-        // The one under way at the end may have been done.
+        // The put in progress at the end may have been carried out.
         if found.len() as u64 != expected && found.len() as u64 != expected + 1 {
             return Err(format!("{} keys, {expected} were put", found.len()).into());
         }

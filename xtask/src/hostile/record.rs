@@ -1,4 +1,4 @@
-//! The table, and the record that it goes into.
+//! The table of results and the record with it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,7 +7,7 @@ use super::{Options, Row};
 use crate::machine::Machine;
 use crate::process::Outcome;
 
-/// Shows the table; writes `<date>-<machine>-hostile.md` where a place is given.
+/// Prints the table, and writes `<date>-<machine>-hostile.md` if a directory is given.
 pub fn write(machine: &Machine, options: &Options, rows: &[Row]) -> Outcome {
     let page = page(machine, options, rows);
     println!("\n{page}");
@@ -28,7 +28,7 @@ fn page(machine: &Machine, options: &Options, rows: &[Row]) -> String {
          seed {}. In the scene of a member's id of its own nothing was sent that an honest \
          member could say, since no member could tell it from the truth \
          (docs/decisions/0017-peers-are-not-trusted.md). Written by `cargo xtask hostile`.\n\n\
-         | scene | connections | let in | frames | puts meanwhile | term before and after | \
+         | scene | connections | let in | frames | puts answered | term before and after |  \
          most memory of a member, idle | the same, attacked | wrong |\n\
          |---|--:|--:|--:|--:|--:|--:|--:|---|\n",
         machine.date,

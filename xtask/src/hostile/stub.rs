@@ -1,4 +1,4 @@
-//! A learner that is none: it lets the members in, and keeps what they send.
+//! A process that poses as a learner: it lets the members in, and keeps their frames.
 
 use std::collections::VecDeque;
 use std::net::{TcpListener, TcpStream};
@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::wire;
 use crate::process::Outcome;
 
-/// Frames that are kept, the newest.
+/// Number of newest frames that are kept.
 const FRAMES_MAX: usize = 2_000;
-/// Longer ones are not worth being sent again.
+/// Longest frame that is kept.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
 /// The stub; its threads end with the process.
@@ -45,7 +45,7 @@ impl Stub {
         format!("http://127.0.0.1:{}", self.0.port)
     }
 
-    /// From now on members are let in.
+    /// Lets members in from now on.
     pub fn serve_as(&self, cluster: u64, member: u64) {
         let first = self.0.ids.set((cluster, member));
         assert!(first.is_ok(), "a stub is one member");

@@ -38,12 +38,12 @@ fn greeting(what: u8, ids: [u64; 3], addresses: &str) -> Vec<u8> {
     sealed(bytes)
 }
 
-/// A listener's: come in.
+/// The welcome of a listener that accepts.
 pub fn welcome(cluster: u64, member: u64) -> Vec<u8> {
     greeting(0, [cluster, member, 0], "")
 }
 
-/// Reads a hello or a welcome: the byte behind the version.
+/// Reads a hello or a welcome, and returns the byte after the version.
 pub fn read_greeting(socket: &mut TcpStream) -> io::Result<u8> {
     let mut head = [0; 40];
     socket.read_exact(&mut head)?;
@@ -61,7 +61,7 @@ pub fn connect(address: &str) -> io::Result<TcpStream> {
     Ok(socket)
 }
 
-/// Says hello and announces addresses: whether this side is let in.
+/// Sends a hello with addresses. Returns whether the listener lets this side in.
 pub fn enter(socket: &mut TcpStream, ids: Ids, lane: u8, addresses: &str) -> io::Result<bool> {
     let ids = [ids.cluster, ids.sender, ids.receiver];
     socket.write_all(&greeting(lane, ids, addresses))?;
@@ -96,7 +96,7 @@ pub fn raft(kind: u8, rejected: bool, words: [u64; 9]) -> Vec<u8> {
     payload
 }
 
-/// A put of a short key that another member sends on.
+/// A put of a short key, as a member forwards it.
 pub fn put(key: &str, value: &str) -> Vec<u8> {
     let mut payload = 77_u64.to_le_bytes().to_vec();
     payload.push(1);

@@ -1,10 +1,10 @@
 //! Stops a server between two instructions, as a power cut does.
 //!
-//! `EXT4_IOC_SHUTDOWN` alone is no power cut: a flush that is under way returns
-//! to the server, and it seems that it may return success although the journal
+//! `EXT4_IOC_SHUTDOWN` alone is not a power cut: a flush in progress returns
+//! to the server, and apparently may return success although the journal
 //! that it needed is gone. (Without the freeze, etcd lost writes that it had
-//! acknowledged once the shutdown had begun; with it, none. We have not
-//! traced the kernel.) So the threads stop first. Those inside a system call stay
+//! acknowledged after the beginning of the shutdown; with it, none. The kernel was not
+//! traced.) So the threads are stopped first. Those inside a system call stay
 //! there, and stop before they can use its result.
 
 use std::{
@@ -35,7 +35,7 @@ pub fn freeze(process: u32) -> Outcome {
     Ok(())
 }
 
-/// Lets the process run on.
+/// Lets the process continue.
 pub fn thaw(process: u32) -> Outcome {
     Ok(kill_process(id(process)?, Signal::CONT)?)
 }

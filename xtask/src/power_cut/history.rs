@@ -1,4 +1,4 @@
-//! What must be there after a cut, and what may.
+//! The writes that must be present after a cut, and those that may be.
 //!
 //! ```text
 //!   revision     2 ... floor │ floor+1 ... newest │ newest+1 ... found
@@ -7,12 +7,12 @@
 //!                            │                    │       whole, and only once
 //! ```
 //!
-//! A write that was sent before the cut and acknowledged by a server that ran
-//! on after it counts as under way, see `freeze.rs` for the reason.
+//! A write that was sent before the cut and acknowledged after it, by a server without its disk,
+//! counts as in progress; `freeze.rs` has the reason.
 //!
 //! The revisions found must be all of them, without a gap, and the keys must be
-//! what the history folds up to. Nothing else has to be compared: a write that
-//! is lost, torn, doubled or moved makes one of the two differ.
+//! the result of the history. Nothing else has to be compared: a lost, torn,
+//! repeated or moved write makes one of the two differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,10 +25,10 @@ use super::{
 };
 use crate::crash::model::{Operation, value};
 
-/// Stories of one fault; more of them tell nothing new.
+/// Most messages about one kind of fault.
 const STORIES_MAX: usize = 20;
 
-/// A living key.
+/// A present key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Living {
     counter: u64,
@@ -48,18 +48,18 @@ pub struct History {
     keys: BTreeMap<Bytes, Living>,
 }
 
-/// What one cut did.
+/// Results of one cut.
 #[derive(Debug, Default)]
 pub struct Verdict {
     pub acknowledged: u64,
     pub lost: u64,
-    /// Acknowledged on a flush that the cut overtook.
+    /// Writes acknowledged after the cut.
     pub overtaken: u64,
-    /// Not acknowledged, and there.
+    /// Unacknowledged writes that are present.
     pub survived: u64,
-    /// Not acknowledged, and not there.
+    /// Unacknowledged writes that are absent.
     pub absent: u64,
-    /// What was wrong; empty is good.
+    /// Errors; empty if the cut was survived.
     pub faults: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl History {
         }
     }
 
-    /// Revisions up to here may be gone from the history.
+    /// Revisions up to this one may be compacted.
     pub fn floor(&self) -> i64 {
         self.floor
     }
@@ -84,9 +84,12 @@ impl History {
         self.newest
     }
 
-    /// A compaction up to `revision` was asked for, and may have happened.
+    /// Records that a compaction up to `revision` was requested and may have happened.
     pub fn may_be_compacted(&mut self, revision: i64) {
-        assert!(revision <= self.newest, "only what is verified is given up");
+        assert!(
+            revision <= self.newest,
+            "only verified revisions are compacted"
+        );
         self.floor = self.floor.max(revision);
         self.revisions = self.revisions.split_off(&(self.floor + 1));
     }
@@ -100,8 +103,8 @@ impl History {
             .collect()
     }
 
-    /// Holds what a restarted server shows against what must be there, and
-    /// takes over what it shows.
+    /// Compares the state of a restarted server with the expected one, and
+    /// takes it over.
     pub fn verify(&mut self, seen: &[Seen], found: &Found) -> Verdict {
         let mut verdict = Verdict::default();
         let acknowledged = by_revision(seen, &mut verdict);
@@ -128,7 +131,7 @@ impl History {
         verdict
     }
 
-    /// Acknowledged writes whose revision shows nothing or something else.
+    /// Finds acknowledged writes that are missing or different at their revision.
     fn find_lost(
         &self,
         acknowledged: &BTreeMap<i64, &Acknowledged>,
@@ -155,7 +158,7 @@ impl History {
         }
     }
 
-    /// What is wrong with one revision; notes what was under way and is there.
+    /// Checks one revision and returns its error; counts a write in progress that is present.
     fn judge(
         &mut self,
         revision: i64,
@@ -173,7 +176,7 @@ impl History {
             });
         }
         let operation = match acknowledged {
-            // A difference is told as a loss.
+            // A difference is reported as a loss.
             Some(write) => write.operation.clone(),
             None => match under_way.iter().position(|sent| is(changes, sent)) {
                 Some(place) => under_way.swap_remove(place).clone(),
@@ -240,7 +243,7 @@ impl Verdict {
     }
 }
 
-/// All writes that must be there; no two may have the same revision.
+/// All writes that must be present; no two may have the same revision.
 fn by_revision<'a>(seen: &'a [Seen], verdict: &mut Verdict) -> BTreeMap<i64, &'a Acknowledged> {
     let mut writes = BTreeMap::new();
     for write in seen.iter().flat_map(|seen| &seen.acknowledged) {
@@ -296,7 +299,7 @@ fn short(key: &Bytes) -> String {
 fn counter_of(found: &Bytes) -> String {
     match found.last_chunk::<8>().copied().map(u64::from_le_bytes) {
         Some(counter) if *found == value(counter) => counter.to_string(),
-        _ => format!("({} bytes that nobody sent)", found.len()),
+        _ => format!("({} bytes that no client sent)", found.len()),
     }
 }
 

@@ -1,15 +1,15 @@
-//! The clients under whose hands the power goes away.
+//! Clients that write while the power is cut.
 //!
 //! ```text
 //!   Normal ──► Freezing ──► Cut ──► RunningOn (now and then)
 //!     errors count │ errors are expected       the server lives, its disk does not
 //! ```
 //!
-//! Each client owns its keys and has one operation under way, and each
-//! operation takes exactly one revision: a put, a delete of a key that is
-//! there, or a transaction of several of them. Keys carry increasing numbers
-//! and values follow from a number that no two writes share, so that what is
-//! found says which write it came from.
+//! Each client owns its keys and has one operation in progress, and each
+//! operation takes exactly one revision: a put, a delete of a present
+//! key, or a transaction of several of them. Keys carry increasing numbers,
+//! and values follow from a number that is unique for each write, so that a
+//! value found later identifies its write.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,9 +29,9 @@ use crate::{
     process::Outcome,
 };
 
-/// What all keys begin with.
+/// Prefix of all keys.
 pub const PREFIX: &str = "power/";
-/// Living keys of one client; beyond that it deletes its oldest ones.
+/// Most keys of one client; beyond that it deletes its oldest ones.
 const KEYS_MAX: usize = 200;
 
 /// What all tasks of one load share.
@@ -44,32 +44,32 @@ pub struct Scene {
     pub started: Instant,
 }
 
-/// How far the cut has come; only grows.
+/// Progress of the cut; never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     Normal,
     /// The server is being stopped: errors are expected from now on.
     Freezing,
-    /// The disk is gone, the server stands still.
+    /// The disk is gone, and the server is stopped.
     Cut,
-    /// The disk is gone, the server is not.
+    /// The disk is gone, and the server runs.
     RunningOn,
 }
 
-/// A write that the server said is done.
+/// An acknowledged write.
 #[derive(Clone, Debug)]
 pub struct Acknowledged {
     pub client: u32,
     pub operation: Operation,
     pub revision: i64,
-    /// Since the load began.
+    /// Time since the beginning of the load.
     pub at: Duration,
-    /// When it was sent, and when it was answered.
+    /// Phase when it was sent, and when it was answered.
     pub sent: Phase,
     pub answered: Phase,
 }
 
-/// What one client saw until the server was gone.
+/// Writes of one client until the server was killed.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub acknowledged: Vec<Acknowledged>,
@@ -99,15 +99,15 @@ impl Scene {
 }
 
 impl Acknowledged {
-    /// Sent before the cut and answered after it: the kernel may have told the
-    /// server that a flush succeeded which the cut overtook.
+    /// Sent before the cut and answered after it: the kernel may have reported success for a
+    /// flush that the cut interrupted.
     pub fn was_overtaken(&self) -> bool {
         self.sent < Phase::Cut && self.answered == Phase::RunningOn
     }
 }
 
 impl Seen {
-    /// Writes that may be there or not.
+    /// Writes that may be present or absent.
     pub fn uncertain(&self) -> impl Iterator<Item = &Operation> {
         let overtaken = self
             .acknowledged
@@ -120,13 +120,13 @@ impl Seen {
 
 struct Client {
     number: u32,
-    /// Keys that are there, oldest first.
+    /// Present keys, oldest first.
     living: BTreeSet<Bytes>,
     random: Random,
 }
 
-/// Works until the server is gone; a refusal before the cut is its failure.
-/// `living` are the client's keys that the store holds already.
+/// Writes until the server is killed; a refused write before the cut fails the test.
+/// `living` are the client's keys that the store has already.
 pub async fn run(
     scene: Arc<Scene>,
     number: u32,
@@ -168,7 +168,7 @@ pub async fn run(
     }
 }
 
-/// Compacts up to `revision` after `delay`; says whether the server agreed.
+/// Compacts up to `revision` after `delay`; returns whether the server acknowledged it.
 pub async fn compact(scene: Arc<Scene>, revision: i64, delay: Duration) -> Outcome<bool> {
     tokio::time::sleep(delay).await;
     let request = CompactionRequest {
@@ -186,7 +186,7 @@ pub async fn compact(scene: Arc<Scene>, revision: i64, delay: Duration) -> Outco
     }
 }
 
-/// What the keys of client `number` begin with.
+/// Prefix of the keys of client `number`.
 pub fn prefix_of(number: u32) -> String {
     format!("{PREFIX}{number:03}/")
 }

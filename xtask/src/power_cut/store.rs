@@ -1,4 +1,4 @@
-//! What a server shows after a restart: its keys, its history, its sum.
+//! Reads a server's keys, history and hash after a restart.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,13 +21,13 @@ use crate::{
     process::Outcome,
 };
 
-/// A watch that says nothing for so long has nothing more to say.
+/// A watch without a message for this long counts as complete.
 const SILENCE: Duration = Duration::from_secs(20);
 
-/// What one revision did: the new value of each key, None for a deletion.
+/// Changes of one revision: the new value of each key, `None` for a deletion.
 pub type Changes = BTreeMap<Bytes, Option<Bytes>>;
 
-/// All that a server shows.
+/// The state that a server returns.
 #[derive(Debug, Default)]
 pub struct Found {
     /// The newest revision, by the header of an answer.
@@ -88,8 +88,8 @@ pub async fn is_compacted(url: &str, revision: i64) -> Outcome<bool> {
     }
 }
 
-/// Watches from `first` until `last` was shown, or until nothing more comes:
-/// whether revisions are missing is for the caller to judge.
+/// Watches from `first` until `last` has come, or until no event comes any more.
+/// The caller checks for missing revisions.
 async fn history(channel: Channel, first: i64, last: i64) -> Outcome<BTreeMap<i64, Changes>> {
     let mut answers = watch(channel, first).await?;
     let mut history = BTreeMap::new();
@@ -122,7 +122,7 @@ async fn watch(channel: Channel, first: i64) -> Outcome<Streaming<WatchResponse>
     let request = WatchRequest {
         request_union: Some(RequestUnion::CreateRequest(create)),
     };
-    // The server ends a watch whose client says that it is done.
+    // The requests stay open: the server ends a watch when its client closes them.
     let requests = tokio_stream::once(request).chain(tokio_stream::pending());
     let mut client = WatchClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
     Ok(client.watch(requests).await?.into_inner())

@@ -1,4 +1,4 @@
-//! What all cycles together did, as one table.
+//! Totals of all cycles as one table.
 
 use std::{fmt, time::Duration};
 
@@ -12,11 +12,11 @@ pub struct Totals {
     overtaken: u64,
     survived: u64,
     absent: u64,
-    /// Cuts that took the bytes of a file that nobody had synced.
+    /// Cuts that lost the bytes of an unsynced file.
     pub cuts_that_bit: u32,
-    /// Cuts after which the server went on without its disk for a while.
+    /// Cuts after which the server ran without its disk for a while.
     pub ran_on: u32,
-    /// Compactions that the server agreed to before the cut.
+    /// Compactions acknowledged before the cut.
     pub compactions: u32,
     /// From the start of the process to its first answer to a read.
     pub restarts: Vec<Duration>,
@@ -32,7 +32,7 @@ impl Totals {
         self.absent += verdict.absent;
     }
 
-    /// The state in one line, while it goes on.
+    /// One line of progress.
     pub fn line(&self, cycles: u32) -> String {
         format!(
             "cut {:>3}/{cycles}  revision {}  acknowledged {}  lost {}  last restart {} ms",

@@ -1,4 +1,4 @@
-//! An ext4 of our own that can lose its power.
+//! A private ext4 file system that can lose its power.
 //!
 //! ```text
 //!   image (sparse file) ── loop device ── ext4 with a journal ── root()
@@ -28,7 +28,7 @@ use rustix::{
 
 use crate::process::{Outcome, capture};
 
-/// Sparse: only what is written takes room.
+/// Size of the image, which is sparse: only written blocks take space.
 const IMAGE_BYTES: u64 = 8 << 30;
 /// A dead process may hold its files for a moment.
 const UNMOUNT_TRIES: u32 = 100;
@@ -39,8 +39,8 @@ pub struct Volume {
     directory: tempfile::TempDir,
 }
 
-/// Gives this process mounts that nobody else sees. To be called before any
-/// other thread starts: threads that run already keep the old ones.
+/// Gives this process a private mount namespace. Must be called before any
+/// other thread starts, because running threads keep the old one.
 pub fn enter_private_namespace() -> Outcome {
     let complain = |error| format!("cannot make a mount namespace (CAP_SYS_ADMIN?): {error}");
     // SAFETY: NEWNS shares no memory or files less than before; it only copies
@@ -57,7 +57,7 @@ impl Volume {
         Volume::of_bytes(IMAGE_BYTES)
     }
 
-    /// A fresh file system on so many bytes.
+    /// Creates a file system of `bytes` bytes.
     pub fn of_bytes(bytes: u64) -> Outcome<Volume> {
         let volume = Volume {
             directory: tempfile::tempdir()?,
@@ -78,7 +78,7 @@ impl Volume {
         self.directory.path().join("mount")
     }
 
-    /// Beside the file system, for what must survive a cut.
+    /// Directory beside the file system, for files that must survive a cut.
     pub fn outside(&self) -> &Path {
         self.directory.path()
     }
@@ -97,25 +97,25 @@ impl Volume {
         Ok(())
     }
 
-    /// Unmounts what lost its power and mounts it again.
+    /// Unmounts the file system after a cut and mounts it again.
     pub fn remount(&self) -> Outcome {
         self.unmount()?;
         self.mount()
     }
 
-    /// Leaves the image behind when dropped, and says where.
+    /// Keeps the image after the drop, and returns its path.
     pub fn keep(&mut self) -> PathBuf {
         self.directory.disable_cleanup(true);
         self.image()
     }
 
-    /// Writes a file and never syncs it: a cut that means anything takes it.
+    /// Writes a file without a sync; a real cut loses it.
     pub fn write_unsynced(&self) -> Outcome {
         std::fs::write(self.unsynced(), [1; UNSYNCED_BYTES])?;
         Ok(())
     }
 
-    /// Whether the last cut took the unsynced file's bytes.
+    /// Whether the last cut lost the unsynced file's bytes.
     pub fn lost_unsynced(&self) -> Outcome<bool> {
         match std::fs::read(self.unsynced()) {
             Ok(bytes) => {

@@ -1,4 +1,4 @@
-//! One entry per second: for the live line, the table per minute and the CSV.
+//! One entry per second, for the live line, the table per minute and the CSV file.
 
 use std::{fmt::Write, path::Path, sync::atomic::Ordering};
 
@@ -33,7 +33,7 @@ pub struct Diary {
 }
 
 impl Diary {
-    /// Notes the second that has just ended; it took `seconds`.
+    /// Records the last second, which took `seconds`.
     pub fn note(&mut self, scene: &Scene, sample: Sample, seconds: f64) -> Entry {
         let operations = scene.operations.load(Ordering::Relaxed);
         let events = scene.events.load(Ordering::Relaxed);

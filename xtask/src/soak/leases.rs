@@ -1,5 +1,5 @@
 //! Leases with keys: some are revoked, some kept alive for a while, and all
-//! others expire by themselves. After the end none may be left.
+//! others expire. After the end none may be left.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -25,7 +25,7 @@ const KEYS_MAX: u64 = 5;
 const RENEWALS_MAX: u64 = 10;
 const RENEWAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Grants leases until the end, each with a fate of its own.
+/// Grants leases until the end; each one is revoked, kept alive for a while, or left to expire.
 pub async fn grant(scene: Arc<Scene>, seed: u64) -> Outcome {
     let mut random = Random::from_seed(seed);
     let channel = scene.connect().await?;

@@ -1,4 +1,4 @@
-//! What a process costs at one moment, from the kernel's accounts.
+//! Resources of a process at one moment, from `/proc`.
 
 use std::{
     os::unix::fs::MetadataExt,
@@ -7,13 +7,13 @@ use std::{
 
 use crate::{machine::processor_seconds, process::Outcome};
 
-/// One look at the process and its directory.
+/// A sample of the process and its directory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
     pub resident_kib: u64,
     pub threads: u64,
     pub files: Files,
-    /// Used since the process began.
+    /// Processor time since the start of the process.
     pub processor_seconds: f64,
     /// Blocks that the data directory occupies.
     pub data_bytes: u64,
@@ -24,7 +24,7 @@ pub struct Sample {
 pub struct Files {
     /// Below the data directory.
     pub data: u64,
-    /// Removed, and still holding their room.
+    /// Removed files that still take space.
     pub removed: u64,
     /// Sockets, epoll, and the like.
     pub other: u64,
@@ -102,7 +102,8 @@ fn bytes_below(directory: &Path) -> Outcome<u64> {
     Ok(bytes)
 }
 
-/// Shows each file below `directory`; those that vanish meanwhile are skipped.
+/// Calls `visit` for each file below `directory`; files that are removed in the meantime are
+/// skipped.
 fn walk(directory: &Path, visit: &mut dyn FnMut(&std::fs::Metadata)) -> Outcome {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;

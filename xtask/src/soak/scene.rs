@@ -1,4 +1,4 @@
-//! What all tasks of a soak share: the server, the end, and the counts.
+//! State that all tasks of a soak share: the server, the end, and the counts.
 
 use std::{
     sync::{
@@ -15,11 +15,11 @@ use tonic::transport::Channel;
 
 use crate::process::Outcome;
 
-/// What all keys begin with.
+/// Prefix of all keys.
 pub const PREFIX: &str = "soak/";
 /// Keys that are written again and again.
 pub const KEYS: u64 = 10_000;
-/// Errors that are told; more of them tell nothing new.
+/// Most errors that are kept as text.
 const STORIES_MAX: usize = 10;
 
 /// Counts only grow, except those called `open` and `held`.
@@ -67,7 +67,7 @@ impl Scene {
         }
     }
 
-    /// Notes an error that a healthy server does not give.
+    /// Records an error that a healthy server does not return.
     pub fn complain(&self, what: &str, error: &dyn std::fmt::Display) {
         self.errors.fetch_add(1, Ordering::Relaxed);
         let mut stories = self.stories.lock().expect("no holder panics");
@@ -84,7 +84,7 @@ impl Scene {
         self.revision.fetch_max(revision, Ordering::Relaxed);
     }
 
-    /// A connection of its own.
+    /// Opens a new connection.
     pub async fn connect(&self) -> Outcome<Channel> {
         self.connections.fetch_add(1, Ordering::Relaxed);
         Ok(Channel::from_shared(self.url.clone())?.connect().await?)

@@ -1,4 +1,4 @@
-//! Flat or growing: the straight line through a row of samples.
+//! Trend of samples: the straight line through them.
 
 /// Slope of the least-squares line through samples that are one unit apart.
 /// 0 for fewer than two, which have no direction.
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_direction_is_flat() {
+    fn fewer_than_two_samples_have_slope_zero() {
         assert_eq!(slope(&[]), 0.0);
         assert_eq!(slope(&[7.0]), 0.0);
         assert_eq!(slope(&[7.0; 10]), 0.0);

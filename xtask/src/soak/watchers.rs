@@ -1,4 +1,4 @@
-//! Watchers that come and go: most read, some cancel, some never read.
+//! Watchers that connect and disconnect: most read, some cancel, some never read.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -52,8 +52,8 @@ pub async fn read(scene: Arc<Scene>, seed: u64) -> Outcome {
     Ok(())
 }
 
-/// A stream on everything that is never read, each on its own connection so
-/// that it holds up nobody else, until the end.
+/// Opens streams on all keys that are never read, until the end; each has its own connection so
+/// that it delays no other watcher.
 pub async fn sulk(scene: Arc<Scene>, seed: u64) -> Outcome {
     let mut random = Random::from_seed(seed);
     while !scene.has_ended() {
@@ -128,8 +128,8 @@ async fn read_until(scene: &Scene, stream: &mut Stream, duration: Duration) {
     }
 }
 
-/// On one key, on a part of them or on all, from now on or from the past; a past that
-/// is compacted meanwhile is refused, which is right.
+/// A watch on one key, on a part of the keys or on all, from now on or from the past. It is
+/// rightly refused if its first revision has been compacted.
 fn any_watch(scene: &Scene, random: &mut Random) -> WatchRequest {
     let key = any_key(random);
     let (key, end) = match random.below(4) {

@@ -1,5 +1,5 @@
 //! Puts, gets, ranges, transactions and deletes over a bounded key space,
-//! visitors that connect for one call, and the compaction of what is old.
+//! visitors that connect for one call, and the compaction of old revisions.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -50,7 +50,7 @@ pub async fn visit(scene: Arc<Scene>, seed: u64) -> Outcome {
     Ok(())
 }
 
-/// Gives up old history, until the end.
+/// Compacts old history, until the end.
 pub async fn compact(scene: Arc<Scene>) -> Outcome {
     let mut kv = scene.kv().await?;
     let mut compacted = 0;
@@ -76,7 +76,7 @@ pub async fn compact(scene: Arc<Scene>) -> Outcome {
     Ok(())
 }
 
-/// What the keys of the bounded space begin with.
+/// Prefix of the keys of the bounded space.
 pub fn space() -> String {
     format!("{PREFIX}k/")
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{report, scenes::Scene};
 use crate::process::{Outcome, capture, root, run as run_command};
 
-/// `None`: there is no Go.
+/// Builds the program. Returns `None` if there is no Go.
 pub fn build() -> Outcome<Option<PathBuf>> {
     if Command::new("go").arg("version").output().is_err() {
         return Ok(None);
@@ -22,7 +22,7 @@ pub fn build() -> Outcome<Option<PathBuf>> {
     Ok(Some(program))
 }
 
-/// Plays a scene against the member at `endpoint`; what came of it, by name.
+/// Runs a scene against the member at `endpoint`, and returns its named results.
 pub fn run(program: &Path, scene: &Scene, endpoint: &str) -> Outcome<Vec<(&'static str, String)>> {
     let mut command = Command::new(program);
     command.args([scene.verb, endpoint]).args(&scene.words);

@@ -7,7 +7,7 @@ use super::{Options, Row};
 use crate::machine::Machine;
 use crate::process::{Outcome, root};
 
-/// One row for the eye.
+/// One row for the terminal.
 pub fn line(findings: &[(&'static str, String)]) -> String {
     let words: Vec<String> = findings
         .iter()
@@ -34,7 +34,7 @@ fn page(machine: &Machine, options: &Options, rows: &[Row]) -> String {
     let mut page = format!(
         "# A client that asks for very much at once, {}\n\n\
          {}. One client of etcd's Go library (client/v3 3.7.3, grpc-go); servers with \
-         default flags, on fresh directories; {} threads kept the cores busy meanwhile; \
+         default flags, on fresh directories; {} threads kept the cores busy;  \
          leases were renewed for {} s. Written by `cargo xtask strain`.\n",
         machine.date,
         machine.line(),

@@ -39,7 +39,7 @@ struct Latencies {
     max_ms: f64,
 }
 
-/// What a verb found, by name.
+/// The named results of a verb.
 pub fn read(verb: &str, line: &str) -> Outcome<Vec<(&'static str, String)>> {
     match verb {
         "leases" => Ok(leases(&serde_json::from_str(line)?)),
@@ -80,7 +80,7 @@ fn large(report: &Large) -> Vec<(&'static str, String)> {
         ("refused with", or_nothing(&report.refused)),
         ("lead", lead),
         ("others before", others(&report.normal)),
-        ("others meanwhile", others(&report.during)),
+        ("others during", others(&report.during)),
     ]
 }
 

@@ -1,4 +1,4 @@
-//! What is asked, of how many members, and of which of them.
+//! Scenes: the requests, the number of members, and the member that gets them.
 
 /// Which member the client is connected to.
 pub enum Asked {

@@ -1,11 +1,11 @@
-//! Every foreign crate has its row: why it is here, and who uses it.
+//! Every foreign crate needs a row with the reason for it and the crates that use it.
 
 use std::collections::BTreeSet;
 
 use super::Source;
 
 const PAGE: &str = "docs/decisions/dependencies.md";
-/// Workspaces of their own, whose crates are foreign all the same.
+/// Separate workspaces with dependencies that need a row too.
 const APART: [&str; 2] = [
     "crates/lab-peers/Cargo.toml",
     "crates/handoff-scheduler/Cargo.toml",

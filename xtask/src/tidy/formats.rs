@@ -1,4 +1,4 @@
-//! Every byte on disk has its page.
+//! Every byte layout has a page.
 //!
 //! ```text
 //!   crates/X/src/format.rs ──names──► docs/formats/Y.md
@@ -6,10 +6,10 @@
 //!        └────────► xtask/formats.txt ◄────┘
 //! ```
 //!
-//! The table remembers what both looked like when they last agreed. A source
-//! that changed while its page did not is a fault; `record` notes a pair that
-//! changed together. The price: a mere comment in a `format.rs` asks for a look
-//! at its page, which is what we want.
+//! The table has the hashes of both from the time when they last agreed. A source
+//! that changed without its page is a fault; `record` stores the hashes of a pair that
+//! changed together. As a consequence, even a changed comment in a `format.rs` requires a
+//! change of its page.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -18,7 +18,7 @@ use crate::process::Outcome;
 
 const TABLE: &str = "xtask/formats.txt";
 const PAGES: &str = "docs/formats/";
-/// A page named further down is a mere mention.
+/// Lines of a source in which the name of a page makes it a layout.
 const HEADER_LINES: usize = 5;
 
 /// A byte layout and its page, as hashes of their texts.
@@ -31,7 +31,7 @@ struct Pair {
 
 type Pairs = BTreeMap<String, Pair>;
 
-/// Formats that changed without their page, or that nobody recorded.
+/// Formats that changed without their page, or are not recorded.
 pub fn faults(root: &Path, sources: &[Source]) -> Outcome<Vec<String>> {
     let recorded = parse(&std::fs::read_to_string(root.join(TABLE))?)?;
     let (current, mut faults) = pairs(sources);
@@ -46,7 +46,7 @@ pub fn faults(root: &Path, sources: &[Source]) -> Outcome<Vec<String>> {
     Ok(faults)
 }
 
-/// Writes the table anew; pairs that may not be recorded come back as faults.
+/// Rewrites the table. Pairs that may not be recorded are returned as faults.
 pub fn record(root: &Path) -> Outcome<Vec<String>> {
     let text = std::fs::read_to_string(root.join(TABLE))?;
     let recorded = parse(&text)?;
@@ -72,7 +72,7 @@ pub fn record(root: &Path) -> Outcome<Vec<String>> {
     Ok(faults)
 }
 
-/// The source moved on and its page stayed.
+/// Whether the source changed and its page did not.
 fn forgotten(old: &Pair, new: &Pair) -> bool {
     old.source != new.source && old.page == new.page && old.page_hash == new.page_hash
 }
@@ -111,7 +111,7 @@ fn pairs(sources: &[Source]) -> (Pairs, Vec<String>) {
     (pairs, faults)
 }
 
-/// A `format.rs`, or any source whose header begins with its page.
+/// A `format.rs`, or any source that names its page in its header.
 fn is_layout(source: &Source) -> bool {
     let names_a_page = || {
         let mut header = source.text.lines().take(HEADER_LINES);

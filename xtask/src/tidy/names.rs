@@ -1,4 +1,4 @@
-//! No drawer for odds and ends: a name says what a thing is about.
+//! Refuses names that say nothing, such as `utils`: a name says what a thing is about.
 
 use super::Source;
 

@@ -1,4 +1,4 @@
-//! The files that the house rules speak of.
+//! The files that the house rules check.
 
 use std::path::{Path, PathBuf};
 

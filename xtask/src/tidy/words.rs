@@ -1,4 +1,4 @@
-//! Nothing unfinished is left lying about: an open end is an issue.
+//! Refuses marks of unfinished work in the sources: open work belongs into an issue.
 
 use super::Source;
 

@@ -27,7 +27,7 @@ fn acknowledged(revision: i64, operation: Operation) -> Acknowledged {
 }
 
 /// `a` and `b` put together at 2 and `a` deleted at 3, both acknowledged; a
-/// put of `c` and `d` under way.
+/// put of `c` and `d` in progress.
 fn seen() -> Vec<Seen> {
     vec![Seen {
         acknowledged: vec![
@@ -56,7 +56,7 @@ fn pair(name: &str, counter: u64, revision: i64) -> EncodedKeyValue {
     })
 }
 
-/// A server that kept what was acknowledged and nothing else.
+/// A server with the acknowledged writes and no other.
 fn faithful() -> Found {
     let writes = &seen()[0].acknowledged;
     let history = writes
@@ -69,7 +69,7 @@ fn faithful() -> Found {
     }
 }
 
-/// The same, and the write under way survived.
+/// A server with the write in progress, too.
 fn generous() -> Found {
     let mut found = faithful();
     found.revision = 4;
@@ -84,7 +84,7 @@ fn verify(found: &Found) -> Verdict {
 }
 
 #[test]
-fn what_was_under_way_may_be_there_or_not() {
+fn a_write_in_progress_may_be_present_or_absent() {
     let verdict = verify(&faithful());
     assert_eq!(verdict.faults, Vec::<String>::new());
     assert_eq!(
@@ -97,7 +97,7 @@ fn what_was_under_way_may_be_there_or_not() {
 }
 
 #[test]
-fn a_lost_write_is_told_with_its_key_revision_and_moment() {
+fn a_lost_write_is_reported_with_its_key_revision_and_moment() {
     let mut found = faithful();
     found.revision = 2;
     found.history.remove(&3);
@@ -127,7 +127,7 @@ fn half_a_transaction_is_found() {
 }
 
 #[test]
-fn a_write_under_way_counts_once() {
+fn a_write_in_progress_counts_once() {
     let mut found = generous();
     found.revision = 5;
     found.history.insert(5, found.history[&4].clone());
@@ -142,7 +142,7 @@ fn a_gap_in_the_history_is_found() {
 }
 
 #[test]
-fn keys_must_be_what_the_history_folds_up_to() {
+fn keys_that_differ_from_the_history_are_found() {
     let mut found = faithful();
     found.keys.clear();
     assert!(verify(&found).faults[0].contains("MISSING KEY"));
@@ -153,7 +153,7 @@ fn keys_must_be_what_the_history_folds_up_to() {
 }
 
 #[test]
-fn what_was_verified_once_must_stay_until_it_is_compacted() {
+fn a_verified_revision_must_stay_until_it_is_compacted() {
     let mut history = History::new();
     assert!(history.verify(&seen(), &faithful()).faults.is_empty());
     let mut found = faithful();
