@@ -153,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// With a [`Worker`] that is a caller: does what the log's threads would do.
+    /// With [`Worker::Caller`](crate::Worker::Caller): does the work of the log's threads.
     pub fn work(&self) {
         self.0.log.work();
     }

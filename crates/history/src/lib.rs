@@ -10,7 +10,7 @@
 //! Here it takes a sort: every write that changes something has a revision of
 //! its own, and every answer names the revision at which it looked. So the order
 //! is known, and it is enough to hold it against real time and the answers
-//! against a model. [`check`] demands, rule by rule ([`Rule`]):
+//! against a model. [`check()`] demands, rule by rule ([`Rule`]):
 //!
 //! - **Ledger**: the revisions have no gap, and each change's create revision,
 //!   version and lease follow from those before it.

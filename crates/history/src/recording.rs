@@ -46,7 +46,7 @@ pub fn write(history: &History, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads what [`write`] has written.
+/// Reads what [`write()`] has written.
 pub fn read(input: impl BufRead) -> Result<History, Reading> {
     let mut history = History::default();
     for (index, line) in input.lines().enumerate() {

@@ -10,8 +10,8 @@
 //!   ours, and do not verify       damaged                      torn
 //! ```
 //!
-//! A promise is the seal note, or a later frame of this life whose "synced up
-//! to" lies beyond the place.
+//! A promise is the seal note, or a later frame of this life with a "synced up
+//! to" beyond the place.
 
 use bytes::Bytes;
 
