@@ -41,7 +41,9 @@ pub fn print() -> Outcome {
 fn crate_of(source: &Source) -> Option<String> {
     let parts: Vec<&str> = source.path.split('/').collect();
     match parts[..] {
-        ["crates", name, ..] if source.path.ends_with(".rs") => Some(name.to_owned()),
+        [_, name, "src" | "tests" | "examples", ..] if source.path.ends_with(".rs") => {
+            Some(name.to_owned())
+        }
         ["xtask", ..] if source.path.ends_with(".rs") => Some("xtask".to_owned()),
         _ => None,
     }

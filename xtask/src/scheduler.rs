@@ -13,7 +13,7 @@ use crate::{
     process::{Outcome, cargo, root, run},
 };
 
-const MANIFEST: &str = "crates/handoff-scheduler/Cargo.toml";
+const MANIFEST: &str = "locks/handoff-scheduler/Cargo.toml";
 const PACKAGES: [&str; 2] = ["clang-19", "libelf-dev"];
 /// Within the unpacked packages.
 const COMPILER: &str = "usr/lib/llvm-19/bin/clang";

@@ -7,8 +7,8 @@ use super::Source;
 const PAGE: &str = "docs/decisions/dependencies.md";
 /// Separate workspaces with dependencies that need a row too.
 const APART: [&str; 2] = [
-    "crates/lab-peers/Cargo.toml",
-    "crates/handoff-scheduler/Cargo.toml",
+    "lab/lab-peers/Cargo.toml",
+    "locks/handoff-scheduler/Cargo.toml",
 ];
 
 /// Workspace dependencies without a row, and rows without a dependency.

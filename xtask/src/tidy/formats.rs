@@ -1,7 +1,7 @@
 //! Every byte layout has a page.
 //!
 //! ```text
-//!   crates/X/src/format.rs ──names──► docs/formats/Y.md
+//!   store/X/src/format.rs ──names──► docs/formats/Y.md
 //!        │ hash                            │ hash
 //!        └────────► xtask/formats.txt ◄────┘
 //! ```
@@ -119,7 +119,7 @@ fn is_layout(source: &Source) -> bool {
     };
     let parts: Vec<&str> = source.path.split('/').collect();
     match parts[..] {
-        ["crates", _, "src", .., name] => name == "format.rs" || names_a_page(),
+        [_, _, "src", .., name] => name == "format.rs" || names_a_page(),
         _ => false,
     }
 }
@@ -168,7 +168,7 @@ mod tests {
 
     fn repository(layout: &str, page: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        for folder in ["crates/a/src", "docs/formats", "xtask"] {
+        for folder in ["store/a/src", "docs/formats", "xtask"] {
             std::fs::create_dir_all(root.path().join(folder)).unwrap();
         }
         write(&root, layout, page);
@@ -178,7 +178,7 @@ mod tests {
 
     fn write(root: &tempfile::TempDir, layout: &str, page: &str) {
         let header = format!("//! docs/formats/a.md\n{layout}");
-        std::fs::write(root.path().join("crates/a/src/format.rs"), header).unwrap();
+        std::fs::write(root.path().join("store/a/src/format.rs"), header).unwrap();
         std::fs::write(root.path().join("docs/formats/a.md"), page).unwrap();
     }
 
@@ -232,14 +232,14 @@ mod tests {
     #[test]
     fn any_source_that_begins_with_its_page_is_a_layout() {
         let root = repository("one", "page one");
-        let path = root.path().join("crates/a/src/format.rs");
-        std::fs::rename(path, root.path().join("crates/a/src/state.rs")).unwrap();
+        let path = root.path().join("store/a/src/format.rs");
+        std::fs::rename(path, root.path().join("store/a/src/state.rs")).unwrap();
         assert!(record(root.path()).unwrap().is_empty());
         assert!(judged(&root).is_empty());
         write(&root, "two", "page one");
-        std::fs::remove_file(root.path().join("crates/a/src/format.rs")).unwrap();
+        std::fs::remove_file(root.path().join("store/a/src/format.rs")).unwrap();
         std::fs::write(
-            root.path().join("crates/a/src/state.rs"),
+            root.path().join("store/a/src/state.rs"),
             "//! docs/formats/a.md\n",
         )
         .unwrap();

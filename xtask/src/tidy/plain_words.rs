@@ -15,6 +15,9 @@ const TABLE: &str = "xtask/plain_words.txt";
 /// What was measured and said once stays as it was said.
 const RECORDS: &str = "lab/records/";
 
+/// Folders that hold crates.
+const CRATES: [&str; 4] = ["store", "locks", "lab", "tests"];
+
 /// Words that stand for an actor, or that have a plainer one.
 const WORDS: [&str; 14] = [
     "who",
@@ -109,10 +112,10 @@ fn is_judged(path: &str) -> bool {
     is_text && !path.starts_with(RECORDS) && !path.ends_with("/plain_words.rs")
 }
 
-/// `crates/NAME`, another top folder, or `top` for the files beside them.
+/// A crate (`store/NAME`), another top folder, or `top` for the files beside them.
 fn area(path: &str) -> String {
     match path.split('/').collect::<Vec<_>>()[..] {
-        ["crates", name, ..] => format!("crates/{name}"),
+        [folder, name, _, ..] if CRATES.contains(&folder) => format!("{folder}/{name}"),
         [folder, _, ..] => folder.to_owned(),
         _ => "top".to_owned(),
     }
@@ -154,22 +157,22 @@ mod tests {
     #[test]
     fn words_count_for_their_part_and_records_do_not_count() {
         let counts = count(&[
-            source("crates/a/src/lib.rs", "// who"),
-            source("crates/a/tests/b.rs", "// whose"),
+            source("store/a/src/lib.rs", "// who"),
+            source("store/a/tests/b.rs", "// whose"),
             source("docs/use/x.md", "whom"),
             source("README.md", "anew"),
             source("lab/records/x.md", "nobody"),
-            source("crates/b/src/lib.rs", "// plain"),
+            source("store/b/src/lib.rs", "// plain"),
         ]);
-        let expected = [("crates/a", 2), ("docs", 1), ("top", 1)];
+        let expected = [("store/a", 2), ("docs", 1), ("top", 1)];
         let expected = expected.map(|(area, found)| (area.to_owned(), found));
         assert_eq!(counts, Counts::from(expected));
     }
 
     #[test]
     fn a_row_without_a_number_is_refused() {
-        assert!(parse("# words\ncrates/a 3\n").is_ok());
-        assert!(parse("crates/a").is_err());
-        assert!(parse("crates/a many").is_err());
+        assert!(parse("# words\nstore/a 3\n").is_ok());
+        assert!(parse("store/a").is_err());
+        assert!(parse("store/a many").is_err());
     }
 }

@@ -199,7 +199,7 @@ impl Experiment {
             "there is no target `{target}` in this lab: it has {}; also `server:PATH`, \
              `endpoints:HOST:PORT` and `{target}@PATH` for the worker of another build. LevelDB, RocksDB, LMDB, redb, fjall \
              and sled are in inkstone-lab-peers, which `cargo build --release --manifest-path \
-             crates/lab-peers/Cargo.toml` makes",
+             lab/lab-peers/Cargo.toml` makes",
             names.join(", ")
         ))
     }

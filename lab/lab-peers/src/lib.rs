@@ -13,8 +13,8 @@
 //! compiler.
 //!
 //! ```text
-//!   cargo build --release --manifest-path crates/lab-peers/Cargo.toml
-//!   cd crates/lab-peers/target/release
+//!   cargo build --release --manifest-path lab/lab-peers/Cargo.toml
+//!   cd lab/lab-peers/target/release
 //!   ./inkstone-lab-peers run engine leveldb rocksdb lmdb redb fjall sled --workload put
 //!   ./inkstone-lab-peers seed 002
 //!   INKSTONE_LAB_ROCKSDB=/opt/librocksdb.so ./inkstone-lab-peers run rocksdb   # another build of it

@@ -143,10 +143,10 @@ fn level(level: Level) -> &'static str {
     }
 }
 
-/// `crates/server/src/run.rs` is `server/run.rs`; of a library only the last
+/// `store/server/src/run.rs` is `server/run.rs`; of a library only the last
 /// two steps are shown.
 fn caller(file: &str, line: u32) -> String {
-    let short = match file.strip_prefix("crates/") {
+    let short = match file.strip_prefix("store/") {
         Some(own) => own.replacen("/src/", "/", 1),
         None => {
             let steps: Vec<&str> = file.rsplit('/').take(2).collect();
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn callers_are_short() {
         assert_eq!(
-            caller("crates/server/src/http/health.rs", 3),
+            caller("store/server/src/http/health.rs", 3),
             "server/http/health.rs:3"
         );
         assert_eq!(

@@ -66,7 +66,7 @@ fn targets(options: &Options) -> Result<Vec<TargetSpec>, String> {
     match names.iter().find(|name| is_absent(name)) {
         Some(name) if options.targets.is_empty() => Err(format!(
             "seed 002 compares with `{name}`, which is not in this program: `cargo build \
-             --release --manifest-path crates/lab-peers/Cargo.toml` makes inkstone-lab-peers, \
+             --release --manifest-path lab/lab-peers/Cargo.toml` makes inkstone-lab-peers, \
              which has it; or name other targets with --targets"
         )),
         Some(_) => Ok(targets),

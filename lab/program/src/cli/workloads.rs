@@ -8,7 +8,7 @@ use crate::workload::{Workload, load, parse};
 /// Name and text of files of `lab/workloads`.
 macro_rules! workloads {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../../../../lab/workloads/", $name, ".toml")))),*]
+        [$(($name, include_str!(concat!("../../../workloads/", $name, ".toml")))),*]
     };
 }
 
