@@ -39,7 +39,7 @@ pub struct Seat {
 impl Seat {
     /// As many as there are names, on free ports.
     pub fn draw(names: &[&str]) -> Outcome<Vec<Seat>> {
-        let ports = free_ports::reserve(2 * names.len())?;
+        let ports = harness::ports::reserve(2 * names.len())?;
         let ports: Vec<(u16, u16)> = ports.chunks(2).map(|pair| (pair[0], pair[1])).collect();
         let pairs: Vec<String> = names
             .iter()

@@ -267,7 +267,7 @@ fn a_foreign_file_with_a_segment_s_name_is_refused_by_name() {
 #[test]
 fn joining_a_cluster_that_does_not_answer_is_refused() {
     let place = tempfile::tempdir().unwrap();
-    let address = format!("127.0.0.1:{}", free_ports::reserve_one().unwrap());
+    let address = format!("127.0.0.1:{}", harness::ports::reserve_one().unwrap());
     let output = serve(&[
         &format!("--data-dir={}", place.path().join("data").display()),
         &format!("--listen-client-urls={}", socket_url(&place)),
@@ -342,7 +342,7 @@ fn of_two_servers_started_at_once_at_one_address_one_serves() {
     const PAIRS: usize = 20;
     for pair in 0..PAIRS {
         let place = tempfile::tempdir().unwrap();
-        let port = free_ports::reserve_one().unwrap();
+        let port = harness::ports::reserve_one().unwrap();
         let listen = format!("http://127.0.0.1:{port}");
         let mut pair_of = [0, 1].map(|name| begun(&place, name, &listen));
         let [first, second] = &mut pair_of;

@@ -61,7 +61,7 @@ impl Servers {
 
     fn launch(binary: &Path, count: usize, flags: &[&str]) -> Outcome<Servers> {
         let folder = tempfile::tempdir()?;
-        let ports = free_ports::reserve(2 * count)?;
+        let ports = harness::ports::reserve(2 * count)?;
         let ports: Vec<(u16, u16)> = ports.chunks(2).map(|pair| (pair[0], pair[1])).collect();
         let pairs: Vec<String> = ports
             .iter()

@@ -151,7 +151,7 @@ mod tests {
         let directory = place.path().join("cluster");
         // It needs the port behind as well, which another program may have.
         let begun = (0..20).find_map(|_| {
-            let port = free_ports::reserve_one().unwrap();
+            let port = harness::ports::reserve_one().unwrap();
             Layout::choose(&directory, Some(1), Some(port)).ok()
         });
         let begun = begun.unwrap();

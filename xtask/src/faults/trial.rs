@@ -132,7 +132,7 @@ impl Trial {
         ground: &Ground,
         recorder: &Arc<Recorder>,
     ) -> Outcome<Arc<Trial>> {
-        let ports = free_ports::reserve(2 * PLACES)?;
+        let ports = harness::ports::reserve(2 * PLACES)?;
         let mut doors = Vec::new();
         for _ in NAMES {
             let door = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

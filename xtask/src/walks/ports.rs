@@ -22,7 +22,7 @@ impl Ports {
         let free = FREE.lock().expect("no holder panics").pop();
         let port = match free {
             Some(port) => port,
-            None => free_ports::reserve_one()?,
+            None => harness::ports::reserve_one()?,
         };
         self.taken.push(port);
         Ok(format!("127.0.0.1:{port}"))

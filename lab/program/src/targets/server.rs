@@ -149,7 +149,7 @@ impl Group {
     /// Starts members in folders below `directory`; returns when one of them leads.
     pub fn start(program: Program, directory: &Path, members: u32) -> Result<Group, Failure> {
         let names = &NAMES[..(members as usize).clamp(1, NAMES.len())];
-        let ports = free_ports::reserve(2 * names.len()).map_err(Failure::of)?;
+        let ports = harness::ports::reserve(2 * names.len()).map_err(Failure::of)?;
         let mut configs = Vec::new();
         for (name, ports) in names.iter().zip(ports.chunks(2)) {
             configs.push(MemberConfig {

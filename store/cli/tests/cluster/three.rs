@@ -51,8 +51,8 @@ impl Place {
     fn new(name: &str, listed: Vec<usize>, joins: bool) -> Place {
         Place {
             name: name.to_owned(),
-            client_port: free_ports::reserve_one().unwrap(),
-            peer_port: free_ports::reserve_one().unwrap(),
+            client_port: harness::ports::reserve_one().unwrap(),
+            peer_port: harness::ports::reserve_one().unwrap(),
             listed,
             joins,
             flags: Vec::new(),

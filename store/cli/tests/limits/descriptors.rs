@@ -15,7 +15,7 @@ const LINE_EVERY_SECONDS: u64 = 10;
 async fn acceptors_without_descriptors_warn_at_a_limited_rate_and_recover() {
     let place = tempfile::tempdir().unwrap();
     let log = place.path().join("log");
-    let peer_port = free_ports::reserve_one().unwrap();
+    let peer_port = harness::ports::reserve_one().unwrap();
     let peer_url = format!("http://127.0.0.1:{peer_port}");
     let words = [
         format!("--log-outputs=stderr,{}", log.display()),

@@ -215,7 +215,7 @@ fn free_url() -> String {
 
 /// A port that the system hands to no other program, so that a member can be restarted there.
 fn free_port() -> u16 {
-    free_ports::reserve_one().unwrap()
+    harness::ports::reserve_one().unwrap()
 }
 
 fn network(listener: TcpListener) -> Network {

@@ -114,7 +114,7 @@ pub fn listener() -> TcpListener {
 
 /// An address at which nothing listens.
 pub fn free_address() -> String {
-    format!("127.0.0.1:{}", free_ports::reserve_one().unwrap())
+    format!("127.0.0.1:{}", harness::ports::reserve_one().unwrap())
 }
 
 /// A listening socket and its address.

@@ -173,7 +173,7 @@ pub fn listener() -> TcpListener {
 
 /// An address at which no process listens while this process runs.
 pub fn free_address() -> String {
-    format!("127.0.0.1:{}", free_ports::reserve_one().unwrap())
+    format!("127.0.0.1:{}", harness::ports::reserve_one().unwrap())
 }
 
 /// Options of member `id` with its own listener, and the listener's address.

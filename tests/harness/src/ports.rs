@@ -10,11 +10,7 @@
 //! cannot: the others must know its address before it starts, and find it there again after
 //! each restart. A port that the kernel hands out may be another program's by then. So ports
 //! are taken from below those, and each is claimed for the life of this process, so that no
-//! other process that uses this crate takes it.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "looks whether a port is free, and reads what the kernel hands out"
-)]
+//! other process that uses this module takes it.
 
 use std::io;
 use std::net::TcpListener;
@@ -85,7 +81,7 @@ fn chosen_by_the_kernel(count: usize) -> io::Result<Vec<u16>> {
         .collect()
 }
 
-/// A port that other users of this crate pass over.
+/// A port that other users of this module pass over.
 struct Claim {
     port: u16,
     /// The kernel lets one process have a name, and frees it when the process ends.
