@@ -1,38 +1,46 @@
-//! The checks that run on each change, and the verb that fixes what it can.
+//! The checks that run on each change, the tests, and the verb that fixes what it can.
+
+use std::process::Command;
 
 use crate::{
     layers,
-    process::{Outcome, cargo, root, run},
+    process::{Outcome, capture, cargo, root, run},
     tidy,
 };
 
 /// Formatting, lints, storeys, house rules: each of them without writing.
 pub fn check() -> Outcome {
-    run(&mut cargo(&["fmt", "--all", "--check"]))?;
-    run(&mut cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "--deny",
-        "warnings",
-    ]))?;
+    run(&mut component("fmt", &["--all", "--check"])?)?;
+    let lints = ["--workspace", "--all-targets", "--", "--deny", "warnings"];
+    run(&mut component("clippy", &lints)?)?;
     report("storeys", &layers::faults(&root())?)?;
     report("tidy", &tidy::faults(&root())?)
+}
+
+/// A cargo command that is a component of its own of Rust's toolchain.
+fn component(verb: &str, arguments: &[&str]) -> Outcome<Command> {
+    if capture(&mut cargo(&[verb, "--version"])).is_err() {
+        let missing =
+            format!("`cargo {verb}` is missing: `rustup component add rustfmt clippy` installs it");
+        return Err(missing.into());
+    }
+    let mut command = cargo(&[verb]);
+    command.args(arguments);
+    Ok(command)
 }
 
 /// Formats, applies the lints' own suggestions, records changed formats, lowers the numbers
 /// of ratchets.
 pub fn fix() -> Outcome {
-    run(&mut cargo(&[
-        "clippy",
+    let arguments = [
         "--workspace",
         "--all-targets",
         "--fix",
         "--allow-dirty",
         "--allow-staged",
-    ]))?;
-    run(&mut cargo(&["fmt", "--all"]))?;
+    ];
+    run(&mut component("clippy", &arguments)?)?;
+    run(&mut component("fmt", &["--all"])?)?;
     tidy::plain_words::record(&root())?;
     formats()
 }
@@ -42,9 +50,32 @@ pub fn formats() -> Outcome {
     report("formats", &tidy::formats::record(&root())?)
 }
 
-/// Runs the test command of the README.
+/// Everything that must hold before a change is accepted: `check`, documentation without
+/// warnings, then every test, also those after a failed one.
+///
+/// The tests run last and run in any case, so that their summary ends the output.
 pub fn test() -> Outcome {
-    run(&mut cargo(&["test", "--workspace"]))
+    let mut failures = Vec::new();
+    for (step, outcome) in [("check", check()), ("documentation", documentation())] {
+        if let Err(error) = outcome {
+            eprintln!("{step}: {error}");
+            failures.push(step);
+        }
+    }
+    if let Err(error) = run(&mut cargo(&["test", "--workspace", "--no-fail-fast"])) {
+        eprintln!("{error}");
+        failures.push("tests");
+    }
+    match failures[..] {
+        [] => Ok(()),
+        _ => Err(format!("failed: {}", failures.join(", ")).into()),
+    }
+}
+
+/// Builds the pages of all crates; a broken link or a warning fails.
+fn documentation() -> Outcome {
+    let mut command = cargo(&["doc", "--workspace", "--no-deps", "--keep-going"]);
+    run(command.env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
 fn report(what: &str, faults: &[String]) -> Outcome {

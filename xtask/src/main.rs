@@ -71,7 +71,7 @@ enum Verb {
     Fix,
     /// Record byte layouts that changed together with their pages (part of fix)
     Formats,
-    /// What the README names: every test of the workspace
+    /// What the README names: check, documentation without warnings, every test
     Test,
     /// Three local members to try things on, until Ctrl-C
     Cluster(cluster::Options),

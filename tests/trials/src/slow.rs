@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The memory that they take is bounded: by twice their answers and an
-//! event for each watcher, and never above [`GROWTH_BYTES_MAX`]. Once they have left, the
+//! event for each watcher, and never above `GROWTH_BYTES_MAX`. Once they have left, the
 //! server must free it.
 
 use std::net::SocketAddr;

@@ -5,8 +5,8 @@
 //!   default  <  key in the file                   with --config-file
 //! ```
 //!
-//! All values are first gathered as text by name ([`gather`]), then parsed and
-//! checked in one place ([`settings`]). Every value of type [`Config`] has passed the
+//! All values are first gathered as text by name (`gather`), then parsed and
+//! checked in one place (`settings`). Every value of type [`Config`] has passed the
 //! checks.
 
 mod arguments;

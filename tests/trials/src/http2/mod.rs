@@ -1,6 +1,6 @@
 //! Bad HTTP/2 and bad gRPC at the client port of one server.
 //!
-//! Connections with many kinds of [`attacks`] are made for a while. The server
+//! Connections with many kinds of attacks are made for a while. The server
 //! must stay up, none of its threads may panic, another client must be served, and
 //! afterwards memory and descriptors must fall to about what an idle server
 //! needs.

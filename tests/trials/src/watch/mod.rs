@@ -5,7 +5,7 @@
 //! begin in the past, now or in the future, of keys, intervals and empty intervals,
 //! with filters, previous values and fragments, cancellations, progress
 //! requests, and range streams. Each server's answers are gathered by
-//! [`stream`], which also detects faults of one server alone. At the end
+//! `stream`, which also detects faults of one server alone. At the end
 //! writes to a key of each watch bring it up to date, and the watches are compared.
 //!
 //! These may differ: how events are spread over answers; how many are sent before a
