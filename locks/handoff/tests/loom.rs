@@ -171,7 +171,12 @@ impl Guarded {
     }
 }
 
+/// Held while a model is checked. Each schedule maps and unmaps the stacks of its threads; two
+/// tests that do so at once wait for each other in the kernel and take longer than in turn.
+static ONE_MODEL_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let _one = ONE_MODEL_AT_A_TIME.lock();
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(model);
