@@ -4,32 +4,21 @@
 //! module of two lines that requires them, so this file writes one.
 //! Everything is built once, in `target/etcd/`.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::Path, process::Command};
 
-use crate::process::{Outcome, capture, root, run};
+pub use trials::etcd::binary;
+use trials::etcd::{TESTS_OF_ONE_NODE, TESTS_OF_THREE_NODES, directory};
+
+use crate::process::{Outcome, capture, run};
 
 const VERSION: &str = "v3.7.3";
 /// The module with the benchmark has no newer version on the proxy.
 const BENCHMARK_VERSION: &str = "v3.7.1";
 const PACKAGE: &str = "go.etcd.io/etcd";
 
-/// Where the binaries are.
-pub fn directory() -> PathBuf {
-    root().join("target/etcd")
-}
-
-/// One of `etcd`, `etcdctl`, `etcdutl`, `benchmark`.
-pub fn binary(name: &str) -> Outcome<PathBuf> {
-    existing(directory().join("bin").join(name))
-}
-
 /// etcd's tests/common, compiled for clusters of one size. There is no TLS yet,
 /// so tests that etcd runs with TLS on three nodes run without it.
-pub struct Variant {
+struct Variant {
     /// The program.
     name: &'static str,
     /// File, text and its replacement; each text occurs once in its file.
@@ -37,8 +26,8 @@ pub struct Variant {
 }
 
 /// Tests that name no size of a cluster start one node.
-pub const ONE_NODE: Variant = Variant {
-    name: "common-one-node.test",
+const ONE_NODE: Variant = Variant {
+    name: TESTS_OF_ONE_NODE,
     edits: &[(
         "framework/config/cluster.go",
         "ClusterSize:         3,",
@@ -48,8 +37,8 @@ pub const ONE_NODE: Variant = Variant {
 
 /// Test rows without TLS start three nodes, and so does the test with rows that differ only in
 /// TLS.
-pub const THREE_NODES: Variant = Variant {
-    name: "common-three-nodes.test",
+const THREE_NODES: Variant = Variant {
+    name: TESTS_OF_THREE_NODES,
     edits: &[
         (
             "common/e2e_test.go",
@@ -63,20 +52,6 @@ pub const THREE_NODES: Variant = Variant {
         ),
     ],
 };
-
-/// etcd's tests/common as a program, and the folder it must run in.
-pub fn test_program(variant: &Variant) -> Outcome<(PathBuf, PathBuf)> {
-    let program = existing(directory().join(variant.name))?;
-    let folder = fs::read_to_string(existing(directory().join("tests_dir"))?)?;
-    Ok((program, Path::new(folder.trim()).join("common")))
-}
-
-fn existing(path: PathBuf) -> Outcome<PathBuf> {
-    match path.exists() {
-        true => Ok(path),
-        false => Err(format!("{} is missing: run `cargo xtask etcd`", path.display()).into()),
-    }
-}
 
 /// Builds the missing programs.
 pub fn build() -> Outcome {

@@ -32,7 +32,7 @@ pub fn check_kernel() -> Result<(), Refusal> {
     if !Path::new(KERNEL).exists() {
         return Err(Refusal::new(
             "this kernel cannot load schedulers: it has no sched_ext",
-            "This needs Linux 6.13 with CONFIG_SCHED_CLASS_EXT; `cargo xtask guest` boots one.\n\
+            "This needs Linux 6.13 with CONFIG_SCHED_CLASS_EXT; `cargo trials guest` boots one.\n\
              --sched batch works with every Linux from 6.12, --monitor from 6.1.",
         ));
     }

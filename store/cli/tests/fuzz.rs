@@ -1,4 +1,4 @@
-//! The trials of `cargo xtask fuzz`, each for a few seconds, against this build.
+//! The trials of `cargo trials fuzz`, each for a few seconds, against this build.
 //!
 //! Trials that compare with etcd print SKIPPED and pass if it is not installed
 //! (`cargo xtask etcd` builds it; `INKSTONE_ETCD` names another binary).

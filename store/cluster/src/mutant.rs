@@ -41,7 +41,7 @@ pub enum Mutant {
 
 /// The rule that every node of this build breaks: none, unless the compiler got
 /// `--cfg inkstone_broken_reads`. No flag, variable or file enables it in a program that was
-/// built without it. `cargo xtask faults --broken` builds such a program, to test that its
+/// built without it. `cargo trials faults --broken` builds such a program, to test that its
 /// checks detect it.
 pub(crate) const OF_THIS_BUILD: Option<Mutant> = if cfg!(inkstone_broken_reads) {
     Some(Mutant::ReadsWithoutConfirmation)

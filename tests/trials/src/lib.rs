@@ -13,7 +13,7 @@
 //!
 //! Each trial is a function that takes a [`Subject`] (the programs) and a
 //! [`Length`] (how long, from which seed) and returns a [`Report`], or an error
-//! that says what was wrong and how to reproduce it. `cargo xtask fuzz` runs
+//! that says what was wrong and how to reproduce it. `cargo trials fuzz` runs
 //! them for any time; the tests of `cli` run each for a few seconds.
 #![expect(
     clippy::disallowed_methods,
@@ -22,10 +22,18 @@
 
 mod attack;
 mod bystander;
+pub mod etcd;
+pub mod group;
 pub mod http2;
 pub mod kv;
+pub mod machine;
+pub mod member_command;
+pub mod packages;
 mod peaks;
 pub mod peer;
+pub mod process;
+pub mod puts;
+pub mod server_process;
 pub mod servers;
 pub mod slow;
 pub mod watch;

@@ -1,4 +1,4 @@
-//! A client with etcd's own Go library, built from `xtask/go-client`: these tests depend on
+//! A client with etcd's own Go library, built from `tests/trials/go-client`: these tests depend on
 //! how that library handles flow control, renewals and lost connections.
 //!
 //! It is built once for all test binaries, in cargo's directory for tests: the first
@@ -54,7 +54,7 @@ fn remove_left_behind(place: &Path) {
 }
 
 fn source() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/go-client")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/trials/go-client")
 }
 
 fn changed(path: &Path) -> Option<SystemTime> {

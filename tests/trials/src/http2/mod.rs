@@ -23,7 +23,7 @@ use crate::{Length, Outcome, Report, Subject};
 pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
     let mut servers = Servers::start(&subject.inkstone, 1, &["--log-level=error"]).await?;
     let mut report = Report::default();
-    let again = format!("again: cargo xtask fuzz http2 --seed {}", length.seed);
+    let again = format!("again: cargo trials fuzz http2 --seed {}", length.seed);
     let outcome = attack(&servers, length, &mut report).await;
     // If a process ended, that explains every other failure.
     servers

@@ -204,7 +204,7 @@ async fn explain(
 ) -> Box<dyn std::error::Error + Send + Sync> {
     let mut text = format!(
         "operation {} of seed {seed} is answered differently: {:?}\n  etcd: {:?}\n  ours: {:?}\n\
-         again: cargo xtask fuzz kv --seed {seed} --operations {}\n",
+         again: cargo trials fuzz kv --seed {seed} --operations {}\n",
         done.len(),
         done.last(),
         difference.expected,

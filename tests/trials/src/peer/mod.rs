@@ -4,7 +4,7 @@
 //! and from ids that do not, send frames that are random, mutated, cut off or
 //! shorter than announced. All members must stay up, all must serve after the attack,
 //! and memory and descriptors must fall again. During the attack a client may have to
-//! wait: a connection in the name of a member replaces that member's own. `cargo xtask
+//! wait: a connection in the name of a member replaces that member's own. `cargo trials
 //! hostile` attacks with the *meaning* of frames, and for longer; here members must only
 //! survive them.
 
@@ -29,7 +29,7 @@ const MEMBERS: usize = 3;
 pub async fn run(subject: &Subject, length: Length) -> Outcome<Report> {
     let mut servers = Servers::start(&subject.inkstone, MEMBERS, &["--log-level=error"]).await?;
     let mut report = Report::default();
-    let again = format!("again: cargo xtask fuzz peer --seed {}", length.seed);
+    let again = format!("again: cargo trials fuzz peer --seed {}", length.seed);
     let outcome = attack(&servers, length, &mut report).await;
     // The end of a process explains every other failure.
     servers

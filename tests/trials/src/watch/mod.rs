@@ -70,7 +70,7 @@ async fn few_scenes(
         ours.check()?;
         // A scene may depend on those before it, so the message names the first seed, too.
         played.map_err(|error| {
-            format!("{error}\nseed {seed}, begun with {first}; again: cargo xtask fuzz watch --seed {first}")
+            format!("{error}\nseed {seed}, begun with {first}; again: cargo trials fuzz watch --seed {first}")
         })?;
         compacted = scene.compacted();
         for (name, count) in scene.counts() {

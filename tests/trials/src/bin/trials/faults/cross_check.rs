@@ -30,7 +30,7 @@ pub fn prepare() -> Outcome<Option<std::path::PathBuf>> {
     let program = root().join("target/faults/porcupine");
     let mut build = Command::new("go");
     build
-        .current_dir(root().join("xtask/porcupine"))
+        .current_dir(root().join("tests/trials/porcupine"))
         .args(["build", "-buildvcs=false", "-o"])
         .arg(&program)
         .arg(".");

@@ -178,7 +178,7 @@ fn secret(directory: &Path) -> Outcome<PathBuf> {
 
 fn command(options: &Options) -> String {
     let (walks, seed) = (options.walks, options.seed);
-    let mut command = format!("cargo xtask walks --walks {walks} --seed {seed}");
+    let mut command = format!("cargo trials walks --walks {walks} --seed {seed}");
     if options.only.is_some() {
         command.push_str(" --only inkstone");
     }

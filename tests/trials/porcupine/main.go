@@ -1,4 +1,4 @@
-// Judges a history that `cargo xtask faults` recorded, with porcupine: another
+// Judges a history that `cargo trials faults` recorded, with porcupine: another
 // language, another method, and none of our code.
 //
 // It looks at values only, never at revisions: each key is a register with put,

@@ -1,4 +1,4 @@
-//! The program in Go, built from `xtask/go-client`.
+//! The program in Go, built from `tests/trials/go-client`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ pub fn build() -> Outcome<Option<PathBuf>> {
     let program = root().join("target/strain/go-client");
     let mut build = Command::new("go");
     build
-        .current_dir(root().join("xtask/go-client"))
+        .current_dir(root().join("tests/trials/go-client"))
         .args(["build", "-buildvcs=false", "-o"])
         .arg(&program)
         .arg(".");

@@ -5,14 +5,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Any failure of a chore; `main` prints it and ends with 1.
-pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
+pub use crate::Outcome;
 
 /// The root of the repository.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent()
-        .expect("xtask lies in the repository")
+    here.ancestors()
+        .nth(2)
+        .expect("this crate lies in a folder of the repository")
         .to_owned()
 }
 

@@ -42,11 +42,14 @@ type Verdicts = BTreeMap<String, String>;
 
 pub fn run(options: &Options) -> Outcome {
     let (variant, required) = match options.three_nodes {
-        true => (etcd::THREE_NODES, "xtask/etcd_tests_three_nodes.txt"),
-        false => (etcd::ONE_NODE, "xtask/etcd_tests.txt"),
+        true => (
+            etcd::TESTS_OF_THREE_NODES,
+            "tests/trials/etcd_tests_three_nodes.txt",
+        ),
+        false => (etcd::TESTS_OF_ONE_NODE, "tests/trials/etcd_tests.txt"),
     };
     let required = fs::read_to_string(root().join(required))?;
-    let (program, folder) = etcd::test_program(&variant)?;
+    let (program, folder) = etcd::test_program(variant)?;
     let binary = inkstone_binary(options.binary.as_deref())?;
     let binaries = tempfile::tempdir()?;
     prepare(binaries.path(), &binary)?;

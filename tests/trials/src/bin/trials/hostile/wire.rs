@@ -1,4 +1,4 @@
-//! The bytes of the peer port, as `docs/formats/peers.md` has them.
+//! The bytes of the peer port; `peers.md` among the formats is their page.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

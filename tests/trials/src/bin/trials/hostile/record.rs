@@ -27,7 +27,7 @@ fn page(machine: &Machine, options: &Options, rows: &[Row]) -> String {
          {}. Three members under load, attacked at their peer ports for {} s in each scene, \
          seed {}. In the scene of a member's id of its own nothing was sent that an honest \
          member could say, since no member could tell it from the truth \
-         (docs/decisions/0017-peers-are-not-trusted.md). Written by `cargo xtask hostile`.\n\n\
+         (docs/decisions/0017-peers-are-not-trusted.md). Written by `cargo trials hostile`.\n\n\
          | scene | connections | let in | frames | puts answered | term before and after |  \
          most memory of a member, idle | the same, attacked | wrong |\n\
          |---|--:|--:|--:|--:|--:|--:|--:|---|\n",

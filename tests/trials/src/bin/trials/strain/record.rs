@@ -35,7 +35,7 @@ fn page(machine: &Machine, options: &Options, rows: &[Row]) -> String {
         "# A client that asks for very much at once, {}\n\n\
          {}. One client of etcd's Go library (client/v3 3.7.3, grpc-go); servers with \
          default flags, on fresh directories; {} threads kept the cores busy;  \
-         leases were renewed for {} s. Written by `cargo xtask strain`.\n",
+         leases were renewed for {} s. Written by `cargo trials strain`.\n",
         machine.date,
         machine.line(),
         options.busy,

@@ -1,5 +1,5 @@
 // Gives one process clocks of its own, which run faster or slower than the
-// machine's. Loaded with LD_PRELOAD by `cargo xtask faults`, which writes the
+// machine's. Loaded with LD_PRELOAD by `cargo trials faults`, which writes the
 // file that FAULTS_CLOCK names and describes it in clock.rs.
 //
 // A wait until a moment of the monotonic clock is translated back, or the

@@ -22,7 +22,6 @@ use std::{
 use crate::{
     packages::{self, Source},
     process::{Outcome, cargo, root, run as run_command},
-    scheduler,
 };
 use image::Image;
 use machine::Machine;
@@ -142,7 +141,8 @@ fn put_together(options: &Options, folder: &Path, busybox: &Path) -> Outcome<Vec
         "--target-dir",
     ]);
     run_command(bench.arg(root().join("target")))?;
-    let release = scheduler::build()?.with_file_name("");
+    run_command(&mut cargo(&["xtask", "scheduler"]))?;
+    let release = root().join("target/release");
     let (leveldb, library_path) = leveldb(folder)?;
     let mut image = Image::default();
     for name in ["proc", "sys", "dev", "tmp"] {

@@ -17,9 +17,9 @@ use crate::process::{Outcome, inkstone_binary, root};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  cargo xtask fuzz kv --seconds 600                 ten minutes beside etcd
-  cargo xtask fuzz kv --seed 7 --operations 4211    one story again
-  cargo xtask fuzz all --seconds 60                 each for a minute, and a table
+  cargo trials fuzz kv --seconds 600                 ten minutes beside etcd
+  cargo trials fuzz kv --seed 7 --operations 4211    one story again
+  cargo trials fuzz all --seconds 60                 each for a minute, and a table
 
 A trial that finds something ends in failure and prints its seed. Those that
 compare with etcd take the one that INKSTONE_ETCD names, or the one that

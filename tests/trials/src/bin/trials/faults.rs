@@ -140,7 +140,7 @@ pub fn run(options: &Options) -> Outcome {
 
 fn command(options: &Options) -> String {
     let mut command = format!(
-        "cargo xtask faults --minutes {} --seed {} --clients {} --rate {}",
+        "cargo trials faults --minutes {} --seed {} --clients {} --rate {}",
         options.minutes, options.seed, options.clients, options.rate
     );
     if options.broken {

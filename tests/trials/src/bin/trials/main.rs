@@ -1,0 +1,80 @@
+//! Torments the real server, and checks what it has kept: a bare call lists the verbs.
+//!
+//! ```text
+//!   does a store keep its promises?    crash  power-cut  soak
+//!   does a cluster?                    faults  walks  hostile
+//!   do clients get what etcd gives?    fuzz  strain  etcd-tests
+//!   do the locks' schedulers?          guest
+//! ```
+//!
+//! Verbs that need more than Rust's toolchain (Go, root, a nightly compiler) say so in one
+//! line and end in failure, so that a skipped trial is never taken for a passed one.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "trials start processes, open sockets and measure real time"
+)]
+
+mod crash;
+mod etcd_tests;
+mod faults;
+mod fuzz;
+mod guest;
+mod hostile;
+mod live_line;
+mod power_cut;
+mod soak;
+mod strain;
+mod walks;
+
+use clap::{Parser, Subcommand};
+use trials::{etcd, group, machine, member_command, packages, process, server_process};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo trials",
+    about = "Trials of the real server.",
+    arg_required_else_help = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Kill the real server with -9 under load, again and again
+    Crash(crash::Options),
+    /// Cut the power of a real ext4 below the server, again and again (needs root)
+    PowerCut(power_cut::Options),
+    /// A mixed load on the real server that must not make it grow
+    Soak(soak::Options),
+    /// Three members under faults, and a check of the answers that clients got
+    Faults(faults::Options),
+    /// Members killed, moved, added, promoted and removed at random, beside etcd (needs Go)
+    Walks(walks::Options),
+    /// Three members under load, and hostile frames at their peer ports
+    Hostile(hostile::Options),
+    /// Random operations beside etcd, and damaged, slow and hostile clients
+    Fuzz(fuzz::Options),
+    /// One Go client with very large and very many requests, on our server and etcd (needs Go)
+    Strain(strain::Options),
+    /// Run etcd's own tests/common against our server
+    EtcdTests(etcd_tests::Options),
+    /// Boot a kernel with sched_ext in qemu: the schedulers loaded, crashed, measured
+    Guest(guest::Options),
+}
+
+fn main() -> process::Outcome {
+    match Arguments::parse().verb {
+        Verb::Crash(options) => crash::run(&options),
+        Verb::PowerCut(options) => power_cut::run(&options),
+        Verb::Soak(options) => soak::run(&options),
+        Verb::Faults(options) => faults::run(&options),
+        Verb::Walks(options) => walks::run(&options),
+        Verb::Hostile(options) => hostile::run(&options),
+        Verb::Fuzz(options) => fuzz::run(&options),
+        Verb::Strain(options) => strain::run(&options),
+        Verb::EtcdTests(options) => etcd_tests::run(&options),
+        Verb::Guest(options) => guest::run(&options),
+    }
+}
